@@ -1,5 +1,5 @@
-/* block_choice.c: see block_choice.h. What it knows is written before the recording begins and when
- * an adapter announces its heaps; readers need no order. */
+/* block_choice.c: see block_choice.h. The variables below are written before the recording begins
+ * and when an adapter announces its heaps, so readers need no memory order. */
 #include "block_choice.h"
 
 #include <errno.h>
@@ -13,13 +13,17 @@
 struct ag_block_choice ag_block_choice;
 
 static struct ag_block_filter filter;
-static __thread char own_mark;                               /* its address tells threads apart */
-static char *_Atomic only_thread;                            /* NULL: all */
-static bool is_shut[AG_VIA_HOST];                            /* of adapters' heaps, by via */
-static uint32_t n_shut, n_open;                              /* of these, without backing ones */
+/* only its address is used: it identifies the thread */
+static __thread char own_mark;
+/* the own_mark of the one thread to record; NULL: all threads */
+static char *_Atomic only_thread;
+/* heaps of adapters that the filter leaves out, by via */
+static bool is_shut[AG_VIA_HOST];
+/* heaps of adapters, without backing heaps */
+static uint32_t n_shut, n_open;
 static _Atomic uint8_t has_reported_undecided[AG_VIAS_MOST]; /* by via */
 
-static void settle(void) {
+static void block_choice_settle(void) {
     const bool is_by_block = filter.has_sizes || filter.has_types ||
                              atomic_load_explicit(&only_thread, memory_order_relaxed) != NULL;
     ag_block_choice.remembers = is_by_block;
@@ -27,7 +31,7 @@ static void settle(void) {
     ag_block_choice.asks = is_by_block || n_shut > 0;
 }
 
-/* All is told again in a forked child, and when a recording begins. */
+/* A forked child, and each new recording, reports undecided heaps and counts heaps again. */
 void ag_block_choice_forked(void) {
     n_shut = n_open = 0;
     for (uint32_t via = 0; via < AG_VIAS_MOST; via++) {
@@ -37,7 +41,8 @@ void ag_block_choice_forked(void) {
 
 int ag_block_choice_start(const struct ag_segment_header *header) {
     char text[AG_BLOCK_FILTER_TEXT_BYTES], message[512];
-    memcpy(text, header->filter, sizeof(text)); /* others can write there */
+    /* copied, because other processes can write to the header */
+    memcpy(text, header->filter, sizeof(text));
     text[sizeof(text) - 1] = '\0';
     const int r = ag_block_filter_parse(text, &filter, message);
     if (r < 0) {
@@ -45,9 +50,10 @@ int ag_block_choice_start(const struct ag_segment_header *header) {
     }
     memset(is_shut, 0, sizeof(is_shut));
     ag_block_choice_forked();
-    settle();
+    block_choice_settle();
     const bool may_remember = filter.n_terms > 0 || ag_block_choice.remembers;
-    const bool is_sampled = header->mode == AG_MODE_SAMPLE; /* then the table is there */
+    /* the sampler has prepared the table then */
+    const bool is_sampled = header->mode == AG_MODE_SAMPLE;
     return is_sampled || !may_remember || ag_sampled_blocks_prepare() ? 0 : -ENOMEM;
 }
 
@@ -73,7 +79,7 @@ void ag_block_choice_announce(const struct ag_announcement *announcement) {
         n_open += !heap->is_backing && !is_shut[via->via];
     }
     const bool asked = ag_block_choice.asks;
-    settle();
+    block_choice_settle();
     if (asked != ag_block_choice.asks) {
         ag_thread_reopen();
     }
@@ -112,7 +118,7 @@ bool ag_block_choice_takes_slow(uint32_t via, uint64_t bytes, enum ag_block_type
     return ag_block_filter_takes_type(&filter, NULL);
 }
 
-/* The filter of the table spares most frees a walk through its levels. */
+/* The filter in front of the table saves most frees the walk through its levels. */
 bool ag_block_choice_takes_free(enum ag_word_kind kind, uint32_t via, uintptr_t address) {
     if (!ag_block_choice_remembers(via)) {
         return via >= AG_VIA_HOST || n_shut == 0;

@@ -1,61 +1,66 @@
-/* block_choice.h: which blocks are recorded, where not all are: those that the session's filter
- * takes (`run --filter`, a session of the program's own), or those of one thread.
+/* block_choice.h: decides which blocks are recorded when a filter is set (`run --filter`, or a
+ * session that the program started itself), or when only one thread is recorded.
  *
- * 1. Heaps. An adapter's heaps are looked at when they are announced, the program's own when they
- * are registered and whenever a recording begins (embed/host_heaps.c). A heap that is left out
- * costs a look at its number.
+ * 1. Heaps. The heaps of an adapter are checked when the adapter announces them. The program's own
+ * heaps are checked when they are registered and whenever a recording begins (embed/host_heaps.c).
+ * An event of a heap that is left out costs one lookup by its via.
  *
- * 2. Sizes, types, a thread. Then blocks are chosen one by one, and so are their ends: the address
- * of each recorded block is kept in the table of sampled blocks, and a free of any other is
- * nothing, no ghost and no loss. The same where only some of an adapter's heaps are recorded: whose
- * block a free ends is not known from the call. A sampled recording has that table anyway, and asks
- * when the sampler has taken a block.
+ * 2. Sizes, types, one thread. Blocks are selected one by one, and their frees have to match: the
+ * address of each recorded block is kept in the table of sampled blocks, and a free of any other
+ * block is ignored; it counts neither as a free of an unknown block nor as a lost event. The table
+ * is also used when only some of an adapter's heaps are recorded, because a free does not say which
+ * heap its block belongs to. A sampled recording has that table anyway, and applies the filter
+ * after the sampler has selected a block.
  *
- * 3. Types. Who knows the type of a block when it is allocated asks for it himself
- * (ag_block_choice_takes_type); of all others the type is not known, and the trace is told once for
- * each of their heaps that the filter's words about types could not be followed there. */
+ * 3. Types. A caller that knows the type of a block when it allocates the block checks the type
+ * itself (ag_block_choice_takes_type). For all other blocks the type is unknown. The trace then
+ * gets one record per heap which says that the filter's terms about types could not be applied
+ * there. */
 #ifndef AG_BLOCK_CHOICE_H
 #define AG_BLOCK_CHOICE_H
 
 #include "recorder.h"
 
 struct ag_block_choice {
-    bool asks;               /* each event has to ask */
-    bool remembers;          /* 2., of all heaps */
-    bool remembers_adapters; /* 2., of adapters' heaps, which share the process' addresses */
+    bool asks;      /* each event has to be checked */
+    bool remembers; /* section 2, for all heaps */
+    /* section 2, for adapters' heaps, which share the addresses of the process */
+    bool remembers_adapters;
 };
 extern struct ag_block_choice ag_block_choice AG_HIDDEN;
 
-/* A recording begins: takes the filter out of the segment's header. -EINVAL: it is damaged; -ENOMEM
- * for the table. Before any event. */
+/* Called when a recording begins, before any event: reads the filter from the segment's header.
+ * -EINVAL: the filter is damaged; -ENOMEM: no memory for the table. */
 int ag_block_choice_start(const struct ag_segment_header *header);
-/* The heaps and vias of an adapter are about to be told. */
+/* Called before the heaps and vias of an adapter are announced. */
 void ag_block_choice_announce(const struct ag_announcement *announcement);
-/* Only what this thread allocates; false: what any does. Before the recording begins. */
+/* Whether to record only the calling thread, or all threads. Called before the recording begins. */
 void ag_block_choice_follow_thread(bool is_this_alone);
-/* In a forked child, whose trace is its own: before its heaps are announced. */
+/* Called in a forked child, which has its own trace, before its heaps are announced. */
 void ag_block_choice_forked(void);
 
-/* A heap of the program's own. */
+/* Whether a heap that the program registered is selected. */
 bool ag_block_choice_takes_heap(uint32_t domain, const char *allocator, const char *name);
-/* A type by its name. From any thread and handler. */
+/* Whether a type with this name is selected. Can be called from any thread and signal handler. */
 bool ag_block_choice_takes_type(const char *name);
 
 enum ag_block_type { AG_BLOCK_TYPE_UNKNOWN, AG_BLOCK_TYPE_TAKEN };
 bool ag_block_choice_takes_slow(uint32_t via, uint64_t bytes, enum ag_block_type type);
-/* Whether a block that this thread allocates is to be recorded. type: TAKEN: takes_type has been
- * asked. From any thread and handler. */
+/* Whether a block that the calling thread allocates is to be recorded. type: AG_BLOCK_TYPE_TAKEN if
+ * ag_block_choice_takes_type has selected the type. Can be called from any thread and signal
+ * handler. */
 AG_FAST bool ag_block_choice_selects(uint32_t via, uint64_t bytes, enum ag_block_type type) {
     return AG_LIKELY(!ag_block_choice.asks) || ag_block_choice_takes_slow(via, bytes, type);
 }
-/* Whether the recorded blocks of this heap stand in the table. */
+/* Whether the addresses of this heap's recorded blocks are kept in the table. */
 AG_FAST bool ag_block_choice_remembers(uint32_t via) {
     return ag_block_choice.remembers || (via < AG_VIA_HOST && ag_block_choice.remembers_adapters);
 }
-/* Whether a free (FREE, REALLOC_FREE, UNDO_FREE, COLLECT) is of a recorded block; it is none any
- * more, or is one again. Of a recording that is not sampled, where it asks. */
+/* Whether a free (FREE, REALLOC_FREE, UNDO_FREE, COLLECT) is of a recorded block. The address is
+ * removed from the table, or inserted again for UNDO_FREE. Only for recordings that are not
+ * sampled, where ag_block_choice.asks is set. */
 bool ag_block_choice_takes_free(enum ag_word_kind kind, uint32_t via, uintptr_t address);
-/* Mappings of an adapter's heap. */
+/* Whether mappings of an adapter's heap are recorded. */
 bool ag_block_choice_takes_mapping(uint32_t via);
 
 #endif

@@ -1,9 +1,11 @@
-/* block_facts.c: what a writer does to a living block, and a type that became known.
+/* block_facts.c: records what a runtime does to a live block (moves, promotions), and types that
+ * become known after the allocation.
  *
- * Moves are told while the world of the heap stands still. Its threads' events lie before, up to
- * the last stamp and somewhat beyond, and behind; a reader has to know which. So who begins and
- * ends a collection bumps the tick that the writer's process bumps every millisecond: each
- * stream then stamps before its next event, whichever thread tells it. */
+ * A runtime reports moves while the threads that use the heap are stopped. Events of those threads
+ * lie before the moves, up to the last stamp and a little beyond it, or after them, and a reader
+ * must be able to tell which. So the thread that begins and the thread that ends a collection
+ * increment the tick, which the writer process otherwise increments every millisecond: each stream
+ * then writes a stamp before its next event, whichever thread writes that event. */
 #include "block_choice.h"
 #include "recorder.h"
 #include "sampled_blocks.h"
@@ -14,7 +16,7 @@ static uint64_t head_of(uintptr_t address, uint32_t via, enum ag_word_kind kind)
     return (uint64_t)address << 16 | (uint64_t)via << 8 | (uint64_t)kind;
 }
 
-/* Only the recorded blocks of this heap are known, by their addresses. */
+/* In a filtered recording only the recorded blocks of this heap are known, by their addresses. */
 static bool is_chosen(uint32_t via) {
     return ag_recorder_is_sampling() || ag_block_choice_remembers(via);
 }
@@ -84,13 +86,13 @@ void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_block
 
 void ag_record_cut_windows(void) {
     if (ag_recorder_is_active()) {
-        /* relaxed: who stopped the other threads, and lets them go on, has ordered it */
+        /* relaxed: the code that stops and resumes the other threads orders this store */
         atomic_fetch_add_explicit(&ag_recorder.header->tick, 1, memory_order_relaxed);
     }
 }
 
 void ag_record_reset(void) {
     const uint64_t word = AG_WORD_RESET;
-    ag_record_cut_windows(); /* so there is a stamp before the word, and behind it in each stream */
+    ag_record_cut_windows(); /* puts a stamp before this word, and one after it into each stream */
     ag_stream_append_words(&word, 1, AG_INTERVAL_UNKNOWN);
 }

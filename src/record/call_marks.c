@@ -8,15 +8,15 @@
 #include "unwind/readable_range.h"
 
 enum {
-    INSIDE_BYTES_MOST = 64 << 10, /* of stack, which a noted call uses: a guess */
+    INSIDE_BYTES_MOST = 64 << 10, /* of stack that a marked call uses: an estimate */
     SAME_STACK_BYTES_MOST =
-        1 << 20,              /* between a call and an older one on the same stack: a guess */
-    PRUNED_AT_ONCE_MOST = 16, /* marks that point at each other end here */
-    USER_CODE_SEGMENT = 0x33, /* of 64-bit code */
+        1 << 20,              /* between a call and an older one on the same stack: an estimate */
+    PRUNED_AT_ONCE_MOST = 16, /* a longer chain may be a cycle of overwritten marks */
+    USER_CODE_SEGMENT = 0x33, /* selector of 64-bit user code */
 };
 
-/* Whether all memory from the page behind FIRST's to the last of HIGH can be read: then the two lie
- * on one stack, unless all is wrong. */
+/* Whether every page from the one after FIRST up to HIGH can be read. The two addresses are then
+ * assumed to lie on one stack. */
 static bool is_one_stack(uintptr_t first, uintptr_t high) {
     for (uintptr_t page = ag_readable_page(first) + AG_READABLE_PAGE; page < high;
          page += AG_READABLE_PAGE) {
@@ -27,19 +27,21 @@ static bool is_one_stack(uintptr_t first, uintptr_t high) {
     return true;
 }
 
-/* Whether this runs on a signal stack that ADDRESS is not on. */
+/* Whether the thread runs on an alternate signal stack that does not contain ADDRESS. True as well
+ * if the system call is refused. */
 static bool is_on_another_signal_stack(uintptr_t address) {
     stack_t current = {0};
-    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* a sandbox does not say */
+    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* refused, as by a sandbox */
            ((current.ss_flags & SS_ONSTACK) &&
             address - (uintptr_t)current.ss_sp >= current.ss_size);
 }
 
-/* What lies between a call with this stack pointer and the mark. */
+/* How a call with this stack pointer relates to the marked call. */
 enum distance {
-    FAR,     /* who knows: another stack, or too much of this one */
-    OUTSIDE, /* the call comes from farther out: the noted one has ended without a word */
-    INSIDE,  /* from farther in; the memory between the two can be read */
+    FAR, /* unknown: another stack, or too far away on this one */
+    /* the call was made from an outer frame: the marked call has ended without ag_call_forget */
+    OUTSIDE,
+    INSIDE, /* the call was made from an inner frame; the memory between the two can be read */
 };
 
 static enum distance distance_of(const struct ag_call_mark *mark, uintptr_t sp) {
@@ -54,9 +56,9 @@ static enum distance distance_of(const struct ag_call_mark *mark, uintptr_t sp) 
                : FAR;
 }
 
-/* Whether the frame that the kernel makes for a handler (arch/x86/include/asm/sigframe.h: where the
- * handler returns to, then a ucontext) lies between the two, and its handler interrupted what lies
- * there. */
+/* Whether the stack between LOW and HIGH holds a signal frame (arch/x86/include/asm/sigframe.h: the
+ * return address of the handler, then a ucontext) whose handler interrupted code running in that
+ * part of the stack. */
 static bool has_signal_frame(uintptr_t low, uintptr_t high) {
     enum { WORDS = (offsetof(ucontext_t, uc_mcontext.fpregs) / sizeof(uintptr_t)) + 2 };
     const uintptr_t *end = (const uintptr_t *)high - WORDS;

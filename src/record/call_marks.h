@@ -1,18 +1,20 @@
-/* call_marks.h: whether a call is made from inside another one, as the stack says it.
+/* call_marks.h: tells whether a call is made from inside another call, by the stack.
  *
- * A function that calls something of the host notes the call: a mark in its own frame, in a list of
- * its thread whose head is one word. What comes later with a stack pointer asks whether it is
- * inside of the innermost noted call. It is when its frame lies farther in on the same stack, and
- * no signal handler began in between: the frame that the kernel makes for a handler would be there.
+ * A function that calls the host puts a mark into its own frame and links the mark into a list of
+ * its thread, whose head is one word. Code that runs later passes its stack pointer to learn
+ * whether it was called from inside the innermost marked call. It was, if its frame lies farther in
+ * on the same stack and no signal handler began in between: the frame that the kernel makes for a
+ * handler would be found there.
  *
- * A handler may come between any two instructions of these functions. It finds the list with the
- * interrupted call or without it, which are both right, and leaves it as it was, since noting and
- * forgetting are one store each. Nothing is repeated or undone because of a handler.
+ * A signal handler may interrupt these functions at any instruction. It finds the list with or
+ * without the interrupted call's mark, both of which are correct, and leaves the list unchanged,
+ * because marking and forgetting are one store each. So no retry is needed after a handler.
  *
- * A noted call may never return: it is left by longjmp, by an exception, or its thread is
- * cancelled. Then the mark stays in the list until a question comes from a frame farther out, or
- * finds that the mark was overwritten. Only a frame that leaves the memory of the mark as it was,
- * and lies around it, is taken for the call that has gone, until a call from farther out. */
+ * A marked call may never return: it is left by longjmp or by an exception, or its thread is
+ * cancelled. Then the mark stays in the list until a lookup comes from an outer frame, or finds
+ * that the mark was overwritten. One error remains: a later frame that surrounds the stale mark and
+ * leaves its memory unchanged is taken for the marked call, until a lookup from an outer frame
+ * removes it. */
 #ifndef AG_CALL_MARKS_H
 #define AG_CALL_MARKS_H
 
@@ -25,16 +27,16 @@
 
 struct ag_call_mark {
     struct ag_call_mark *outer;
-    uintptr_t check; /* ag_call_mark_check of its address as long as it is noted */
+    uintptr_t check; /* ag_call_mark_check of the mark's address while it is in the list */
 };
-/* The head of a list: a variable of a thread. */
+/* The head of a list: a thread-local variable. */
 typedef struct ag_call_mark *volatile ag_call_marks;
 
 AG_FAST uintptr_t ag_call_mark_check(const struct ag_call_mark *mark) {
     return (uintptr_t)mark ^ (uintptr_t)0x9e3779b97f4a7c15;
 }
 
-/* mark: in the frame of the caller, who calls the host and then ag_call_forget. */
+/* mark: in the frame of the function that then calls the host and ag_call_forget. */
 AG_FAST void ag_call_note(ag_call_marks *marks, struct ag_call_mark *mark) {
     mark->outer = *marks;
     mark->check = ag_call_mark_check(mark);
@@ -43,7 +45,7 @@ AG_FAST void ag_call_note(ag_call_marks *marks, struct ag_call_mark *mark) {
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Calls that were noted inside of it and never returned are forgotten as well. */
+/* Also forgets inner marks whose calls never returned. */
 AG_FAST void ag_call_forget(ag_call_marks *marks, struct ag_call_mark *mark) {
     atomic_signal_fence(memory_order_seq_cst);
     *marks = mark->outer;
@@ -51,8 +53,8 @@ AG_FAST void ag_call_forget(ag_call_marks *marks, struct ag_call_mark *mark) {
     mark->check = 0;
 }
 
-/* Whether a call with this stack pointer is inside the innermost noted one. From any thread and
- * handler. */
+/* Whether a call with this stack pointer is inside the innermost marked call. Can be called from
+ * any thread and signal handler. */
 bool ag_call_is_in_marked(ag_call_marks *marks, uintptr_t sp) AG_HIDDEN;
 AG_FAST bool ag_call_is_inside(ag_call_marks *marks, uintptr_t sp) {
     return AG_UNLIKELY(*marks != NULL) && ag_call_is_in_marked(marks, sp);

@@ -1,24 +1,27 @@
 /* chunk_supply.c: the lock-free free list of chunks, and back pressure.
  *
  * The list is a stack in the header: tag:32 | index+1:32. The tag changes at each pop and push, so
- * a chunk that was popped and pushed again between a reader's load and its compare-and-swap (ABA)
- * makes the swap fail. LIFO: the chunk given back last is the one most likely still in the cache.
+ * a chunk that was popped and pushed again between a thread's load and its compare-and-swap (ABA)
+ * makes the swap fail. The list is LIFO because the chunk returned last is most likely in the
+ * cache.
  *
  * How long a thread waits when the list is empty:
  *
- *  - chunks in use < soft limit + one per thread that lives: not at all, it takes a fresh one;
- *  - the writer lives (its tick moves): 50 us and another look, up to WAIT_ALIVE_NS;
- *  - no tick for WAIT_DEAD_NS, so nobody drains: no longer, the ring grows to the end of the file;
- *  - the file's end, or no memory for it: WAIT_BARREN_NS for one that comes back, once; then events
- *    are lost, counted by the caller, and memory is asked for again once a tick.
+ *  - chunks in use < soft limit + one per live thread: it does not wait, it takes a fresh chunk;
+ *  - the writer is alive (its tick changes): it looks again every 50 us, for up to WAIT_ALIVE_NS;
+ *  - no tick for WAIT_DEAD_NS, so no process drains: it stops waiting, the ring grows to the file's
+ *    end;
+ *  - the end of the file, or no memory for more: it waits once for WAIT_BARREN_NS for a chunk to be
+ *    returned. Then events are lost, which the caller counts, and the thread asks for memory again
+ *    once per tick.
  *
- * Chunks are mapped in windows as they are needed, so that a host under RLIMIT_AS, or one that
- * looks at its own size, sees 64 MiB of ours and not the whole file. The file is closed long since:
- * a further window is made from the first, by mremap with an old size of 0, which maps the same
- * shared file again.
+ * Chunks are mapped in windows as they are needed, so that a host with RLIMIT_AS, or one that
+ * checks its own size, sees 64 MiB of address space used by allogram instead of the whole file. The
+ * file is already closed then: a further window is made from the first by mremap with an old size
+ * of 0, which maps the same shared file again.
  *
- * A host thread is never blocked for longer than WAIT_ALIVE_NS by one event, and only while the
- * writer is behind. */
+ * One event never blocks a host thread for longer than WAIT_ALIVE_NS, and only while the writer is
+ * behind. */
 #include "chunk_supply.h"
 
 #include <errno.h>
@@ -31,20 +34,21 @@
 #include "thread_state.h"
 
 enum {
-    CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control), /* they begin at a page */
+    /* the array of controls begins at a page boundary */
+    CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control),
     POLL_NS = 50 * 1000,
-    ASK_AGAIN_AFTER = 4096, /* events that were lost */
-    WAIT_DEAD_NS =
-        300 * 1000 *
-        1000, /* the writer bumps the tick every ms: 300 without one is death or SIGSTOP */
-    WAIT_BARREN_NS = 100 * 1000 * 1000,         /* the writer drains a chunk in less */
-    WAIT_ALIVE_NS = 2 * 1000 * 1000 * 1000 - 1, /* then the ring grows after all: slow beats lost */
+    ASK_AGAIN_AFTER = 4096, /* lost events */
+    /* 300 missed ticks (the writer makes one per ms) mean that it is dead or stopped */
+    WAIT_DEAD_NS = 300 * 1000 * 1000,
+    WAIT_BARREN_NS = 100 * 1000 * 1000, /* the writer drains a chunk in less */
+    /* then the ring grows: waiting is better than losing events, up to this limit */
+    WAIT_ALIVE_NS = 2 * 1000 * 1000 * 1000 - 1,
 };
 
 /* ---- windows ---- */
 
-/* mremap(2): old size 0 on a shared mapping makes a second mapping that begins at the same page of
- * the file, and with the same advice: it stays out of core dumps like the first. */
+/* mremap(2): an old size of 0 on a shared mapping makes a second mapping of the file, which begins
+ * at the same page and inherits the advice: it stays out of core dumps like the first. */
 void *ag_map_shared_again(void *mapped, uint64_t bytes) {
     const long address =
         ag_syscall6(SYS_mremap, (long)mapped, 0, (long)bytes, MREMAP_MAYMOVE, 0, 0);
@@ -62,7 +66,7 @@ static unsigned char *map_window_after(unsigned char *before) {
     return window ? window + PAGE_BYTES : NULL;
 }
 
-/* The first window is as long as the chunks are, the others begin a page early. */
+/* The first window has exactly the size of its chunks; the others begin one page early. */
 static uint64_t early_bytes(uint32_t index) {
     enum { PAGE_BYTES = 4096 };
     return index > 0 ? PAGE_BYTES : 0;
@@ -109,8 +113,8 @@ static unsigned char *window_at(uint32_t index) {
         return window;
     }
     unsigned char *before = NULL;
-    for (uint32_t i = 0; i <= index;
-         i++) { /* fill the gap too: each is made from the one before it */
+    /* fill gaps as well: each window is made from its predecessor */
+    for (uint32_t i = 0; i <= index; i++) {
         window = atomic_load_explicit(&ag_recorder.windows[i], memory_order_acquire);
         if (!window) {
             window = map_window_after(before);
@@ -121,7 +125,7 @@ static unsigned char *window_at(uint32_t index) {
             if (!atomic_compare_exchange_strong_explicit(&ag_recorder.windows[i], &expected, window,
                                                          memory_order_acq_rel,
                                                          memory_order_acquire)) {
-                unmap_window(window, i); /* another thread was first */
+                unmap_window(window, i); /* another thread was faster */
                 window = expected;
             }
         }
@@ -137,19 +141,20 @@ static unsigned char *chunk_bytes_at(uint32_t index) {
 
 /* ---- the free list ---- */
 
-/* Since the session began. By its own clock, whose reading takes no system call where it is the
- * TSC. */
+/* Time since the session began, by the session's clock: reading it takes no system call if the
+ * clock is the TSC. */
 static uint64_t elapsed_ns(void) {
     const struct ag_segment_header *header = ag_recorder.header;
     const uint64_t slowest = UINT64_C(16) << 32, fastest = (UINT64_C(1) << 32) / 16;
     uint64_t factor = atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed);
-    factor = factor < fastest ? fastest : factor > slowest ? slowest : factor; /* untrusted */
+    /* the header is untrusted */
+    factor = factor < fastest ? fastest : factor > slowest ? slowest : factor;
     const uint64_t raw = ag_raw_clock(header->clock_kind) - header->clock_origin;
     return (uint64_t)((unsigned __int128)raw * factor >> 32);
 }
 
-/* Here and in take_fresh: a child that was forked in a handler which interrupted this takes none.
- * The chunk would be lost: the child sees in take_new_chunk (stream.c) that it is not its own. */
+/* Here and in take_fresh: if a signal handler that interrupts this code forks, the child takes no
+ * chunk. take_new_chunk (stream.c) in the child sees that the chunk is not its own. */
 static int64_t pop_free(const struct ag_thread *thread, struct ag_segment_header *header) {
     uint64_t head = atomic_load_explicit(&header->free_head, memory_order_acquire);
     for (;;) {
@@ -161,8 +166,7 @@ static int64_t pop_free(const struct ag_thread *thread, struct ag_segment_header
         struct ag_chunk_control *control = &ag_recorder.controls[index_plus_one - 1];
         const uint32_t next = atomic_load_explicit(&control->next_free, memory_order_relaxed);
         const uint64_t replacement = ((head >> 32) + 1) << 32 | next;
-        /* acquire: pairs with the writer's release when it pushed; the chunk is ours to
-         * overwrite */
+        /* acquire: pairs with the writer's release at the push; the chunk may be overwritten now */
         if (atomic_compare_exchange_weak_explicit(&header->free_head, &head, replacement,
                                                   memory_order_acq_rel, memory_order_acquire)) {
             return index_plus_one - 1;
@@ -175,15 +179,17 @@ static bool is_ready(uint32_t chunk) {
     return chunk < atomic_load_explicit(&ag_recorder.header->n_chunks_ready, memory_order_acquire);
 }
 
-/* The controls of those before it have memory, so of a page of controls only the first needs it. */
+/* The controls before this one have memory already, so only the first control of a page is
+ * checked. */
 static bool has_control(uint32_t chunk) {
     return chunk % CONTROLS_A_PAGE != 0 || is_ready(chunk) ||
            ag_populate(&ag_recorder.controls[chunk],
                        CONTROLS_A_PAGE * sizeof(*ag_recorder.controls));
 }
 
-/* Before it is counted: what fails is asked for again when there may be room, and nothing of the
- * file is used up by asking. It does no harm to one that another thread has taken meanwhile. */
+/* Called before the chunk is counted as used: if it fails, the same chunk is tried again later, and
+ * failing uses up nothing of the file. It is harmless if another thread has taken the chunk
+ * meanwhile. */
 static bool has_words(uint32_t chunk) {
     unsigned char *bytes = chunk_bytes_at(chunk);
     return bytes &&
@@ -192,8 +198,9 @@ static bool has_words(uint32_t chunk) {
             ag_populate(bytes, AG_CHUNK_BYTES));
 }
 
-/* What memory there is has been asked for in this tick. Without a writer the tick stands, and a
- * thread asks at each ASK_AGAIN_AFTER. */
+/* The tick in which the kernel last refused memory, so a thread asks once per tick. Without a
+ * writer the tick does not change, and a thread asks again after every ASK_AGAIN_AFTER lost
+ * events. */
 static _Atomic uint64_t barren_tick; /* plus 1; 0: never */
 static _Atomic uint32_t n_barren;
 
@@ -231,7 +238,7 @@ static bool may_grow(const struct ag_segment_header *header) {
     return in_use < header->soft_chunks + states;
 }
 
-/* Waits for a chunk to come back. Returns its index, or -1 when the ring should grow instead. */
+/* Waits until a chunk is returned. Returns its index, or -1 when the ring should grow instead. */
 static int64_t wait_for_chunk(const struct ag_thread *thread, struct ag_segment_header *header) {
     const uint64_t start = elapsed_ns();
     uint64_t last_tick = atomic_load_explicit(&header->tick, memory_order_relaxed),
@@ -260,8 +267,8 @@ static bool writer_is_gone(const struct ag_segment_header *header) {
     return atomic_load_explicit(&header->writer_pid, memory_order_relaxed) == 0;
 }
 
-/* There is no memory for more, but what there is comes back: one wait, which ends with a chunk or
- * in losing events without waiting, until a chunk has come back. */
+/* There is no memory for more chunks, but used ones are returned: waits once. If no chunk is
+ * returned, events are lost without waiting until one is. */
 static int64_t wait_where_barren(const struct ag_thread *thread, struct ag_segment_header *header,
                                  _Atomic bool *starves) {
     const uint64_t end = elapsed_ns() + WAIT_BARREN_NS;
@@ -280,8 +287,9 @@ static int64_t wait_where_barren(const struct ag_thread *thread, struct ag_segme
 int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control **ret_control,
                          uint64_t **ret_words) {
     struct ag_segment_header *header = ag_recorder.header;
-    static _Atomic uint64_t tick_at_neglect; /* the tick at which we last gave up waiting: do not
-                                                wait again until it moves */
+    /* the tick at which a thread last gave up waiting; threads wait again only when the tick has
+     * changed */
+    static _Atomic uint64_t tick_at_neglect;
     static _Atomic bool starves;
     int64_t index = pop_free(thread, header);
     if (index >= 0 && atomic_load_explicit(&starves, memory_order_relaxed)) {

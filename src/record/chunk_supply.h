@@ -1,5 +1,5 @@
-/* chunk_supply.h: where a thread gets its next chunk of the segment, and how long it waits for one.
- */
+/* chunk_supply.h: supplies a thread with its next chunk of the segment, and bounds how long it
+ * waits. */
 #ifndef AG_CHUNK_SUPPLY_H
 #define AG_CHUNK_SUPPLY_H
 
@@ -7,21 +7,22 @@
 
 struct ag_thread;
 
-/* Takes a chunk for the calling thread: the one given back last, else a fresh one, else it waits
- * for the writer (see the .c). 0, or -EAGAIN: none came in time, or a handler forked and this is
- * the child; -ENOMEM: the segment's file has no room. Async-signal-safe. */
+/* Takes a chunk for the calling thread: the one returned last, or a fresh one, or it waits for the
+ * writer (see chunk_supply.c). 0; -EAGAIN: no chunk was returned in time, or a signal handler
+ * forked and this is the child; -ENOMEM: the segment's file has no room. Async-signal-safe. */
 int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control **ret_control,
                          uint64_t **ret_words);
 
-/* A second mapping of so many bytes of the live file, of which a part begins at mapped. NULL: no
- * memory. */
+/* Makes a second mapping of so many bytes of the live file, from the place that is mapped at
+ * `mapped` on. NULL: no memory. */
 void *ag_map_shared_again(void *mapped, uint64_t bytes);
 
-/* In a child whose parent was forked inside of a hook: maps the windows once more and uses these
- * from here on; what the hook still has of the old ones can then be replaced. false: no memory. */
+/* Called in a child whose parent was forked inside a hook: maps the windows a second time and uses
+ * the new mappings from now on, so that the old ones, which the hook may still refer to, can be
+ * replaced. false: no memory. */
 bool ag_chunk_supply_map_again(void);
 
-/* Unmaps the windows; nobody is in them any more. */
+/* Unmaps the windows. No thread may use them any more. */
 void ag_chunk_supply_unmap(void);
 
 #endif

@@ -1,13 +1,13 @@
 /* event_fast.h: the hot path: an event of an allocation function becomes two words in the thread's
  * chunk.
  *
- * Budget (see docs/overhead.md): a free 2 ns, an alloc 3 ns and the capture of its stack. One
- * thread-local pointer, one compare for the gate, one for the chunk's end, one for the tick; no
+ * Budget (see docs/overhead.md): 2 ns for a free; 3 ns for an alloc, plus the capture of its stack.
+ * One thread-local pointer, one compare for the gate, one for the chunk's end, one for the tick; no
  * lock, no atomic read-modify-write, no system call.
  *
  * Order of stores: the words, then cursor, then control.used_words (release; pairs with the
- * writer's acquire). A process killed between any two instructions leaves a chunk whose
- * used_words cover only whole events. */
+ * writer's acquire). A process killed between any two instructions leaves a chunk whose used_words
+ * covers only whole events. */
 #ifndef AG_EVENT_FAST_H
 #define AG_EVENT_FAST_H
 
@@ -16,15 +16,15 @@
 #include "thread_state.h"
 #include "unwind/stack_walker_fast.h"
 
-/* Events that the fast path cannot take: first of a thread, in a forked child, in a handler that
- * interrupted a hook. */
+/* The slow path, for events that the fast path cannot record: the first event of a thread, events
+ * in a forked child, and events in a signal handler that interrupted a hook. */
 void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address, size_t bytes,
                           uint32_t via, const struct ag_typed_place *place);
 void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                          const uintptr_t *sp, uintptr_t rbp);
 
-/* The compiler must not move stores of the gate across the work it guards; signals need no more
- * than that. */
+/* The compiler must not move stores to the gate across the work that the gate guards. Signal
+ * handlers run on the same thread, so a compiler fence is enough. */
 #define AG_SIGNAL_FENCE() atomic_signal_fence(memory_order_seq_cst)
 
 AG_FAST bool ag_stream_renewal_is_due(const struct ag_thread *thread) {
@@ -70,14 +70,15 @@ AG_FAST void ag_stream_append_free_fast(struct ag_thread *thread, enum ag_word_k
     }
 }
 
-/* An allocation succeeded. sp: where the return address of the allocation function's call lies;
- * rbp: as the caller left it; bytes: as asked for. Call it after the allocation. */
+/* An allocation succeeded. sp: address of the return address of the call to the allocation
+ * function; rbp: as the caller left it; bytes: as requested. Call it after the allocation. */
 AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(!ag_thread_is_open(thread))) {
-        if (ag_recorder_is_active()) { /* here and not in the slow function: the whole cost of a
-                                          stopped recorder */
+        /* checked here and not in the slow function: this is the whole cost of a stopped
+         * recorder */
+        if (ag_recorder_is_active()) {
             ag_record_alloc_slow(sp, rbp, address, bytes, via, /* place= */ NULL);
         }
         return;
@@ -93,8 +94,8 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     thread->gate = AG_GATE_OPEN;
 }
 
-/* A block is about to be freed: call it before the block goes. kind: FREE, REALLOC_FREE or
- * UNDO_FREE; sp and rbp as of an allocation. */
+/* A block is about to be freed: call it before the block is freed. kind: FREE, REALLOC_FREE or
+ * UNDO_FREE; sp and rbp as for an allocation. */
 AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                                  const uintptr_t *sp, uintptr_t rbp) {
     struct ag_thread *thread = ag_thread_current;
@@ -114,8 +115,8 @@ AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint
     thread->gate = AG_GATE_OPEN;
 }
 
-/* The same where all goes well: no stamp is due, the gate is open. Else false, and nothing was
- * done. It calls nothing, so that its caller needs no frame. */
+/* The same for the common case: the gate is open and no stamp is due. Otherwise it does nothing and
+ * returns false. It calls no function, so its caller needs no frame. */
 AG_FAST bool ag_record_free_frameless(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(!ag_thread_is_open(thread))) {

@@ -5,14 +5,15 @@
  *     child:                                                              handler returns
  *            *cursor = word;  control->used_words = ...                   into its parent's chunk!
  *
- * Nothing can be done about the addresses that the hook has in registers, but about what lies
- * there: the chunk that its state names, and the page that holds the chunk's control, are replaced
- * by private memory. The words end there; the event is its parent's, which records it when the
- * handler returns there. Other pointers of the hook (to the header, to a slot) stay good, since
- * nothing else is replaced.
+ * The addresses that the hook holds in registers cannot be changed, but the memory at these
+ * addresses can: the chunk that the thread state names, and the page with the chunk's control, are
+ * replaced by private memory. The child's words end up there and are dropped; the event belongs to
+ * the parent, which records it when the handler returns there. Other pointers of the hook (to the
+ * header, to a slot) stay valid, because nothing else is replaced.
  *
- * The child itself needs all chunks and controls. It sees them through second mappings of the same
- * file, which are made before. This costs some 20 us and addresses, and only such children. */
+ * The child itself needs all chunks and controls. It reaches them through second mappings of the
+ * same file, which are made first. This costs about 20 us and address space, only in such
+ * children. */
 #include "forked_hook.h"
 
 #include <sys/mman.h>
@@ -37,7 +38,7 @@ static bool map_segment_again(void) {
     return true;
 }
 
-static bool replace(const void *address, size_t bytes) {
+static bool replace_by_private(const void *address, size_t bytes) {
     const uintptr_t low = (uintptr_t)address & ~(uintptr_t)(PAGE_BYTES - 1);
     const uintptr_t end = (uintptr_t)address + bytes;
     const long r = ag_syscall6(SYS_mmap, (long)low, (long)(end - low), PROT_READ | PROT_WRITE,
@@ -49,8 +50,8 @@ bool ag_forked_hook_part(struct ag_thread *thread) {
     bool is_done = map_segment_again();
     for (struct ag_thread *state = thread; state && is_done; state = state->nested) {
         if (state->control) {
-            is_done = replace(state->control, sizeof(*state->control)) &&
-                      (!state->words || replace(state->words, AG_CHUNK_BYTES));
+            is_done = replace_by_private(state->control, sizeof(*state->control)) &&
+                      (!state->words || replace_by_private(state->words, AG_CHUNK_BYTES));
         }
     }
     ag_thread_abandon(thread);

@@ -1,20 +1,21 @@
-/* images.c: which object lies where, kept so that nothing of an object is read that may be gone.
+/* images.c: records which object is loaded where, and never reads tables of an object that may be
+ * unmapped.
  *
- * 1. Data. Images that stay as long as the process (the program, and what the loader brought with
- * it at the start: glibc never unloads those) are in an array that is written once. All others are
- * in `moving`: slots, and an index of those that are loaded, sorted by address. An id is given to
- * an image once; an image that is loaded again, the same file (by build id) at the same address,
- * has its old id again, so that a plugin that comes and goes uses its sites again instead of
- * filling the table of sites.
+ * 1. Data. Images that stay as long as the process (the program, and the objects that the loader
+ * loaded with it at the start, which glibc never unloads) are in an array that is written once. All
+ * others are in `moving`: slots, and an index of the loaded ones, sorted by address. An id is
+ * assigned once. An image that is loaded again (the same file, by build id, at the same address)
+ * gets its old id again, so a plugin that is loaded and unloaded repeatedly reuses its sites
+ * instead of filling the table of sites.
  *
- * 2. When it changes. The loader reports each change (loader_notice.h), whoever asked for it:
- * dlopen, dlclose, iconv, NSS, a locale. Before it unmaps anything we are called, and again when
- * its list is whole; the list is read then, merged, and announced to the trace. So a lookup never
- * asks the loader, and takes no lock of the host.
+ * 2. When the list changes. The loader reports each change (loader_notice.h), whatever caused it:
+ * dlopen, dlclose, iconv, NSS, a locale. It calls us before it unmaps anything, and again when its
+ * list is consistent; then the list is read, merged, and announced to the trace. So a lookup never
+ * calls the loader, and takes no lock of the host.
  *
- * 3. Reading what may go. .eh_frame of a moving image is read by the thread that sees a pc for the
- * first time, while another one may be in dlclose. So a reader counts itself, and the thread that
- * is called before an unmapping says so and waits until the readers have gone:
+ * 3. Reading tables that may be unmapped. The .eh_frame of a moving image is read by the thread
+ * that meets a pc for the first time, while another thread may be in dlclose. So a reader counts
+ * itself, and the thread that is about to unmap sets a flag and waits until there are no readers:
  *
  *     reader                                    unloading thread
  *       n_readers++                               DELETES: lock; changer = self
@@ -22,26 +23,26 @@
  *       look up, read the tables                  (the loader unmaps)
  *       n_readers--                               IS_WHOLE: lock, wait; merge; changer = 0; unlock
  *
- * A reader has all signals blocked, so that no handler can keep it there: it leaves after some
- * microseconds of its own. Two system calls, for a pc never seen before in an object that came by
- * dlopen; the others cost none. While objects are going, a reader waits for a moment, and then does
- * without: its stack ends incomplete, and is not remembered. It must not wait for long: the
- * unloading thread may be waiting for something that the program holds. (Copies of all tables would
- * need no such care, and 10 % of the code's size; to read through the kernel needs calls that
+ * A reader blocks all signals, so no handler can delay it: it finishes after some microseconds of
+ * CPU time. This takes two system calls per pc that is new and lies in an object loaded by dlopen;
+ * other pcs need none. While objects are being unloaded, a reader waits briefly and then gives up:
+ * its stack ends incomplete, and is not cached. It must not wait for long, because the unloading
+ * thread may be waiting for something that the program holds. (Copies of all tables would avoid the
+ * synchronization, but take 10 % of the code's size; reading through the kernel needs calls that
  * sandboxes forbid.)
  *
  * 4. Without notices (musl, which never unloads; static programs; a loader whose code cannot be
- * changed, or that a debugger has a breakpoint in; liballogram in a program of its own) the loader
- * is asked at each new pc, and the tables are read inside of its own visit, under its lock of the
- * list. Then a cached pc may outlive its image until the next new pc: a stack may name the wrong
- * object, but nothing is read that is gone.
+ * patched, or in which a debugger has set a breakpoint; liballogram in a program of its own) the
+ * loader is queried at each new pc, and the tables are read inside the callback of that query,
+ * under the loader's lock of the list. Then a cached pc may outlive its image until the next new
+ * pc: a stack may name the wrong object, but no unmapped memory is read.
  *
- * 5. Locks. The loader's, then ours; ours is held with all signals blocked, for as long as the
- * merging takes, and the loader is never asked for anything meanwhile.
+ * 5. Locks. The order is the loader's lock, then ours. Ours is held with all signals blocked, for
+ * the duration of a merge, and the loader is never called while it is held.
  *
- * 6. Reused addresses. Where an image was unloaded and another took its place, what the unwinder
- * knew of the first is gone before the second can run (ag_unwind_space_forget). The same where code
- * without an image ran before. */
+ * 6. Reused addresses. When an image was unloaded and another one took its place, the unwinder's
+ * data about the first is dropped before code of the second can run (ag_unwind_space_forget). The
+ * same holds for code without an image that ran there earlier. */
 #include "images.h"
 
 #include <elf.h>
@@ -63,24 +64,24 @@
 enum {
     PATH_BYTES = 512,
     BUILD_ID_BYTES = 32,
-    SLOTS_FIRST = 64,   /* doubled as needed */
-    GONE_KEPT = 512,    /* images that are gone whose ids are remembered */
-    READER_TRIES = 100, /* waits while objects go: some ms at most */
+    SLOTS_FIRST = 64,   /* doubled when full */
+    GONE_KEPT = 512,    /* unloaded images whose ids are remembered */
+    READER_TRIES = 100, /* waits of a reader while objects are unloaded: a few ms at most */
     YIELD_NS = 1000,
 };
 
 struct image {
     struct ag_unwind_image unwind;
     uintptr_t bias;
-    const void *phdr; /* identifies it while it is loaded */
-    uint32_t seen;    /* number of the visit that found it last */
+    const void *phdr; /* identifies the object while it is loaded */
+    uint32_t seen;    /* number of the last visit that found it */
     bool is_used, is_gone, is_announced;
     uint32_t build_id_bytes;
     unsigned char build_id[BUILD_ID_BYTES];
-    uint64_t name_hash; /* of the loader's name for it, which may be a relative path */
+    uint64_t name_hash; /* of the loader's name for the object, which may be a relative path */
     char path[PATH_BYTES];
 };
-struct span { /* [low, high) is image `slot` */
+struct span { /* [low, high) belongs to image `slot` */
     uintptr_t low, high;
     uint32_t slot;
 };
@@ -90,30 +91,32 @@ static struct {
     _Atomic uint32_t n_fixed;
     size_t fixed_bytes;
 
-    /* Read by who is counted in n_readers or holds the lock, written by who holds the lock while
-     * n_readers is 0. */
+    /* Read by threads that are counted in n_readers or hold the lock; written by the holder of the
+     * lock while n_readers is 0. */
     struct image *moving;
     struct span *spans; /* of loaded images, sorted */
     uint32_t n_moving, n_spans, capacity, n_gone;
-    uint32_t visit; /* number of the last one */
-    /* All that any of them covered: a pc outside needs no care. Only grows. */
+    uint32_t visit; /* number of the last visit */
+    /* The range that all moving images together have ever covered. It only grows; a pc outside of
+     * it cannot be in a moving image. */
     _Atomic uintptr_t low, high;
 
     _Atomic uintptr_t lock_owner; /* own_number of a thread, 0: free */
     _Atomic uintptr_t changer;    /* own_number of the thread that is unloading, 0: none */
     _Atomic uint32_t n_readers;
-    _Atomic uint64_t version; /* the loader's counters of the newest visit merged; under the lock */
-    _Atomic bool is_watched;  /* all was merged since the loader's notices come */
+    _Atomic uint64_t version; /* the loader's counters at the newest merged visit; under the lock */
+    _Atomic bool is_watched;  /* the list was merged after the loader's notices were installed */
 } images;
 
 /* ---- the lock, and readers ---- */
 
-/* The calling thread's, and that of the child that it forks or vforks. */
+/* Identifies the calling thread; a child that it forks or vforks gets the same number. */
 static uintptr_t own_number(void) {
     return (uintptr_t)&ag_thread_current;
 }
 
-/* With all signals blocked; afterwards there are no readers, and none comes. */
+/* Called with all signals blocked. When it returns there are no readers, and no new one can
+ * start. */
 static void lock_images(void) {
     const uintptr_t self = own_number();
     uintptr_t owner = 0;
@@ -133,7 +136,7 @@ static void unlock_images(void) {
 
 enum reader { READER_IS_IN, READER_IS_CHANGER, READER_GAVE_UP };
 
-/* With all signals blocked. */
+/* Called with all signals blocked. */
 static enum reader begin_reading(void) {
     for (int i = 0; i < READER_TRIES; i++) {
         atomic_fetch_add_explicit(&images.n_readers, 1, memory_order_seq_cst);
@@ -154,7 +157,7 @@ static void end_reading(void) {
     atomic_fetch_sub_explicit(&images.n_readers, 1, memory_order_seq_cst);
 }
 
-/* ---- what the loader says ---- */
+/* ---- the loader's list ---- */
 
 static void read_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * notes,
                           struct image *image) {
@@ -187,13 +190,14 @@ static uint64_t hash_of(const char *name) {
     return hash;
 }
 
-/* A name with a slash that does not begin with one depends on the working directory of the moment
- * it was opened in: the mapped file has a path that does not. That is asked for by the calls that
- * the loader itself has just made (open, read, close), so no sandbox minds. */
+/* A relative name with a slash depends on the working directory at the time of the dlopen, but the
+ * path of the mapped file does not. It is read with the same system calls that the loader has just
+ * made (open, read, close), so a sandbox permits them. */
 static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintptr_t address,
                       char path[PATH_BYTES]) {
     const char *name = info->dlpi_name ? info->dlpi_name : "";
-    if (is_executable && name[0] != '/') { /* "", or with musl as it was called */
+    /* the name of the program is "", or with musl its argv[0] */
+    if (is_executable && name[0] != '/') {
         const long length =
             ag_syscall3(SYS_readlink, (long)"/proc/self/exe", (long)path, PATH_BYTES - 1);
         path[length > 0 ? length : 0] = '\0';
@@ -208,20 +212,21 @@ static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintp
     path[length] = '\0';
 }
 
-/* Objects ever loaded and unloaded, by the loader's own counters, which only grow. One more, for
- * musl's begin at 0. */
+/* The number of objects ever loaded plus those ever unloaded, by the loader's own counters, which
+ * only grow. Plus one, because musl's counters begin at 0. */
 static uint64_t loader_version(const struct dl_phdr_info *info) {
     return info->dlpi_adds + info->dlpi_subs + 1;
 }
 
 static int read_version(struct dl_phdr_info *info, size_t size, void *context) {
-    (void)size; /* the counters are there since glibc 2.4 */
+    (void)size; /* the counters exist since glibc 2.4 */
     *(uint64_t *)context = loader_version(info);
-    return 1; /* what the first object says is enough */
+    return 1; /* every object reports the same counters */
 }
 
-/* false: it has no code or data. */
-static bool describe(const struct dl_phdr_info *info, bool is_executable, struct image *ret_image) {
+/* false: the object has no code or data. */
+static bool image_describe(const struct dl_phdr_info *info, bool is_executable,
+                           struct image *ret_image) {
     struct image *image = ret_image;
     uintptr_t low = UINTPTR_MAX, high = 0;
     *image = (struct image){0};
@@ -260,8 +265,8 @@ static bool describe(const struct dl_phdr_info *info, bool is_executable, struct
 
 /* ---- the trace ---- */
 
-/* The state that may be appended to here: the thread's own, but in a handler that interrupted an
- * append. */
+/* The state to append records to: the thread's own, or the nested one in a handler that interrupted
+ * an append. */
 static struct ag_thread *state_for_records(void) {
     struct ag_thread *thread = ag_thread_current;
     if (thread->gate == AG_GATE_ABSENT) {
@@ -315,33 +320,33 @@ static void *map_zeros(size_t bytes) {
     return ag_syscall_failed(address) ? NULL : (void *)address;
 }
 
-static void unmap(void *memory, size_t bytes) {
+static void images_unmap_bytes(void *memory, size_t bytes) {
     if (memory) {
-        (void)ag_syscall2(SYS_munmap, (long)memory, (long)bytes); /* our own: cannot fail */
+        (void)ag_syscall2(SYS_munmap, (long)memory, (long)bytes); /* our own mapping: cannot fail */
     }
 }
 
-/* Room for twice as many images. */
-static bool grow(void) {
+/* Doubles the capacity for images. */
+static bool images_grow(void) {
     const uint32_t capacity = images.capacity ? 2 * images.capacity : (uint32_t)SLOTS_FIRST;
     struct image *moving = map_zeros(capacity * sizeof(*moving));
     struct span *spans = map_zeros(capacity * sizeof(*spans));
     if (!moving || !spans) {
-        unmap(moving, capacity * sizeof(*moving));
-        unmap(spans, capacity * sizeof(*spans));
+        images_unmap_bytes(moving, capacity * sizeof(*moving));
+        images_unmap_bytes(spans, capacity * sizeof(*spans));
         return false;
     }
     memcpy(moving, images.moving, images.n_moving * sizeof(*moving));
     memcpy(spans, images.spans, images.n_spans * sizeof(*spans));
-    unmap(images.moving, images.capacity * sizeof(*moving));
-    unmap(images.spans, images.capacity * sizeof(*spans));
+    images_unmap_bytes(images.moving, images.capacity * sizeof(*moving));
+    images_unmap_bytes(images.spans, images.capacity * sizeof(*spans));
     images.moving = moving;
     images.spans = spans;
     images.capacity = capacity;
     return true;
 }
 
-/* The place of the first span that begins behind the address. */
+/* The index of the first span that begins after the address. */
 static uint32_t spans_up_to(uintptr_t address) {
     uint32_t low = 0, high = images.n_spans;
     while (low < high) {
@@ -355,7 +360,7 @@ static uint32_t spans_up_to(uintptr_t address) {
     return low;
 }
 
-/* The loaded moving image that holds the address; NULL: none. */
+/* The loaded moving image that contains the address, or NULL. */
 static struct image *moving_at(uintptr_t address) {
     const uint32_t at = spans_up_to(address);
     return at > 0 && address < images.spans[at - 1].high ? &images.moving[images.spans[at - 1].slot]
@@ -391,8 +396,8 @@ static void add_span(uint32_t slot) {
 }
 
 static uint32_t next_image_id(void) {
-    /* The slot that owns the tree counts for its whole fork family: sites are shared, so ids must
-     * be. */
+    /* Ids are counted in the slot that owns the tree, for its whole fork family: the family shares
+     * sites, so it must share ids. */
     struct ag_process_slot *owner =
         (struct ag_process_slot *)(ag_recorder.slots +
                                    (size_t)ag_recorder.tree_index * AG_SLOT_BYTES);
@@ -407,7 +412,7 @@ static bool is_same_file(const struct image *gone, const struct image *image) {
            strcmp(gone->path, image->path) == 0;
 }
 
-/* The slot for an image that came, with its id. -ENOMEM: there is no room. */
+/* Assigns a slot and an id to a newly loaded image. -ENOMEM: there is no room. */
 static int take_slot(const struct image *image) {
     uint32_t slot = images.n_moving, free_slot = UINT32_MAX, id = 0;
     for (uint32_t i = 0; i < images.n_moving && (images.n_gone > 0 || free_slot == UINT32_MAX);
@@ -422,7 +427,7 @@ static int take_slot(const struct image *image) {
     }
     if (free_slot != UINT32_MAX) {
         slot = free_slot;
-    } else if (images.n_moving == images.capacity && !grow()) {
+    } else if (images.n_moving == images.capacity && !images_grow()) {
         return -ENOMEM;
     } else {
         images.n_moving++;
@@ -438,7 +443,7 @@ struct merge {
     uint64_t version; /* see loader_version */
     bool is_begun, is_done;
     uint32_t n_visited;
-    struct image image; /* being described */
+    struct image image; /* scratch */
 };
 
 static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
@@ -446,7 +451,7 @@ static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
     const bool is_executable = merge->n_visited == 0;
     const uint32_t number = merge->n_visited++;
     if (number < n_fixed && images.fixed[number].phdr == info->dlpi_phdr) {
-        return; /* they come first, in the order in which they were loaded */
+        return; /* the fixed images come first, in the order of loading */
     }
     struct image *known = moving_at((uintptr_t)info->dlpi_phdr);
     if (known && known->phdr == info->dlpi_phdr && known->bias == info->dlpi_addr &&
@@ -454,7 +459,7 @@ static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
         known->seen = images.visit;
         return;
     }
-    if (!describe(info, is_executable, &merge->image)) {
+    if (!image_describe(info, is_executable, &merge->image)) {
         return;
     }
     known = moving_at(merge->image.unwind.low);
@@ -469,7 +474,7 @@ static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
     }
     merge->image.seen = images.visit;
     if (take_slot(&merge->image) < 0) {
-        ag_record_lost(AG_LOST_NO_MEMORY, 1); /* stacks through it end there */
+        ag_record_lost(AG_LOST_NO_MEMORY, 1); /* stacks through this image end here */
     }
 }
 
@@ -482,7 +487,7 @@ static int merge_object(struct dl_phdr_info *info, size_t size, void *context) {
         lock_images();
         if (merge->version <= atomic_load_explicit(&images.version, memory_order_relaxed)) {
             merge->is_done = true;
-            return 1; /* another thread did it meanwhile */
+            return 1; /* another thread merged it meanwhile */
         }
         images.visit++;
     }
@@ -490,9 +495,9 @@ static int merge_object(struct dl_phdr_info *info, size_t size, void *context) {
     return 0;
 }
 
-/* Remembers the id of an image that went, if need be instead of another one's. */
+/* Remembers the id of an unloaded image, replacing the oldest entry if there is no room. */
 static void remember_gone(struct image *image) {
-    static uint32_t next; /* whose turn it is: a slot */
+    static uint32_t next; /* slot to replace next */
     image->is_gone = image->is_used = image->build_id_bytes > 0;
     images.n_gone += image->is_gone;
     for (uint32_t i = 0; images.n_gone > GONE_KEPT && i < images.n_moving; i++) {
@@ -504,8 +509,9 @@ static void remember_gone(struct image *image) {
     }
 }
 
-/* What nobody saw is gone. Before what came is known: that may lie in the same place. */
-static void let_go(void) {
+/* Drops the images that the visit did not find. Called before new images are added, because those
+ * may lie at the same addresses. */
+static void images_drop_unseen(void) {
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < images.n_spans; i++) {
         struct image *image = &images.moving[images.spans[i].slot];
@@ -525,14 +531,15 @@ static void take_in(void) {
         struct image *image = &images.moving[slot];
         if (image->seen == images.visit && image->is_used && !image->is_announced) {
             announce_load(image);
-            image->is_announced = true; /* as far as it could be */
+            image->is_announced = true; /* even if the record was lost */
             ag_unwind_space_forget_made(ag_recorder.space, image->unwind.low, image->unwind.high);
             add_span(slot);
         }
     }
 }
 
-/* Of the first visit: those up to the C library and the loader came with the program. */
+/* Called after the first visit: the objects up to the C library and the loader came with the
+ * program. */
 static void fix_first(void) {
     const uintptr_t loader = ag_loader_address(), libc = ag_objects_visitor();
     uint32_t n_fixed = 0;
@@ -545,7 +552,7 @@ static void fix_first(void) {
     }
     struct image *fixed = n_fixed > 0 ? map_zeros(n_fixed * sizeof(*fixed)) : NULL;
     if (!fixed) {
-        return; /* all may move, as far as we know: slower */
+        return; /* all images are treated as moving: slower */
     }
     memcpy(fixed, images.moving, n_fixed * sizeof(*fixed));
     images.n_moving -= n_fixed;
@@ -559,15 +566,15 @@ static void fix_first(void) {
     atomic_store_explicit(&images.n_fixed, n_fixed, memory_order_release);
 }
 
-/* Signals are blocked. */
+/* Called with signals blocked. */
 static void merge_list(void) {
     struct merge merge = {0};
-    (void)ag_objects_visit(merge_object, &merge); /* the result is ours */
+    (void)ag_objects_visit(merge_object, &merge); /* the callback's result is our own */
     if (!merge.is_begun) {
-        return; /* no objects at all: it cannot be */
+        return; /* no objects at all: cannot happen */
     }
     if (!merge.is_done) {
-        let_go();
+        images_drop_unseen();
         if (images.visit == 1) {
             fix_first();
         }
@@ -581,8 +588,9 @@ void ag_images_refresh(void) {
     uint64_t version = 0;
     (void)ag_objects_visit(read_version, &version);
     if (version == atomic_load_explicit(&images.version, memory_order_acquire)) {
-        return; /* generated code asks for each of its new pcs: nothing was loaded since, nothing is
-                   to be found */
+        /* no object was loaded since: the pc lies in generated code, which looks up each new pc
+         * here */
+        return;
     }
     const uint64_t mask = ag_signals_block();
     merge_list();
@@ -591,7 +599,7 @@ void ag_images_refresh(void) {
 
 /* ---- the loader's notices ---- */
 
-/* The first namespace's list is about to shrink, by this thread. */
+/* The calling thread is about to remove objects from the list of the first namespace. */
 static void begin_unloading(void) {
     const uint64_t mask = ag_signals_block();
     lock_images();
@@ -614,7 +622,7 @@ static void on_notice(enum ag_loader_state state) {
     if (!ag_recorder_is_active()) {
         atomic_store_explicit(&images.changer, 0, memory_order_seq_cst);
         atomic_store_explicit(&images.is_watched, false, memory_order_relaxed);
-        return; /* who looks again begins with the whole list */
+        return; /* the next lookup begins with the whole list */
     }
     switch (state) {
     case AG_LOADER_ADDS:
@@ -629,10 +637,10 @@ static void on_notice(enum ag_loader_state state) {
 }
 
 void ag_recorder_watch_images(void) {
-    (void)ag_loader_notice_install(on_notice); /* without it: see 4 */
+    (void)ag_loader_notice_install(on_notice); /* if it fails, see section 4 */
 }
 
-/* Do notices come, and has all been merged since they do? */
+/* Whether notices are installed, and the list was merged afterwards. */
 static bool is_watched(void) {
     if (!ag_loader_notice_is_written()) {
         atomic_store_explicit(&images.is_watched, false, memory_order_relaxed);
@@ -647,7 +655,8 @@ static bool is_watched(void) {
 
 /* ---- lookups ---- */
 
-/* What is going is unmapped by this very thread, so what is readable now stays so. */
+/* Called by the thread that unmaps, so memory that is readable now stays readable during the
+ * call. */
 static bool is_readable(const struct ag_unwind_image *image) {
     const uintptr_t low = image->tables_high ? image->tables_low : image->low;
     const uintptr_t high = image->tables_high ? image->tables_high : image->high;
@@ -706,18 +715,19 @@ static int use_in_visit(struct dl_phdr_info *info, size_t size, void *context) {
     return 1;
 }
 
-/* Inside of the loader's visit, which holds its lock of the list: nothing is unmapped meanwhile. */
+/* Reads the tables inside the loader's callback, under the loader's lock: nothing is unmapped
+ * meanwhile. */
 static int find_by_loader(uintptr_t pc, ag_image_use_fn *use, void *context) {
     struct visit visit = {pc, use, context, -ENOENT};
     ag_images_refresh();
     const uint64_t mask = ag_signals_block();
-    (void)ag_objects_visit(use_in_visit, &visit); /* the result is ours */
+    (void)ag_objects_visit(use_in_visit, &visit); /* the callback's result is our own */
     ag_signals_restore(mask);
     return visit.result;
 }
 
 int ag_images_find(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context) {
-    (void)context; /* one recorder, one table */
+    (void)context; /* there is one recorder with one table */
     const struct image *fixed = fixed_at(pc);
     struct ag_unwind_image made;
     if (fixed) {
@@ -734,9 +744,9 @@ int ag_images_find(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_
 /* ---- life ---- */
 
 void ag_images_announce_again(void) {
-    /* Other threads, which read, merged or unloaded, did not come along with the fork. If this
-     * thread unloads, a handler interrupted it and forked, and it goes on later; it holds no lock
-     * then, since it has all signals blocked where it does. */
+    /* The other threads, which may have read, merged or unloaded, do not exist in the child. If
+     * this thread was unloading, a handler interrupted it and forked, and it continues later; it
+     * does not hold the lock, because it blocks all signals while it does. */
     const uintptr_t self = own_number();
     const uintptr_t changer = atomic_load_explicit(&images.changer, memory_order_relaxed);
     const bool is_half = atomic_load_explicit(&images.lock_owner, memory_order_relaxed) != 0 ||
@@ -744,7 +754,7 @@ void ag_images_announce_again(void) {
     atomic_store_explicit(&images.lock_owner, 0, memory_order_relaxed);
     atomic_store_explicit(&images.changer, changer == self ? self : 0, memory_order_relaxed);
     atomic_store_explicit(&images.n_readers, 0, memory_order_relaxed);
-    if (is_half) { /* half a table: the next notice makes it whole */
+    if (is_half) { /* the table may be inconsistent: the next notice rebuilds it */
         images.n_moving = images.n_spans = images.n_gone = 0;
         atomic_store_explicit(&images.version, 0, memory_order_relaxed);
     }
@@ -774,8 +784,8 @@ uint32_t ag_images_last_id(void) {
 }
 
 void ag_images_unmap(void) {
-    unmap(images.fixed, images.fixed_bytes);
-    unmap(images.moving, images.capacity * sizeof(struct image));
-    unmap(images.spans, images.capacity * sizeof(struct span));
-    memset(&images, 0, sizeof(images)); /* nobody else is there */
+    images_unmap_bytes(images.fixed, images.fixed_bytes);
+    images_unmap_bytes(images.moving, images.capacity * sizeof(struct image));
+    images_unmap_bytes(images.spans, images.capacity * sizeof(struct span));
+    memset(&images, 0, sizeof(images)); /* no other thread uses it */
 }

@@ -1,26 +1,27 @@
-/* images.h: the objects loaded into this process, as the trace and the unwinder need them. */
+/* images.h: the objects loaded into this process, for the trace and for the unwinder. */
 #ifndef AG_IMAGES_H
 #define AG_IMAGES_H
 
 #include "recorder.h"
 
-/* For the unwinder: the image, or the generated code, that contains pc. ag_image_find_fn. Asks the
- * loader only where it does not report its changes (ag_recorder_watch_images). */
+/* An ag_image_find_fn: finds the image, or the generated code, that contains pc. Calls the loader
+ * only if the loader does not report its changes (ag_recorder_watch_images). */
 int ag_images_find(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context);
 
-/* Asks the loader; announces to the trace what came and went; the unwinder forgets what went. */
+/* Reads the loader's list, announces loaded and unloaded images to the trace, and makes the
+ * unwinder forget the unloaded ones. */
 void ag_images_refresh(void);
 
-/* A forked child's trace starts with what is loaded now. */
+/* Called in a forked child: announces the loaded images to the child's trace. */
 void ag_images_announce_again(void);
 
-/* A new recording of the same process: what is in the list is there still. */
+/* Called when a recording starts again in the same process: announces the images in the list. */
 void ag_images_announce_all(void);
 
-/* The largest id given out so far. */
+/* The largest id assigned so far. */
 uint32_t ag_images_last_id(void);
 
-/* Gives the tables' memory back; nobody asks any more. */
+/* Frees the tables' memory. No thread may use them any more. */
 void ag_images_unmap(void);
 
 #endif

@@ -1,12 +1,12 @@
-/* joined_stacks.c: stacks that are put together: the walk knows the native frames, a runtime knows
- * its own, and which of them an event belongs to.
+/* joined_stacks.c: joins stacks from two sources: the walker finds the native frames, and a runtime
+ * reports its own frames and which of the native ones an event belongs to.
  *
- * A stack is the id of its innermost node, so its outer part is the node of an outer frame: taking
- * frames off is reading a parent, and putting frames on is interning a node. A frame may stand at
- * an address that is no code: where a runtime has a place for one of several allocations of a call
- * in its own tables. Such a site is found in a small cache, since an image is looked up for it
- * otherwise. An entry of the cache has the site and of address / 4 the bits from CACHE_BITS on; the
- * lower bits are where it lies, mixed with the others. */
+ * A stack is identified by its innermost node, and its outer part by the node of an outer frame: to
+ * remove frames is to read a parent, and to add frames is to intern a node. The address of a frame
+ * need not be code: a runtime may use addresses in its own tables to distinguish several
+ * allocations of one call. The sites of such addresses are cached, because finding one needs a
+ * lookup of the image. An entry of the cache holds the site, and the bits of (address / 4) from
+ * CACHE_BITS on; the lower bits, mixed with the upper ones, give the entry's index. */
 #include "base/stack_tree_fast.h"
 #include "images.h"
 #include "recorder.h"
@@ -17,7 +17,8 @@ _Static_assert(AG_SITE_SLOTS < 1 << SITE_BITS, "a site fits its bits");
 _Static_assert(46 - CACHE_BITS + SITE_BITS <= 64, "and the address beside it");
 
 static struct {
-    _Atomic uint32_t recording; /* that the sites are of; in a forked child another one */
+    /* the recording that the sites belong to; a forked child has another one */
+    _Atomic uint32_t recording;
     _Atomic uint64_t entries[1 << CACHE_BITS];
 } places;
 
@@ -34,8 +35,9 @@ bool ag_stack_top(uint32_t stack, uintptr_t *ret_pc, uint32_t *ret_caller) {
     return true;
 }
 
-/* A stack with a hole in it would be another function's: what cannot be kept stays not kept. */
-static uint32_t push(uint32_t caller, uint32_t site) {
+/* If a node cannot be interned, the whole stack is not kept: with a missing frame it would look
+ * like the stack of another function. */
+static uint32_t stack_push_site(uint32_t caller, uint32_t site) {
     const uint32_t node = site != 0 && caller != AG_ROOT_NOT_KEPT
                               ? ag_node_intern_fast(&ag_recorder.space->tree, caller, site)
                               : 0;
@@ -43,7 +45,7 @@ static uint32_t push(uint32_t caller, uint32_t site) {
 }
 
 uint32_t ag_stack_push(uint32_t caller, uintptr_t pc) {
-    return push(caller, AG_PC_SITE(ag_pc_find_fast(ag_recorder.space, pc)));
+    return stack_push_site(caller, AG_PC_SITE(ag_pc_find_fast(ag_recorder.space, pc)));
 }
 
 static void take_id(void *context, const struct ag_unwind_image *image) {
@@ -77,11 +79,11 @@ uint32_t ag_stack_push_data(uint32_t caller, uintptr_t address) {
         &places.entries[(key ^ ag_stack_tree_hash(high)) & ((1 << CACHE_BITS) - 1)];
     const uint64_t found = atomic_load_explicit(entry, memory_order_relaxed);
     if (AG_LIKELY(found >> SITE_BITS == high && found != 0)) {
-        return push(caller, (uint32_t)(found & ((1 << SITE_BITS) - 1)));
+        return stack_push_site(caller, (uint32_t)(found & ((1 << SITE_BITS) - 1)));
     }
     const uint32_t site = find_site(address);
     if (site != 0) {
         atomic_store_explicit(entry, high << SITE_BITS | site, memory_order_relaxed);
     }
-    return push(caller, site);
+    return stack_push_site(caller, site);
 }

@@ -1,7 +1,7 @@
-/* made_code.c: see made_code.h. Two arrays that only grow, in memory that is mapped as it
- * is touched: ranges, published by their count, looked through from the newest, which is where new
- * pcs are; and pcs, each written once behind its number. It is asked once for a pc (the unwinder
- * keeps what it heard), so a long list costs little. */
+/* made_code.c: see made_code.h. There are two arrays that only grow, in memory that is mapped in
+ * advance and touched on use: ranges, published by their count and searched from the newest, where
+ * new pcs usually are; and pcs, each written once at its own index. Each pc is looked up once,
+ * because the unwinder caches the result, so a long list costs little. */
 #include "made_code.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static void *map_zeros(size_t bytes) {
     return ag_syscall_failed(address) ? NULL : (void *)address;
 }
 
-static bool start(void) {
+static bool made_code_map(void) {
     if (!ranges) {
         ranges = map_zeros(AG_MADE_MOST * sizeof(*ranges));
     }
@@ -62,18 +62,18 @@ int ag_made_code_add(const struct ag_made_code *code) {
     if (count == AG_MADE_MOST) {
         return -ENOSPC;
     }
-    struct ag_cfi_place *copy = start() ? copy_places(code->places, code->n_places) : NULL;
+    struct ag_cfi_place *copy = made_code_map() ? copy_places(code->places, code->n_places) : NULL;
     if (!copy) {
         return -ENOMEM;
     }
     ranges[count] = *code;
     ranges[count].places = copy;
-    /* release: pairs with the acquire in find; the range is whole */
+    /* release: pairs with the acquire in ag_made_code_find; the range is complete */
     atomic_store_explicit(&n_ranges, count + 1, memory_order_release);
     return 0;
 }
 
-static void note(uintptr_t pc) {
+static void made_code_note(uintptr_t pc) {
     _Atomic uintptr_t *list = atomic_load_explicit(&pcs, memory_order_acquire);
     const uint32_t number = atomic_fetch_add_explicit(&n_pcs, 1, memory_order_relaxed);
     if (number < AG_MADE_PCS_MOST) {
@@ -93,7 +93,7 @@ bool ag_made_code_find(uintptr_t pc, struct ag_unwind_image *ret_image) {
                                                   .tables_high = range->tables_high,
                                                   .places = range->places,
                                                   .n_places = range->n_places};
-            note(pc + 1); /* the unwinder asks for the call, a byte before */
+            made_code_note(pc + 1); /* the unwinder looks up the byte before the return address */
             return true;
         }
     }

@@ -8,16 +8,16 @@
  *       interpret               7fc0       main      line 3          7fd8
  *       main                    7ff0                                             outermost
  *
- * A native frame has the memory from its sp up to the sp of the next one. What an interpreter runs
- * was called through it: so the frames of a position stand before (inside of) the native frame that
- * has it, and behind what that one called: draw, on_click, dispatch, interpret, vm_call, main:3,
- * interpret, main. No code of the interpreter has to be known for that, and a frame whose position
- * lies in no native frame (the walk was incomplete, the stack was changed) stands with the one
- * before it: it is never lost.
+ * A native frame covers the memory from its sp up to the sp of the next one. Functions that an
+ * interpreter runs are called through the interpreter's native frame. So managed frames are placed
+ * inside of the native frame that contains their position, and outside of the frames which that one
+ * called: draw, on_click, dispatch, interpret, vm_call, main:3, interpret, main. This needs no
+ * knowledge of the interpreter's code. A frame whose position lies in no native frame (the walk was
+ * incomplete, or the stack has changed) is placed next to the frame before it, and is never lost.
  *
- * The walker's memo makes the native half cheap, and a program comes back to the stacks that it
- * had: each thread keeps some of those it merged, with all that the result depends on. Else every
- * frame is interned anew, some 4 ns each. */
+ * The walker's cache makes the native half cheap. Programs return to the same stacks, so each
+ * thread caches some merged stacks together with all inputs of the merge. On a miss every frame is
+ * interned again, at about 4 ns each. */
 #include "managed_frames.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ int ag_frame_source_set(const void *key, const struct ag_frame_source *source) {
         return source->walk ? -ENOSPC : 0;
     }
     if (!source->walk) {
-        if (at < sources.n) { /* the last one takes its place; a handler sees it twice at worst */
+        if (at < sources.n) { /* the last source takes its place; a handler may see it twice */
             sources.rows[at] = sources.rows[sources.n - 1];
             atomic_signal_fence(memory_order_seq_cst);
             sources.n--;
@@ -67,13 +67,13 @@ int ag_frame_source_set(const void *key, const struct ag_frame_source *source) {
 
 /* ---- memory ---- */
 
-/* A stack that was merged before. Native frames, their root and how many they are: all that is the
- * native node's. */
+/* A cached merge. The native node determines the native frames, their number and their root. */
 enum { MERGES_BITS = 7, MERGED_FRAMES = 12 };
 struct merge {
-    uint32_t recording; /* that the node is of, as ag_stacks_recording says; 0: empty */
+    /* the recording that the node belongs to, from ag_stacks_recording; 0: the entry is empty */
+    uint32_t recording;
     uint32_t native;
-    uint32_t site; /* of the innermost frame where that is not the native one's, or 0 */
+    uint32_t site; /* of the innermost frame, if it differs from the native node's; else 0 */
     uint32_t n_managed;
     struct merged_frame {
         uint32_t function, line, place;
@@ -81,13 +81,13 @@ struct merge {
     uint32_t node;
 };
 
-/* What one walk needs; a thread's own, mapped when it first has a source. */
+/* Memory for one walk. Each thread has its own, mapped when the thread first has a source. */
 struct ag_walk_scratch {
     struct merge merges[1 << MERGES_BITS];
     struct ag_walked_frame *natives;  /* [depth] */
-    struct ag_managed_frame *managed; /* [depth] */
-    uint32_t *places;                 /* [depth]: of managed[i], the native frame */
-    size_t depth;                     /* of the recording that it was mapped for */
+    struct ag_managed_frame *managed; /* [depth], as many as natives */
+    uint32_t *places;                 /* [depth]: index of the native frame of managed[i] */
+    size_t depth;                     /* of the recording that this was mapped for */
 };
 
 static struct ag_walk_scratch *scratch_of(struct ag_thread *thread) {
@@ -115,7 +115,7 @@ static struct ag_walk_scratch *scratch_of(struct ag_thread *thread) {
 
 /* ---- merging ---- */
 
-/* The native frame from FIRST outward that has the address; n_natives: none. */
+/* The index of the native frame, from FIRST outward, that contains the address, or n_natives. */
 static uint32_t frame_at(const struct ag_walked_frame *natives, uint32_t n_natives, uint32_t first,
                          uintptr_t address) {
     for (uint32_t i = first; i < n_natives; i++) {
@@ -127,9 +127,10 @@ static uint32_t frame_at(const struct ag_walked_frame *natives, uint32_t n_nativ
     return n_natives;
 }
 
-/* What one source says, behind the N frames that others said. Returns how many there are then. */
-static uint32_t ask(const struct ag_frame_source *source, const struct ag_walk_scratch *scratch,
-                    uint32_t n_natives, uint32_t n) {
+/* Appends the frames of one source to the N frames of earlier sources. Returns the new number. */
+static uint32_t source_append_frames(const struct ag_frame_source *source,
+                                     const struct ag_walk_scratch *scratch, uint32_t n_natives,
+                                     uint32_t n) {
     const uint32_t most = ag_recorder.depth - n;
     const uint32_t said =
         source->walk(source->context, scratch->natives, n_natives, scratch->managed + n, most);
@@ -145,8 +146,8 @@ static uint32_t ask(const struct ag_frame_source *source, const struct ag_walk_s
     return end;
 }
 
-/* Sources said their frames one after the other: by place, and within one in the order they were
- * said. Few, and nearly in order. */
+/* Sorts by place, stably. The frames of each source are in order already, and there are few of
+ * them, so an insertion sort is fast. */
 static void sort_by_place(const struct ag_walk_scratch *scratch, uint32_t n) {
     for (uint32_t i = 1; i < n; i++) {
         const struct ag_managed_frame frame = scratch->managed[i];
@@ -168,7 +169,8 @@ static uint32_t site_of(const struct ag_managed_frame *frame) {
                           AG_IMAGE_MANAGED);
 }
 
-/* All frames, the outermost first; AG_ROOT_NOT_KEPT: there is no memory for one. */
+/* Interns all frames from the outermost inward. AG_ROOT_NOT_KEPT: there is no memory for one of
+ * them. */
 static uint32_t intern_all(const struct ag_walk_scratch *scratch, uint32_t n_natives,
                            uint32_t n_managed, enum ag_root root) {
     struct ag_stack_tree *tree = &ag_recorder.space->tree;
@@ -197,7 +199,7 @@ static uint32_t intern_all(const struct ag_walk_scratch *scratch, uint32_t n_nat
     return node;
 }
 
-/* ---- what was merged before ---- */
+/* ---- the cache of merged stacks ---- */
 
 static struct merge *place_of_merge(struct ag_walk_scratch *scratch, uint32_t native,
                                     uint32_t n_managed) {
@@ -263,7 +265,7 @@ uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_
         return native;
     }
     for (uint32_t i = 0; i < sources.n; i++) {
-        n_managed = ask(&sources.rows[i].source, scratch, n_natives, n_managed);
+        n_managed = source_append_frames(&sources.rows[i].source, scratch, n_natives, n_managed);
     }
     const uint32_t site = pc != 0 ? AG_PC_SITE(ag_pc_find_fast(ag_recorder.space, pc)) : 0;
     if (n_managed == 0 && site == 0) {

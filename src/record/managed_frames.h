@@ -1,9 +1,9 @@
-/* managed_frames.h: the frames of virtual machines among the native ones of a stack.
+/* managed_frames.h: joins the frames of virtual machines with the native frames of a stack.
  *
- * A source knows the frames of one virtual machine in one thread: a program's own (allogram.h), or
- * an adapter's. It is asked whenever this thread's stack is recorded, and says for each of its
- * frames where on the native stack the interpreter runs it; so the two kinds stand in one stack, in
- * the order in which they called each other. */
+ * A source knows the frames of one virtual machine in one thread. It is registered by a program
+ * (allogram.h) or by an adapter. It is called whenever the stack of its thread is recorded, and
+ * reports for each of its frames the address on the native stack where the interpreter runs it. So
+ * native and managed frames form one stack, in the order of their calls. */
 #ifndef AG_MANAGED_FRAMES_H
 #define AG_MANAGED_FRAMES_H
 
@@ -12,14 +12,15 @@
 #include "thread_state.h"
 
 struct ag_managed_frame {
-    uint32_t function;  /* id of a FRAME record; 0: not known */
-    uint32_t line;      /* that is executed; 0: the function's own */
-    uintptr_t position; /* an address inside of the native frame that interprets it; 0: in that of
-                           the frame before it */
+    uint32_t function; /* id of a FRAME record; 0: unknown */
+    uint32_t line;     /* line being executed; 0: the line of the function itself */
+    /* an address inside the native frame that interprets this one; 0: same native frame as the
+     * previous one */
+    uintptr_t position;
 };
-/* Fills ret_frames, innermost first, at most MOST, and returns how many. natives: all native
- * frames, innermost first. It runs inside of an allocation, maybe in a signal handler: no
- * allocation, no lock, no jump out of it. */
+/* Fills ret_frames with at most MOST frames, innermost first, and returns their number. natives:
+ * all native frames, innermost first. It runs during an allocation, maybe in a signal handler: it
+ * must not allocate, lock or jump out. */
 typedef uint32_t ag_frame_source_fn(void *context, const struct ag_walked_frame *natives,
                                     uint32_t n_natives, struct ag_managed_frame *ret_frames,
                                     uint32_t most);
@@ -29,18 +30,18 @@ struct ag_frame_source {
 };
 enum { AG_FRAME_SOURCES_MOST = 4 };
 
-/* Of the calling thread from here on: SOURCE under KEY (an address that is the caller's own), in
- * place of the one before; walk NULL: none any more. -ENOSPC: there are too many. Not from a
- * handler that interrupted itself. */
+/* Registers SOURCE for the calling thread under KEY (any address that belongs to the caller),
+ * replacing an earlier source with that key; walk NULL: removes it. -ENOSPC: there are too many.
+ * Must not be called from a handler that interrupted this function. */
 int ag_frame_source_set(const void *key, const struct ag_frame_source *source);
-/* This thread has sources. */
+/* Whether the calling thread has sources. */
 bool ag_frame_sources_are_there(void);
 
-/* The stack at sp as the walker finds it, with the frames of all sources in it. pc: as in
- * ag_typed_place. */
+/* The stack at sp, with the native frames that the walker finds and the frames of all sources. pc:
+ * as in ag_typed_place. */
 uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp,
                          uintptr_t pc);
-/* STACK with N frames more on top of it, the innermost first; their positions do not count. */
+/* STACK with N more frames inside of it, the innermost first; their positions are ignored. */
 uint32_t ag_managed_push(uint32_t stack, const struct ag_managed_frame *frames, uint32_t n);
 
 #endif

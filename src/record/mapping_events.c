@@ -1,5 +1,5 @@
-/* mapping_events.c: mmap and its relatives as records, and what heaps hold: rare, so they take the
- * general way (a wide record, of a mapping with a stack). */
+/* mapping_events.c: records mmap and its relatives, and the contents of heaps. They are rare, so
+ * they use wide records, for a mapping with a stack. */
 #include "block_choice.h"
 #include "event_fast.h"
 #include "managed_frames.h"
@@ -12,8 +12,8 @@ static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind,
     ag_stream_append_wide(thread, kind, parts, AG_ARRAY_SIZE(parts));
 }
 
-/* A handler that maps while its thread is inside a hook is not told: mappings are context, not
- * counts. */
+/* A mapping made by a handler while its thread is inside a hook is not recorded: mappings are
+ * context, no count depends on them. */
 static struct ag_thread *own_state(void) {
     const bool is_reported = ag_recorder_is_active() &&
                              !ag_record_is_suspended_call((uintptr_t)__builtin_frame_address(0));
@@ -21,7 +21,7 @@ static struct ag_thread *own_state(void) {
     return thread && ag_thread_is_idle(thread) ? thread : NULL;
 }
 
-static uint32_t capture(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp) {
+static uint32_t capture_stack(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp) {
     return ag_frame_sources_are_there()
                ? ag_managed_walk(thread, sp, rbp, /* pc= */ 0)
                : ag_walker_capture(thread->walker, ag_recorder.space, sp, rbp);
@@ -39,7 +39,7 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
     const struct ag_wide_map fields = {
         .address = address,
         .bytes = bytes,
-        .stack = capture(thread, sp, rbp),
+        .stack = capture_stack(thread, sp, rbp),
         .via = via,
         .protection = (uint32_t)protection,
         .flags = (uint32_t)flags,
@@ -88,7 +88,7 @@ static uintptr_t pc_of_node(const struct ag_walk_view *view, uint32_t i) {
     return pc;
 }
 
-/* Of a stack that has nodes already. */
+/* For a stack whose nodes exist already. */
 static uint32_t outer_part(uint32_t stack, ag_walk_choose *choose, void *context) {
     enum { FRAMES_MOST = 1024 };
     uint32_t nodes[FRAMES_MOST + 1];
@@ -115,9 +115,9 @@ uint32_t ag_record_stack_outer(const uintptr_t *sp, uintptr_t rbp, ag_walk_choos
     AG_SIGNAL_FENCE();
     uint32_t stack;
     if (!choose) {
-        stack = capture(thread, sp, rbp);
+        stack = capture_stack(thread, sp, rbp);
     } else if (ag_frame_sources_are_there()) {
-        stack = outer_part(capture(thread, sp, rbp), choose, context);
+        stack = outer_part(capture_stack(thread, sp, rbp), choose, context);
     } else {
         stack =
             ag_walker_capture_outer(thread->walker, ag_recorder.space, sp, rbp, choose, context);

@@ -1,36 +1,38 @@
-/* process.c: how a process joins a session: mapping the segment, claiming a slot; and how a forked
- * child starts over.
+/* process.c: how a process joins a session: it maps the segment and claims a slot; and how a forked
+ * child begins its own recording.
  *
- * 1. Joining. The live file is opened by path, mapped in three pieces (header with slots and
- * controls; the base of the slot's tree; the first window of chunks) and closed at once: no
- * descriptor of ours stays with the host. Two locks stay, held by mappings (segment.h, 6): they say
- * that we live. The process gets a random identity here. A process that may read the header but is
- * not to be recorded (--follow=none) maps nothing.
+ * 1. Joining. The live file is opened by path, mapped in three parts (header with slots and
+ * controls; the base of the slot's tree; the first window of chunks) and closed at once: the host
+ * keeps no descriptor of ours. Two locks stay, held through mappings (segment.h, 6): they show that
+ * the process is alive. The process gets a random identity here. A process that may read the header
+ * but is not to be recorded (--follow=none) maps nothing.
  *
- * 2. A forked child has the mappings already. It claims a slot, makes an identity without asking
- * the kernel (a sandbox may refuse), keeps the family's tree (interning
- * is content-addressed and lock-free, so relatives share it) and begins streams of its own; its
- * trace starts with nothing allocated.
+ * 2. A forked child has inherited the mappings. It claims a slot, derives an identity without a
+ * system call (a sandbox may refuse it), keeps the family's tree (interning is content-addressed
+ * and lock-free, so relatives share the tree) and begins streams of its own; its trace starts with
+ * no allocated blocks.
  *
- * Between fork and claim nobody knows of the child. If it takes long over that (stopped, starved,
- * or made by a raw system call and silent for a while), its parent's slot may be another process'
- * by then, and the tree may have been cleared for want of users. So which tree it is stands in the
- * process, not in the parent's slot; and the tree has a generation:
+ * Between the fork and the claim no other process knows of the child. If this takes long (the child
+ * is stopped, starved, or was made by a raw system call and has no event for a while), the parent's
+ * slot may belong to another process by then, and the tree may have been cleared because it had no
+ * users. So the process itself records which tree it uses, not the parent's slot; and the tree has
+ * a generation:
  *
  *     child       its slot says: tree T    then reads T's generation: the one it knows, or start
- * over writer   bumps T's generation     then looks once more for slots that say T, then clears
+ *     over writer bumps T's generation     then looks once more for slots that say T, then clears
  *
- * Each writes before it reads, so one of the two notices the other. A child that starts over
- * forgets what it knew of sites and takes the tree of its own slot.
+ * Each side writes before it reads, so at least one of them notices the other. A child that starts
+ * over drops what it knew of sites and uses the tree of its own slot.
  *
  * 3. Leaving and starting again (a program that embeds the recorder). Other threads may be in the
- * middle of an event, and nobody waits for them: what they use stays mapped, and only the thread
- * states go on into the next recording, where each is begun anew by its owner: its gate is shut
- * here, and its number of the recording tells one whose owner opened the gate again.
+ * middle of an event, and leaving does not wait for them: the memory that they use stays mapped.
+ * Only the thread states are used again by the next recording, in which each is reset by its owner:
+ * leaving closes its gate, and its recording number shows a stale state whose owner opened the gate
+ * again.
  *
- * 4. exec. The kernel drops the locks of the image before, by which the writer knows. The new image
- * joins like any process; where it knows its PID namespace it marks the slot of the image before it
- * as replaced, which is found sooner. */
+ * 4. exec. The kernel drops the locks of the previous image, which is how the writer notices. The
+ * new image joins like any process. If it knows its PID namespace it marks the slot of the previous
+ * image as replaced, so that the writer notices sooner. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -64,12 +66,12 @@ static void *map_shared(int fd, uint64_t offset, uint64_t bytes) {
         return NULL;
     }
     (void)ag_syscall3(SYS_madvise, address, (long)bytes,
-                      MADV_DONTDUMP); /* the host's core dumps stay the host's */
+                      MADV_DONTDUMP); /* keeps the segment out of the host's core dumps */
     return (void *)address;
 }
 
-/* Another process of the session may have written there: every size has a bound of its own before
- * sums are made of them. */
+/* Other processes of the session can write to the header, so every size is bounded by itself before
+ * sums of sizes are computed. */
 static bool header_is_sane(const struct ag_segment_header *header, uint64_t file_bytes) {
     enum { MAX_DEPTH = 1 << 16, MAX_SLOTS = 1 << 16, MAX_CHUNKS = 1 << 24 };
     return header->magic == AG_SEGMENT_MAGIC && header->version == AG_SEGMENT_VERSION &&
@@ -89,7 +91,7 @@ static bool header_is_sane(const struct ag_segment_header *header, uint64_t file
                header->trees_offset + (uint64_t)header->n_trees * header->tree_bytes;
 }
 
-/* Of a session that records its first process only. */
+/* Whether this process is to be recorded, in a session that may record its first process only. */
 static bool is_wanted(const struct ag_segment_header *header) {
     const bool is_first = header->first_pid == ag_recorder.pid &&
                           (header->first_namespace == ag_recorder.pid_namespace ||
@@ -160,8 +162,9 @@ static struct ag_process_slot *slot_at(uint32_t index) {
     return (struct ag_process_slot *)(ag_recorder.slots + (size_t)index * AG_SLOT_BYTES);
 }
 
-/* Slots are pages of their own: a look at all of them costs a short process as much as the rest of
- * its start, and maps 8 MiB. So the others are told how far to look, before a slot is taken. */
+/* Slots are pages of their own: to look at all of them would cost a short process as much as the
+ * rest of its start, and map 8 MiB. So the number of used slots is published before a slot is
+ * taken. */
 static void announce_slot(uint32_t index) {
     _Atomic uint32_t *used = &ag_recorder.header->n_slots_used;
     uint32_t found = atomic_load_explicit(used, memory_order_relaxed);
@@ -214,7 +217,7 @@ static int take_slot(void) {
     return -EBUSY;
 }
 
-/* Has a process ended whose trace is not sealed yet? Then its slot is free in a moment. */
+/* Whether a process has ended whose trace is not sealed yet. Its slot is free soon. */
 static bool is_any_slot_ending(void) {
     const uint32_t n_used = n_slots_used();
     for (uint32_t i = 0; i < n_used; i++) {
@@ -229,8 +232,9 @@ static bool is_any_slot_ending(void) {
     return false;
 }
 
-/* Where many short processes come at once they wait for the writer, as events do: slow beats
- * lost. One that lives for long is not waited for, nor a writer that does nothing. */
+/* If many short processes start at once, they wait for the writer, as events do: waiting is better
+ * than losing them. It does not wait for long-lived processes, or for a writer that makes no
+ * progress. */
 static int claim_slot(void) {
     enum { POLL_NS = 1000 * 1000, POLLS = 5000, POLLS_WITHOUT_TICK = 1000 };
     _Atomic uint64_t *tick = &ag_recorder.header->tick;
@@ -284,9 +288,9 @@ static uint32_t read_whole(const char *path, char *text, uint32_t capacity) {
     return length;
 }
 
-/* text = cwd NUL exe NUL argument NUL argument NUL ...; what does not fit is cut at an argument's
- * end. Read once, when the program joins: a forked child has the same, and a sandbox may forbid it
- * to read it again. */
+/* text = cwd NUL exe NUL argument NUL argument NUL ...; what does not fit is cut at the end of an
+ * argument. It is read once, when the program joins: a forked child has the same text, and a
+ * sandbox may forbid reading it again. */
 static struct {
     uint32_t text_bytes, cwd_offset, exe_offset, command_offset, n_arguments;
     char text[AG_SLOT_TEXT_BYTES];
@@ -297,7 +301,8 @@ static void describe_process(void) {
     char *text = description.text;
     uint32_t at = 0;
     description.cwd_offset = at;
-    const long cwd_bytes = ag_syscall2(SYS_getcwd, (long)text, PATH_LIMIT); /* counts its NUL */
+    /* the result counts the NUL */
+    const long cwd_bytes = ag_syscall2(SYS_getcwd, (long)text, PATH_LIMIT);
     at += ag_syscall_failed(cwd_bytes) ? 0 : (uint32_t)cwd_bytes - 1;
     text[at++] = '\0';
     description.exe_offset = at;
@@ -317,7 +322,7 @@ static void describe_process(void) {
     }
 }
 
-/* 0: nobody knows. */
+/* 0: unknown. */
 static uint64_t own_pid_namespace(void) {
     struct stat status;
     memset(&status, 0, sizeof(status));
@@ -346,12 +351,11 @@ static void fill_slot(struct ag_process_slot *slot, uint32_t parent_pid,
     slot->n_arguments = description.n_arguments;
     slot->text_bytes = description.text_bytes;
     memcpy(slot->text, description.text, description.text_bytes);
-    /* release: pairs with the writer's acquire; all above is there when it sees LIVE */
+    /* release: pairs with the writer's acquire; all fields above are valid when it reads LIVE */
     atomic_store_explicit(&slot->state, AG_SLOT_LIVE, memory_order_release);
 }
 
-/* A pid means something in its namespace only: where we could not learn ours, the writer finds out.
- */
+/* A pid is unique only within its namespace. If ours is unknown, the writer finds the slot. */
 static void replace_earlier_image(void) {
     const uint32_t n_used = ag_recorder.pid_namespace != 0 ? n_slots_used() : 0;
     for (uint32_t i = 0; i < n_used; i++) {
@@ -368,8 +372,8 @@ static void replace_earlier_image(void) {
 
 /* ---- identity ---- */
 
-/* Spreads what differs over all bits (the finalizer of splitmix64). */
-static uint64_t mixed(uint64_t value) {
+/* Spreads differing bits over the whole word (the finalizer of splitmix64). */
+static uint64_t mix_bits(uint64_t value) {
     value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
     return value ^ value >> 31;
@@ -378,23 +382,23 @@ static uint64_t mixed(uint64_t value) {
 static uint64_t random_identity(void) {
     uint64_t random = 0;
     const long n = ag_syscall3(SYS_getrandom, (long)&random, sizeof(random), /* flags= */ 0);
-    if (n != (long)sizeof(random)) { /* a kernel before 3.17, or a filter */
-        random = mixed(ag_raw_clock(AG_CLOCK_TSC) ^ (uint64_t)ag_recorder.pid << 40);
+    if (n != (long)sizeof(random)) { /* a kernel before 3.17, or a seccomp filter */
+        random = mix_bits(ag_raw_clock(AG_CLOCK_TSC) ^ (uint64_t)ag_recorder.pid << 40);
     }
     return random != 0 ? random : 1;
 }
 
-/* Of a forked child: no other process of the session has this parent's random number together with
+/* For a forked child: no other process of the session combines this parent's random number with
  * this use of a slot. */
 static uint64_t child_identity(uint64_t parent) {
     const uint64_t use = (uint64_t)ag_recorder.slot_generation << 32 | ag_recorder.slot_index;
-    const uint64_t identity = mixed(mixed(parent) ^ use);
+    const uint64_t identity = mix_bits(mix_bits(parent) ^ use);
     return identity != 0 ? identity : 1;
 }
 
 static bool lock_life(int fd, enum ag_life_lock which) {
     const struct flock lock = {
-        .l_type = F_RDLCK, /* so that it never has to wait for anybody's */
+        .l_type = F_RDLCK, /* a read lock never waits for another read lock */
         .l_whence = SEEK_SET,
         .l_start = ag_life_lock_place(ag_recorder.identity, which),
         .l_len = 1,
@@ -402,7 +406,8 @@ static bool lock_life(int fd, enum ag_life_lock which) {
     return ag_syscall3(SYS_fcntl, fd, F_OFD_SETLK, (long)&lock) == 0;
 }
 
-/* The page that keeps the own lock. NULL: the writer has to do with less. */
+/* Maps the page through which the process holds its own lock. NULL: the writer has to rely on other
+ * signs. */
 static void *map_lock_page(const char *path, const struct stat *expected) {
     enum { PAGE_BYTES = 4096 };
     const long fd = ag_syscall3(SYS_open, (long)path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
@@ -419,7 +424,7 @@ static void *map_lock_page(const char *path, const struct stat *expected) {
     }
     (void)ag_syscall1(SYS_close, fd);
     if (page != 0 && ag_syscall_failed(ag_syscall3(SYS_madvise, page, PAGE_BYTES, MADV_DONTFORK))) {
-        (void)ag_syscall2(SYS_munmap, page, PAGE_BYTES); /* a child would hold our lock */
+        (void)ag_syscall2(SYS_munmap, page, PAGE_BYTES); /* a child would inherit the lock */
         page = 0;
     }
     if (page != 0) {
@@ -428,8 +433,9 @@ static void *map_lock_page(const char *path, const struct stat *expected) {
     return (void *)page;
 }
 
-/* With the live file's descriptor, whose description the segment's mappings keep. */
-static void say_that_we_live(int fd, const char *path) {
+/* Takes the locks that show that the process is alive. fd: of the live file; the segment's mappings
+ * keep its open file description. */
+static void lock_as_alive(int fd, const char *path) {
     struct stat status;
     memset(&status, 0, sizeof(status));
     if (ag_recorder.header->has_locks == 1 && ag_syscall2(SYS_fstat, fd, (long)&status) == 0 &&
@@ -499,7 +505,8 @@ void ag_record_runtime(const struct ag_runtime_definition *runtime) {
     ag_record_wide(AG_WIDE_RUNTIME, parts, AG_ARRAY_SIZE(parts));
 }
 
-static void tell(struct ag_thread *thread, const struct ag_announcement *announcement) {
+static void record_announcement(struct ag_thread *thread,
+                                const struct ag_announcement *announcement) {
     ag_block_choice_announce(announcement);
     for (size_t i = 0; i < announcement->n_heaps; i++) {
         announce_heap(thread, &announcement->heaps[i]);
@@ -522,13 +529,13 @@ void ag_recorder_announce(const struct ag_announcement *announcement) {
         ag_recorder.announcements[index] = *announcement;
     }
     if (ag_thread_is_idle(ag_thread_current)) {
-        tell(ag_thread_current, announcement);
+        record_announcement(ag_thread_current, announcement);
     }
 }
 
 /* ---- trees ---- */
 
-/* Says that we use the tree. Whether it is as it was when we knew it last. */
+/* Publishes that this process uses the tree. Returns whether the tree's generation is unchanged. */
 static bool keep_tree(void) {
     const struct ag_process_slot *owner = slot_at(ag_recorder.tree_index);
     atomic_store_explicit(&ag_recorder.slot->tree, ag_recorder.tree_index, memory_order_relaxed);
@@ -537,17 +544,18 @@ static bool keep_tree(void) {
            ag_recorder.tree_generation;
 }
 
-/* The slot's own tree, which nobody uses. */
+/* Selects the slot's own tree, which no other process uses. */
 static void choose_own_tree(void) {
     ag_recorder.tree_index = ag_recorder.slot_index;
     ag_recorder.tree_generation =
         atomic_load_explicit(&ag_recorder.slot->tree_generation, memory_order_relaxed);
-    (void)keep_tree(); /* it is: the slot is ours, so the writer does not clear it */
+    (void)keep_tree(); /* true: the slot is ours, so the writer does not clear the tree */
 }
 
-/* The file is closed by then: as in chunk_supply.c, a further mapping is made from one that is
- * there, by mremap with an old size of 0. It begins at the last page of that one, and what lies
- * between is unmapped again, so the nearest mapping before it takes the fewest addresses. */
+/* Makes a mapping at a fixed distance from an existing one. The file is closed by then: as in
+ * chunk_supply.c, mremap with an old size of 0 makes the mapping from an existing one. It begins at
+ * the last page of that one, and the part in between is unmapped again, so starting from the
+ * nearest mapping needs the fewest addresses. */
 static void *map_behind(const void *last_page, uint64_t distance, uint64_t bytes) {
     const long address =
         ag_syscall6(SYS_mremap, (long)last_page, 0, (long)(distance + bytes), MREMAP_MAYMOVE, 0, 0);
@@ -587,7 +595,7 @@ static void unmap_tree_piece(void *address, uint64_t bytes) {
     (void)ag_syscall2(SYS_munmap, (long)address, (long)bytes); /* our own mapping: cannot fail */
 }
 
-/* The process' view of its tree, in memory that is zero. */
+/* Initializes the process' view of its tree, in zeroed memory. */
 static struct ag_unwind_space *start_space(void *memory) {
     static const struct ag_piece_mapper mapper = {map_tree_piece, unmap_tree_piece};
     struct ag_unwind_space *space =
@@ -599,14 +607,15 @@ static struct ag_unwind_space *start_space(void *memory) {
     return space;
 }
 
-/* A child that came too late: its family's tree is gone, and all it knows of sites with it. */
+/* For a child that claimed its slot too late: the family's tree is gone, and with it all cached
+ * sites. */
 static int start_over(bool is_inside_hook) {
     choose_own_tree();
     void *tree = map_tree_again();
     if (!tree) {
         return -ENOMEM;
     }
-    if (!is_inside_hook) { /* which goes on in the old one */
+    if (!is_inside_hook) { /* an interrupted hook continues with the old one */
         ag_stack_tree_unmap_pieces(&ag_recorder.space->tree);
         (void)ag_syscall2(SYS_munmap, (long)ag_recorder.tree, (long)AG_TREE_BASE_BYTES);
     }
@@ -670,8 +679,8 @@ static int start_sampling(void) {
     return r;
 }
 
-/* A stamp every so many words: events are 1 to 3 words, pairs of alloc and free 3, so 3/2 words an
- * event. */
+/* The number of words between stamps, for so many events: an event takes 1 to 3 words, a pair of
+ * alloc and free 3, so 3/2 words per event. */
 static uint32_t words_between_stamps(uint32_t events) {
     return events <= 1 ? 0 : events + events / 2;
 }
@@ -680,8 +689,8 @@ void ag_recorder_turn_off(void) {
     atomic_store_explicit(&ag_recorder.state, AG_RECORDER_OFF, memory_order_release);
 }
 
-/* What an earlier recording left. */
-static void forget_earlier(void) {
+/* Resets what an earlier recording left. */
+static void reset_earlier_recording(void) {
     ag_recorder.slot = NULL;
     for (uint32_t i = 0; i < AG_MAX_WINDOWS; i++) {
         atomic_store_explicit(&ag_recorder.windows[i], NULL, memory_order_relaxed);
@@ -696,7 +705,7 @@ static void forget_earlier(void) {
 static void write_announcements(struct ag_thread *thread) {
     const uint32_t count = atomic_load_explicit(&ag_recorder.n_announcements, memory_order_relaxed);
     for (uint32_t i = 0; i < count && i < AG_MAX_ANNOUNCEMENTS; i++) {
-        tell(thread, &ag_recorder.announcements[i]);
+        record_announcement(thread, &ag_recorder.announcements[i]);
     }
 }
 
@@ -705,8 +714,9 @@ int ag_recorder_start(const char *session_path) {
     if (ag_syscall_failed(fd)) {
         return (int)fd;
     }
-    forget_earlier();
-    ag_recorder.process_number += ag_process_is_forked(); /* a child of one that recorded before */
+    reset_earlier_recording();
+    /* a forked child of a process that recorded earlier */
+    ag_recorder.process_number += ag_process_is_forked();
     ag_threads_start();
     ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
     ag_recorder.pid_namespace = own_pid_namespace();
@@ -715,7 +725,7 @@ int ag_recorder_start(const char *session_path) {
     ag_recorder.family = 0;
     int r = join_session((int)fd);
     if (r == 0) {
-        say_that_we_live((int)fd, session_path);
+        lock_as_alive((int)fd, session_path);
     }
     (void)ag_syscall1(SYS_close, fd);
     if (r == 0) {
@@ -749,7 +759,8 @@ int ag_recorder_start(const char *session_path) {
     atomic_store_explicit(&ag_recorder.state,
                           is_sampling() ? AG_RECORDER_SAMPLING : AG_RECORDER_ACTIVE,
                           memory_order_release);
-    /* its process may have ended before the writer asks; without a name its number speaks */
+    /* the process may end before the writer asks for the name; without a name its number is
+     * shown */
     (void)ag_syscall2(SYS_prctl, PR_GET_NAME, (long)ag_recorder.first_name);
     struct ag_thread *thread = ag_thread_begin();
     ag_recorder.first_name[0] = '\0';
@@ -778,13 +789,13 @@ void ag_recorder_leave(void) {
 }
 
 void ag_recorder_exiting(void) {
-    if (ag_recorder.slot && !ag_process_is_forked()) { /* else it is its parent's */
+    if (ag_recorder.slot && !ag_process_is_forked()) { /* else the slot is the parent's */
         atomic_store_explicit(&ag_recorder.slot->exiting, 1, memory_order_relaxed);
     }
 }
 
-/* Without a system call where it can be: fork of the C library writes the child's tid, which is its
- * pid, to where it was the tid of the thread that forked. */
+/* The pid of a forked child, without a system call if possible: the C library's fork writes the
+ * child's tid, which is its pid, over the tid of the thread that forked. */
 static uint32_t pid_of_child(uint32_t parent_tid) {
     const uint32_t tid = parent_tid != 0 ? ag_thread_tid_in_memory() : 0;
     return tid != 0 && tid != parent_tid ? tid : (uint32_t)ag_syscall1(SYS_getpid, 0);
@@ -792,12 +803,13 @@ static uint32_t pid_of_child(uint32_t parent_tid) {
 
 /* Which thread begins the recording of a forked child. */
 enum child_thread {
-    CHILD_THREAD_FORKED, /* the one that was forked */
-    CHILD_THREAD_ANY,    /* whichever had the first event */
+    CHILD_THREAD_FORKED, /* the thread that was forked */
+    CHILD_THREAD_ANY,    /* any thread, in its first event */
 };
 
-/* What the child was forked with is its parent's, whoever of its threads still refers to it. */
-static bool part_from_parent(struct ag_thread *thread, enum child_thread which) {
+/* Gives up what the child inherited: it belongs to the parent, and a thread of the child may still
+ * refer to it. */
+static bool detach_from_parent(struct ag_thread *thread, enum child_thread which) {
     if (ag_thread_is_inside(thread)) {
         return ag_forked_hook_part(thread);
     }
@@ -805,28 +817,30 @@ static bool part_from_parent(struct ag_thread *thread, enum child_thread which) 
            ag_threads_leave_behind();
 }
 
-/* Afterwards life says whether the child is recorded. */
+/* Afterwards the process life (process_life.h) tells whether the child is recorded. */
 static void begin_child(uint32_t parent_tid, enum child_thread which) {
     struct ag_thread *thread = ag_thread_current;
     const bool is_inside = ag_thread_is_inside(thread);
     const bool is_suspended = thread->gate == AG_GATE_SUSPENDED;
-    const bool has_parted = part_from_parent(thread, which);
+    const bool has_parted = detach_from_parent(thread, which);
     const struct ag_process_slot *parent = ag_recorder.slot;
     const uint32_t forked_from = ag_recorder.pid;
     ag_recorder.pid = pid_of_child(parent_tid);
-    /* without getppid, which a sandbox may forbid; the first process of a PID namespace has none */
+    /* without getppid, which a sandbox may forbid; the first process of a PID namespace has no
+     * parent */
     const uint32_t parent_pid = ag_recorder.pid != 1 ? forked_from : 0;
-    /* It may be another than its parent's; stat is a system call, too, so the writer finds out. */
+    /* The child may be in another namespace than its parent; stat is a system call, too, so the
+     * writer finds out. */
     ag_recorder.pid_namespace = ag_recorder.pid != 1 ? ag_recorder.pid_namespace : 0;
     ag_recorder.namespace_is_inherited = true;
     ag_recorder.process_number++;
-    ag_recorder.lock_page = NULL; /* our parent's, which we did not inherit */
+    ag_recorder.lock_page = NULL; /* the parent's; not inherited */
     if (!has_parted) {
         atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1,
                                   memory_order_relaxed);
     }
     if (!has_parted || !ag_recorder.header->follow_children || claim_slot() < 0) {
-        ag_recorder.slot = NULL; /* how its parent ends is not for it to say */
+        ag_recorder.slot = NULL; /* the parent's; the child must not mark it as ended */
         ag_recorder_turn_off();
         ag_process_life_settle(AG_LIFE_UNRECORDED);
         return;
@@ -854,7 +868,7 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
     ag_images_announce_again();
     write_announcements(thread);
     if (is_suspended) {
-        thread->gate = AG_GATE_SUSPENDED; /* ag_record_resume opens it */
+        thread->gate = AG_GATE_SUSPENDED; /* ag_record_resume opens the gate */
     }
 }
 
@@ -867,7 +881,7 @@ static void child_start(uint32_t parent_tid, enum child_thread which) {
 }
 
 void ag_recorder_child_start(void) {
-    child_start(ag_thread_current->thread_id, CHILD_THREAD_ANY); /* its parent's, or 0 */
+    child_start(ag_thread_current->thread_id, CHILD_THREAD_ANY); /* the parent's, or 0 */
 }
 
 void ag_recorder_forked(uint32_t parent_tid) {
@@ -879,7 +893,7 @@ void ag_recorder_forked(uint32_t parent_tid) {
 
 bool ag_recorder_trace(char *ret_path, size_t capacity) {
     const struct ag_process_slot *slot = ag_recorder.slot;
-    /* acquire: pairs with the writer's release; the note is whole */
+    /* acquire: pairs with the writer's release; the path is complete */
     if (!slot || !atomic_load_explicit(&slot->trace_created, memory_order_acquire)) {
         return false;
     }

@@ -1,5 +1,5 @@
-/* raw_clock.h: the session's clock as a raw number. The TSC where the writer found it constant
- * (10 ns a read on the machines measured: research says never per event), else CLOCK_MONOTONIC in
+/* raw_clock.h: the session's clock as a raw number: the TSC if the writer found that it is constant
+ * (10 ns per read on the machines measured, too slow for every event), else CLOCK_MONOTONIC in
  * ns. */
 #ifndef AG_RAW_CLOCK_H
 #define AG_RAW_CLOCK_H
@@ -11,8 +11,8 @@
 
 AG_FAST uint64_t ag_raw_clock(uint32_t kind) {
     if (AG_LIKELY(kind == AG_CLOCK_TSC)) {
-        /* What happened before a stamp must be done when the clock is read: rdtsc alone may
-         * overtake it (AMD and Intel manuals, RDTSC). */
+        /* Earlier instructions must be complete when the clock is read: rdtsc alone may overtake
+         * them (AMD and Intel manuals, RDTSC). */
         __asm__ volatile("lfence" : : : "memory"); // the builtin needs SSE2
         return __builtin_ia32_rdtsc();
     }

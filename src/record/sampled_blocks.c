@@ -1,26 +1,28 @@
-/* sampled_blocks.c: a set of addresses, lock-free, in memory of our own, with a filter before it.
+/* sampled_blocks.c: a lock-free set of addresses in private memory, with a filter in front of it.
  *
- * 1. Why a table. A sampled block could be put into an address range of ours, and a free would be
- * one comparison. But then a foreign pointer reaches the program's own allocator whenever a free
- * is not ours (a statically bound free, a namespace of dlmopen, after we are gone). So sampled
- * blocks come from the program's allocator like all others, and their addresses are kept here.
+ * 1. Why a table. Sampled blocks could be placed in an address range of our own, and a free would
+ * need one comparison. But then a pointer into that range reaches the program's own allocator
+ * whenever a free bypasses the hooks (a statically bound free, a namespace of dlmopen, an unloaded
+ * agent). So sampled blocks come from the program's allocator like all others, and their addresses
+ * are kept here.
  *
- * 2. The filter. 2^16 counters of a byte, by a hash of the address: zero means that no sampled
- * block can have it. So nearly every free costs one load and a compare. The hash keeps neighbours
- * together (a line of it is a KiB of heap), so a loop over few blocks touches few of its lines; a
- * hash that scatters would have 64 KiB compete with the program for the first cache.
- * With n live samples a free of another block goes on to the table in n / 65536 of all cases (2 GiB
- * in use at the default interval: 6 %). A counter that reaches 255 stays there.
+ * 2. The filter. 2^16 counters of one byte, indexed by a hash of the address: zero means that no
+ * sampled block has an address with this hash. So nearly every free costs one load and one compare.
+ * The hash keeps neighbours together (one cache line of counters covers one KiB of heap), so a loop
+ * over few blocks touches few lines; a hash that scatters would make 64 KiB compete with the
+ * program for the first-level cache. With n live samples the free of another block goes on to the
+ * table in n / 65536 of all cases (6 % with 2 GiB in use at the default interval). A counter that
+ * reaches 255 stays there.
  *
- * 3. The table. Levels of 2^9, 2^11 ... 2^19 lines of 8 addresses, 64 bytes each; an address goes
- * into the first level whose line has room, so a small set touches 32 KiB and the whole takes 5.6
- * million. A slot is claimed and given back by compare-and-swap.
+ * 3. The table. Levels of 2^9, 2^11 ... 2^19 lines of 8 addresses, 64 bytes each. An address goes
+ * into the first level whose line has room, so a small set touches 32 KiB, and the whole table
+ * holds 5.6 million addresses. A slot is claimed and freed by compare-and-swap.
  *
- * 4. Threads and signals. The allocator gives an address to one party at a time: who inserts has it
- * from the allocator and has not handed it on, who removes is about to free it. So the same address
- * is never inserted and removed at once, and relaxed order is enough: the program itself orders
- * what it does to a block. An address that is inserted while it is here (its free passed us by) is
- * kept once. */
+ * 4. Threads and signals. The allocator gives an address to one owner at a time: the inserting
+ * thread got it from the allocator and has not passed it on, and the removing thread is about to
+ * free it. So the same address is never inserted and removed at once, and relaxed order is enough:
+ * the program itself orders its operations on a block. An address that is inserted while it is in
+ * the set (its free was not seen) is kept once. */
 #include "sampled_blocks.h"
 
 #include <stdatomic.h>
@@ -37,8 +39,8 @@ struct line {
 };
 
 _Atomic uint8_t ag_sampled_filter[AG_SAMPLED_FILTER_SLOTS];
-static struct line *lines;            /* level after level */
-static _Atomic uint32_t n_levels = 1; /* that have been used */
+static struct line *lines;            /* levels in order of size */
+static _Atomic uint32_t n_levels = 1; /* levels in use */
 
 static size_t lines_before(uint32_t level) {
     return FIRST_LINES * (((size_t)1 << 2 * level) - 1) / 3;
@@ -80,7 +82,7 @@ bool ag_sampled_blocks_prepare(void) {
             ag_syscall6(SYS_mmap, 0, (long)ag_sampled_blocks_bytes(), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         lines = ag_syscall_failed(address) ? NULL : (struct line *)address;
-    } else { /* what was here is of another recording */
+    } else { /* the old contents belong to another recording */
         (void)ag_syscall3(SYS_madvise, (long)lines, (long)ag_sampled_blocks_bytes(), MADV_DONTNEED);
     }
     for (uint32_t i = 0; i < AG_SAMPLED_FILTER_SLOTS; i++) {
@@ -89,7 +91,7 @@ bool ag_sampled_blocks_prepare(void) {
     return lines != NULL;
 }
 
-static _Atomic uintptr_t *find(uintptr_t address) {
+static _Atomic uintptr_t *sampled_blocks_find(uintptr_t address) {
     const uint32_t count = atomic_load_explicit(&n_levels, memory_order_relaxed);
     for (uint32_t level = 0; level < count; level++) {
         struct line *line = line_of(address, level);
@@ -102,7 +104,7 @@ static _Atomic uintptr_t *find(uintptr_t address) {
     return NULL;
 }
 
-static bool claim(struct line *line, uintptr_t address) {
+static bool sampled_slot_claim(struct line *line, uintptr_t address) {
     for (int i = 0; i < LINE_SLOTS; i++) {
         uintptr_t expected = 0;
         if (atomic_load_explicit(&line->addresses[i], memory_order_relaxed) == 0 &&
@@ -115,17 +117,18 @@ static bool claim(struct line *line, uintptr_t address) {
 }
 
 bool ag_sampled_blocks_insert(uintptr_t address) {
-    if (find(address)) {
+    if (sampled_blocks_find(address)) {
         return true;
     }
-    count_in_filter(address, +1); /* first: who looks at the filter only must not miss it */
+    /* first, because a thread that reads only the filter must not miss the address */
+    count_in_filter(address, +1);
     for (uint32_t level = 0; level < LEVELS; level++) {
         uint32_t known = atomic_load_explicit(&n_levels, memory_order_relaxed);
         while (known <= level &&
                !atomic_compare_exchange_weak_explicit(&n_levels, &known, level + 1,
                                                       memory_order_relaxed, memory_order_relaxed)) {
         }
-        if (claim(line_of(address, level), address)) {
+        if (sampled_slot_claim(line_of(address, level), address)) {
             return true;
         }
     }
@@ -134,11 +137,11 @@ bool ag_sampled_blocks_insert(uintptr_t address) {
 }
 
 bool ag_sampled_blocks_has(uintptr_t address) {
-    return ag_sampled_may_hold_fast(address) && find(address) != NULL;
+    return ag_sampled_may_hold_fast(address) && sampled_blocks_find(address) != NULL;
 }
 
 bool ag_sampled_blocks_remove(uintptr_t address) {
-    _Atomic uintptr_t *slot = find(address);
+    _Atomic uintptr_t *slot = sampled_blocks_find(address);
     uintptr_t expected = address;
     if (!slot || !atomic_compare_exchange_strong_explicit(slot, &expected, 0, memory_order_relaxed,
                                                           memory_order_relaxed)) {

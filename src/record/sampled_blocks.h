@@ -1,5 +1,5 @@
 /* sampled_blocks.h: the addresses of the live sampled blocks of this process, so that a free knows
- * whether anybody wants to hear of it. */
+ * whether it has to be recorded. */
 #ifndef AG_SAMPLED_BLOCKS_H
 #define AG_SAMPLED_BLOCKS_H
 
@@ -7,18 +7,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The table's memory: reserved, and touched only as far as it is used. */
+/* The size of the table's memory, which is reserved, and touched only as far as it is used. */
 size_t ag_sampled_blocks_bytes(void);
-/* Zeros, ag_sampled_blocks_bytes of them, aligned to a page. Once, before any other call. */
+/* memory: zeroed, ag_sampled_blocks_bytes long, aligned to a page. Called once, before any other
+ * function of this file. */
 void ag_sampled_blocks_start(void *memory);
-/* Gives it back; nobody asks any more. */
+/* Unmaps the table's memory. No thread may use it any more. */
 void ag_sampled_blocks_unmap(void);
-/* The same by itself, or empties it; false: no memory. By one thread, while no other call runs. */
+/* Maps the memory itself, or empties the table; false: no memory. Called by one thread, while no
+ * other function of this file runs. */
 bool ag_sampled_blocks_prepare(void);
-/* false: there is no room, and nothing was done. */
+/* false: there is no room, and the set is unchanged. */
 bool ag_sampled_blocks_insert(uintptr_t address);
 bool ag_sampled_blocks_has(uintptr_t address);
-/* Whether it was there. */
+/* Returns whether the address was in the set. */
 bool ag_sampled_blocks_remove(uintptr_t address);
 
 #endif

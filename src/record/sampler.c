@@ -1,12 +1,12 @@
 /* sampler.c: the samplers of all threads, one each.
  *
- * A thread's skip is its own, so nothing is shared on the way. Skips forget (base/skip.h), which
- * settles all odd cases: an allocation that fails, one that nobody is to be told of, and one whose
- * subtraction a signal handler overwrote leave the thread with a skip that is distributed like a
- * fresh one. The chance of the next block is what its size and the interval say.
+ * A thread's skip is thread-local, so threads share nothing. Skips are memoryless (base/skip.h),
+ * which covers all odd cases: after an allocation that fails, one that is not recorded, or one
+ * whose subtraction was overwritten by a signal handler, the thread's skip is distributed like a
+ * fresh one. The probability of the next block depends only on its size and the interval.
  *
- * A new interval is taken over behind a sample, never in the middle of a skip: the skip that chose
- * a block was drawn with the interval that is recorded with it. */
+ * A new interval takes effect after a sample, never in the middle of a skip: the interval recorded
+ * with a block is the one that its skip was drawn with. */
 #include "sampler.h"
 
 #include "raw_clock.h"
@@ -14,9 +14,10 @@
 #include "sampled_blocks.h"
 
 __thread struct ag_skip ag_thread_skip __attribute__((tls_model("initial-exec")));
-/* The sampled block of the last realloc, until it is known whether that failed; 0: it was none. */
+/* The sampled block of the last realloc, until its success is known; 0: it was not sampled. */
 static __thread uintptr_t reallocated __attribute__((tls_model("initial-exec")));
-static _Atomic uint64_t n_begun; /* samplers of this process: each has a stream of its own */
+/* number of samplers begun in this process: each has its own stream of random numbers */
+static _Atomic uint64_t n_begun;
 
 static uint64_t current_interval(void) {
     const uint64_t asked =
@@ -24,9 +25,10 @@ static uint64_t current_interval(void) {
     return asked < 1 ? 1 : asked < AG_INTERVAL_MAX_BYTES ? asked : AG_INTERVAL_MAX_BYTES;
 }
 
-/* The numbers of a session's processes and of a process' threads make the streams of random
- * numbers: the same seed gives the same samples where these come in the same order. */
-AG_COLD static void begin(struct ag_skip *skip) {
+/* The numbers of the process in its session and of the thread in its process select the stream of
+ * random numbers: the same seed gives the same samples if these numbers are assigned in the same
+ * order. */
+AG_COLD static void sampler_begin(struct ag_skip *skip) {
     const uint64_t process = (uint64_t)ag_recorder.slot_generation << 16 | ag_recorder.slot_index;
     const uint64_t thread = atomic_fetch_add_explicit(&n_begun, 1, memory_order_relaxed);
     ag_skip_begin(skip, ag_recorder.header->seed, process << 32 | thread, current_interval());
@@ -38,7 +40,7 @@ bool ag_sampler_selects(size_t bytes, uint64_t *ret_interval_bytes) {
 
 bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_interval_bytes) {
     if (AG_UNLIKELY(skip->interval_bytes == 0)) {
-        begin(skip);
+        sampler_begin(skip);
     }
     *ret_interval_bytes = skip->interval_bytes;
     if (AG_LIKELY(!ag_skip_take_fast(skip, bytes))) {
@@ -51,8 +53,8 @@ bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_int
     return true;
 }
 
-/* A thread that the kernel took off its core in the middle of a sample was not busy with it all the
- * while: on a crowded machine that would be most of what is measured. */
+/* The time that a thread spent descheduled in the middle of a sample does not count as time spent
+ * sampling: on a loaded machine that would be most of the measured time. */
 void ag_sampler_took(uint64_t start_raw) {
     enum { MOST_NS = 200 * 1000 };
     const struct ag_segment_header *header = ag_recorder.header;
@@ -80,8 +82,8 @@ bool ag_sampler_takes_free(enum ag_word_kind kind, uintptr_t key) {
     return is_ours;
 }
 
-/* Begun at once and not at its next use: a handler that interrupted the sampler may have forked,
- * and the sampler goes on in the child. */
+/* The sampler begins at once and not at its next use, because a handler that interrupted the
+ * sampler may have forked, and the sampler continues in the child. */
 void ag_sampler_forked(void) {
-    begin(&ag_thread_skip);
+    sampler_begin(&ag_thread_skip);
 }

@@ -1,10 +1,11 @@
-/* self_check.c: is the stack that was captured the one that another unwinder finds?
+/* self_check.c: compares each captured stack with the one that another unwinder finds.
  *
- * Both lists are compared from the innermost frame outward. Explained, and not counted as a
- * difference: we stopped at the depth that was asked for. Everything else is one: another pc, or an
- * end where the other goes on.
+ * Both lists are compared from the innermost frame outward. A list that ends at the configured
+ * depth is not a difference. Everything else is: another pc, or an end where the other list
+ * continues.
  *
- * The lists live in a scratch area of the process, one check at a time: this is a debug mode. */
+ * The lists are kept in one scratch area of the process, for one check at a time: this is a debug
+ * mode. */
 #include "self_check.h"
 
 #include <sys/mman.h>
@@ -18,8 +19,8 @@ enum { MAX_FRAMES = 65536 };
 static struct {
     ag_judge_fn *judge;
     uint64_t *own_pcs;    /* MAX_FRAMES */
-    uintptr_t *judge_pcs; /* MAX_FRAMES, behind our own */
-    _Atomic int is_taken; /* the scratch area */
+    uintptr_t *other_pcs; /* MAX_FRAMES, after own_pcs */
+    _Atomic int is_taken; /* whether the scratch area is in use */
 } self_check;
 
 void ag_self_check_start(ag_judge_fn *judge) {
@@ -28,7 +29,7 @@ void ag_self_check_start(ag_judge_fn *judge) {
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (!ag_syscall_failed(address)) {
         self_check.own_pcs = (uint64_t *)address;
-        self_check.judge_pcs = (uintptr_t *)address + MAX_FRAMES;
+        self_check.other_pcs = (uintptr_t *)address + MAX_FRAMES;
         self_check.judge = judge;
     }
 }
@@ -43,7 +44,7 @@ static bool is_same(uint32_t stack, int count) {
                                             self_check.own_pcs, &root);
     const int common = frames < count ? frames : count;
     for (int i = 0; i < common; i++) {
-        if (self_check.own_pcs[i] != self_check.judge_pcs[i]) {
+        if (self_check.own_pcs[i] != self_check.other_pcs[i]) {
             return false;
         }
     }
@@ -55,9 +56,9 @@ struct question {
     int n_pcs;
 };
 
-static void ask_judge(void *context) {
+static void call_other_unwinder(void *context) {
     struct question *question = context;
-    question->n_pcs = self_check.judge(question->sp, self_check.judge_pcs, MAX_FRAMES);
+    question->n_pcs = self_check.judge(question->sp, self_check.other_pcs, MAX_FRAMES);
 }
 
 void ag_self_check_stack(uint32_t stack, const uintptr_t *sp) {
@@ -65,7 +66,7 @@ void ag_self_check_stack(uint32_t stack, const uintptr_t *sp) {
         return;
     }
     struct question question = {.sp = sp};
-    ag_call_keeping_vectors(ask_judge, &question);
+    ag_call_keeping_vectors(call_other_unwinder, &question);
     const int count = question.n_pcs;
     if (count > 0) {
         struct ag_process_slot *slot = ag_recorder.slot;

@@ -1,47 +1,48 @@
 /* stream.c: a thread's stream of words: chunks, stamps, rare records, and what happens when a
- * signal comes in between.
+ * signal handler interrupts it.
  *
- * 1. Data. A thread owns one state (thread_state.h) and in it one chunk of the segment. States are
- * mapped, never freed; a new thread inherits the state of a dead one, so no hook on thread exit is
- * needed and events of TLS destructors, the last code of a thread, are recorded like any other.
+ * 1. Data. A thread owns one state (thread_state.h), and through it one chunk of the segment.
+ * States are mapped and never freed; a new thread inherits the state of a dead one. So no hook on
+ * thread exit is needed, and events of TLS destructors, the last code of a thread, are recorded
+ * like any other.
  *
- * A thread is known by where its thread control block lies, and by its tid. Both are read without a
- * system call: the C library keeps the tid in that block, at a place which it tells debuggers, and
- * the kernel clears it when the thread ends. So a state whose owner had the same block as the
- * calling thread is free, and one whose owner's block no longer says the owner's tid is, too
- * (asked by a futex operation that compares, because the block may be unmapped). Where the place is
- * not known only the first rule holds. A vfork child has the block of the thread that made it,
- * whose state it uses while that thread waits.
+ * A thread is identified by the address of its thread control block and by its tid. Both are read
+ * without a system call: the C library keeps the tid in that block, at an offset that it publishes
+ * for debuggers, and the kernel clears it when the thread ends. So a state is free if its owner had
+ * the same block as the calling thread, or if its owner's block no longer contains the owner's tid
+ * (checked by a futex operation that compares, because the block may be unmapped). If the offset is
+ * unknown only the first rule applies. A vfork child has the block of the thread that made it, and
+ * uses that thread's state while the thread waits.
  *
- * 2. Fork. All of this is copied, and process_life.h says how a child is noticed. Its first event,
- * or the hook of fork, begins its recording (process.c, 2). The state of the thread that forked is
- * begun anew in place; those of other threads have no owner any more and are inherited. If the
- * thread was inside a hook (a handler interrupted it, and forked), that hook will go on in the
- * child and finish its event, which is its parent's. So it keeps its state, which nobody uses
- * besides, and what it would write to of its parent's is replaced by private memory
- * (forked_hook.c). A child made by a raw system call that returns into the hook before its first
- * event is noticed by the hook itself when it is about to append; only where it was interrupted
- * between that and the last store, some 2 ns, a word of its parent's chunk is written a second
- * time. The first event of such a child may also be of a thread that it has made itself. Then the
- * forked thread, whichever it is, still refers to the state that it had in its parent: it is made
- * to begin anew, and nobody takes that state over.
+ * 2. Fork. All of this is copied, and process_life.h describes how a child is detected. Its first
+ * event, or the hook of fork, begins its recording (process.c, 2). The state of the thread that
+ * forked is reset in place; those of other threads have no owner any more and are inherited. If the
+ * thread was inside a hook (a handler interrupted it, and forked), that hook continues in the child
+ * and finishes its event, which belongs to the parent. So the hook keeps its state, which no other
+ * code uses then, and the part of the parent's memory that it would write to is replaced by private
+ * memory (forked_hook.c). A child made by a raw system call that returns into the hook before its
+ * first event is detected by the hook itself when it is about to append. Only if it was interrupted
+ * between that check and the last store, some 2 ns, a word of the parent's chunk is written a
+ * second time. The first event of such a child may also come from a thread that the child has made.
+ * Then the forked thread, whichever it is, still refers to the state that it had in the parent: it
+ * is made to begin again, and no thread inherits that state.
  *
- * 3. Signals. The gate says where the interrupted hook is:
+ * 3. Signals. The gate shows where the interrupted hook is:
  *
- *        OPEN            the interrupted code is not ours: record as usual
+ *        OPEN            no hook is interrupted: record as usual
  *        sp              inside a capture: the walker is in use, the chunk is not:
- *                        walk plainly, append as usual
- *        sp|APPENDING    inside an append: the words at the cursor are not ours:
+ *                        walk without the walker's cache, append as usual
+ *        sp|APPENDING    inside an append: the words at the cursor are being written:
  *                        append to the nested state's stream
  *
- *    A handler that leaves by longjmp leaves the gate shut behind it. That costs speed, not events:
- * the slow path records all the same. After a capture, the gate opens again when an event comes
- * from a frame that is older than the gate's (its sp is higher on the same stack). After an append
- * it never does, since words may be half written: from then on the nested state, which has a walker
- * and a stream of its own, does the thread's work.
+ * A handler that leaves by longjmp leaves the gate closed. That costs speed, not events: the slow
+ * path still records them. After a capture, the gate opens again when an event comes from a frame
+ * that is older than the gate's (its sp is higher on the same stack). After an append it never
+ * opens, since words may be half written: from then on the nested state, which has a walker and a
+ * stream of its own, does the thread's work.
  *
- * 4. Back pressure (chunk_supply.c). A thread without a chunk waits for the writer, for a
- * bounded time. */
+ * 4. Back pressure (chunk_supply.c). A thread without a chunk waits for the writer, for a bounded
+ * time. */
 #include "thread_state.h"
 
 #include <errno.h>
@@ -62,14 +63,14 @@
 #include "sampled_blocks.h"
 #include "self_check.h"
 
-/* What threads without a state point at; never written. */
+/* The state that threads without a state point to; never written. */
 static struct ag_thread absent_thread = {.gate = AG_GATE_ABSENT};
 __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) =
     &absent_thread;
 
 enum { PAGE_BYTES = 4096 };
 
-/* A state is a page, then its walker on pages of its own, so that these can be emptied alone. */
+/* A state is one page, followed by its walker on separate pages, which can be emptied alone. */
 _Static_assert(sizeof(struct ag_thread) <= PAGE_BYTES, "a thread state fits its page");
 
 static size_t walker_bytes(void) {
@@ -93,15 +94,15 @@ void ag_record_lost(enum ag_lost_cause cause, uint64_t events) {
 /* ---- states ---- */
 
 enum {
-    OWNER_TID_BITS = 22,     /* the kernel's most */
+    OWNER_TID_BITS = 22,     /* the kernel's maximum */
     OWNER_BLOCK_SHIFT = 6,   /* thread control blocks are aligned to a cache line */
-    OWNER_NOBODY = 1,        /* for good */
-    STATES_BY_BLOCK = 1 << 8 /* the newest of each thread control block, by a hash */
+    OWNER_NOBODY = 1,        /* permanently without an owner */
+    STATES_BY_BLOCK = 1 << 8 /* the newest state of each thread control block, by a hash */
 };
-/* A bit of no block and tid: a thread of the process whose number is below it takes the state over.
- */
+/* Set in an owner word, without block and tid: a thread of the process with the number in the lower
+ * bits is taking the state over. */
 #define OWNER_CLAIMS (UINT64_C(1) << 63)
-static uint32_t tid_offset; /* in the thread control block; 0: not known */
+static uint32_t tid_offset; /* offset in the thread control block; 0: unknown */
 static _Atomic(struct ag_thread *) by_block[STATES_BY_BLOCK];
 
 static uintptr_t own_block(void) {
@@ -132,7 +133,7 @@ static _Atomic(struct ag_thread *) *place_by_block(uintptr_t block) {
     return &by_block[(block * UINT64_C(0x9e3779b97f4a7c15) >> 56) & (STATES_BY_BLOCK - 1)];
 }
 
-/* What the C library tells debuggers: {bits of the field, how many, where}. */
+/* The descriptor that the C library publishes for debuggers: {bits of the field, count, offset}. */
 void ag_threads_start(void) {
     struct ag_symbol_place place;
     tid_offset = 0;
@@ -146,7 +147,8 @@ void ag_threads_start(void) {
     }
 }
 
-/* Does the owner's block no longer say its tid? It may be unmapped, so the kernel compares. */
+/* Whether the owner's block no longer contains its tid. The block may be unmapped, so the kernel
+ * compares. */
 static bool owner_is_dead(uint64_t owner) {
     const uint32_t tid = (uint32_t)owner & ((1u << OWNER_TID_BITS) - 1);
     uint32_t unused = 0;
@@ -175,8 +177,9 @@ static uint64_t claim_of(uint32_t process_number) {
     return OWNER_CLAIMS | process_number;
 }
 
-/* A state of another process of the family is nobody's: its thread did not come along, or has
- * begun it anew. The same of one that was being taken over when the process was forked. */
+/* A state of another process of the family has no owner: its thread was not forked along, or has
+ * begun a new one. The same holds for a state whose takeover was in progress when the process
+ * forked. */
 static bool is_free(uint64_t owner, uint32_t process_number, uint64_t self) {
     if (owner & OWNER_CLAIMS) {
         return owner != claim_of(ag_recorder.process_number);
@@ -185,41 +188,41 @@ static bool is_free(uint64_t owner, uint32_t process_number, uint64_t self) {
            (process_number != ag_recorder.process_number || ag_thread_is_gone(owner, self));
 }
 
-/* What the dead thread's walker knows of its stack may be unmapped by now. */
+/* The stack that the dead thread's walker has cached may be unmapped by now. */
 static void forget_walks(struct ag_thread *state) {
     const size_t bytes = state->bytes - PAGE_BYTES;
     if (ag_syscall3(SYS_madvise, (long)walker_memory(state), (long)bytes, MADV_DONTNEED) != 0) {
-        memset(walker_memory(state), 0, bytes); /* a sandbox refuses */
+        memset(walker_memory(state), 0, bytes); /* a sandbox refuses madvise */
     }
     state->walker = ag_walker_init(walker_memory(state), ag_recorder.depth);
 }
 
-/* Its chunk is another recording's, or another process'. */
+/* The state's chunk belongs to another recording, or to another process. */
 static void forget_chunk(struct ag_thread *state) {
     state->control = NULL;
     state->cursor = state->limit = state->words = state->chunk_end = NULL;
 }
 
-/* Whose a state is stands in two words, the owner and the process. A claim keeps others away while
- * they are written: with the new owner beside the old process a state would look free once more, to
- * a thread that begins at the same time in a forked child. false: another thread was first. */
-static bool claim(struct ag_thread *state, uint64_t owner, uint32_t process_number) {
+/* The ownership of a state is two words, the owner and the process. A claim excludes other threads
+ * while both are written: with the new owner and the old process the state would look free to a
+ * thread that begins at the same time in a forked child. false: another thread was faster. */
+static bool state_claim(struct ag_thread *state, uint64_t owner, uint32_t process_number) {
     uint64_t found = owner;
     if (!atomic_compare_exchange_strong_explicit(&state->owner, &found,
                                                  claim_of(ag_recorder.process_number),
                                                  memory_order_acq_rel, memory_order_relaxed)) {
         return false;
     }
-    if (process_of(state) != process_number) { /* taken, by an owner of the same name */
+    if (process_of(state) != process_number) { /* taken by an owner with the same identity */
         atomic_store_explicit(&state->owner, owner, memory_order_release);
         return false;
     }
     return true;
 }
 
-static void settle(struct ag_thread *state, uint64_t self) {
+static void state_settle(struct ag_thread *state, uint64_t self) {
     atomic_store_explicit(&state->process_number, ag_recorder.process_number, memory_order_relaxed);
-    /* release: pairs with the acquire in take_over; the process is there */
+    /* release: pairs with the acquire in take_over; process_number is valid */
     atomic_store_explicit(&state->owner, self, memory_order_release);
 }
 
@@ -227,22 +230,22 @@ static bool take_over(struct ag_thread *state, uint64_t self) {
     const uint64_t owner = atomic_load_explicit(&state->owner, memory_order_acquire);
     const uint32_t process_number = process_of(state);
     if (!is_free(owner, process_number, self) || state->bytes < state_bytes() ||
-        !claim(state, owner, process_number)) {
+        !state_claim(state, owner, process_number)) {
         return false;
     }
     if (process_number != ag_recorder.process_number) {
         forget_chunk(state);
     }
     forget_walks(state);
-    settle(state, self);
+    state_settle(state, self);
     return true;
 }
 
-/* Looks at a few states only, so that a program with a thousand living threads does not pay for
- * them at each new one. */
+/* Examines only a few states, so that a program with a thousand live threads does not pay for all
+ * of them at each new one. */
 static struct ag_thread *inherit_state(uint64_t self) {
     enum { STATES_LOOKED_AT = 8 };
-    static _Atomic(struct ag_thread *) next_look; /* where the last look ended */
+    static _Atomic(struct ag_thread *) next_look; /* where the last search ended */
     struct ag_thread *state =
         atomic_load_explicit(place_by_block(block_of(self)), memory_order_acquire);
     if (state && take_over(state, self)) {
@@ -296,13 +299,13 @@ static bool is_own_active(const struct ag_thread *state, const struct ag_chunk_c
            control->stream == state->stream;
 }
 
-/* A handler may longjmp out of any line here, and it is done again: the chunk has no more room, and
- * once handed over it is not active any more, or another stream's. Or the handler may fork, and the
- * child goes on here and hands the chunk over before its parent does. So the number of the next
- * chunk comes from the state alone. */
+/* A handler may longjmp out of any line here, and the handover is then repeated: the chunk has no
+ * more room, and once handed over it is not active any more, or belongs to another stream. Or the
+ * handler may fork, and the child continues here and hands the chunk over before its parent does.
+ * So the number of the next chunk depends on the state alone. */
 static void hand_over_chunk(struct ag_thread *state) {
     struct ag_chunk_control *control = state->control;
-    if (!control || !state->cursor) { /* it never became active */
+    if (!control || !state->cursor) { /* the chunk never became active */
         return;
     }
     state->limit = state->chunk_end = state->cursor;
@@ -316,8 +319,8 @@ static void hand_over_chunk(struct ag_thread *state) {
     state->control = NULL;
 }
 
-/* The last events of a dead thread happened before now: without a stamp that says so they might
- * have happened at any time until the process' end, as far as a reader can tell. */
+/* The last events of a dead thread happened before now. Without a stamp a reader could place them
+ * anywhere up to the end of the process. */
 static void end_stream(struct ag_thread *state) {
     if (state->control && state->cursor && state->cursor < state->chunk_end) {
         const uint64_t elapsed =
@@ -346,8 +349,8 @@ static uintptr_t open_gate(const struct ag_thread *state) {
     return ag_suspended_calls ? AG_GATE_MARKED : AG_GATE_OPEN;
 }
 
-/* Without its name, but for the first one: to ask for it takes a system call that a sandbox may
- * forbid. The writer asks the kernel (writer/recording.c, 5). */
+/* Records the thread without its name, except for the first one: to ask for the name takes a system
+ * call that a sandbox may forbid. The writer asks the kernel (writer/recording.c, 5). */
 static void announce_thread(struct ag_thread *state) {
     const struct ag_wide_thread fields = {
         .thread_id = state->thread_id,
@@ -358,17 +361,17 @@ static void announce_thread(struct ag_thread *state) {
     ag_stream_append_wide(state, AG_WIDE_THREAD, parts, AG_ARRAY_SIZE(parts));
 }
 
-/* The state that this thread had in the recording before, or in the process that forked it. */
+/* The state that this thread had in the previous recording, or in the process that forked it. */
 static struct ag_thread *state_from_before(uint64_t self) {
     struct ag_thread *state = ag_thread_current;
     const uint64_t owner = atomic_load_explicit(&state->owner, memory_order_relaxed);
     if (block_of(owner) != block_of(self) || state->bytes < state_bytes() ||
-        !claim(state, owner, process_of(state))) {
+        !state_claim(state, owner, process_of(state))) {
         return NULL;
     }
     forget_chunk(state);
     forget_walks(state);
-    settle(state, self); /* the tid may be another than before */
+    state_settle(state, self); /* the tid may have changed */
     return state;
 }
 
@@ -376,7 +379,7 @@ struct ag_thread *ag_thread_begin(void) {
     const uint32_t thread_id = own_tid();
     const uint64_t self = owner_of(own_block(), thread_id);
     const uint64_t signals =
-        ag_signals_block(); /* a handler must not find it half done, nor fork */
+        ag_signals_block(); /* a handler must neither find the state half initialized, nor fork */
     struct ag_thread *state = state_from_before(self);
     if (!state) {
         state = inherit_state(self);
@@ -407,7 +410,8 @@ struct ag_thread *ag_thread_begin(void) {
 void ag_thread_do_not_copy_caches(const struct ag_thread *thread) {
     size_t bytes = 0;
     void *caches = ag_walker_caches(thread->walker, &bytes);
-    (void)ag_syscall3(SYS_madvise, (long)caches, (long)bytes, MADV_WIPEONFORK); /* or fork costs */
+    /* otherwise fork costs their copy */
+    (void)ag_syscall3(SYS_madvise, (long)caches, (long)bytes, MADV_WIPEONFORK);
 }
 
 struct ag_thread *ag_thread_begin_nested(void) {
@@ -453,7 +457,7 @@ bool ag_threads_leave_behind(void) {
             state->gate = AG_GATE_ABSENT;
             atomic_store_explicit(&state->owner, OWNER_NOBODY, memory_order_relaxed);
         } else {
-            (void)ag_forked_hook_part(state); /* the child is not recorded in any case */
+            (void)ag_forked_hook_part(state); /* the child is not recorded, whatever the result */
             is_all = false;
         }
     }
@@ -462,12 +466,13 @@ bool ag_threads_leave_behind(void) {
 
 /* ---- chunks and stamps ---- */
 
-/* A handler may fork between any two instructions here, and the child goes on with them: it must
- * not write to the chunk, or to its control, before it has seen that both are this process'. From
- * that look on the state names them, so that a child that comes later finds what to replace.
+/* A handler may fork between any two instructions here, and the child continues with them: it must
+ * not write to the chunk, or to its control, before it has checked that both belong to this
+ * process. After that check the state refers to them, so that a child forked later finds what to
+ * replace.
  *
- * Or it may longjmp. The cursor is set last: a chunk without one is begun anew by the next event,
- * with the same words in the same places. */
+ * A handler may also longjmp. The cursor is set last: a chunk without one is begun again by the
+ * next event, with the same words in the same places. */
 AG_COLD static bool take_new_chunk(struct ag_thread *thread) {
     struct ag_chunk_control *control = thread->control;
     uint64_t *words = thread->words;
@@ -494,7 +499,7 @@ AG_COLD static bool take_new_chunk(struct ag_thread *thread) {
     control->thread_id = thread->thread_id | thread->nested_mark;
     control->sequence = thread->sequence = thread->next_sequence;
     atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
-    /* release: the fields above are there when the writer sees the state */
+    /* release: the fields above are valid when the writer reads the state */
     atomic_store_explicit(&control->state, AG_CHUNK_ACTIVE, memory_order_release);
     thread->chunk_end = words + AG_CHUNK_WORDS;
     thread->written_interval_bytes = AG_INTERVAL_UNKNOWN;
@@ -508,7 +513,7 @@ static bool recording_has_stopped(void) {
            !ag_recorder_is_active();
 }
 
-/* Somebody outside asked that reports begin here: the first thread that comes by says so. */
+/* A process outside has requested a reset: the first thread that gets here records it. */
 static void write_reset(struct ag_thread *thread) {
     uint32_t known = atomic_load_explicit(&ag_recorder.n_resets, memory_order_relaxed);
     const uint32_t asked =
@@ -554,31 +559,31 @@ void ag_recorder_pause(enum ag_pause pause) {
     struct ag_thread *thread = ag_thread_current;
     atomic_store_explicit(&ag_recorder.paused, pause, memory_order_relaxed);
     if (thread->gate != AG_GATE_ABSENT) {
-        thread->tick = 0; /* no tick is 0: the next event asks */
+        thread->tick = 0; /* no tick is 0: the next event takes the slow path */
     }
 }
 
-/* Of the thread that called _exit, or whose child of vfork did: that child is in all that can be
- * seen without a system call the same thread. 0: none. */
+/* The block of the thread that called _exit, or whose child of vfork did: without a system call the
+ * child cannot be distinguished from that thread. 0: none. */
 static _Atomic uintptr_t exiting_block;
 
-/* The caller of _exit may be a child that shares its parent's memory and has none for threads'
- * variables (the sandbox of Chromium makes one, by clone with CLONE_SETTLS): no such variable may
- * be read before it is clear that the thread control block is that of a thread of ours. */
+/* The caller of _exit may be a child that shares its parent's memory and has no thread-local
+ * variables (the sandbox of Chromium makes one, by clone with CLONE_SETTLS): none may be read
+ * before it is clear that the thread control block belongs to a thread of this process. */
 void ag_recorder_exits_now(void) {
     const uintptr_t block = own_block();
     struct ag_thread *state = atomic_load_explicit(place_by_block(block), memory_order_acquire);
     const uint64_t owner = state ? atomic_load_explicit(&state->owner, memory_order_relaxed) : 0;
     if (state && block_of(owner) == block) {
         atomic_store_explicit(&exiting_block, block, memory_order_relaxed);
-        state->tick = 0; /* its next event asks */
+        state->tick = 0; /* the next event takes the slow path */
         ag_recorder_exiting();
     } else if ((uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
         ag_recorder_exiting();
     }
 }
 
-/* The thread goes on, so it was a child of vfork that ended. */
+/* The thread continues, so a child of vfork has called _exit. */
 AG_COLD static void take_back_exit(void) {
     atomic_store_explicit(&exiting_block, 0, memory_order_relaxed);
     if (ag_recorder.slot) {
@@ -586,12 +591,12 @@ AG_COLD static void take_back_exit(void) {
     }
 }
 
-/* While it pauses the tick is never taken over, so that each event comes here. A free says so in
- * the gate. */
+/* During a pause the tick is never updated, so that each event takes this path. A free is
+ * recognized by the gate. */
 AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
     const uint32_t pause = pause_now();
     if (AG_UNLIKELY(!ag_thread_is_own(thread))) {
-        return NULL; /* its event is recorded by the process that forked inside of it */
+        return NULL; /* the process that forked inside the event records it */
     }
     if (AG_UNLIKELY(atomic_load_explicit(&exiting_block, memory_order_relaxed) == own_block())) {
         take_back_exit();
@@ -642,7 +647,8 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
             }
         } else if (kind != AG_WIDE_THREAD &&
                    ag_thread_is_own(
-                       thread)) { /* a name is no event; the thread's own are counted */
+                       /* a thread's name is not an event; the thread's own events are counted */
+                       thread)) {
             ag_record_lost(AG_LOST_RING_FULL, 1);
         }
     }
@@ -650,22 +656,23 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
     thread->gate = gate;
 }
 
-/* ---- events that the fast path handed over ---- */
+/* ---- events from the fast path ---- */
 
 static bool is_on_alternate_stack(void) {
     stack_t current = {0};
-    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* a sandbox does not say */
+    return ag_syscall2(SYS_sigaltstack, 0, (long)&current) != 0 || /* refused, as by a sandbox */
            (current.ss_flags & SS_ONSTACK);
 }
 
-/* An older frame than the one that shut the gate is running: then that hook is gone. An alternate
- * stack may lie anywhere, so from there nothing can be concluded. */
+/* A frame older than the one that closed the gate is running, so that hook was left. An alternate
+ * stack may lie anywhere, so nothing follows from a frame on it. */
 static bool is_left_by_longjmp(uintptr_t gate_sp, uintptr_t sp) {
     enum { SAME_STACK_BYTES = 1 << 20 };
     return sp > gate_sp && sp - gate_sp < SAME_STACK_BYTES && !is_on_alternate_stack();
 }
 
-/* The first state in the chain whose words nobody is writing; its walker is its own. */
+/* The first state in the chain whose words are not being written; its walker is not in use
+ * either. */
 static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_walk) {
     while (!ag_thread_is_idle(thread) && (thread->gate & AG_GATE_APPENDING)) {
         if (!thread->nested) {
@@ -682,7 +689,7 @@ static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_wa
 }
 
 /* The state to record with, and whether its walker may be used. NULL: this event is not recorded
- * (and was counted, or is told by somebody else). */
+ * (it has been counted, or another component records it). */
 static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     struct ag_thread *thread = ag_record_is_suspended_call(sp) ? NULL : ag_thread_ready();
     *ret_can_walk = true;
@@ -690,7 +697,7 @@ static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
         return NULL;
     }
     if (thread->gate == AG_GATE_MARKED && !ag_suspended_calls) {
-        thread->gate = open_gate(thread); /* the noted calls have gone */
+        thread->gate = open_gate(thread); /* the marked calls have ended */
     }
     if (ag_thread_is_idle(thread)) {
         return thread;
@@ -723,9 +730,10 @@ static uint32_t walk_native(struct ag_thread *thread, bool can_walk, const uintp
     return stack;
 }
 
-/* pc: as in ag_typed_place. In a handler that interrupted a hook there are native frames only. */
-static uint32_t walk(struct ag_thread *thread, bool can_walk, const uintptr_t *sp, uintptr_t rbp,
-                     uintptr_t pc) {
+/* pc: as in ag_typed_place. In a handler that interrupted a hook only native frames are
+ * recorded. */
+static uint32_t walk_stack(struct ag_thread *thread, bool can_walk, const uintptr_t *sp,
+                           uintptr_t rbp, uintptr_t pc) {
     if (can_walk && ag_frame_sources_are_there()) {
         return ag_managed_walk(thread, sp, rbp, pc);
     }
@@ -745,7 +753,7 @@ uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site) {
     return with_leaf(stack, site);
 }
 
-/* The stack whose innermost frame stands at PC instead. */
+/* The stack with the pc of the innermost frame replaced by PC. */
 static uint32_t with_pc(uint32_t stack, uintptr_t pc) {
     struct ag_stack_tree *tree = &ag_recorder.space->tree;
     uint32_t caller = 0, replaced = 0;
@@ -780,8 +788,8 @@ void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address
     fill_site(place, stack, AG_INTERVAL_UNKNOWN);
 }
 
-/* Before the event of a sampled block: with which interval, where the chunk does not say so yet.
- * Room for a stamp and the event is left behind it, so both stand in one chunk. */
+/* Called before the event of a sampled block: writes the interval if the chunk has another one so
+ * far. Leaves room for a stamp and the event, so that both are in one chunk. */
 static void write_interval(struct ag_thread *thread, uint64_t interval_bytes,
                            enum ag_sampling_method method) {
     enum { ROOM = 1 + AG_EVENT_MAX_WORDS };
@@ -798,7 +806,7 @@ static void write_interval(struct ag_thread *thread, uint64_t interval_bytes,
     thread->reported_method = method;
 }
 
-/* false: this event is told by somebody else, or cannot be. */
+/* false: another component records this event, or it cannot be recorded. */
 AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                  size_t bytes, uint32_t via, const struct ag_typed_place *place,
                                  uint64_t interval_bytes) {
@@ -810,7 +818,7 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
-    uint32_t stack = walk(thread, can_walk, sp, rbp, place ? place->pc : 0);
+    uint32_t stack = walk_stack(thread, can_walk, sp, rbp, place ? place->pc : 0);
     if (place && place->n_frames != 0) {
         stack = ag_managed_push(stack, place->frames, place->n_frames);
     }
@@ -829,9 +837,9 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     return true;
 }
 
-/* Of who tells a block whose stack is known already; NULL: nothing can be told. */
+/* The state for a block whose stack is known already; NULL: it cannot be recorded. */
 static struct ag_thread *reporting_state(const uintptr_t *sp) {
-    bool unused = false; /* nobody walks from here */
+    bool unused = false; /* no walk follows */
     return ag_recorder_is_active() ? usable_state((uintptr_t)sp, &unused) : NULL;
 }
 
@@ -875,7 +883,7 @@ static enum ag_block_type type_of(const struct ag_typed_place *place) {
     return place && place->site != 0 ? AG_BLOCK_TYPE_TAKEN : AG_BLOCK_TYPE_UNKNOWN;
 }
 
-/* Recorded one by one, as the session's filter has it. */
+/* Records blocks one by one, as the session's filter selects them. */
 AG_COLD static void record_chosen(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via, const struct ag_typed_place *place) {
     const uintptr_t key = ag_sampled_key(address, via);
@@ -887,7 +895,7 @@ AG_COLD static void record_chosen(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
         ag_record_lost(AG_LOST_NO_MEMORY, 1);
     } else if (!record_alloc(sp, rbp, address, bytes, via, place, AG_INTERVAL_UNKNOWN) &&
                is_remembered) {
-        (void)ag_sampled_blocks_remove(key); /* nobody else has it yet */
+        (void)ag_sampled_blocks_remove(key); /* no other thread has the address yet */
     }
 }
 
@@ -910,7 +918,7 @@ AG_COLD void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
     if (!ag_sampled_blocks_insert(key)) {
         ag_record_lost(AG_LOST_NO_MEMORY, 1);
     } else if (!record_alloc(sp, rbp, address, bytes, via, place, interval_bytes)) {
-        (void)ag_sampled_blocks_remove(key); /* nobody else has it yet */
+        (void)ag_sampled_blocks_remove(key); /* no other thread has the address yet */
     }
     ag_sampler_took(start_raw);
 }
@@ -970,12 +978,12 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
     }
     const uintptr_t gate = thread->gate;
     const bool has_stack = ag_recorder.has_free_stacks && kind != AG_WORD_UNDO_FREE &&
-                           kind != AG_WORD_COLLECT; /* nobody called */
+                           kind != AG_WORD_COLLECT; /* a collection has no caller */
     uint32_t stack = 0;
     if (has_stack) {
         thread->gate = (uintptr_t)sp;
         AG_SIGNAL_FENCE();
-        stack = walk(thread, can_walk, sp, rbp, /* pc= */ 0);
+        stack = walk_stack(thread, can_walk, sp, rbp, /* pc= */ 0);
         AG_SIGNAL_FENCE();
     }
     thread->gate = AG_GATE_FREEING;
@@ -989,7 +997,7 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
     thread->gate = gate;
 }
 
-/* ---- what a program tells of itself ---- */
+/* ---- reports of a program about itself ---- */
 
 static struct ag_thread *state_to_report_with(void) {
     bool can_walk = false;
@@ -1026,7 +1034,7 @@ uint32_t ag_record_leaf_site(uint32_t number, uint32_t image) {
 
 void ag_record_set_label_site(uint32_t site) {
     struct ag_thread *thread = state_to_report_with();
-    thread = thread ? ag_thread_current : NULL; /* a handler's own state has none */
+    thread = thread ? ag_thread_current : NULL; /* a handler's nested state has none */
     if (!thread || thread->gate == AG_GATE_ABSENT) {
         return;
     }
@@ -1057,8 +1065,8 @@ void ag_record_resume(uintptr_t suspended) {
     }
 }
 
-/* The marks alone say which events are recorded. The gate says that they have to be asked, where it
- * would say else that nothing has to be. */
+/* The marks alone decide which events are recorded. The gate only makes every event take the slow
+ * path, which checks them. */
 void ag_record_suspend_call(struct ag_call_mark *mark) {
     ag_call_note(&ag_suspended_calls, mark);
     struct ag_thread *thread = ag_thread_current;

@@ -1,8 +1,8 @@
-/* unmapping.c: a recorder that leaves a process for good takes its memory along.
+/* unmapping.c: unmaps the recorder's memory when it leaves a process.
  *
- * Who calls knows that no thread is in an event and that none can come: the hooks are gone, and all
- * stacks were looked at. So nothing here is guarded. Or it goes for a while, and what it has for
- * threads and images stays for the next recording. */
+ * The caller guarantees that no thread is in an event and that none can begin one: the hooks are
+ * gone, and all stacks were checked. So nothing here is guarded. If the recorder only pauses
+ * between two recordings, the memory for threads and images stays for the next one. */
 #include <sys/mman.h>
 
 #include "base/raw_syscall.h"
@@ -13,9 +13,10 @@
 #include "thread_state.h"
 #include "unwind/unwind_space.h"
 
-static void unmap(void *memory, size_t n_bytes) {
+static void unmap_bytes(void *memory, size_t n_bytes) {
     if (memory) {
-        (void)ag_syscall2(SYS_munmap, (long)memory, (long)n_bytes); /* our own: cannot fail */
+        /* our own mapping: cannot fail */
+        (void)ag_syscall2(SYS_munmap, (long)memory, (long)n_bytes);
     }
 }
 
@@ -23,22 +24,22 @@ static void unmap_threads(void) {
     struct ag_thread *thread = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
     while (thread) {
         struct ag_thread *next = thread->next;
-        unmap(thread, thread->bytes);
+        unmap_bytes(thread, thread->bytes);
         thread = next;
     }
     atomic_store_explicit(&ag_recorder.threads, NULL, memory_order_relaxed);
 }
 
-/* By sizes of our own: what the file says may be gone. */
+/* Uses our own copies of the sizes: those in the file may be invalid. */
 static void unmap_session(void) {
     ag_recorder_unlock();
     ag_chunk_supply_unmap();
     if (ag_recorder.space) {
         ag_stack_tree_unmap_pieces(&ag_recorder.space->tree);
     }
-    unmap(ag_recorder.space, ag_unwind_space_bytes());
-    unmap(ag_recorder.tree, AG_TREE_BASE_BYTES);
-    unmap(ag_recorder.header, ag_recorder.control_bytes);
+    unmap_bytes(ag_recorder.space, ag_unwind_space_bytes());
+    unmap_bytes(ag_recorder.tree, AG_TREE_BASE_BYTES);
+    unmap_bytes(ag_recorder.header, ag_recorder.control_bytes);
     ag_recorder.slot = NULL;
     ag_recorder.tree = NULL;
     ag_recorder.space = NULL;
