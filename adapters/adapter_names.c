@@ -1,5 +1,5 @@
-/* adapter_names.c: the adapters in the agent, as `run --adapters` may name them; from the rows of
- * adapters.def. */
+/* adapter_names.c: the names of the agent's adapters that `run --adapters` accepts, from the rows
+ * of adapters.def. */
 #include <stddef.h>
 
 extern const char *const ag_adapter_names[]; /* src/cli/adapter_list.h */

@@ -1,4 +1,5 @@
-/* agent_adapters.c: the adapters as the agent asks them, from the rows of adapters.def. */
+/* agent_adapters.c: the table of adapters that the agent attaches, from the rows of
+ * adapters.def. */
 #include "embed/adapter.h"
 
 #define AG_ADAPTER(name) extern const struct ag_adapter ag_adapter_##name AG_HIDDEN;

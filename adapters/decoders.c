@@ -1,5 +1,5 @@
-/* decoders.c: the runtimes whose functions and frames reports understand offline, one row each
- * (src/symbol/decoder.h). The first one that knows an image answers for it. */
+/* decoders.c: the runtimes whose functions and frames reports decode offline, one row each
+ * (src/symbol/decoder.h). The first one that recognizes an image decodes it. */
 #include "symbol/decoder.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* inspectors.c: the runtimes that `allogram observe` can read from outside, one row each. The order
- * is that in which they are asked about a sample. */
+/* inspectors.c: the runtimes that `allogram observe` can read from outside, one row each. A sample
+ * is offered to them in this order. */
 #include <allogram/inspector.h>
 #include <stddef.h>
 

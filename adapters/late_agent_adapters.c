@@ -1,4 +1,4 @@
-/* late_agent_adapters.c: the adapters as the attached agent asks them, from the rows of
+/* late_agent_adapters.c: the table of adapters that the attached agent attaches, from the rows of
  * late_adapters.def. */
 #include "embed/adapter.h"
 

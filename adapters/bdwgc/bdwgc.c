@@ -1,6 +1,6 @@
 /* bdwgc.c: the adapter of the Boehm-Demers-Weiser collector (libgc), as a library of its own or
- * linked into the program. What it stands on is the collector's public interface: names, arguments,
- * events and statistics as gc.h of bdwgc 8.0 to 8.2 documents them. */
+ * linked into the program. It relies on the collector's public interface: names, arguments, events
+ * and statistics as gc.h of bdwgc 8.0 to 8.2 documents them. */
 #include <link.h>
 #include <string.h>
 
@@ -25,11 +25,12 @@ static const char *const needed[] = {"GC_base",
                                      "GC_exclude_static_roots"};
 enum {
     N_NEEDED = AG_ARRAY_SIZE(needed),
-    N_INDISPENSABLE = N_NEEDED - 1, /* linkers leave out of a program what it does not call */
+    N_INDISPENSABLE = N_NEEDED - 1, /* linkers leave this one out of a program that does not call it
+                                     * */
     PLACES_MOST = 128,
 };
 
-/* Addresses in memory of the functions that are needed, then of those that are hooked. */
+/* Addresses of the functions that are needed, then of those that are hooked. */
 struct places {
     struct ag_bdwgc_place place[PLACES_MOST];
     size_t n;
@@ -46,7 +47,7 @@ static int read_program_bias(struct dl_phdr_info *info, size_t size, void *conte
     return 1; /* the first object is the program */
 }
 
-/* In the program's own symbol table. */
+/* Looks in the program's own symbol table. */
 static bool find_in_program(struct places *places) {
     const char *names[PLACES_MOST];
     struct ag_elf_symbol found[PLACES_MOST];
@@ -80,7 +81,7 @@ static void find_by_loader(struct places *places) {
     }
 }
 
-/* false: the collector is not in this process. */
+/* Returns false if the collector is not in this process. */
 static bool find_collector(struct places *places) {
     struct ag_symbol_place place;
     places->n = N_NEEDED + ag_bdwgc_n_calls();
@@ -137,7 +138,7 @@ static void note_lists(void) {
     }
 }
 
-/* What gc.h of these versions says is what the adapter stands on. */
+/* The adapter relies on gc.h of these versions. */
 static bool is_known_version(unsigned number) {
     const unsigned major = number >> 16 & 255, minor = number >> 8 & 255;
     return major == 8 && minor <= 2;
@@ -152,7 +153,7 @@ static void take_needed(const struct places *places) {
     ag_bdwgc.statistics = (size_t(*)(struct ag_bdwgc_statistics *, size_t))places->place[5].address;
 }
 
-/* The writable memory of the object that this code is in. */
+/* The writable memory of the object that contains this code. */
 struct own_data {
     uintptr_t start, end;
 };
@@ -172,10 +173,10 @@ static int find_own_data(struct dl_phdr_info *info, size_t size, void *context) 
     return 0;
 }
 
-/* Every collection would look for pointers through all static memory of the agent: it takes its
- * time (a small heap is collected thousands of times a second), and an address that lies there
- * would keep a block alive. For good: nothing else is ever mapped there, the agent is not unloaded.
- */
+/* Every collection would scan all static memory of the agent for pointers. That takes time (a small
+ * heap is collected thousands of times a second), and an address stored there would keep a block
+ * alive. The exclusion is permanent: nothing else is ever mapped there, the agent is not
+ * unloaded. */
 static void hide_own_data(const struct places *places) {
     void (*exclude)(void *, void *) =
         (void (*)(void *, void *))places->place[N_INDISPENSABLE].address;
@@ -196,7 +197,7 @@ static const char *missing(const struct places *places) {
     return NULL;
 }
 
-/* Finds the collector and puts the detours in. */
+/* Finds the collector and installs the detours. */
 static enum ag_adapter_answer hook(struct ag_runtime_definition *ret_runtime,
                                    struct places *places) {
     if (!find_collector(places)) {
@@ -241,17 +242,18 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return answer;
 }
 
-/* ---- in a program that runs ----
+/* ---- in a program that is running ----
  *
  * 1. Every function of the collector that is hooked may take its lock, and so may the one that sets
- * the listener: nobody is in the library when the hooks go on and off, so nobody holds it. That is
- * known of a library of its own; a collector inside of the program is left alone.
+ * the listener. No thread may be in the library when the hooks are installed and removed, so no
+ * thread holds the lock. That is known only of a library of its own; a collector that is linked
+ * into the program is not hooked.
  *
- * 2. The agent's data is not hidden from collections: the collector knows no way to take that back,
- * and what is mapped there later would be hidden as well.
+ * 2. The agent's data is not excluded from collections: the collector cannot take that back, and
+ * what is mapped there later would be excluded as well.
  *
- * 3. What threads kept in free lists before was counted before: so told and counted are not
- * compared. */
+ * 3. Blocks that were in the free lists of threads before the attach were counted before it, so
+ * recorded and counted bytes are not compared. */
 
 static bool was_late;
 
@@ -282,7 +284,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
     const enum ag_adapter_answer answer = hook(ret_runtime, &places);
     ret_start->quiet[0].low = (uintptr_t)place.address;
     if (answer == AG_ADAPTER_ACTS && ag_objects_visit(find_quiet, &ret_start->quiet[0]) == 0) {
-        return AG_ADAPTER_REFUSED; /* cannot be: its functions lie in it */
+        return AG_ADAPTER_REFUSED; /* not possible: its functions lie in the program */
     }
     was_late = answer == AG_ADAPTER_ACTS;
     return answer;
@@ -300,21 +302,21 @@ static int stand(bool is_on) {
 
 /* ---- the end ---- */
 
-/* Its own total, without its lock (GC_get_total_bytes takes that one). */
+/* The collector's own total, read without its lock (GC_get_total_bytes takes that). */
 static uint64_t counted_bytes(void) {
     struct ag_bdwgc_statistics statistics = {0};
     (void)ag_bdwgc.statistics(&statistics, sizeof(statistics));
     return statistics.before_collection_bytes + statistics.since_collection_bytes;
 }
 
-static void end(struct ag_runtime_definition *ret_runtime) {
+static void bdwgc_end(struct ag_runtime_definition *ret_runtime) {
     note_lists();
     if (ag_recorder.pid != recorded_pid) {
-        return; /* a child knows only what it did itself */
+        return; /* a child knows only its own blocks */
     }
     ag_bdwgc_memory_report();
     if (ag_recorder_is_sampling() || was_late) {
-        return; /* a sample has only the samples */
+        return; /* a sampled recording has only the samples */
     }
     static bool has_counted;
     if (!has_counted) {
@@ -328,4 +330,5 @@ static void end(struct ag_runtime_definition *ret_runtime) {
 }
 
 static const struct ag_late_adapter late = {.attach = attach_late, .stand = stand};
-const struct ag_adapter ag_adapter_bdwgc AG_HIDDEN = {.attach = attach, .end = end, .late = &late};
+const struct ag_adapter ag_adapter_bdwgc AG_HIDDEN = {
+    .attach = attach, .end = bdwgc_end, .late = &late};

@@ -1,25 +1,25 @@
-/* collector_calls.c: every entry point of the collector: its function does the work, the trace is
- * told.
+/* collector_calls.c: the hooks of the collector's functions: each calls the original and records
+ * the event.
  *
  * 1. The collector's functions call each other by their public names, so only the outermost call of
- * a thread is told. Finalizers run inside of calls and are the program's code: they are outside
- * again (SHAPE_LEAVES).
+ * a thread is recorded. Finalizers run inside of calls and are the program's code: they count as
+ * outside again (SHAPE_LEAVES).
  *
- * 2. What a batch gives (GC_malloc_many, GC_generic_malloc_many called by the program, as the
- * macros of gc_inline.h do) is a list of blocks, each of which is told: from then on they are the
+ * 2. A batch (GC_malloc_many, GC_generic_malloc_many called by the program, as the macros of
+ * gc_inline.h do) returns a list of blocks, each of which is recorded: from then on they are the
  * program's, in whatever free list it keeps them.
  *
- * 3. Order: an alloc is told after the collector's function, a free before it. A block that dies in
- * a collection is told by who collects (collector_cycle.c), before the collector's lock is let go:
- * no other thread can have its address before. Of a free and a collection that want to tell the
- * same death the one does that clears the block's bit.
+ * 3. Order: an alloc is recorded after the collector's function, a free before it. A block that
+ * dies in a collection is recorded by the thread that collects (collector_cycle.c), before it
+ * releases the collector's lock: no other thread can get its address before. When a free and a
+ * collection both find a block dead, the one that clears the block's bit records the death.
  *
- * 4. Coverage is in bytes of the collector's blocks. Its counter (GC_get_total_bytes) has a batch
- * when a thread's own free list is refilled with it, not when a block is handed out. So what was
- * refilled waits (held_blocks.h), what is handed out waits no more, and what waits at the end is no
- * loss, as long as it still is a list: a block that the program had got would not begin with a
- * link. What the collector allocates for itself (finalizers, links) is seen by the counter's step
- * over such a call. */
+ * 4. Coverage is in bytes of the collector's blocks. Its counter (GC_get_total_bytes) includes a
+ * batch when a thread's own free list is refilled with it, not when a block is handed out. So
+ * refilled blocks are kept as waiting (held_blocks.h) until they are handed out. Blocks that wait
+ * at the end are no loss, as long as they still form a list: a block that the program had got would
+ * not begin with a link. What the collector allocates for itself (finalizers, links) is measured by
+ * how much the counter grows during such a call. */
 #include "collector_calls.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ enum shape {                     /* what the arguments mean */
              SHAPE_LIST,         /* (bytes), a list of blocks */
              SHAPE_REFILL,       /* (bytes, kind, ret_list) */
              SHAPE_LEAVES,       /* runs the program's code */
-             SHAPE_INSIDE,       /* nothing is told, but it is inside */
+             SHAPE_INSIDE,       /* not recorded, but marks the thread as inside */
              SHAPE_OWN,          /* may allocate for the collector itself */
              SHAPE_SET_LISTENER, /* (listener) */
              SHAPE_GET_LISTENER, /* () */
@@ -73,7 +73,8 @@ typedef uintptr_t original_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintpt
 extern original_fn *ag_bdwgc_originals[N_ROWS] AG_HIDDEN;
 original_fn *ag_bdwgc_originals[N_ROWS];
 extern const unsigned char ag_bdwgc_entries[] AG_HIDDEN, ag_bdwgc_plain_entries[] AG_HIDDEN;
-extern uint32_t ag_bdwgc_keeps_vectors AG_HIDDEN; /* 1: ag_bdwgc_call is to leave them alone */
+extern uint32_t ag_bdwgc_keeps_vectors AG_HIDDEN; /* 1: the entries save vector registers around
+                                                   * ag_bdwgc_call */
 uint32_t ag_bdwgc_keeps_vectors;
 static struct ag_detour detours[N_ROWS];
 
@@ -87,12 +88,12 @@ _Static_assert(offsetof(struct ag_bdwgc_thread, attention) == 8, "as the entries
 /* ---- sums ---- */
 
 enum { SUMS_MOST = 1024, SUM_SHARED = SUMS_MOST - 1 };
-struct sum { /* of one thread, but for the last */
+struct sum { /* of one thread; the last one is shared */
     AG_CACHE_ALIGNED _Atomic uint64_t reported_bytes;
 };
-static struct sum *sums; /* mapped; wiped in a child */
+static struct sum *sums; /* mapped; zeroed in a child */
 static _Atomic uint32_t n_sums;
-static __thread uint32_t own_sum __attribute__((tls_model("initial-exec"))); /* plus 1 */
+static __thread uint32_t own_sum __attribute__((tls_model("initial-exec"))); /* index plus 1 */
 static _Atomic uint64_t own_bytes, left_bytes, listed_blocks;
 
 AG_COLD static uint32_t take_sum(void) {
@@ -149,13 +150,13 @@ static int start_sums(void) {
 
 /* ---- reporting ---- */
 
-/* Where the return address of the call lies. */
+/* The address of the return address of the call. */
 static const uintptr_t *sp_of(const struct ag_kept_call *call) {
     return &call->return_address;
 }
 
-/* A sampled object's number is looked for at so many calls of its thread, a recorder of all looks
- * at each: an object is begun long before. */
+/* A sampled object's type number is read within so many calls of its thread. A recorder of
+ * everything reads at each call: an object is initialized long before. */
 enum { LOOKS_MOST = 64 };
 
 /* The collector's block that the program's pointer points into. */
@@ -165,7 +166,7 @@ static uintptr_t block_of(uintptr_t address) {
 }
 
 static void report_alloc(const struct ag_kept_call *call, uintptr_t address, size_t bytes) {
-    const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* the filter takes it */
+    const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* the filter selects it */
     if (address == 0) {
         return;
     }
@@ -194,7 +195,7 @@ static void report_alloc(const struct ag_kept_call *call, uintptr_t address, siz
     }
 }
 
-/* The code of the collector's library; nothing where it is linked into the program. */
+/* The code of the collector's library; empty where it is linked into the program. */
 static struct code {
     uintptr_t address, low, high;
     bool is_behind_program;
@@ -216,14 +217,13 @@ static int find_own_code(struct dl_phdr_info *info, size_t size, void *context) 
     return 0;
 }
 
-/* The collector gives back what it has allocated for itself (a thread that ends), which nobody
- * told.
- */
+/* The collector frees what it has allocated for itself (when a thread ends), which was not
+ * recorded. */
 static bool is_by_collector(const struct ag_kept_call *call) {
     return call->return_address - own_code.low < own_code.high - own_code.low;
 }
 
-/* true: it was told. */
+/* Returns true if it was recorded. */
 static bool report_free(const struct ag_kept_call *call, enum ag_word_kind kind,
                         uintptr_t address) {
     if (address == 0 || is_by_collector(call)) {
@@ -258,8 +258,8 @@ static void report_list(const struct ag_kept_call *call, uintptr_t first, size_t
     atomic_fetch_add_explicit(&listed_blocks, blocks, memory_order_relaxed);
 }
 
-/* A thread's own free list was refilled. Blocks that wait already had been counted before (a list
- * of a thread that ended, handed on). */
+/* A thread's own free list was refilled. Blocks that wait already were counted before (the list of
+ * a thread that ended, passed on). */
 static void note_refill(uintptr_t first) {
     if (ag_recorder_is_sampling() || first == 0) {
         return;
@@ -406,9 +406,10 @@ void ag_bdwgc_call(struct ag_kept_call *call);
 void ag_bdwgc_call(struct ag_kept_call *call) {
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && ag_bdwgc_thread.inside == 0) {
         ag_crystal_types_return();
-        ag_tracker_deliver(); /* the arguments are on this stack, so what they point to lives */
+        ag_tracker_deliver(); /* the arguments are on this stack, so the objects they point to stay
+                               * live */
     }
-    call->result_2 = call->arguments[2]; /* of rows that call nothing */
+    call->result_2 = call->arguments[2]; /* of rows that do not call the original */
     call->result = make_call(call);
 }
 

@@ -1,5 +1,5 @@
-/* collector_calls.h: the collector as the adapter calls it, and its functions as it stands in front
- * of them. */
+/* collector_calls.h: the functions of the collector that the adapter calls, and those that it
+ * hooks. */
 #ifndef AG_BDWGC_CALLS_H
 #define AG_BDWGC_CALLS_H
 
@@ -13,12 +13,12 @@
 
 enum { AG_BDWGC_ENTRY_BYTES = 288 };
 
-struct ag_bdwgc_statistics { /* struct GC_prof_stats_s of gc.h, its first fields */
+struct ag_bdwgc_statistics { /* the first fields of struct GC_prof_stats_s of gc.h */
     uint64_t heap_bytes, free_bytes, unmapped_bytes, since_collection_bytes,
         before_collection_bytes;
 };
 
-/* Functions that the adapter calls: public ones, which take no lock of the collector's. */
+/* Functions that the adapter calls: public ones that do not take the collector's lock. */
 struct ag_bdwgc_functions {
     void *(*base)(void *);
     int (*is_marked)(const void *);
@@ -29,51 +29,53 @@ struct ag_bdwgc_functions {
 };
 extern struct ag_bdwgc_functions ag_bdwgc AG_HIDDEN;
 
-/* The heap as allogram.h knows it; 0: not recorded. */
+/* The heap's id in the trace (allogram.h); 0: not recorded. */
 extern uint32_t ag_bdwgc_heap AG_HIDDEN;
 
-/* Of the calling thread; laid out by collector_entry_x86_64.S. */
+/* State of the calling thread; collector_entry_x86_64.S knows its layout. */
 struct ag_bdwgc_thread {
-    uintptr_t inside;   /* the outermost call that is inside the collector: its frame's sp; with the
-                           lowest bit set: it went the short way; 0: none */
-    uint64_t attention; /* so many calls may not go the short way */
-    const struct ag_kept_call *outermost; /* that call, where it did not */
+    uintptr_t inside;   /* the outermost call inside the collector: its frame's sp; lowest bit set:
+                         * it took the short path; 0: none */
+    uint64_t attention; /* number of calls that may not take the short path */
+    const struct ag_kept_call *outermost; /* that call, if it did not take the short path */
 };
 extern __thread struct ag_bdwgc_thread ag_bdwgc_thread __attribute__((tls_model("initial-exec")))
 AG_HIDDEN;
 
-/* Who called the collector, for who wants to know why there is a collection. false: nobody. */
+/* The call that caused a collection. Returns false if no call did. */
 struct ag_bdwgc_cause {
     const uintptr_t *sp;
     uintptr_t rbp;
-    uint64_t needed_bytes; /* 0: it is no allocation */
+    uint64_t needed_bytes; /* 0: the call is no allocation */
 };
 bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause);
 
-/* Puts the detours in. 0, or a negative errno with ret_reason and nothing changed. place: where a
- * row's function is. in_program: it is called by code that was compiled together with it. */
+/* Installs the detours. Returns 0, or a negative errno with ret_reason and nothing changed. place:
+ * the address of a row's function. in_program: its callers were compiled together with it. */
 struct ag_bdwgc_place {
-    uintptr_t address; /* 0: there is none */
-    size_t bytes;      /* 0: not known */
+    uintptr_t address; /* 0: not found */
+    size_t bytes;      /* 0: unknown */
 };
 size_t ag_bdwgc_n_calls(void);
 const char *ag_bdwgc_call_name(size_t row);
 int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const char **ret_reason,
                   const char **ret_name);
 
-/* The sums of what was told, and of what the collector took for itself, in bytes of its blocks. */
+/* Sums of the recorded bytes, and of the bytes that the collector allocated for itself, in bytes of
+ * its blocks. */
 uint64_t ag_bdwgc_reported_bytes(void);
 uint64_t ag_bdwgc_own_bytes(void);
-/* As its statistics have it, of bytes that were never handed out. */
+/* Bytes that the collector's statistics count and that were never handed out. */
 void ag_bdwgc_not_handed_out(uint64_t bytes);
 uint64_t ag_bdwgc_left_bytes(void);
-/* Handed out in lists that the program asked for: from then on in a free list of its own. */
+/* Blocks handed out in lists that the program asked for: from then on in a free list of the
+ * program. */
 uint64_t ag_bdwgc_listed_blocks(void);
 
 typedef void ag_collection_listener(int event);
-/* Asks the collector to call it. */
+/* Sets the collector's listener. */
 void ag_bdwgc_listen(ag_collection_listener *listener);
-/* The same, where the program may have asked before: its own goes on to be called. */
+/* Sets the collector's listener, and keeps calling the one that the program may have set before. */
 void ag_bdwgc_listen_besides(ag_collection_listener *listener);
 /* The program's own listener; may be NULL. */
 extern _Atomic(ag_collection_listener *) ag_program_listener AG_HIDDEN;

@@ -1,21 +1,23 @@
-/* collector_cycle.c: collections as they are told by the collector's events, and deaths.
+/* collector_cycle.c: records collections, from the collector's events, and the deaths of blocks.
  *
- * 1. Deaths. At RECLAIM_END the mark bits say who lives: marking is over, the finalizer queue has
- * been marked as well (so what a finalizer will see is not told dead before it is), empty blocks of
- * memory have been given back (GC_base knows no block there), and nothing else has been reused,
- * since the collector's lock is held all along. Blocks of threads' free lists are marked by the
- * collector. All blocks that the trace holds alive are asked, in the order of their addresses.
+ * 1. Deaths. At RECLAIM_END the mark bits say which blocks live: marking is over, the finalizer
+ * queue has been marked as well (so a block that a finalizer will see is not recorded dead before
+ * that), empty blocks of memory have been given back (GC_base knows no block there), and nothing
+ * else has been reused, since the collector's lock is held throughout. The collector marks the
+ * blocks of threads' free lists. All blocks that the trace has as live are checked, in the order of
+ * their addresses.
  *
- * 2. Where the world is stopped nothing is done but reading the clock: a thread may stand still
- * inside the recorder.
+ * 2. While the world is stopped, the adapter only reads the clock: a thread may be stopped inside
+ * the recorder.
  *
- * 3. A tracker of the program's hears of a death when the collector's lock is given back: its
+ * 3. A tracker of the program is called for a death after the collector's lock is released: its
  * callback may allocate (collector_calls.c delivers).
  *
  * 4. The pause is the time between the stop and the start of the world, summed where a collection
- * stops it more than once. The collection was caused by whoever is inside the outermost call.
+ * stops it more than once. The cause of the collection is the outermost call of the thread that
+ * collects.
  *
- * 5. What is collected in steps (GC_enable_incremental) has neither START nor END (alloc.c, 8.0 to
+ * 5. An incremental collection (GC_enable_incremental) has neither START nor END (alloc.c, 8.0 to
  * 8.2): its last step stops the world, and it is over when it was swept. */
 #include "collector_cycle.h"
 
@@ -37,12 +39,12 @@ enum event { /* GC_EventType of gc.h */
              EVENT_POST_START_WORLD = 9,
 };
 
-/* The one collection at a time, under the collector's lock. */
+/* The current collection; protected by the collector's lock. */
 static struct {
-    uint64_t begun_raw, stopped_raw, paused_raw; /* begun: 0: no stop yet */
+    uint64_t begun_raw, stopped_raw, paused_raw; /* 0: not stopped yet */
     uint64_t before_bytes;
     bool is_stopped, is_swept;
-    bool is_begun; /* START came: END will, too */
+    bool is_begun; /* START was seen, so END will follow */
 } now;
 
 static uint64_t used_bytes(void) {
@@ -67,7 +69,8 @@ static void bury(void *context, uintptr_t address) {
     }
 }
 
-/* It was counted when a list was refilled with it; now it is swept and will be counted again. */
+/* The block was counted when a list was refilled with it. It is swept now and will be counted
+ * again. */
 static void forget_waiting(void *context, uintptr_t address) {
     uint64_t *bytes = context;
     if (!is_alive(address) && ag_address_bits_clear(&ag_held, AG_HELD_WAITING, address)) {
@@ -101,7 +104,7 @@ static void tell(const char *kind) {
     ag_bdwgc_memory_report();
 }
 
-static void begin(void) {
+static void cycle_begin(void) {
     ag_crystal_types_collecting();
     now.begun_raw = now.paused_raw = 0;
     now.is_stopped = now.is_swept = false;
@@ -111,12 +114,12 @@ static void begin(void) {
 static void follow(enum event event) {
     switch (event) {
     case EVENT_START:
-        begin();
+        cycle_begin();
         now.is_begun = true;
         return;
     case EVENT_PRE_STOP_WORLD:
         if (!now.is_begun) {
-            begin();
+            cycle_begin();
         }
         now.stopped_raw = ag_host_elapsed_raw();
         now.begun_raw = now.begun_raw != 0 ? now.begun_raw : now.stopped_raw;
@@ -156,8 +159,8 @@ void ag_bdwgc_cycle_event(int event) {
 
 /* ---- at the end ---- */
 
-/* A block that waits in a list begins with a link to another one, or with the list's end (the
- * collector puts small numbers there). */
+/* A block that waits in a list begins with a link to another one, or with the end of the list (the
+ * collector stores small numbers there). */
 static void count_waiting(void *context, uintptr_t address) {
     enum { NUMBERS_MOST = 4096 }; /* of gc_inline.h and thread_local_alloc.h: counters in lists */
     uint64_t *bytes = context;

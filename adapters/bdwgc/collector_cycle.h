@@ -1,10 +1,10 @@
-/* collector_cycle.h: the collector's own account of a collection, and what it found dead. */
+/* collector_cycle.h: records collections and the blocks that they found dead. */
 #ifndef AG_BDWGC_CYCLE_H
 #define AG_BDWGC_CYCLE_H
 
 /* The collector calls it with its lock held (GC_set_on_collection_event). */
 void ag_bdwgc_cycle_event(int event);
-/* Counts what still waits in free lists as never handed out. */
+/* Counts the blocks that still wait in free lists as never handed out. */
 void ag_bdwgc_cycle_count_waiting(void);
 
 #endif

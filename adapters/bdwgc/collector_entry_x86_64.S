@@ -1,16 +1,20 @@
-/* collector_entry_x86_64.S: where a detoured function of the collector jumps to: one entry a row of collector_functions.def.
+/* collector_entry_x86_64.S: the targets of the detours of the collector's functions: one entry per
+ * row of collector_functions.def.
  *
- * A thread that is inside the collector already goes straight on to the original (the collector's functions call each other
- * by their public names), but for the rows that are looked at always. Else all registers are kept (hook/kept_call.h; the datum
- * is the row) and ag_bdwgc_call does the rest. Vector registers are saved only where the collector is in the program:
- * callers of a library's function expect none of them back, nor rax, r10 and r11.
+ * A thread that is inside the collector already continues with the original at once (the
+ * collector's functions call each other by their public names), except for the ALWAYS rows.
+ * Otherwise all registers are kept (hook/kept_call.h; the datum is the row) and ag_bdwgc_call does
+ * the rest. Vector registers are saved only where the collector is linked into the program: callers
+ * of a library's function do not rely on them, nor on rax, r10 and r11.
  *
- * Where a recorder samples, and for it alone, the rows that nearly all calls are of pay less: the thread's skip (a subtraction and
- * a branch; a free, the filter of the sampled blocks), and the original is called with nothing around it but the mark that the
- * thread is inside, with the lowest bit set: who asks what caused a collection finds the arguments below it (collector_calls.c).
- * A recorder that is off costs a compare. What wants to see each call (a tracker, a number of a Crystal object that is still to come)
- * says so and is asked for first. This way uses rax, r10, r11 and the flags, which wait in the red zone: nothing is called
- * but the original. It finds the stack aligned as its caller did it. */
+ * For a sampling recorder there is a short path for the rows that nearly all calls use: the
+ * thread's skip (a subtraction and a branch; for a free, the filter of the sampled blocks), and the
+ * original is called with only the mark that the thread is inside. The lowest bit of the mark is
+ * set: the code that determines the cause of a collection finds the arguments below it
+ * (collector_calls.c). A recorder that is off costs a compare. A tracker, or a Crystal object whose
+ * type number is still to come, has to see each call and disables the short path. The short path
+ * uses rax, r10, r11 and the flags, which are saved in the red zone: only the original is called.
+ * The original finds the stack aligned as its caller left it. */
 #include "hook/arch/x86_64/kept_frame.S"
 
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF, between those that record all and those that sample */
@@ -43,7 +47,7 @@ kept_function collector_enter
     kept_return
 kept_end collector_enter
 
-/* Below the stack pointer, until something is pushed */
+/* Offset below the stack pointer, until something is pushed */
 #define WAITS_RAX -8
 #define WAITS_R11 -16
 #define WAITS_R10 -24
@@ -72,7 +76,7 @@ kept_end collector_enter
     .endif
     .endm
 
-    /* Makes the frame that the page of a kept detour makes (ag_write_kept_frame). */
+    /* Makes the same frame as the page of a kept detour (ag_write_kept_frame). */
     .type enter_from_scratch, @function
     .p2align 5
 enter_from_scratch:
@@ -128,7 +132,8 @@ enter_from_scratch:
     .set row, row + 1
     .endm
 
-    /* To 1 unless the recorder samples and nobody wants to see each call; to 2 where it is off. */
+    /* Sets it to 1 unless the recorder samples and no tracker has to see each call; to 2 where it
+     * is off. */
     .macro sampling_alone
     cmpq $0, %fs:ATTENTION(%r11)
     jne 1f
@@ -140,7 +145,7 @@ enter_from_scratch:
     jnz 1f
     .endm
 
-    /* As ag_sampled_may_hold_fast of the first argument. */
+    /* Same as ag_sampled_may_hold_fast for the first argument. */
     .macro unsampled_or_1f
     imul $0x10001, %rdi, %rax
     shr $20, %rax
@@ -150,7 +155,7 @@ enter_from_scratch:
     jne 1f
     .endm
 
-    /* As ag_skip_take_fast. */
+    /* Same as ag_skip_take_fast. */
     .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax
     mov %fs:LEFT_BYTES(%rax), %r10
@@ -230,7 +235,7 @@ ag_bdwgc_entries:
     .cfi_endproc
     .size ag_bdwgc_entries, . - ag_bdwgc_entries
 
-    /* For a collector that is a library: rax, r10 and r11 belong to no one. */
+    /* For a collector that is a library: rax, r10 and r11 need not be kept. */
     .hidden ag_bdwgc_plain_entries
     .globl ag_bdwgc_plain_entries
     .type ag_bdwgc_plain_entries, @object

@@ -2,8 +2,9 @@
  *
  * The collector takes memory with mmap, for its heap and for tables, and never gives the addresses
  * back: what it unmaps it maps again without access (GC_unmap of os_dep.c, 8.0 to 8.2). Where it is
- * linked into the program they share the import; then the call that the thread is inside of tells
- * them apart. What it took before anybody looked is in its own statistics. */
+ * linked into the program, both use the same import; then the call that the thread is inside of
+ * says whose mapping it is. What it mapped before the hook was installed is read from its own
+ * statistics. */
 #include "collector_memory.h"
 
 #include <stdatomic.h>
@@ -31,7 +32,7 @@ static void *map(map_fn *next, void *address, size_t bytes, int flags, int prote
     return mapped;
 }
 
-/* The last call of the program's own is a jump: its stack begins at who called. */
+/* The program's own mappings end in a tail call, so that their stack begins at the caller. */
 static void *hooked_mmap(void *address, size_t bytes, int protection, int flags, int fd,
                          long offset) {
     return ag_bdwgc_thread.inside != 0 && offset == 0
@@ -46,9 +47,9 @@ static void *hooked_mmap64(void *address, size_t bytes, int protection, int flag
                : next_mmap64(address, bytes, protection, flags, fd, offset);
 }
 
-/* What is not bound yet leads to the loader, which would put itself back in: so what a call binds
- * to is looked up, and not taken from the import. Where there is none of that name, the collector
- * takes its memory in another way, and that stands with the program's own. */
+/* A slot that is not bound yet points to the loader, which would overwrite the hook. So the
+ * original is looked up by name, and not taken from the slot. Where the library has no such import,
+ * the collector takes its memory in another way, and that is recorded as the program's own. */
 static void follow(const char *name, map_fn *told, map_fn **next) {
     struct ag_symbol_place place;
     void *unused = NULL;

@@ -1,10 +1,11 @@
-/* collector_memory.h: the memory that the collector has its heap and its tables in. */
+/* collector_memory.h: the memory that holds the collector's heap and tables. */
 #ifndef AG_BDWGC_MEMORY_H
 #define AG_BDWGC_MEMORY_H
 
-/* From here on what the collector maps is its heap's, and not told as the program's own. */
+/* From here on, the collector's mappings belong to its heap and are not recorded as the
+ * program's. */
 void ag_bdwgc_memory_follow(void);
-/* Tells how much it holds. From anywhere, with the collector's lock or without. */
+/* Reports how much memory it holds. Callable anywhere, with or without the collector's lock. */
 void ag_bdwgc_memory_report(void);
 
 #endif

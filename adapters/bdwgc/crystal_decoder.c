@@ -1,6 +1,6 @@
-/* crystal_decoder.c: Crystal's functions and types, offline, for reports (symbol/decoder.h). Its
- * programs are native code with native tables; what is its own are the names of the linker symbols,
- * and the numbers that objects begin with. */
+/* crystal_decoder.c: decodes Crystal's functions and types offline, for reports (symbol/decoder.h).
+ * Its programs are native code with native tables; only the names of the linker symbols and the
+ * type numbers at the begin of objects are Crystal's own. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "crystal_table.h"
 #include "symbol/decoder.h"
 
-static char a_state; /* nothing is kept of an image */
+static char a_state; /* no state per image */
 
 static void *open_image(struct ag_decoder_file *file) {
     uint64_t unused;

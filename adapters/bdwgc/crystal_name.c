@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The place behind what PARENTHESES begin at AT, or the end. */
+/* Returns the position after the parentheses that open at AT, or the end. */
 static size_t behind_parentheses(const char *text, size_t at) {
     size_t depth = 0;
     do {
@@ -28,7 +28,7 @@ static bool is_operator(char c) {
     return c != '\0' && strchr("<>=!+-*/%&|^~[]?", c) != NULL;
 }
 
-/* How long the method's name at METHOD is. */
+/* The length of the method's name at METHOD. */
 static size_t method_bytes(const char *method) {
     size_t n = 0;
     if (!is_operator(method[0])) {
@@ -43,7 +43,7 @@ static size_t method_bytes(const char *method) {
     while (is_operator(method[n])) {
         n++;
     }
-    /* the last "<" of them opens the arguments, if what follows is neither these nor the result */
+    /* the last "<" opens the arguments, if neither these nor the result follow */
     while (n > 1 && method[n] != ':' && method[n] != '<' && method[n - 1] == '<') {
         n--;
         if (method[n] == '<') {
@@ -55,11 +55,11 @@ static size_t method_bytes(const char *method) {
 
 struct parts {
     size_t type_end; /* of TYPE */
-    size_t method;   /* where METHOD begins; 0: there is none before */
+    size_t method;   /* where METHOD begins; 0: no type precedes it */
     bool is_instance;
 };
 
-/* Splits what stands behind the star. */
+/* Splits the text after the star. */
 static struct parts split(const char *text) {
     struct parts parts = {.type_end = 0};
     size_t at = 0, owner = 0;
@@ -70,7 +70,7 @@ static struct parts split(const char *text) {
         } else if (c == '@' && owner == 0 && parts.method == 0) {
             parts.type_end = at;
             owner = ++at;
-        } else if (c == '@' && owner == 0) { /* the "::" before it were of the type's path */
+        } else if (c == '@' && owner == 0) { /* any "::" before it belonged to the type's path */
             parts.type_end = at;
             parts.method = 0;
             owner = ++at;
@@ -109,8 +109,9 @@ static bool proc_name(const char *linkage, char *ret_text, size_t capacity) {
     return n > 0 && (size_t)n < capacity;
 }
 
-/* Of a generic type whose arguments are found by those of `new` (Pair.new(1, "s")) TYPE has its
- * parameters, and RESULT is what is made. Where RESULT begins; 0: it is no such type. */
+/* For a generic type whose arguments are inferred from those of `new` (Pair.new(1, "s")), TYPE has
+ * its parameters, and RESULT is the type that is made. Returns where RESULT begins; 0: not such a
+ * type. */
 static size_t made_type(const char *text, const struct parts *parts, size_t method) {
     const size_t length = strlen(text);
     const char *open = memchr(text, '(', parts->type_end);

@@ -1,22 +1,23 @@
-/* crystal_name.h: Crystal's linker symbols as a Crystal programmer writes them. */
+/* crystal_name.h: converts Crystal's linker symbols to names as Crystal programmers write them. */
 #ifndef AG_CRYSTAL_NAME_H
 #define AG_CRYSTAL_NAME_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* "*Hash(Int32, String)@Hash(K, V)#[]=<Int32, String>:String" as "Hash(Int32, String)#[]=", class
- * methods with a dot, procs by their place. false: it is not Crystal's, or does not fit. */
+/* "*Hash(Int32, String)@Hash(K, V)#[]=<Int32, String>:String" becomes "Hash(Int32, String)#[]=".
+ * Class methods have a dot; procs are named by file and line. Returns false if the symbol is not
+ * Crystal's, or the name does not fit. */
 bool ag_crystal_name(const char *linkage, char *ret_text, size_t capacity);
 
 enum ag_crystal_place {
-    AG_CRYSTAL_NO_PLACE, /* says nothing */
-    AG_CRYSTAL_SHIM,     /* of the collector's binding: who called it allocates */
+    AG_CRYSTAL_NO_PLACE, /* says nothing about the block */
+    AG_CRYSTAL_SHIM,     /* of the collector's binding: its caller allocates */
     AG_CRYSTAL_OBJECT,   /* makes an object of the type */
     AG_CRYSTAL_BUFFER,   /* makes memory for elements; the type is that of the pointer */
 };
-/* What a frame says of the block that was allocated there. ret_type: the type's name; "": it does
- * not say which. function: as ag_crystal_name has it, or the short name of an inlined function. */
+/* What a frame says about the block that was allocated there. ret_type: the name of the type; "":
+ * unknown. function: as returned by ag_crystal_name, or the short name of an inlined function. */
 enum ag_crystal_place ag_crystal_place(const char *function, const char *file, char *ret_type,
                                        size_t capacity);
 

@@ -1,10 +1,10 @@
-/* crystal_table.c: see crystal_table.h. A line of it is
+/* crystal_table.c: see crystal_table.h. A line of the table is
  *
  *     {lo - hi}: Name
  *
- * behind blanks that show which type it is below; an object begins with hi (lo < hi where it has
- * subclasses). All other lines are the compiler's, or the program's. The file is whatever its user
- * gave: lengths and numbers are checked. */
+ * indented by its depth in the type hierarchy; an object begins with hi (lo < hi where it has
+ * subclasses). All other lines are output of the compiler or of the program. The user supplies the
+ * file, so lengths and numbers are checked. */
 #include "crystal_table.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ struct ag_decoder_types {
     char *names[NUMBERS_MOST];
 };
 
-/* Whether the line is one of the table. */
+/* Whether the line belongs to the table. */
 static bool read_line(const char *line, uint32_t *ret_number, const char **ret_name) {
     unsigned low = 0, high = 0;
     int n = 0;

@@ -1,21 +1,21 @@
-/* crystal_types.c: see crystal_types.h; and the adapter's row of Crystal, which the collector's
- * serves.
+/* crystal_types.c: see crystal_types.h; also the adapter of Crystal, which uses the collector's.
  *
- * 1. When. An object's number is its first 32 bits. It is written after the allocation and behind
- * the initializers of instance variables, which may allocate themselves; that of a String last of
- * all. So each block is looked at twice: when its thread comes to the collector again, and, where
- * nothing stood there, 32 blocks later. In between it lies in a ring, its address inverted, so that
- * the ring keeps nothing alive. Where a collection has passed, only what is alive is looked at.
+ * 1. When the type is read. An object's type number is its first 32 bits. It is written after the
+ * allocation and after the initializers of instance variables, which may allocate themselves; that
+ * of a String is written last of all. So each block is read twice: when its thread calls the
+ * collector again, and, if there was no number yet, 32 blocks later. In between its address is in a
+ * ring, inverted, so that the ring keeps nothing alive. After a collection only live blocks are
+ * read.
  *
- * 2. What is told. Code makes objects of one type, so the number is told once for a stack, of all
- * its blocks: an event needs no room for it and is never waited for. A block that deviates
- * (compilers join the allocations of two branches) gets a leaf of its own type, put into its event
- * while the chunk is still the thread's. Where too many deviate the stack makes no objects: what
- * was read were elements of buffers. Reports know these by the frames and do not ask for the
- * number.
+ * 2. What is recorded. A piece of code makes objects of one type, so the number is recorded once
+ * for a stack, for all its blocks: an event needs no room for it and never waits for it. A block
+ * that deviates (compilers merge the allocations of two branches) gets a leaf of its own type,
+ * written into its event while the chunk still belongs to the thread. A stack with too many
+ * deviating blocks makes no objects: the numbers read were elements of buffers. Reports recognize
+ * such stacks by the frames and do not use the number.
  *
- * 3. Buffers in the program may begin with what looks like a number. Numbers that no program has
- * are not taken; the others do no harm, see 2. */
+ * 3. Buffers in the program may begin with what looks like a type number. Numbers that no program
+ * has are not used; the others do no harm, see 2. */
 #include "crystal_types.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ enum {
     STACKS_MOST = 1 << 24,
     RING_BLOCKS = 32,
     DEVIANTS_MOST = 8, /* different types of one stack */
-    PAIRS = 1 << 14,   /* stacks with a deviating type, known at most */
+    PAIRS = 1 << 14,   /* maximum number of stacks with a deviating type */
     RINGS_MOST = 4096,
     WIPE_ON_FORK = 18, /* MADV_WIPEONFORK */
 };
@@ -50,22 +50,22 @@ enum {
 struct pending {
     uintptr_t hidden; /* the address, inverted; 0: none */
     uint32_t stack, n_collections;
-    uint64_t *event, *words; /* its words, and the chunk they lie in */
+    uint64_t *event, *words; /* the event's words, and the chunk that contains them */
     uint64_t sequence;
 };
 struct ring {
     struct pending blocks[RING_BLOCKS];
     uint64_t n;
-    struct ag_thread *thread; /* whose chunk the events lie in */
+    struct ag_thread *thread; /* owner of the chunk that contains the events */
 };
 
 bool ag_crystal_types_are_wanted;
 static __thread struct ring *own_ring __attribute__((tls_model("initial-exec")));
-static struct ring *rings; /* mapped, RINGS_MOST of them, touched as they are used */
+static struct ring *rings; /* mapped; RINGS_MOST of them, touched only when used */
 static _Atomic uint32_t n_rings, n_collections;
-/* By stack: the number of its type, in its upper byte how many other types were seen; 0: none. */
+/* By stack: the number of its type; the upper byte counts other types that were seen; 0: none. */
 static _Atomic uint32_t *types_of_stacks;
-static _Atomic uint32_t *types_of_numbers; /* the number that allogram.h gave */
+static _Atomic uint32_t *types_of_numbers; /* the id that allogram.h returned */
 static _Atomic uint64_t *pairs;            /* stack << 32 | type that deviates */
 
 #define TYPE_OF(word) ((word)&0xffffff)
@@ -87,7 +87,7 @@ static struct ring *ring_of_thread(void) {
     return own_ring;
 }
 
-/* The file that `run --crystal-types` named, as crystal_table.c describes it; NULL: none. */
+/* The file of `run --crystal-types`, as crystal_table.c describes it; NULL: none. */
 static struct {
     const char *bytes;
     size_t length;
@@ -109,7 +109,7 @@ static void map_table(const char *path) {
     }
 }
 
-/* The table's name of what DIGITS stand for, up to the line's end; NULL: it has none. */
+/* The name that the table has for the number DIGITS, up to the end of the line; NULL: none. */
 static const char *name_in_table(const char *digits, size_t n_digits, size_t *ret_length) {
     static const char before[] = " - ", behind[] = "}: ";
     const size_t head = strlen(before) + n_digits + strlen(behind);
@@ -162,7 +162,7 @@ static void report_stack(uint32_t stack, uint32_t type) {
     ag_record_wide(AG_WIDE_STACK_TYPE, parts, AG_ARRAY_SIZE(parts));
 }
 
-/* Whether the pair is new; a full table knows no more. */
+/* Whether the pair is new. A full table accepts no new pair. */
 static bool is_new_pair(uint32_t stack, uint32_t type) {
     const uint64_t pair = (uint64_t)stack << 32 | type;
     uint32_t at = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 50);
@@ -180,7 +180,7 @@ static bool is_new_pair(uint32_t stack, uint32_t type) {
     return true;
 }
 
-/* Gives the block's event a stack of its own, while nobody else has seen it. */
+/* Gives the block's event a stack of its own, while no other thread has read the event. */
 static void give_leaf(const struct ring *ring, const struct pending *block, uint32_t type) {
     struct ag_thread *thread = ag_thread_current;
     const uint32_t site = ag_defined_names_site(&ag_host.types, type);
@@ -208,7 +208,7 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
         return;
     }
     if (TYPE_OF(word) == type) {
-        return; /* another thread was quicker */
+        return; /* another thread was faster */
     }
     if (is_new_pair(block->stack, type)) {
         atomic_fetch_add_explicit(known, UINT32_C(1) << 24, memory_order_relaxed);
@@ -216,7 +216,7 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
     give_leaf(ring, block, type);
 }
 
-/* What stands there; 0: no number yet. A block that is gone has none, and its place is given up. */
+/* Reads the type number; 0: not written yet. If the block is gone, its place is freed. */
 static uint32_t read_number(struct pending *block) {
     const uintptr_t address = ~block->hidden;
     if (block->n_collections != atomic_load_explicit(&n_collections, memory_order_relaxed) &&
@@ -228,7 +228,8 @@ static uint32_t read_number(struct pending *block) {
     return number < NUMBERS_MOST ? number : 0;
 }
 
-/* The trace is told, then the program: its callback may allocate, and use the ring. */
+/* Records the type in the trace, then reports it to the program: its callback may allocate, and use
+ * the ring. */
 static void tell(const struct ring *ring, const struct pending *block, uint32_t number) {
     const uintptr_t address = ~block->hidden;
     if (block->stack != 0) {
@@ -239,7 +240,7 @@ static void tell(const struct ring *ring, const struct pending *block, uint32_t 
     }
 }
 
-/* Tells the block's number where it is written; it waits no more then. */
+/* Reports the block's type if it is written, and removes the block from the ring. */
 static void settle(const struct ring *ring, struct pending *place) {
     const struct pending block = *place;
     const uint32_t number = read_number(place);
@@ -249,8 +250,8 @@ static void settle(const struct ring *ring, struct pending *place) {
     }
 }
 
-/* Where the program itself wants to know of each object it is told while that lives: what is looked
- * for once more may have died meanwhile. */
+/* A program with a tracker of its own is told each object's type while the object lives: waiting
+ * longer could miss it. */
 AG_COLD static void look_at_all(struct ring *ring) {
     for (size_t i = 0; i < RING_BLOCKS && !ag_tracker_is_inside(); i++) {
         if (ring->blocks[i].hidden != 0) {
@@ -282,8 +283,8 @@ void ag_crystal_types_look_at(uintptr_t address) {
     }
 }
 
-/* The event of the block is the last of its thread. false: it was told by a handler's own stream,
- * is no sample, or is not worth a look. */
+/* The event of the block is the last one of its thread. Returns false if it is in a signal
+ * handler's own stream, is no sample, or need not be read. */
 static bool find_event(const struct ag_thread *thread, uintptr_t address,
                        struct pending *ret_block) {
     if (!thread->control || thread->cursor - thread->words < 2) {
@@ -317,10 +318,10 @@ void ag_crystal_types_take(uintptr_t address) {
     struct pending before = *place;
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && before.hidden != 0 &&
         ag_tracker_is_inside() && read_number(&before) == 0 && before.hidden != 0) {
-        return; /* what a callback makes does not push out what is not begun yet */
+        return; /* blocks that a callback makes do not push out uninitialized ones */
     }
     ring->n++;
-    before.words = ring->thread == thread ? before.words : NULL; /* no chunk of this thread's */
+    before.words = ring->thread == thread ? before.words : NULL; /* not in a chunk of this thread */
     ring->thread = thread;
     *place = block;
     if (before.hidden != 0) {
@@ -349,7 +350,7 @@ static bool is_crystal(void) {
     return found.address != 0;
 }
 
-static enum ag_adapter_answer start(struct ag_runtime_definition *ret_runtime) {
+static enum ag_adapter_answer crystal_start(struct ag_runtime_definition *ret_runtime) {
     if (ag_bdwgc_heap == 0 || !is_crystal()) {
         return AG_ADAPTER_ABSENT;
     }
@@ -366,14 +367,14 @@ static enum ag_adapter_answer start(struct ag_runtime_definition *ret_runtime) {
 }
 
 static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
-    const enum ag_adapter_answer answer = start(ret_runtime);
+    const enum ag_adapter_answer answer = crystal_start(ret_runtime);
     if (answer == AG_ADAPTER_ACTS) {
         map_table(getenv("ALLOGRAM_CRYSTAL_TYPES"));
     }
     return answer;
 }
 
-static void end(struct ag_runtime_definition *runtime) {
+static void crystal_end(struct ag_runtime_definition *runtime) {
     const uint32_t taken = atomic_load_explicit(&n_rings, memory_order_relaxed);
     (void)runtime;
     for (uint32_t i = 0; i < taken && i < RINGS_MOST; i++) {
@@ -383,25 +384,25 @@ static void end(struct ag_runtime_definition *runtime) {
             const uint32_t number = block->hidden != 0 ? read_number(block) : 0;
             if (number != 0 && last.stack != 0) {
                 block->hidden = 0;
-                learn(&rings[i], &last, number); /* no callback of the program's runs any more */
+                learn(&rings[i], &last, number); /* callbacks of the program are no longer called */
             }
         }
     }
 }
 
-/* In a program that runs: as at its start, where the collector's adapter was asked before. But not
- * by the environment, which another thread may be changing: reports are given the file. */
+/* In a running program: same as at the start, where the collector's adapter attached before. But
+ * the environment is not read, because another thread may be changing it: reports get the file. */
 static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runtime,
                                           struct ag_late_start *ret_start) {
     (void)ret_start;
-    return start(ret_runtime);
+    return crystal_start(ret_runtime);
 }
 
 static int stand(bool is_on) {
-    (void)is_on; /* all that it does is done by the collector's */
+    (void)is_on; /* the collector's adapter does all the work */
     return 0;
 }
 
 static const struct ag_late_adapter late = {.attach = attach_late, .stand = stand};
 const struct ag_adapter ag_adapter_crystal AG_HIDDEN = {
-    .attach = attach, .end = end, .late = &late};
+    .attach = attach, .end = crystal_end, .late = &late};

@@ -1,5 +1,5 @@
-/* crystal_types.h: which type the objects of a Crystal program are, from the number that each
- * begins with. Called by the thread that the event is of. */
+/* crystal_types.h: determines the type of a Crystal program's objects from the number at their
+ * begin. Called by the thread of the event. */
 #ifndef AG_CRYSTAL_TYPES_H
 #define AG_CRYSTAL_TYPES_H
 
@@ -14,13 +14,13 @@ void ag_crystal_types_take(uintptr_t address);
 void ag_crystal_types_look(void);
 void ag_crystal_types_look_at(uintptr_t address);
 
-/* What the thread did last was to tell the alloc of this block. */
+/* Called when the last event of the thread is the alloc of this block. */
 AG_FAST void ag_crystal_types_allocated(uintptr_t address) {
     if (AG_UNLIKELY(ag_crystal_types_are_wanted)) {
         ag_crystal_types_take(address);
     }
 }
-/* The thread comes back: its last object is begun by now. */
+/* Called when the thread calls again: its last object is initialized by now. */
 AG_FAST void ag_crystal_types_return(void) {
     if (AG_UNLIKELY(ag_crystal_types_are_wanted)) {
         ag_crystal_types_look();
@@ -31,8 +31,8 @@ AG_FAST void ag_crystal_types_freeing(uintptr_t address) {
         ag_crystal_types_look_at(address);
     }
 }
-/* Memory that the collector does not clear: what an object was before must not be taken for what it
- * is. Its contents are nobody's yet. */
+/* For memory that the collector does not clear: the number of an earlier object must not be read as
+ * the new one's. The contents are still undefined. */
 AG_FAST void ag_crystal_types_prepare(uintptr_t address, size_t bytes) {
     if (AG_UNLIKELY(ag_crystal_types_are_wanted) && address != 0 && bytes >= sizeof(uint32_t)) {
         *(volatile uint32_t *)address = 0;

@@ -1,6 +1,6 @@
-/* held_blocks.h: which addresses of the collector's heap are blocks that the trace knows alive, and
- * which wait in free lists of its threads. A forked child begins with none. Started with the
- * adapter. */
+/* held_blocks.h: two sets of addresses in the collector's heap: blocks that the trace has as live,
+ * and blocks that wait in free lists of its threads. Both are empty in a forked child. Started with
+ * the adapter. */
 #ifndef AG_HELD_BLOCKS_H
 #define AG_HELD_BLOCKS_H
 

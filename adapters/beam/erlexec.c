@@ -45,7 +45,7 @@ struct text {
     size_t length;
 };
 
-static void add(struct text *text, const char *more, size_t length) {
+static void text_add(struct text *text, const char *more, size_t length) {
     const size_t room = TEXT_BYTES - 1 - text->length;
     const size_t taken = length < room ? length : room;
     memcpy(text->bytes + text->length, more, taken);
@@ -54,7 +54,7 @@ static void add(struct text *text, const char *more, size_t length) {
 }
 
 static void add_word(struct text *text, const char *word) {
-    add(text, word, strlen(word));
+    text_add(text, word, strlen(word));
 }
 
 /* The folder of the module: beside the agent where both are installed, or the adapter's own in a
@@ -68,7 +68,7 @@ static bool find_folder(struct text *ret_folder) {
     const char *slash = strrchr(agent.image_name, '/');
     for (size_t i = 0; slash != NULL && i < AG_ARRAY_SIZE(places); i++) {
         ret_folder->length = 0;
-        add(ret_folder, agent.image_name, (size_t)(slash - agent.image_name));
+        text_add(ret_folder, agent.image_name, (size_t)(slash - agent.image_name));
         add_word(ret_folder, places[i]);
         struct text file = *ret_folder;
         add_word(&file, "/allogram.beam");
@@ -80,7 +80,7 @@ static bool find_folder(struct text *ret_folder) {
 }
 
 /* The environment with this variable in front, in memory of ours. */
-static void put(char *variable, const char *name) {
+static void variable_put(char *variable, const char *name) {
     const size_t name_length = strlen(name);
     size_t count = 0;
     while (__environ != NULL && __environ[count] != NULL && count < VARIABLES_MOST) {
@@ -125,7 +125,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         add_word(&variable, before);
     }
     if (variable.length < TEXT_BYTES - 1) {
-        put(variable.bytes, name);
+        variable_put(variable.bytes, name);
     }
     return AG_ADAPTER_ABSENT;
 }

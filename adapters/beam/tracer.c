@@ -629,7 +629,7 @@ static ERL_NIF_TERM say(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
 
 /* ---- loading ---- */
 
-static int load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
+static int tracer_load(ErlNifEnv *env, void **private_data, ERL_NIF_TERM info) {
     const struct {
         ERL_NIF_TERM *atom;
         const char *name;
@@ -705,4 +705,4 @@ static ErlNifFunc functions[] = {
     {"say", 1, say, 0},
 };
 
-ERL_NIF_INIT(allogram, functions, load, NULL, NULL, NULL)
+ERL_NIF_INIT(allogram, functions, tracer_load, NULL, NULL, NULL)

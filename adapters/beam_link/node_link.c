@@ -345,8 +345,8 @@ static void encode_texts(ei_x_buff *arguments, const char *name, const char *con
     (void)ei_x_encode_empty_list(arguments);
 }
 
-static int start(struct ag_link *link, const struct ag_link_options *wishes,
-                 char ret_text[AG_LINK_TEXT_BYTES]) {
+static int node_link_start(struct ag_link *link, const struct ag_link_options *wishes,
+                           char ret_text[AG_LINK_TEXT_BYTES]) {
     ei_x_buff arguments;
     if (link->folder[0] == '\0') {
         return fail(link, -ENOENT, "this allogram was built without its Erlang modules", ret_text);
@@ -388,7 +388,7 @@ static enum ag_link_event next_event(struct ag_link *link) {
     return link->connection.is_gone ? AG_LINK_GONE : AG_LINK_QUIET;
 }
 
-static int stop(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
+static int node_link_stop(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
     ei_x_buff arguments;
     begin_arguments(&arguments, 0);
     const int r = call_for_answer(link, "detach", &arguments, ret_text);
@@ -413,8 +413,8 @@ const struct ag_link_kind ag_link_beam = {
     .close = close_link,
     .pid = pid_of,
     .fd = fd_of,
-    .start = start,
+    .start = node_link_start,
     .next = next_event,
-    .stop = stop,
+    .stop = node_link_stop,
     .control = control,
 };

@@ -62,7 +62,7 @@ void node_code_clear(struct node_code *code) {
     *code = (struct node_code){0};
 }
 
-static int append(struct node_code *code, const struct node_function *function) {
+static int node_code_append(struct node_code *code, const struct node_function *function) {
     if (code->n == code->capacity) {
         const size_t capacity = code->capacity ? code->capacity * 2 : 4096;
         struct node_function *items = realloc(code->items, capacity * sizeof *items);
@@ -127,7 +127,7 @@ static int add_range(struct node_code *code, uint64_t base, uint8_t **at, const 
     function.lines_end = next;
     function.is_fragment = strncmp(name, "global::", 8) == 0 || strstr(name, "::") != NULL;
     *at = next;
-    return low == high ? 0 : append(code, &function);
+    return low == high ? 0 : node_code_append(code, &function);
 }
 
 /* Whether newer code lies there. */

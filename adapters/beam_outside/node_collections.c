@@ -254,7 +254,7 @@ int node_collections_watch(struct node *node, char *ret_problem, size_t problem_
     return r < 0 ? r : node_kernel_readable(node);
 }
 
-static void free_all(struct noted *noted) {
+static void noted_free_all(struct noted *noted) {
     while (noted != NULL) {
         struct noted *next = noted->next;
         free(noted);
@@ -264,8 +264,8 @@ static void free_all(struct noted *noted) {
 
 void node_collections_close(struct node *node) {
     if (node->collections != NULL) {
-        free_all(node->collections->first);
-        free_all(node->collections->delegated);
+        noted_free_all(node->collections->first);
+        noted_free_all(node->collections->delegated);
         free(node->collections);
         node->collections = NULL;
     }

@@ -157,7 +157,7 @@ static int explain(int error, char *ret_problem, size_t problem_bytes) {
 }
 
 /* With the program for sessions, which older kernels refuse, or without it. */
-static int load(struct node_kernel *kernel, bool has_sessions) {
+static int node_kernel_load(struct node_kernel *kernel, bool has_sessions) {
     kernel->object = bpf_object__open_mem(node_object, node_object_bytes, NULL);
     if (kernel->object == NULL) {
         return -errno;
@@ -186,8 +186,8 @@ int node_kernel_start(struct node *node, char *ret_problem, size_t problem_bytes
         return -ENOMEM;
     }
     node->kernel = kernel;
-    int r = load(kernel, /* has_sessions= */ true);
-    r = r < 0 ? load(kernel, /* has_sessions= */ false) : r;
+    int r = node_kernel_load(kernel, /* has_sessions= */ true);
+    r = r < 0 ? node_kernel_load(kernel, /* has_sessions= */ false) : r;
     if (r == 0) {
         const int ring = bpf_object__find_map_fd_by_name(kernel->object, "ring");
         kernel->settings = bpf_object__find_map_fd_by_name(kernel->object, "settings");

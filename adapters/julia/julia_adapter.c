@@ -1,8 +1,9 @@
-/* julia_adapter.c: the adapter of Julia, as Debian and others install it: is it in the process,
- * which release, and is that one known.
+/* julia_adapter.c: the adapter of Julia, as Debian and others install it: finds out whether Julia
+ * is in the process, and whether its release is a supported one.
  *
- * The recipe was held against a running 1.5.3: what counts is in julia_releases.def. Julia 1.6 and
- * later load their code after the start, from another library; they are named and left alone. */
+ * What the adapter relies on was verified with a running 1.5.3; the supported releases are in
+ * julia_releases.def. Julia 1.6 and later load their code after the start, from another library;
+ * they are named in the report and not recorded. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -31,8 +32,8 @@ void *ag_julia_map(size_t bytes) {
     return ag_syscall_failed(address) ? NULL : (void *)address;
 }
 
-/* A forked child, whose trace begins with nothing: what its parent told is not told dead there, and
- * the places of its stacks have to be named again. */
+/* A forked child's trace begins empty: the deaths of blocks that its parent recorded are not
+ * recorded there, and the code places of its stacks have to be named again. */
 AG_COLD static bool go_on_in_child(void) {
     if (recorded_pid == 0) {
         return false; /* the adapter does not act yet */
@@ -74,8 +75,8 @@ static const struct release {
 #undef AG_JULIA_RELEASE
 };
 
-/* "1.5.3" as a number that grows with the release; 0: it is none. What stands behind the patch
- * ("-DEV") makes another release of it. */
+/* "1.5.3" as a number that grows with the release; 0: it is no release. Text after the patch
+ * ("-DEV") makes it another release. */
 static uint32_t number_of(const char *version) {
     uint32_t number = 0;
     for (int part = 0; part < 3; part++) {
@@ -111,12 +112,12 @@ static void write_note(const char *first, const char *second, const char *third)
     ag_join_text(note, sizeof(note), parts);
 }
 
-static void *find(const char *name, enum ag_symbol_scope scope) {
+static void *julia_symbol_find(const char *name, enum ag_symbol_scope scope) {
     struct ag_symbol_place place;
     return ag_symbol_find(name, scope, NULL, &place) ? place.address : NULL;
 }
 
-/* The first that is not there; NULL: all are. */
+/* The name of the first function that is not there; NULL: all are. */
 static const char *find_functions(void) {
     static const struct {
         const char *name;
@@ -132,7 +133,7 @@ static const char *find_functions(void) {
         {"jl_string_type", (void **)&ag_julia.jl_string_type, AG_SYMBOL_FIRST_DATA},
     };
     for (size_t i = 0; i < AG_ARRAY_SIZE(wanted); i++) {
-        *wanted[i].place = find(wanted[i].name, wanted[i].scope);
+        *wanted[i].place = julia_symbol_find(wanted[i].name, wanted[i].scope);
         if (!*wanted[i].place) {
             return wanted[i].name;
         }
@@ -160,12 +161,13 @@ static void register_heaps(void) {
 }
 
 static bool is_known_release(void) {
-    if (!find("LLVMExtraAddAllocOptPass", AG_SYMBOL_FIRST)) {
+    if (!julia_symbol_find("LLVMExtraAddAllocOptPass", AG_SYMBOL_FIRST)) {
         write_note("1.6 or later is left alone: only 1.5.3 was ever held against a running one", "",
                    "");
-        return false; /* a loader, which may not be called yet */
+        return false; /* it is a loader, which must not be called yet */
     }
-    const char *(*ver_string)(void) = (const char *(*)(void))find("jl_ver_string", AG_SYMBOL_FIRST);
+    const char *(*ver_string)(void) =
+        (const char *(*)(void))julia_symbol_find("jl_ver_string", AG_SYMBOL_FIRST);
     if (ver_string) {
         const char *text = ver_string();
         memcpy(version, text, strnlen(text, sizeof(version) - 1));
@@ -180,7 +182,7 @@ static bool is_known_release(void) {
 }
 
 enum ag_adapter_answer ag_julia_recognise(struct ag_runtime_definition *ret_runtime) {
-    if (!find("jl_gc_counted_malloc", AG_SYMBOL_FIRST)) {
+    if (!julia_symbol_find("jl_gc_counted_malloc", AG_SYMBOL_FIRST)) {
         return AG_ADAPTER_ABSENT;
     }
     ret_runtime->version = version;
@@ -229,11 +231,12 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return AG_ADAPTER_ACTS;
 }
 
-/* ---- how much of what Julia counts ---- */
+/* ---- coverage: how much of what Julia counts was recorded ---- */
 
 static struct counts {
-    uint64_t counted, calls, own_calls; /* by Julia; by the adapter; for the adapter */
-} left_out, at_pause;                   /* of no recording; when the one that pauses began to */
+    uint64_t counted, calls, own_calls; /* counted by Julia; by the adapter; made for the adapter */
+} left_out, at_pause;                   /* outside of recordings; at the begin of the current pause
+                                         * */
 static bool is_paused;
 
 static struct counts counts_now(void) {
@@ -260,10 +263,10 @@ void ag_julia_record_pauses(bool pauses) {
     is_paused = pauses;
 }
 
-/* Coverage, in blocks: of all that jl_gc_num counts. */
+/* Coverage, in blocks: all that jl_gc_num counts. */
 void ag_julia_end(struct ag_runtime_definition *ret_runtime) {
     if (ag_recorder.pid != recorded_pid) {
-        return; /* a child knows only what it did itself */
+        return; /* a child knows only its own blocks */
     }
     struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
     for (; thread; thread = thread->next) {
@@ -271,7 +274,7 @@ void ag_julia_end(struct ag_runtime_definition *ret_runtime) {
     }
     ag_julia_report_memory();
     if (ag_recorder_is_sampling()) {
-        return; /* a sample has only the samples */
+        return; /* a sampled recording has only the samples */
     }
     const struct counts counts = is_paused ? at_pause : counts_now();
     const uint64_t counted = counts.counted - left_out.counted;

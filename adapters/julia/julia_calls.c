@@ -1,12 +1,13 @@
-/* julia_calls.c: detours in front of the functions that all allocations of Julia's collector go
- * through: from C, from the system image, from generated code, by name from programs.
+/* julia_calls.c: detours of the functions that all allocations of Julia's collector go through:
+ * called from C, from the system image, from generated code, and by name from programs.
  *
- * What malloc gives by way of jl_malloc and its kin (big numbers' digits) is malloc's: it is
- * recorded there, with its stack and its death, and only counted here, as Julia counts it.
+ * Memory that malloc returns through jl_malloc and its relatives (digits of big numbers) is
+ * malloc's: it is recorded there, with its stack and its death, and only counted here, as Julia
+ * counts it.
  *
- * The detours keep what the ABI keeps and no more: libjulia is a shared library that exports these
- * functions, so its own code calls them by way of a procedure linkage table, and no compiler knows
- * which function that leads to (hook/kept_call.h). */
+ * The detours keep only the registers that the ABI keeps: libjulia is a shared library that exports
+ * these functions, so its own code calls them through a procedure linkage table, and no compiler
+ * knows which function that leads to (hook/kept_call.h). */
 #include "julia_calls.h"
 
 #include "hook/detour.h"
@@ -34,7 +35,8 @@ static void *(*restore_from)(const char *bytes, size_t n_bytes, void *modules);
 static void *(*malloc_stack)(size_t *bytes, void *owner);
 static void (*atexit_hook)(int code);
 
-/* Before the call: the thread's last object has its type by now. NULL: no memory. */
+/* Called before the original: by now, the type of the thread's last object is written. NULL: out of
+ * memory. */
 AG_FAST struct ag_julia_thread *enter(const uintptr_t *sp, uintptr_t rbp, size_t bytes) {
     struct ag_julia_thread *thread = ag_julia_thread();
     if (AG_UNLIKELY(!thread)) {
@@ -52,7 +54,7 @@ AG_FAST struct ag_julia_thread *enter(const uintptr_t *sp, uintptr_t rbp, size_t
     return thread;
 }
 
-/* After it: finalizers may have run inside, and have left an object that waits. */
+/* Called after the original: finalizers may have run inside, and have left an object that waits. */
 AG_FAST void leave(struct ag_julia_thread *thread, enum ag_julia_heap heap, uintptr_t object,
                    uintptr_t address, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     thread->caller_sp = NULL;
@@ -69,7 +71,7 @@ AG_FAST void leave(struct ag_julia_thread *thread, enum ag_julia_heap heap, uint
     ag_julia_made(thread, heap, &made);
 }
 
-/* Who calls: as CALLER_SP and CALLER_RBP. */
+/* The caller, as by CALLER_SP and CALLER_RBP. */
 AG_NOINLINE static void *hooked_pool_alloc_slow(void *ptls, int offset, int bytes,
                                                 const uintptr_t *sp, uintptr_t rbp) {
     struct ag_julia_thread *thread = enter(sp, rbp, (size_t)bytes);
@@ -80,8 +82,8 @@ AG_NOINLINE static void *hooked_pool_alloc_slow(void *ptls, int offset, int byte
     return object;
 }
 
-/* A sample is taken, and this object is none: nearly all of them. What is left out is not counted
- * either, since a sample has no coverage. */
+/* The recording is sampled and this object is no sample, as nearly all are not. Such objects are
+ * not counted either, since a sampled recording has no coverage. */
 AG_FAST bool is_left_out(const struct ag_julia_thread *thread, size_t bytes) {
     return ag_recorder_is_sampling() && bytes < ag_thread_skip.left_bytes && thread &&
            !ag_julia_waits(thread) && ag_julia_collections_are_followed;
@@ -93,7 +95,7 @@ static void *hooked_pool_alloc(void *ptls, int offset, int bytes) {
         return hooked_pool_alloc_slow(ptls, offset, bytes, CALLER_SP(), CALLER_RBP());
     }
     ag_thread_skip.left_bytes -= (size_t)bytes + 1;
-    thread->caller_sp = CALLER_SP(); /* who causes a collection */
+    thread->caller_sp = CALLER_SP(); /* the cause if this starts a collection */
     thread->caller_rbp = CALLER_RBP();
     thread->asked_bytes = (size_t)bytes;
     void *object = pool_alloc(ptls, offset, bytes);
@@ -123,8 +125,8 @@ static void *hooked_managed_malloc(size_t bytes) {
     return data;
 }
 
-/* Where the memory moves, libjulia's free tells it (julia_imports.c); memory that somebody else got
- * from malloc is malloc's before and after. */
+/* If the memory moves, the hook of libjulia's free records it (julia_imports.c). Memory that other
+ * code got from malloc is malloc's before and after. */
 static void *hooked_managed_realloc(void *data, size_t bytes, size_t old_bytes, int is_aligned,
                                     void *owner) {
     struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), bytes);
@@ -164,7 +166,7 @@ static void *hooked_counted_realloc(void *block, size_t old_bytes, size_t bytes)
     return counted_realloc(block, old_bytes, bytes);
 }
 
-/* A package's file is read: types get their names at its end. */
+/* A package's file is read: types get their names when that ends. */
 static struct ag_julia_thread *begin_restoring(void) {
     struct ag_julia_thread *thread = ag_julia_thread();
     if (!thread || thread->is_restoring) {

@@ -1,4 +1,4 @@
-/* julia_calls.h: the doors of Julia's collector, with the adapter in front of each. */
+/* julia_calls.h: the allocation functions of Julia's collector and the adapter's hooks of them. */
 #ifndef AG_JULIA_CALLS_H
 #define AG_JULIA_CALLS_H
 
@@ -6,11 +6,13 @@
 
 struct ag_julia_thread;
 
-/* 0, or a negative errno with ret_reason and ret_name, and nothing changed. */
+/* Installs the hooks. Returns 0, or a negative errno with ret_reason and ret_name, and nothing
+ * changed. */
 int ag_julia_calls_follow(const char **ret_reason, const char **ret_name);
-/* Takes them back. */
+/* Removes the hooks. */
 void ag_julia_calls_leave(void);
-/* Calls that Julia counts, of all threads, without the adapter's own; and those. */
+/* Sums over all threads: the calls that Julia counts, without the adapter's own; and the adapter's
+ * own. */
 void ag_julia_calls_sum(uint64_t *ret_calls, uint64_t *ret_own_calls);
 
 #endif

@@ -1,9 +1,9 @@
 /* julia_code.c: see julia_code.h.
  *
- * jl_gdblookup is what Julia offers to a debugger: it prints the functions at an address, the
- * innermost first, with files, lines and what is inlined, and allocates nothing in Julia's heap. It
- * prints by jl_safe_printf("%s at %s:%d%s\n", function, file, line, inlined), so while this thread
- * asks, that function takes its arguments instead of writing them. */
+ * jl_gdblookup is Julia's interface for debuggers: it prints the functions at an address, innermost
+ * first, with files, lines and what is inlined, and allocates nothing in Julia's heap. It prints by
+ * jl_safe_printf("%s at %s:%d%s\n", function, file, line, inlined), so while this thread calls it,
+ * the hook of jl_safe_printf stores the arguments instead of printing them. */
 #include "julia_code.h"
 
 #include <stdarg.h>
@@ -18,19 +18,21 @@
 enum { PLACES_MOST = 64 };
 
 void *ag_julia_printf_original;
-/* Read by julia_entry_x86_64.S. */
+/* Read by julia_entry_x86_64.S: this thread is calling jl_gdblookup. */
 extern __thread uintptr_t ag_julia_asks __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 __thread uintptr_t ag_julia_asks;
 void ag_julia_printf_answer(const char *format, ...) AG_HIDDEN;
 
-static struct { /* of the thread that asks */
+static struct { /* the answer to the thread that asks */
     struct ag_made_place places[PLACES_MOST];
     uint32_t n_places;
-    uintptr_t suspended; /* debug information is read into malloc's memory: nobody's allocation */
+    uintptr_t suspended; /* debug information is read into malloc's memory, which must not be
+                          * recorded */
 } answer;
 
 static void take_place(const struct allogram_function_options *function, uint32_t line) {
-    ag_record_resume(answer.suspended); /* the function is told */
+    ag_record_resume(answer.suspended); /* the program's events are recorded again while the
+                                         * function is defined */
     answer.places[answer.n_places++] =
         (struct ag_made_place){.function = allogram_register_function(function), .line = line};
     answer.suspended = ag_record_suspend();
@@ -41,7 +43,7 @@ void ag_julia_printf_answer(const char *format, ...) {
     const bool has_line = strncmp(format, with_line, strlen(with_line)) == 0;
     if ((!has_line && strncmp(format, without_line, strlen(without_line)) != 0) ||
         answer.n_places == PLACES_MOST) {
-        return; /* nothing is known of it */
+        return; /* Julia does not know the function */
     }
     va_list arguments;
     va_start(arguments, format);
@@ -53,7 +55,7 @@ void ag_julia_printf_answer(const char *format, ...) {
     take_place(&function, line > 0 ? (uint32_t)line : 0);
 }
 
-static void name(uintptr_t pc) {
+static void julia_code_name(uintptr_t pc) {
     answer.n_places = 0;
     answer.suspended = ag_record_suspend();
     ag_julia_asks = 1;
@@ -78,7 +80,7 @@ void ag_julia_code_name_again(void) {
 void ag_julia_code_name_new(void) {
     static _Atomic bool is_busy;
     if (!ag_julia_is_recorded() || atomic_exchange_explicit(&is_busy, true, memory_order_acquire)) {
-        return; /* another thread is at it */
+        return; /* another thread is doing it */
     }
     uint32_t at = atomic_load_explicit(&n_named, memory_order_relaxed);
     for (; at < ag_made_code_count(); at++) {
@@ -86,7 +88,7 @@ void ag_julia_code_name_new(void) {
         if (pc == 0) {
             break;
         }
-        name(pc);
+        julia_code_name(pc);
     }
     atomic_store_explicit(&n_named, at, memory_order_relaxed);
     atomic_store_explicit(&is_busy, false, memory_order_release);

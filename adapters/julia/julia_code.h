@@ -1,16 +1,18 @@
-/* julia_code.h: what stands at the places of generated code: asked of Julia, told to the trace. */
+/* julia_code.h: names the places of generated code: looks them up in Julia and defines them in the
+ * trace. */
 #ifndef AG_JULIA_CODE_H
 #define AG_JULIA_CODE_H
 
 #include "base/compiler.h"
 
-/* Names what stacks met since the last call. Asks Julia's debug information, which takes its locks:
- * from the end of a collection and from the exit, never from an allocation. */
+/* Names the places that stacks reached since the last call. Reads Julia's debug information, which
+ * takes Julia's locks: called from the end of a collection and from the exit, never from an
+ * allocation. */
 void ag_julia_code_name_new(void);
-/* The trace is another one: the next call names all. */
+/* A new trace has begun: the next call names all places again. */
 void ag_julia_code_name_again(void);
 
-/* Of julia_entry_x86_64.S: in front of jl_safe_printf, with its arguments. */
+/* From julia_entry_x86_64.S: the hook of jl_safe_printf, with the same arguments. */
 extern void ag_julia_printf_entry(void) AG_HIDDEN;
 extern void *ag_julia_printf_original AG_HIDDEN;
 

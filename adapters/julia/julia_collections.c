@@ -1,16 +1,16 @@
 /* julia_collections.c: the callbacks of julia_gcext.h, which Julia offers to C libraries that have
  * objects of their own.
  *
- * Deaths. Between marking and sweeping Julia calls the sweep functions of foreign objects: then the
- * mark bits say who lives, and nothing is gone yet. So the adapter makes a foreign type and has one
- * object of it, which lies in its own memory and is never marked. The root scanner, which runs in
- * every pass of a collection (a full one may have two), schedules that object's sweep function, and
- * keeps the type alive.
+ * Deaths. Between marking and sweeping Julia calls the sweep functions of foreign objects: at that
+ * time the mark bits say which objects live, and nothing is freed yet. So the adapter makes a
+ * foreign type and has one object of it, which lies in its own memory and is never marked. The root
+ * scanner, which runs in every pass of a collection (a full one may have two), schedules that
+ * object's sweep function, and keeps the type alive.
  *
- * Old objects are looked at when the pass before has swept in full: only then their marks were
- * taken back. A pass' sweep was full when jl_gc_num counts one more.
+ * Old objects are checked only when the previous pass was a full sweep: only that clears their
+ * marks. A pass' sweep was full when jl_gc_num counts one more.
  *
- * Where the world stands still, nothing is asked of Julia but counters and names of types. */
+ * While the world is stopped, the adapter reads only counters and names of types from Julia. */
 #include "julia_collections.h"
 
 #include "base/raw_syscall.h"
@@ -27,7 +27,7 @@ bool ag_julia_collections_are_followed;
 static uintptr_t sentinel[4] __attribute__((aligned(32))); /* its header is word 1 */
 static void *sentinel_type;
 
-/* The one collection at a time. */
+/* The current collection; there is at most one at a time. */
 static struct {
     uint64_t begun_raw, begun_ns, before_bytes, needed_bytes;
     int n_full, n_passes;
@@ -59,7 +59,7 @@ static void begins(int collection) {
     for (; thread; thread = thread->next) {
         if (thread->is_restoring) {
             ag_julia_restored(thread);
-        } else { /* data may wait for its array, whose allocation is what collects */
+        } else { /* data may wait for the array whose allocation caused this collection */
             ag_julia_settle(thread, /* with_data= */ false);
         }
         thread->last_object = 0;
@@ -108,7 +108,7 @@ static void sweep_sentinel(void *object) {
     now.n_passes++;
 }
 
-/* A time of Julia's, by the session's clock. */
+/* Converts a time of Julia's to the session's clock. */
 static uint64_t raw_of(uint64_t ns) {
     const uint64_t passed_ns = monotonic_ns() - now.begun_ns;
     const uint64_t passed_raw = ag_host_elapsed_raw() - now.begun_raw;
@@ -122,7 +122,7 @@ static void ends(int collection) {
     const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
     live_at_end = (uint64_t)ag_julia.jl_gc_live_bytes();
     total_at_end = total_bytes(&num);
-    if (now.is_begun && now.n_passes > 0) { /* else: collections are switched off */
+    if (now.is_begun && now.n_passes > 0) { /* else collections are disabled */
         const struct ag_host_collection told = {.start_raw = now.begun_raw,
                                                 .end_raw = now.begun_raw +
                                                            raw_of(num.total_time - now.gc_ns),
@@ -154,7 +154,7 @@ void ag_julia_collections_follow(struct ag_julia_thread *thread) {
     }
     static _Atomic bool is_begun;
     if (atomic_exchange_explicit(&is_begun, true, memory_order_relaxed)) {
-        return; /* another thread is at it */
+        return; /* another thread is doing it */
     }
     ag_julia_settle(thread, /* with_data= */ false);
     thread->is_own = true;
@@ -164,7 +164,8 @@ void ag_julia_collections_follow(struct ag_julia_thread *thread) {
         (void *)mark_sentinel, (void *)sweep_sentinel, 0, 0);
     const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
     live_at_end = (uint64_t)ag_julia.jl_gc_live_bytes();
-    total_at_end = num.pause > 0 ? total_bytes(&num) : 0; /* from the start on: all is new */
+    total_at_end = num.pause > 0 ? total_bytes(&num) : 0; /* recorded from the start: nothing was
+                                                           * counted before */
     ag_julia.jl_gc_set_cb_pre_gc(begins, 1);
     ag_julia.jl_gc_set_cb_post_gc(ends, 1);
     ag_julia.jl_gc_set_cb_root_scanner(scan_roots, 1);

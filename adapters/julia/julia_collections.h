@@ -1,4 +1,4 @@
-/* julia_collections.h: collections, and the moment in each of them at which deaths are known. */
+/* julia_collections.h: records collections, and finds the deaths in each of them. */
 #ifndef AG_JULIA_COLLECTIONS_H
 #define AG_JULIA_COLLECTIONS_H
 
@@ -8,12 +8,13 @@
 
 struct ag_julia_thread;
 
-/* Callbacks are in place (or there is nothing that they could be put into). */
+/* The callbacks are installed (or Julia offers none). */
 extern bool ag_julia_collections_are_followed AG_HIDDEN;
-/* Puts them there as soon as Julia stands; from an allocation of this thread. */
+/* Installs them as soon as Julia is initialized. Called from an allocation of this thread. */
 void ag_julia_collections_follow(struct ag_julia_thread *thread);
 
-/* Before a recording that follows another one: the next collection forgets what that one told. */
+/* Called before a recording that follows another one: the next collection forgets the blocks of the
+ * former. */
 void ag_julia_collections_forget_next(void);
 bool ag_julia_collections_have_forgotten(void);
 

@@ -1,15 +1,15 @@
-/* julia_decoder.c: the functions of Julia's system image and package images, offline, for reports
- * (symbol/decoder.h). They are native code with native tables, in DWARF that Julia wrote: only
- * names need care. Generated code of the process is named by the process itself (julia_code.c). */
+/* julia_decoder.c: decodes the functions of Julia's system image and package images offline, for
+ * reports (symbol/decoder.h). They are native code with DWARF that Julia wrote: only names need
+ * conversion. Code that is generated in the process is named in the process (julia_code.c). */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "julia_name.h"
 #include "symbol/decoder.h"
 
-static char a_state; /* nothing is kept of an image */
+static char a_state; /* no state per image */
 
-/* What every image that Julia compiled has, and nothing else (src/aot.cpp, 1.0 to 1.5). */
+/* A symbol that every image that Julia compiled has, and no other (src/aot.cpp, 1.0 to 1.5). */
 static void *open_image(struct ag_decoder_file *file) {
     uint64_t unused;
     return ag_decoder_symbol(file, "jl_RTLD_DEFAULT_handle_pointer", &unused) ? &a_state : NULL;

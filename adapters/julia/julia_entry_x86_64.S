@@ -1,5 +1,5 @@
-/* julia_entry_x86_64.S: in front of functions that must not notice it: jl_safe_printf, whose arguments nobody but itself can count,
- * and dlsym, which looks at its return address. */
+/* julia_entry_x86_64.S: hooks of functions that need their call unchanged: jl_safe_printf, because
+ * only itself knows the number of its arguments, and dlsym, because it uses its return address. */
     .text
     .hidden ag_julia_asks
     .hidden ag_julia_printf_answer

@@ -1,22 +1,22 @@
-/* julia_imports.c: the functions that libjulia itself calls, seen in its own table of imports, so
- * that no other caller of malloc pays for it.
+/* julia_imports.c: hooks functions only where libjulia itself imports them, so that no other caller
+ * of malloc pays for it.
  *
  * 1. posix_memalign has three callers in libjulia 1.5: big objects, the data of arrays, and the
- * function that makes either larger, which passes the collector's own entry points by. All of it is
- * memory of Julia's heaps, so malloc's half of the recorder does not hear of it. Who called the
- * first two takes what is fresh (julia_calls.c); what is fresh when the same thread calls free is
- * the new place of what it frees.
+ * function that enlarges either, which does not go through the collector's entry points. All of it
+ * is memory of Julia's heaps, so the hooks of malloc do not record it. The hooks of the first two
+ * callers take the fresh block (julia_calls.c). If the same thread calls free while a fresh block
+ * is not taken, that block is the new place of the freed one.
  *
- * 2. free of such memory is the death of a big object or of an array's data; all else goes on to
- * whom it went before.
+ * 2. free of such memory is the death of a big object or of an array's data; other calls go to the
+ * function that the import led to before.
  *
- * 3. mmap: pages of the pools are told as mapped by that heap; their flags tell them from others
- * (src/gc-pages.c). Stacks of tasks are told as mapped by a heap of their own.
+ * 3. mmap: pages of the pools are recorded as mapped by that heap; they are recognized by their
+ * flags (src/gc-pages.c). Stacks of tasks are recorded as mapped by a heap of their own.
  *
- * 4. dlsym: Julia opens libraries with RTLD_DEEPBIND, which binds their malloc past the recorder's.
- * When it asks for the first function of one, the library's imports are put right.
+ * 4. dlsym: Julia opens libraries with RTLD_DEEPBIND, which binds their malloc past the agent's.
+ * When Julia looks up the first function of a library, the library's imports are corrected.
  *
- * 5. _U_dyn_register: generated code's frame descriptions, as libunwind documents them. */
+ * 5. _U_dyn_register: frame descriptions of generated code, as libunwind documents them. */
 #include "julia_imports.h"
 
 #include <errno.h>
@@ -36,7 +36,8 @@
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
-/* Of julia_entry_x86_64.S: dlsym has to be called by libjulia, since it looks at who calls. */
+/* From julia_entry_x86_64.S: dlsym has to be called from libjulia, since it uses the caller's
+ * address. */
 extern void ag_julia_dlsym_entry(void) AG_HIDDEN;
 extern void *ag_julia_dlsym_original AG_HIDDEN;
 void *ag_julia_dlsym_original;
@@ -75,7 +76,7 @@ static void move(struct ag_julia_thread *thread, uintptr_t from, const uintptr_t
     (void)ag_julia_freed(AG_WORD_REALLOC_FREE, from, sp, rbp);
     if (is_array) {
         ag_julia_moved(thread, AG_JULIA_STD, thread->resized_tag, &to);
-    } else { /* only strings are made larger where they are */
+    } else { /* only strings are enlarged in place */
         thread->n_calls++;
         ag_julia_moved(thread, AG_JULIA_BIG, (uintptr_t)*ag_julia.jl_string_type, &to);
     }
@@ -86,7 +87,7 @@ static void hooked_free(void *block) {
     const uintptr_t address = (uintptr_t)block;
     struct ag_julia_thread *thread = block ? ag_julia_thread() : NULL;
     const bool has_moved = thread && thread->fresh != 0;
-    if (has_moved) { /* also where it lay since before the adapter was here */
+    if (has_moved) { /* also if the block is from before the adapter was installed */
         move(thread, address, CALLER_SP(), CALLER_RBP());
     }
     if (!block || !ag_address_bits_clear(&ag_julia_blocks, AG_JULIA_BLOCK_OWN, address)) {
@@ -107,7 +108,7 @@ void ag_julia_free(void *block) {
 
 /* ---- mappings ---- */
 
-/* Regions of pools, 512 MiB each (REGION_PG_COUNT of src/gc.h), never given back. */
+/* Regions of pools, 512 MiB each (REGION_PG_COUNT of src/gc.h), never unmapped. */
 enum { REGIONS_MOST = 64 };
 static struct region {
     uintptr_t address;
@@ -122,11 +123,11 @@ static void keep_region(uintptr_t address, size_t bytes) {
     }
 }
 
-/* What Julia commits of a region are pages that it has touched and not handed back to the kernel
- * (jl_gc_free_page of src/gc-pages.c): those that are there. */
+/* The pages of a region that Julia has touched and not given back to the kernel (jl_gc_free_page of
+ * src/gc-pages.c) are those that are resident. */
 static uint64_t resident_bytes(const struct region *region) {
     enum { PAGE_BYTES = 4096, STEP_PAGES = 16384 };
-    static unsigned char there[STEP_PAGES]; /* by the thread that ends the process */
+    static unsigned char there[STEP_PAGES]; /* used by the thread that ends the process */
     uint64_t pages = 0;
     for (size_t at = 0; at < region->bytes; at += (size_t)STEP_PAGES * PAGE_BYTES) {
         const size_t left = region->bytes - at, step = (size_t)STEP_PAGES * PAGE_BYTES;
@@ -207,7 +208,7 @@ struct dyn_info {
 };
 enum { IP_OFFSET = 4 };
 
-/* Where the last of the entries ends: each begins with its length. */
+/* The end of the last entry: each begins with its length. */
 static uintptr_t end_of_entries(const struct dyn_info *info, const struct ag_cfi_place *places,
                                 size_t n_places) {
     uintptr_t end = info->segbase;
@@ -234,7 +235,7 @@ static void follow_code(const struct dyn_info *info) {
                                               .tables_high = end_of_entries(info, places, n_places),
                                               .places = places,
                                               .n_places = n_places};
-            (void)ag_made_code_add(&code); /* no room: stacks end there, and are counted */
+            (void)ag_made_code_add(&code); /* table full: stacks end there, which is counted */
         }
     }
 }
@@ -251,7 +252,7 @@ void ag_julia_imports_follow_earlier_code(void) {
     };
     struct ag_symbol_place place;
     if (!ag_symbol_find("_U_dyn_info_list_addr", AG_SYMBOL_FIRST, NULL, &place)) {
-        return; /* stacks end there, and are counted */
+        return; /* stacks end there, which is counted */
     }
     const struct dyn_info_list *(*list_of)(void) =
         (const struct dyn_info_list *(*)(void))(uintptr_t)place.address;
@@ -275,8 +276,7 @@ void ag_julia_look_at_libraries(void) {
     ag_imports_rebind(wishes, n_targets, &rebound_version);
 }
 
-/* Where the program has an allocator of its own in front of the C library's, all is left as it is.
- */
+/* If the program has an allocator of its own in front of the C library's, nothing is changed. */
 static void wish_for_families(void) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(families); i++) {
         struct ag_symbol_place first, next;

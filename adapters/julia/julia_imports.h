@@ -1,18 +1,19 @@
-/* julia_imports.h: what libjulia asks of other libraries, where the adapter has to know of it. */
+/* julia_imports.h: the functions that libjulia imports and that the adapter hooks. */
 #ifndef AG_JULIA_IMPORTS_H
 #define AG_JULIA_IMPORTS_H
 
-/* inside: an address in libjulia. 0, or a negative errno with *ret_name, what cannot be followed;
- * then nothing of it is left in the way. */
+/* Installs the hooks. inside: an address in libjulia. Returns 0, or a negative errno with
+ * *ret_name, the import that cannot be hooked; then no hook is installed. */
 int ag_julia_imports_follow(const void *inside, const char **ret_name);
 
-/* Where the program ran already: the code that was made before. While the world stands still. */
+/* For a program that was already running: registers the code that was generated before. Called
+ * while the world is stopped. */
 void ag_julia_imports_follow_earlier_code(void);
 
-/* How much memory Julia holds: at the end. */
+/* Reports how much memory Julia holds, at the end. */
 void ag_julia_report_memory(void);
 
-/* Gives back what a function of libjulia returned, as libjulia would. */
+/* Frees what a function of libjulia returned, in the same way as libjulia. */
 void ag_julia_free(void *block);
 
 #endif

@@ -1,6 +1,6 @@
-/* julia_libc_entries.c: functions of the C library that it has under these names since 2.33 only.
- * Julia 1.5.3 is Debian 11's, whose C library is older; liballogram-julia has to load there, also
- * where it was built elsewhere. The kernel's struct and the C library's are one here. */
+/* julia_libc_entries.c: functions that the C library has under these names only since 2.33. Julia
+ * 1.5.3 is in Debian 11, whose C library is older; liballogram-julia has to load there, also if it
+ * was built elsewhere. The struct of the kernel and that of the C library are the same here. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,13 +1,14 @@
-/* julia_name.c: see julia_name.h. The prefixes say how a function is called and the number behind
- * tells methods apart (src/codegen.cpp, get_function_name); what an assembler would not take is
- * written out, a name or two hexadecimal digits, and a dot (src/aot.cpp, makeSafeName). */
+/* julia_name.c: see julia_name.h. The prefixes say how a function is called, and the number at the
+ * end distinguishes methods (src/codegen.cpp, get_function_name). Characters that an assembler does
+ * not accept are written as a name or two hexadecimal digits, and a dot (src/aot.cpp,
+ * makeSafeName). */
 #include "julia_name.h"
 
 #include <stdint.h>
 #include <string.h>
 
 static const char *const prefixes[] = {"julia_", "japi1_", "japi3_", "jfptr_", "jlcapi_", NULL};
-/* Of C, and of the code generator's own. */
+/* Functions of C, and of the code generator's own. */
 static const char *const others[] = {"_init",
                                      "_fini",
                                      "frame_dummy",
@@ -37,7 +38,8 @@ static int digit_of(char c) {
     return is_digit(c) ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* How much of TEXT, LENGTH long, stands for *ret_character; 0: it stands for itself. */
+/* The number of bytes of TEXT, LENGTH long, that stand for *ret_character; 0: no escape begins
+ * there. */
 static size_t read_escape(const char *text, size_t length, char *ret_character) {
     for (size_t i = 0; i < sizeof(escapes) / sizeof(escapes[0]); i++) {
         const size_t n = strlen(escapes[i].text);
@@ -47,13 +49,13 @@ static size_t read_escape(const char *text, size_t length, char *ret_character) 
         }
     }
     if (length > 2 && text[2] == '.' && digit_of(text[0]) >= 8 && digit_of(text[1]) >= 0) {
-        *ret_character = (char)(digit_of(text[0]) * 16 + digit_of(text[1])); /* of UTF-8 */
+        *ret_character = (char)(digit_of(text[0]) * 16 + digit_of(text[1])); /* a UTF-8 byte */
         return 3;
     }
     return 0;
 }
 
-/* Without ".clone_1", and the number that tells methods apart. */
+/* The length without ".clone_1" and the number that distinguishes methods. */
 static size_t length_of_name(const char *text) {
     const char *clone = strstr(text, ".clone_");
     const size_t length = clone ? (size_t)(clone - text) : strlen(text);

@@ -1,23 +1,24 @@
 /* julia_objects.c: see julia_objects.h.
  *
- * 1. Types are late. A block's type is the word before it, which the caller writes when it has the
- * block, before its thread allocates again. So each thread has one object that waits; it is told by
- * the thread's next allocation, or when a collection has stopped the world. The data of a large
- * array is allocated right before the array: it waits for that, and is known by the array's first
- * word, which points at it. The buffer of a small array comes right after it, and is known the same
- * way; what an array that grows gets later is a buffer of no known array.
+ * 1. Types are written late. A block's type is the word before it, which the caller writes after it
+ * gets the block, and before its thread allocates again. So each thread has one pending object; it
+ * is recorded by the thread's next allocation, or when a collection has stopped the world. The data
+ * of a large array is allocated immediately before the array: it waits for that, and is recognized
+ * by the array's first word, which points to it. The buffer of a small array is allocated
+ * immediately after it, and is recognized the same way. Memory that a growing array gets later is
+ * recorded as a buffer of an unknown array.
  *
- * While a package's file is read, types are allocated, and used, before they have their names: what
- * is made meanwhile waits for its end. Julia does not collect until then.
+ * While a package's file is read, types are allocated, and used, before they have their names:
+ * blocks made meanwhile wait for its end. Julia does not collect until then.
  *
- * 2. Deaths of pool objects. Each thread keeps the addresses that it told in a list. When marking
- * is over who has no mark is dead; who has is kept. Objects that are old and marked stay so until a
- * full sweep takes their marks back: they go to a list of their own, which is looked at again only
- * then. No address is kept that Julia's collector can see, and nothing is kept alive.
+ * 2. Deaths of pool objects. Each thread keeps a list of the addresses that it recorded. When
+ * marking is over, objects without a mark are dead; the others are kept. Objects that are old and
+ * marked stay so until a full sweep clears their marks: they move to a list of their own, which is
+ * checked again only then. Julia's collector cannot see the lists, so they keep nothing alive.
  *
- * 3. Big objects and arrays' data die by free, and move by realloc's parts (julia_imports.c).
+ * 3. Big objects and arrays' data die by free, and move by the parts of realloc (julia_imports.c).
  *
- * The lists are changed by their thread, or while the world stands still. */
+ * A list is changed only by its thread, or while the world is stopped. */
 #include "julia_objects.h"
 
 #include <sys/mman.h>
@@ -63,7 +64,7 @@ AG_FAST void list_object(struct ag_julia_objects *list, uintptr_t object) {
 
 /* ---- reporting ---- */
 
-/* The stack with a leaf for the type; remembered, since most stacks make one type. */
+/* The stack with a leaf for the type; cached, since most stacks make one type. */
 static uint32_t typed_stack(struct ag_julia_thread *thread, uint32_t stack, uintptr_t tag,
                             bool is_data) {
     const uintptr_t key = tag | is_data;
@@ -112,13 +113,13 @@ static void tell(struct ag_julia_thread *thread, struct ag_julia_pending *pendin
     pending->address = 0;
 }
 
-/* An array points at its memory by its first word. */
+/* The first word of an array points to its memory. */
 static bool is_array_of(uintptr_t object, uintptr_t memory, size_t bytes) {
     return object != 0 && *(const volatile uintptr_t *)object - memory < bytes;
 }
 
-/* Tells a block whose type can be read. */
-static void finish(struct ag_julia_thread *thread, struct ag_julia_pending *pending) {
+/* Records a block whose type can be read. */
+static void julia_pending_finish(struct ag_julia_thread *thread, struct ag_julia_pending *pending) {
     uintptr_t tag = pending->object != 0 ? ag_julia_tag(pending->object) : 0;
     const uintptr_t memory = pending->object != 0 ? pending->object : pending->address;
     const bool has_array = (tag == 0 || tag == AG_JULIA_BUFFER) &&
@@ -130,7 +131,7 @@ static void finish(struct ag_julia_thread *thread, struct ag_julia_pending *pend
 
 static void finish_or_defer(struct ag_julia_thread *thread, struct ag_julia_pending *pending) {
     if (AG_LIKELY(!thread->is_restoring)) {
-        finish(thread, pending);
+        julia_pending_finish(thread, pending);
         return;
     }
     struct ag_julia_deferred *last = thread->deferred;
@@ -155,7 +156,7 @@ void ag_julia_restored(struct ag_julia_thread *thread) {
         struct ag_julia_deferred *last = thread->deferred;
         thread->deferred = last->before;
         for (size_t i = 0; i < last->n; i++) {
-            finish(thread, &last->blocks[i]);
+            julia_pending_finish(thread, &last->blocks[i]);
         }
         (void)ag_syscall2(SYS_munmap, (long)last, sizeof(*last));
     }
@@ -173,7 +174,7 @@ void ag_julia_settle(struct ag_julia_thread *thread, bool with_data) {
     }
 }
 
-/* Whether the recording wants this block; sampled: with which interval. */
+/* Whether the block is to be recorded; in a sampled recording, also with which interval. */
 AG_FAST bool is_wanted(enum ag_julia_heap heap, size_t bytes, uint64_t *ret_interval_bytes) {
     *ret_interval_bytes = 0;
     if (!ag_julia_is_recorded() || !ag_host_heap(ag_julia_heaps[heap])) {
@@ -225,7 +226,7 @@ static void report_death(enum ag_word_kind kind, uintptr_t address, enum ag_juli
     if (!ag_julia_is_recorded()) {
         return;
     }
-    if (ag_recorder_is_sampling() || ag_block_choice.asks) { /* of blocks that were told */
+    if (ag_recorder_is_sampling() || ag_block_choice.asks) { /* only blocks that were recorded */
         ag_record_reported_free(address, ag_julia_heaps[heap]);
     } else {
         ag_record_free_fast(kind, address, ag_julia_heaps[heap], sp, rbp);
@@ -248,7 +249,7 @@ bool ag_julia_freed(enum ag_word_kind kind, uintptr_t address, const uintptr_t *
     return false;
 }
 
-/* Sorts a list: the dead are told, the living stay or go to the old ones. */
+/* Sorts a list: records the dead, keeps the living or moves them to the old ones. */
 static void sweep_list(struct ag_julia_objects *list, bool is_old, const uintptr_t *sp) {
     struct ag_julia_chunk *to = list->first;
     uint64_t n_kept = 0;

@@ -1,6 +1,6 @@
 /* julia_profile_joined.c: see julia_profile.h; under `allogram run`. The recording is that of
- * `run`: what was counted before the first expression is dropped, and between two nothing is
- * recorded. */
+ * `run`: what was counted before the first expression is dropped, and between two expressions
+ * nothing is recorded. */
 #include <errno.h>
 #include <time.h>
 
@@ -28,7 +28,7 @@ int allogram_julia_prepare(char *ret_message) {
     if (!ag_recorder_is_active()) {
         return fail(ret_message, -ENOENT, "allogram run does not record this process");
     }
-    if (!ag_julia_own) { /* nothing that was allocated came by */
+    if (!ag_julia_own) { /* no allocation was seen */
         return fail(
             ret_message, -ENOTSUP,
             "allogram run records this process without its Julia heaps: see --adapters, and "
@@ -48,7 +48,7 @@ int allogram_julia_begin(const char *output, char *ret_message) {
         allogram_session_resume();
     } else {
         ag_julia_record_from_now();
-        (void)allogram_session_reset(); /* it records */
+        (void)allogram_session_reset(); /* it records already */
     }
     is_paused = false;
     allogram_session_mark("expression begins");
@@ -70,7 +70,7 @@ int allogram_julia_end(char *ret_message) {
     return 0;
 }
 
-/* The collector makes the file within some milliseconds of the process' start. */
+/* The writer creates the file within some milliseconds of the process' start. */
 const char *allogram_julia_trace(void) {
     enum { TRIES_MOST = 1000 };
     static char path[1024];

@@ -1,14 +1,14 @@
-/* julia_profile_own.c: see julia_profile.h; in a Julia that runs alone: Allogram.jl loads this with
- * liballogram-julia.
+/* julia_profile_own.c: see julia_profile.h; in a Julia that was started without allogram:
+ * Allogram.jl loads this with liballogram-julia.
  *
- * The adapter comes into a program that runs. What it changes are the first bytes of functions and
- * the words of a table, so it waits for a collection that has stopped the world: then no thread of
- * Julia's stands in those bytes, since threads stop at safepoints and none lies there. A first
- * collection puts the adapter in place, a second one is the first that it sees whole. It stays from
- * then on, and tells nothing where nothing is recorded.
+ * The adapter is installed in a running program. It changes the first bytes of functions and the
+ * words of a table, so it waits for a collection that has stopped the world: then no thread of
+ * Julia's is executing those bytes, since threads stop at safepoints and none lies there. The first
+ * collection installs the adapter; the second is the first that it sees whole. It stays installed,
+ * and records nothing outside of recordings.
  *
- * Each expression is a session of its own (embed/session_own.c), with Julia's heaps alone: malloc's
- * callers do not come by here. */
+ * Each expression is a session of its own (embed/session_own.c), with Julia's heaps alone: calls of
+ * malloc are not hooked. */
 #include <errno.h>
 
 #include "allogram/allogram.h"
@@ -32,7 +32,7 @@ static int fail(char *ret_message, int error, const char *first, const char *sec
     return error;
 }
 
-/* Before a collection, when the world stands still. */
+/* Called before a collection, when the world is stopped. */
 static void put_in_place(int collection) {
     (void)collection;
     if (state != RECOGNISED) {
@@ -46,7 +46,7 @@ static void put_in_place(int collection) {
     state = IN_PLACE;
 }
 
-/* 0, or why not. */
+/* Returns 0, or a negative errno and the reason. */
 static int recognise(char *ret_message) {
     switch (ag_julia_recognise(&runtime)) {
     case AG_ADAPTER_ABSENT:
@@ -65,7 +65,7 @@ static int recognise(char *ret_message) {
     return 1;
 }
 
-/* The first time it is asked: 1; the second time it should have come about. */
+/* The first call returns 1; by the second call the collection should have run. */
 static int wait_for_collection(bool has_come, char *ret_message) {
     was_asked = !was_asked;
     if (was_asked) {

@@ -1,4 +1,4 @@
-/* julia_types.h: the type of an object, by the word before it. */
+/* julia_types.h: finds the type of an object, from the word before it. */
 #ifndef AG_JULIA_TYPES_H
 #define AG_JULIA_TYPES_H
 
@@ -9,9 +9,9 @@
 #include "base/compiler.h"
 
 enum {
-    AG_JULIA_GC_BITS = 15,        /* of the word: the collector's, and room */
-    AG_JULIA_MARKED = 1,          /* of those: it lives */
-    AG_JULIA_OLD_MARKED = 3,      /* and will until a full collection looks again */
+    AG_JULIA_GC_BITS = 15,        /* bits of that word used by the collector, and unused ones */
+    AG_JULIA_MARKED = 1,          /* of those bits: the object lives */
+    AG_JULIA_OLD_MARKED = 3,      /* ... and will, until a full collection marks anew */
     AG_JULIA_BUFFER = 0x4eadc000, /* jl_buff_tag: memory of an array, no object */
 };
 
@@ -23,10 +23,11 @@ AG_FAST uintptr_t ag_julia_tag(uintptr_t object) {
 }
 
 int ag_julia_types_start(void);
-/* The type's number; the first time it asks Julia for the name, which may call malloc and nothing
- * that collects. is_data: of the memory that an array of that type keeps outside. 0: no memory. */
+/* The type's number. The first call for a type gets the name from Julia, which may call malloc and
+ * nothing that collects. is_data: for the memory that an array of that type keeps outside. 0: out
+ * of memory. */
 allogram_type ag_julia_type(uintptr_t tag, bool is_data);
-/* Types are objects themselves: those that are about to be swept are forgotten. */
+/* Types are objects themselves: forgets those that are about to be swept. */
 void ag_julia_types_sweep(void);
 
 #endif

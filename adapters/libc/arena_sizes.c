@@ -1,12 +1,13 @@
-/* arena_sizes.c: what glibc's malloc holds, by its own count.
+/* arena_sizes.c: the memory that glibc's malloc holds, by its own count.
  *
- * mallinfo2 (of glibc 2.33 and later: mallinfo before it counts in 32 bits) takes the lock of each
- * arena, which another thread gives back soon, and which this one can only have when a handler that
- * came into malloc has called exit. That is no place to ask: a thread that runs a handler has a
- * signal blocked, and then it is left.
+ * mallinfo2 (glibc 2.33 and later; the older mallinfo counts in 32 bits) takes the lock of each
+ * arena. Another thread that holds such a lock releases it soon. The calling thread can hold one
+ * itself only when a signal handler that interrupted malloc has called exit. A thread that runs a
+ * handler has a signal blocked, so nothing is read when one is blocked.
  *
- * What its arenas but the first keep addresses for is not counted by glibc: there it reserves as
- * much as it has. What a thread keeps for itself (tcache) is none of what it counts as free. */
+ * glibc does not count the address space of its arenas other than the first: for those, reserved
+ * equals what it has. The chunks that a thread caches (tcache) are not part of glibc's count of
+ * free memory. */
 #include "arena_sizes.h"
 
 #include <stdint.h>
@@ -23,7 +24,7 @@ struct malloc_sizes { /* struct mallinfo2 of malloc.h: in bytes and counts */
         used_bytes, free_bytes, top_bytes;
 };
 static struct malloc_sizes (*ask)(void);
-static uint32_t recorded_process; /* a child's trace does not have its parent's blocks */
+static uint32_t recorded_process; /* the trace of a child does not have its parent's blocks */
 
 void ag_libc_arenas_find(void) {
     const void *self = (const void *)(uintptr_t)ag_libc_arenas_find;
@@ -37,7 +38,7 @@ void ag_libc_arenas_find(void) {
 }
 
 static bool may_be_in_a_handler(void) {
-    enum { SIGNAL_SET_BYTES = 8 }; /* the kernel's */
+    enum { SIGNAL_SET_BYTES = 8 }; /* the size of the kernel's signal set */
     uint64_t blocked = 0;
     const long r = ag_syscall6(SYS_rt_sigprocmask, 0, 0, (long)&blocked, SIGNAL_SET_BYTES, 0, 0);
     return r != 0 || blocked != 0;

@@ -1,27 +1,30 @@
-/* attached.c: the agent in a process that runs already: hooks by detours, and out again.
+/* attached.c: the agent in a process that is already running: installs hooks by detours and removes
+ * them again.
  *
- * 1. Why detours and not the slots through which images call malloc. A program may take the address
- * of free out of such a slot and keep it (a destructor in a struct); after the agent has gone that
- * address would lead nowhere. A detour changes what stands behind malloc's address and not the
- * address: callers of every image, those that come by dlopen later, pointers kept for years, and
- * the libc's own calls all come by, and nothing of us is left in the data of the program. Which
- * bytes are written when is the tool's business, which can stop the threads (hook/attachment.h).
+ * 1. Why detours and not the import slots through which images call malloc. A program may read the
+ * address of free from such a slot and keep it (a destructor in a struct). After the agent is
+ * removed, that address would be invalid. A detour changes the code at malloc's address and not the
+ * address. So it catches callers in every image, in images that dlopen loads later, through
+ * pointers kept for years, and the libc's own calls, and it leaves no address of the agent in the
+ * program's data. The tool, which can stop the threads, decides which bytes are written when
+ * (hook/attachment.h).
  *
- * 2. The functions behind ours are the originals in the detours' page. Their insides may call each
- * other by their public addresses (realloc(NULL, n) is malloc, a failed mremap ends in malloc and
- * free), and those now lead to us: what might do so is called with the thread's events suspended.
- * And what the allocator itself calls is told apart by who calls (attached_entry_x86_64.S).
+ * 2. The agent calls the original functions through the page of the detours. The originals may call
+ * each other by their public addresses (realloc(NULL, n) calls malloc, a failed mremap ends in
+ * malloc and free), and those calls now reach the agent. So an original that may do this is called
+ * with recording suspended in the thread. Calls that the allocator itself makes are recognized by
+ * the address of the caller (attached_entry_x86_64.S).
  *
- * An allocator that is not the C library's has entries of its own: static_allocator.c.
+ * Allocators other than the C library's have entries of their own: static_allocator.c.
  *
- * 3. C++ operators are the malloc that they call, and what the program maps is not told: in a libc
- * mmap is the function that malloc itself calls.
+ * 3. C++ operators are recorded as the malloc that they call. Mappings of the program are not
+ * recorded: in a libc, mmap is also the function that malloc itself calls.
  *
- * 4. This object exports nothing but the names of the tool, so no symbol of the process ever binds
- * to it, and it has no constructor: loading it changes nothing.
+ * 4. This object exports only the names that the tool needs, so no symbol of the process ever binds
+ * to it. It has no constructor, so loading it changes nothing.
  *
- * 5. There are two objects: with the adapters of runtimes (attached_runtimes.c), for processes that
- * have one, and without (attached_alone.c), which is loaded in half the time. */
+ * 5. There are two objects: one with the adapters of runtimes (attached_runtimes.c), for processes
+ * that have a runtime, and one without (attached_alone.c), which loads in half the time. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -49,14 +52,14 @@ struct ag_next_functions ag_next;
 _Static_assert(offsetof(struct ag_next_functions, free) == 8 * 3,
                "as attached_entry_x86_64.S has it");
 
-/* attached_entry_x86_64.S: the code of the libc's allocator; 0 bytes: it is not known. */
+/* From attached_entry_x86_64.S: the code of the libc's allocator; 0 bytes: it is not known. */
 extern uintptr_t ag_own_low AG_HIDDEN, ag_own_bytes AG_HIDDEN;
 uintptr_t ag_own_low, ag_own_bytes;
 
 static struct ag_runtime_definition runtime = {
     .name = "libc", .note = "attached: hooked by detours", .is_hooked = true};
 
-/* ---- the originals, called so that what they call inside is not told ---- */
+/* ---- the originals, called with recording suspended ---- */
 
 static struct {
     void *(*malloc)(size_t);
@@ -120,7 +123,7 @@ static void *suspended_pvalloc(size_t bytes) {
     return block;
 }
 
-/* A death without it, or without exit's destructors, is a signal's. */
+/* A process that ends without this call, or without exit's destructors, was killed by a signal. */
 static void say_and_exit(int status) {
     /* as lifecycle.c has it */
     if (ag_attached_runtimes_are_there() &&
@@ -131,18 +134,18 @@ static void say_and_exit(int status) {
     originals._exit(status);
 }
 
-/* Of entry_x86_64.S, by names that are ours alone. */
+/* From entry_x86_64.S, under names that only the agent has. */
 extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
     ag_entry_realloc[] AG_HIDDEN, ag_entry_attached_free[] AG_HIDDEN, ag_entry_memalign[] AG_HIDDEN,
     ag_entry_aligned_alloc[] AG_HIDDEN, ag_entry_posix_memalign[] AG_HIDDEN,
     ag_entry_valloc[] AG_HIDDEN, ag_entry_pvalloc[] AG_HIDDEN;
 
-/* Which come first is which via a block has where two names are one function. */
+/* The order decides which via a block has where two names are one function. */
 static const struct {
     const char *name;
     const void *entry;
     void **original;
-    bool is_needed; /* half an allocator would give wrong numbers */
+    bool is_needed; /* hooking half an allocator would give wrong numbers */
 } hooked[] = {
     {"malloc", ag_entry_malloc, (void **)&originals.malloc, true},
     {"free", ag_entry_attached_free, (void **)&originals.free, true},
@@ -191,9 +194,9 @@ static void note_answer(void) {
     }
 }
 
-/* A malloc that is not the C library's may have callers in its own object that rely on more than
- * the ABI keeps: it is hooked by other entries (static_allocator.c), with its relatives. Returns
- * whether there is one; *ret_r: 0, or -ENOTSUP and the note says why. */
+/* Hooks a malloc that is not the C library's, with its relatives. Callers in its own object may
+ * rely on more registers than the ABI keeps, so it is hooked by other entries (static_allocator.c).
+ * Returns whether there is such a malloc. *ret_r: 0, or -ENOTSUP with the reason in the note. */
 static bool hook_own_allocator(int *ret_r) {
     struct ag_symbol_place place = {.address = NULL};
     const bool is_libc =
@@ -204,7 +207,8 @@ static bool hook_own_allocator(int *ret_r) {
     return !is_libc;
 }
 
-/* 0; -ENOTSUP: one that is needed cannot be hooked, and the note says why. */
+/* Returns 0, or -ENOTSUP with the reason in the note: a function that is needed cannot be
+ * hooked. */
 static int hook_all(void) {
     const void *targets[N_HOOKED];
     size_t n_targets = 0;
@@ -240,7 +244,7 @@ static int hook_all(void) {
     return 0;
 }
 
-/* What the tool has to write, and where our own code is. */
+/* Describes to the tool what it has to write, and where the agent's own code is. */
 static void fill_sites(void) {
     struct ag_attachment *attachment = &ag_agent_attachment;
     struct ag_detour *const *prepared;
@@ -275,7 +279,7 @@ static void fill_next(void) {
     ag_next.pvalloc = suspended_pvalloc;
 }
 
-static int start(void) {
+static int attached_start(void) {
     const char *reason = "";
     ag_detours_prepare_only();
     int r = hook_all();
@@ -311,7 +315,7 @@ static void give_back(void) {
 
 int ag_agent_attach(void) {
     const int host_errno = errno;
-    const int r = start();
+    const int r = attached_start();
     if (r < 0) {
         give_back();
     }
@@ -328,7 +332,7 @@ int ag_agent_detach(void) {
     return 0;
 }
 
-/* The process is attached since it was started, as far as malloc_family.c asks. */
+/* malloc_family.c calls this to start. In this agent `allogram attach` has done that already. */
 void ag_libc_start(void) {
 }
 

@@ -1,5 +1,5 @@
-/* attached.h: the two halves of the agent that is put into a running process: the libc's hooks
- * (attached.c), and the adapters of runtimes, or none (attached_runtimes.c, attached_alone.c). */
+/* attached.h: the two halves of the agent that is loaded into a running process: the libc's hooks
+ * (attached.c), and the adapters of runtimes (attached_runtimes.c) or none (attached_alone.c). */
 #ifndef AG_ATTACHED_H
 #define AG_ATTACHED_H
 
@@ -10,9 +10,9 @@
 
 AG_EXPORT extern struct ag_attachment ag_agent_attachment;
 
-/* The recorder acts, detours are only prepared: asks the adapters. */
+/* Attaches the adapters. The recorder is on, and detours are only prepared. */
 void ag_attached_runtimes_begin(void);
-/* What the runtimes counted is told; once. */
+/* Reports what the runtimes counted. Called once. */
 void ag_attached_runtimes_end(void);
 bool ag_attached_runtimes_are_there(void);
 

@@ -1,4 +1,4 @@
-/* attached_alone.c: the attached agent of processes without a runtime that has an adapter. */
+/* attached_alone.c: the attached agent for processes without a runtime that has an adapter. */
 #include "attached.h"
 
 void ag_attached_runtimes_begin(void) {

@@ -1,8 +1,9 @@
-/* attached_entry_x86_64.S: free, where a detour leads to it in a process that is attached to.
+/* attached_entry_x86_64.S: the entry of free, to which a detour leads in an attached process.
  *
- * The libc's allocator frees by free's public address what is no block of anybody any more: when a thread ends, the chunks
- * that it kept for its next mallocs, whose free was told when it happened. Who calls from [ag_own_low, + ag_own_bytes) is that
- * allocator. */
+ * When a thread ends, the libc's allocator frees the chunks that the thread had cached, through
+ * free's public address. The free of these chunks was recorded when the program freed them, so this
+ * entry passes calls from the allocator's own code, [ag_own_low, + ag_own_bytes), through
+ * unrecorded. */
 #define SLOT_FREE 3         /* of ag_next, asserted in attached.c */
 
     .hidden ag_own_low

@@ -1,4 +1,4 @@
-/* attached_runtimes.c: the attached agent of processes with a runtime that has an adapter. */
+/* attached_runtimes.c: the attached agent for processes with a runtime that has an adapter. */
 #include <errno.h>
 #include <stdatomic.h>
 

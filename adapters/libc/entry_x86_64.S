@@ -1,15 +1,18 @@
-/* entry_x86_64.S: the exported allocation functions. Each hands its caller's stack pointer and rbp, as they are on entry, to
- * the C function behind it as two more arguments and jumps there: the unwinder starts from the exact state of the call, at
- * no frame of ours, and needs no frame pointer.
+/* entry_x86_64.S: the exported allocation functions. Each passes its caller's stack pointer and
+ * rbp, as they are on entry, as two more arguments to the C function that implements it, and jumps
+ * there. So the unwinder starts from the exact state of the call, without a frame of the agent, and
+ * needs no frame pointer.
  *
- * Before that comes what a recorder costs that has nothing to tell. One that samples: a compare, and for an allocation the
- * thread's skip (a subtraction and a branch), for a free the filter of the sampled blocks (a load and a compare); then the
- * function behind is jumped to, and no branch was taken. One that is off: the compare. One that records all goes on in C.
+ * Before that jump, each entry decides whether there is anything to record. A recorder that samples
+ * costs a compare, and for an allocation the thread's skip (a subtraction and a branch), for a free
+ * the filter of the sampled blocks (a load and a compare); then the entry jumps to the host's
+ * function, and no branch was taken. A recorder that is off costs the compare. One that records
+ * everything continues in C.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
  *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, asserted in start.c; SIZE the register of the bytes
- *     entry_of_new, entry_of_delete: where the operator behind is malloc and a check (operators.c); KIND: where that stands
- */
+ *     entry_of_new, entry_of_delete: where the host's operator is malloc and a check (operators.c); KIND: where that is
+ * stored */
 #define RECORDER_OFF 2      /* AG_RECORDER_OFF, between those that record all and those that sample */
 #define OPERATOR_IS_MALLOC 1
 #define KIND 16             /* in struct operator_behind */
@@ -24,7 +27,7 @@
     .hidden ag_entry_\name
     .p2align 5
 \name:
-ag_entry_\name: /* ours, whoever's the name is: attached.c */
+ag_entry_\name: /* the agent's own name, whichever object defines NAME: attached.c */
     .cfi_startproc
     endbr64
     .endm
@@ -44,14 +47,16 @@ ag_entry_\name: /* ours, whoever's the name is: attached.c */
     jmp *(ag_next + 8 * \slot)(%rip)
     .endm
 
-    /* Below off it records all (or nobody knows yet): to TARGET; above, it samples, and goes on. One compare for both. */
+    /* A recorder below RECORDER_OFF records everything, or is not known yet: jump to TARGET. Above,
+     * it samples: continue. One compare for both. */
     .macro sampling_or_off_2f_or target
     cmpl $RECORDER_OFF, ag_recorder(%rip)
     jb \target
     je 2f
     .endm
 
-    /* As ag_skip_take_fast; rax and r11 are nobody's here. A thread that has not begun has nothing left. */
+    /* Same as ag_skip_take_fast. rax and r11 are free here. A thread that has not begun has no
+     * bytes left to skip. */
     .macro skip_or_1f size
     mov ag_thread_skip@gottpoff(%rip), %rax
     mov %fs:LEFT_BYTES(%rax), %r11
@@ -61,7 +66,7 @@ ag_entry_\name: /* ours, whoever's the name is: attached.c */
     mov %r11, %fs:LEFT_BYTES(%rax)
     .endm
 
-    /* As ag_sampled_may_hold_fast of the first argument. */
+    /* Same as ag_sampled_may_hold_fast for the first argument. */
     .macro unsampled_or target
     imul $0x10001, %rdi, %rax
     shr $20, %rax
@@ -96,7 +101,8 @@ ag_entry_\name: /* ours, whoever's the name is: attached.c */
     end \name
     .endm
 
-    /* malloc is called and not jumped to: when it fails, the operator has more to do. 0 bytes are asked of it as 1. */
+    /* malloc is called, not jumped to: the operator has more to do when malloc fails. A request for
+     * 0 bytes becomes one for 1. */
     .macro entry_of_new name, implementation, behind, sp_register, bp_register
     begin \name
     sampling_or_off_2f_or 1f
@@ -167,7 +173,7 @@ ag_entry_\name: /* ours, whoever's the name is: attached.c */
     go_next SLOT_FREE
     end free
 
-    /* Neither the block that goes nor the one that comes is a sample. */
+    /* Neither the old block nor the new one is a sample. */
     begin realloc
     sampling_or_off_2f_or 1f
     unsampled_or 1f

@@ -1,20 +1,21 @@
-/* foreign_allocator.c: keeps one block from being told twice where the malloc behind ours comes
- * from a library of its own, linked or preloaded.
+/* foreign_allocator.c: prevents that a block is recorded twice where the malloc behind the agent's
+ * comes from a library of its own, linked or preloaded.
  *
- * Such a library's calloc may call malloc by its public name, and that is ours: the block would be
- * told as malloc's, and then as calloc's. So the words through which the library calls the family
- * are changed to functions of this file, and ag_next to functions that note that the thread is
- * inside the allocator. A call of the library's from inside goes to the function behind ours, as it
- * would without us; one from outside goes to ours, for a library may do more than allocating.
+ * The calloc of such a library may call malloc by its public name, which is the agent's: the block
+ * would be recorded as malloc's, and then as calloc's. So this file replaces the import slots
+ * through which the library calls the malloc family by functions of this file, and the pointers in
+ * ag_next by functions that mark the thread as inside the allocator. A call that the library makes
+ * while inside goes to the host's function, as it would without the agent. A call from outside goes
+ * to the agent's, for a library may do more than allocating.
  *
- * Only the library's calls come by here. Whoever else allocates meanwhile (a signal handler, the
- * libc) calls ours and is told as ever; and the entries of a sampling recorder count bytes once,
- * for they never see a call from inside. After a longjmp out of the allocator the mark is stale,
- * which the next call finds out.
+ * Only calls of the library pass through here. Other callers that allocate meanwhile (a signal
+ * handler, the libc) reach the agent's functions and are recorded as usual. The entries of a
+ * sampling recorder count bytes once, for they never see a call from inside. After a longjmp out of
+ * the allocator the mark is stale; the next call detects that.
  *
- * Libraries without such words (tcmalloc's, all that is linked with -Bsymbolic) and the libc itself
- * have nothing put in their way. Not looked at: objects in front of us, whose calls do not come to
- * us, and those behind the libc (an older glibc's loader has a malloc for itself). */
+ * Libraries without such slots (tcmalloc's, all that are linked with -Bsymbolic) and the libc
+ * itself are not changed. Not handled: objects in front of the agent, whose calls do not reach it,
+ * and those behind the libc (the loader of an older glibc has a malloc for itself). */
 #include "foreign_allocator.h"
 
 #include <elf.h>
@@ -30,9 +31,9 @@
 
 enum { LIBRARIES_MOST = 8 };
 
-static struct ag_next_functions behind; /* as ag_next was */
+static struct ag_next_functions behind; /* the original pointers of ag_next */
 
-/* entry_x86_64.S: ours, by names that are ours alone. */
+/* From entry_x86_64.S: the agent's functions, under names that only the agent has. */
 extern void *ag_entry_malloc(size_t bytes) AG_HIDDEN;
 extern void *ag_entry_calloc(size_t count, size_t bytes) AG_HIDDEN;
 extern void *ag_entry_realloc(void *block, size_t bytes) AG_HIDDEN;
@@ -47,9 +48,9 @@ AG_FAST bool is_inside(void) {
     return ag_is_inside_allocator((uintptr_t)__builtin_frame_address(0));
 }
 
-/* guarded_NAME: stands in ag_next. called_NAME: stands in the library's table; what it calls is
- * its last call, so that ours finds the library's stack. PARAMETERS and ARGUMENTS come in
- * parentheses. */
+/* guarded_NAME replaces NAME in ag_next. called_NAME replaces NAME in the library's import slots;
+ * what it calls is a tail call, so that the agent's function sees the library's stack. PARAMETERS
+ * and ARGUMENTS are given in parentheses. */
 #define FUNCTION(name, result, parameters, arguments)                           \
     static result guarded_##name parameters {                                   \
         struct ag_call_mark mark;                                               \

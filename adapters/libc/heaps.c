@@ -1,4 +1,4 @@
-/* heaps.c: the heaps and allocation functions of the libc, as the trace is told of them. */
+/* heaps.c: the heaps and allocation functions of the libc, as the trace defines them. */
 #include "heaps.h"
 
 #include "next.h"

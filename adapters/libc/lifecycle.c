@@ -1,5 +1,5 @@
-/* lifecycle.c: the moments of a process that the recorder must not miss: fork, the ends, and
- * objects that go. */
+/* lifecycle.c: the events of a process that the recorder must not miss: fork, the ways to end, and
+ * objects that are unloaded. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,9 +15,9 @@ AG_EXPORT void _Exit(int status);
 AG_EXPORT void quick_exit(int status);
 AG_EXPORT int dlclose(void *handle);
 
-/* So that a child that never allocates has a trace too, and so that one that was forked in a signal
- * handler begins before the handler returns; one made in another way is noticed at its first
- * event. */
+/* fork is hooked so that a child that never allocates has a trace too, and so that a child forked
+ * in a signal handler begins before the handler returns. A child made in another way is noticed at
+ * its first event. */
 pid_t fork(void) {
     ag_libc_start();
     const uint32_t parent_tid = ag_thread_tid_in_memory();
@@ -39,11 +39,11 @@ pid_t _Fork(void) {
     return pid;
 }
 
-/* A death without one of these, or without exit's destructors, is a signal's. These run no
- * destructors, so what there is to say at the end is said here: by the process itself only, not by
- * a child of vfork that lives in its memory. That takes a system call which a sandbox may forbid,
- * so only where there is something to say. */
-static void end(void) {
+/* A process that ends without one of these, or without exit's destructors, was killed by a signal.
+ * These functions run no destructors, so the final reports are made here, and only by the process
+ * itself, not by a child of vfork that shares its memory. Telling those apart takes a system call
+ * which a sandbox may forbid, so it is made only when there is something to report. */
+static void lifecycle_end(void) {
     ag_libc_start();
     if (ag_libc_has_last_words() && (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
         ag_libc_end();
@@ -52,26 +52,26 @@ static void end(void) {
 }
 
 void _exit(int status) {
-    end();
+    lifecycle_end();
     ag_next._exit(status);
     __builtin_unreachable();
 }
 
 void _Exit(int status) {
-    end();
+    lifecycle_end();
     ag_next._Exit(status);
     __builtin_unreachable();
 }
 
 void quick_exit(int status) {
-    end();
+    lifecycle_end();
     ag_next.quick_exit(status);
     __builtin_unreachable();
 }
 
-/* The loader reports what it loads and unloads (ag_recorder_watch_images); where it does not, this
- * is the moment that can be seen. dlopen needs no hook, and would suffer from one: it looks at its
- * caller for RUNPATH. */
+/* The loader reports what it loads and unloads (ag_recorder_watch_images). Where it does not,
+ * unloading is noticed here. dlopen needs no hook and must not have one: it looks at its caller for
+ * RUNPATH. */
 int dlclose(void *handle) {
     ag_libc_start();
     const int r = ag_next.dlclose(handle);

@@ -1,10 +1,9 @@
-/* malloc_family.c: malloc and its relatives: the host's function does the work, the recorder is
- * told.
+/* malloc_family.c: malloc and its relatives: calls the host's function and records the event.
  *
- * Order (design.md 5): an alloc is told after the host's function, a free before it, so no other
- * thread can be told of an address while this one still holds it. realloc is both: a free told
- * before, an alloc after; when it fails, the free is taken back. What is counted: sizes as asked
- * for; free(NULL) and failed calls are nothing. */
+ * Order: an alloc is recorded after the host's function, a free before it, so no other thread can
+ * record an address while this thread still owns it. realloc is a free recorded before and an alloc
+ * recorded after; when it fails, the free is taken back. Sizes are those requested. free(NULL) and
+ * failed calls are not recorded. */
 #include <errno.h>
 
 #include "next.h"
@@ -12,7 +11,7 @@
 
 struct ag_program_functions ag_program;
 
-/* Called from entry_x86_64.S with the caller's sp and rbp behind their own arguments. */
+/* Called from entry_x86_64.S with the caller's sp and rbp after the function's own arguments. */
 void *ag_malloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_calloc(size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
@@ -49,7 +48,7 @@ AG_FAST void *reallocate(void *block, size_t bytes, enum ag_libc_via via, const 
     void *moved = ag_next.realloc(block, bytes);
     if (AG_LIKELY(moved != NULL)) {
         ag_record_alloc_fast(sp, rbp, (uintptr_t)moved, bytes, via);
-    } else if (bytes != 0) { /* realloc(block, 0) that answers NULL has freed the block */
+    } else if (bytes != 0) { /* realloc(block, 0) that returns NULL has freed the block */
         ag_record_free_fast(AG_WORD_UNDO_FREE, (uintptr_t)block, via, sp, rbp);
     }
     return moved;
@@ -59,8 +58,8 @@ void *ag_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp) 
     return reallocate(block, bytes, VIA_REALLOC, sp, rbp);
 }
 
-/* The next reallocarray would call realloc, which is ours: the event would be told twice. The
- * program's own realloc tells itself (static_allocator.c). */
+/* The host's reallocarray would call realloc, which is the agent's: the event would be recorded
+ * twice. A realloc of the program's own is recorded by its detour (static_allocator.c). */
 void *ag_reallocarray(void *block, size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     size_t total = 0;
     if (__builtin_mul_overflow(count, bytes, &total)) {
@@ -87,7 +86,7 @@ int ag_posix_memalign(void **ret_block, size_t alignment, size_t bytes, const ui
     const int r = ag_next.posix_memalign(ret_block, alignment, bytes);
     if (r == 0) {
         (void)report_alloc(*ret_block, bytes, VIA_POSIX_MEMALIGN, sp,
-                           rbp); /* NULL for 0 bytes is nothing */
+                           rbp); /* NULL for 0 bytes is not an allocation */
     }
     return r;
 }
@@ -107,8 +106,8 @@ void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
 /* Called from entry_x86_64.S. */
 void ag_free(void *block);
 
-/* The frame is that of the function this becomes part of: its caller's rbp lies there, and the
- * return address behind it. */
+/* Inlined into the function whose frame is taken: its caller's rbp lies there, followed by the
+ * return address. */
 AG_FAST void report_free(void *block, enum ag_libc_via via) {
     const uintptr_t *frame = __builtin_frame_address(0);
     if (AG_LIKELY(block != NULL)) {
@@ -116,14 +115,14 @@ AG_FAST void report_free(void *block, enum ag_libc_via via) {
     }
 }
 
-/* Also the first of all calls: ag_next.free starts. */
+/* Also called before the start, when ag_next.free starts the agent. */
 AG_NOINLINE void ag_free_slowly(void *block, enum ag_libc_via via) {
     report_free(block, via);
     ag_next.free(block);
 }
 
-/* Every call in it is the last: it needs no frame, saves no register, and nothing of ours is on the
- * stack while the host frees. */
+/* Every call in it is a tail call: it needs no frame and saves no register, and no frame of the
+ * agent is on the stack while the host frees. */
 void ag_free(void *block) {
     if (AG_LIKELY(block != NULL) &&
         AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC))) {

@@ -1,13 +1,13 @@
-/* mappings.c: mmap, munmap, mremap, brk, sbrk as the program calls them. What malloc itself maps
- * does not come this way (libc calls its own inside), so nothing is counted twice. */
+/* mappings.c: mmap, munmap, mremap, brk, sbrk as the program calls them. Mappings that malloc makes
+ * are not seen here (libc calls its internal functions), so nothing is counted twice. */
 #include <stdarg.h>
 #include <sys/mman.h>
 
 #include "next.h"
 #include "record/recorder.h"
 
-/* Rare calls: the frame of this function is where the walk starts, and it has a frame of its own to
- * take sp from. */
+/* These calls are rare: the stack walk starts at the frame of this function, which has a frame
+ * pointer to take sp from. */
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
@@ -45,7 +45,8 @@ void *mmap64(void *address, size_t bytes, int protection, int flags, int fd, off
 int munmap(void *address, size_t bytes) {
     ag_libc_start();
     ag_record_unmap((uintptr_t)address,
-                    bytes); /* before: another thread may get the place at once */
+                    bytes); /* recorded before the call: another thread may get the address range at
+                             * once */
     return ag_next.munmap(address, bytes);
 }
 

@@ -1,4 +1,5 @@
-/* next.h: the functions behind ours, and the start of the recorder at whatever comes first. */
+/* next.h: the host's functions that the agent calls, and the start of the recorder at the first
+ * call of any of them. */
 #ifndef AG_LIBC_NEXT_H
 #define AG_LIBC_NEXT_H
 
@@ -18,8 +19,8 @@ enum ag_libc_via {
     VIA_COUNT
 };
 
-/* Filled by ag_libc_start. Before that, the pointers that early code calls are functions that start
- * first. */
+/* Filled by ag_libc_start. Before that, the pointers that early code calls point to functions that
+ * start the agent first. */
 struct ag_next_functions {
 #define AG_NEXT(function, result, arguments) result(*function) arguments;
 #include "next_functions.def"
@@ -27,9 +28,9 @@ struct ag_next_functions {
 };
 extern struct ag_next_functions ag_next AG_HIDDEN;
 
-/* A program with a malloc of its own may call relatives of it that only libraries have:
- * reallocarray, the operators of C++. Those call the program's malloc, realloc and free, by name;
- * so do ours. NULL: the program defines none. */
+/* A program that defines malloc may call relatives of it that only libraries define: reallocarray,
+ * the operators of C++. Those call the program's malloc, realloc and free, by name; so do the
+ * agent's. NULL: the program does not define it. */
 struct ag_program_functions {
     void *(*malloc)(size_t bytes);
     void *(*realloc)(void *block, size_t bytes);
@@ -38,17 +39,17 @@ struct ag_program_functions {
 extern struct ag_program_functions ag_program AG_HIDDEN;
 
 /* Finds the next functions and starts recording, once; later calls return at once. Runs before
- * main, often inside the first malloc of a constructor that comes before ours. */
+ * main, often inside the first malloc of a constructor that runs before the agent's. */
 void ag_libc_start(void);
 
-/* The process ends in an orderly way, exit's or _exit's: what runtimes and function counters have
- * counted is written, by whoever comes first. From any thread and handler. */
+/* The process ends in an orderly way, by exit or _exit: writes what runtimes and function counters
+ * have counted. The first caller does it. Callable from any thread and handler. */
 void ag_libc_end(void);
-/* Is there anything of that? */
+/* Whether ag_libc_end has anything to write. */
 bool ag_libc_has_last_words(void);
 
-/* Tells the free of a block and frees it, for who returns then: to be jumped to (the last call of a
- * function that has no frame), so that the stack it finds is that of who called. malloc_family.c */
+/* Records the free of a block and frees it. Call it as a tail call from a function without a frame,
+ * so that the stack it finds is that of the caller. Defined in malloc_family.c. */
 void ag_free_slowly(void *block, enum ag_libc_via via);
 
 #endif

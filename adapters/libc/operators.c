@@ -1,19 +1,20 @@
 /* operators.c: the C++ operators new and delete, as allocation functions of their own where a
  * program imports them.
  *
- * Without this file a C++ program's blocks are all malloc's, called by operator new. With it they
- * carry the operator as their via, and a heap of their own.
+ * Without this file all blocks of a C++ program are recorded as malloc's, called by operator new.
+ * With it they have the operator as their via, and a heap of their own.
  *
- * When may we answer instead of the operator behind ours? When that one is known to be malloc and a
- * check: libstdc++'s and libc++'s, and operators that live in the object whose malloc is called
+ * The agent allocates in place of the host's operator only when that operator is known to be malloc
+ * and a check: those of libstdc++ and libc++, and operators in the object whose malloc is called
  * anyway (tcmalloc, jemalloc, mimalloc as libraries). Then the block comes from the host's malloc
- * directly: no operator calls our malloc, nothing is told twice. Not where the program itself
- * defines malloc: then that is the one they call, and its detour tells. If malloc fails, the host's
- * operator is called after all: the new handler, the retry and the throw are its business, and no
- * exception ever passes through a frame of ours (tail calls). Any other operator is a program's
- * own: it is called, and what it allocates inside is told as what it is.
+ * directly: no operator calls the agent's malloc, and nothing is recorded twice. It does not do so
+ * where the program itself defines malloc: the operators call that one, and its detour records. If
+ * malloc fails, the host's operator is called after all: it runs the new handler, retries and
+ * throws, and no exception ever passes through a frame of the agent (tail calls). Any other
+ * operator is the program's own: it is called, and what it allocates inside is recorded as that
+ * allocation.
  *
- * The operators are looked up at their first call: libstdc++ may arrive with a plugin. */
+ * The operators are looked up at their first call: libstdc++ may be loaded with a plugin. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ struct operator_behind {
 _Static_assert(offsetof(struct operator_behind, kind) == 16 && OPERATOR_IS_MALLOC == 1,
                "as entry_x86_64.S has it");
 
-/* entry_x86_64.S looks at their kinds. */
+/* entry_x86_64.S reads the kinds of these variables. */
 #define BEHIND(variable, symbol)                      \
     extern struct operator_behind variable AG_HIDDEN; \
     struct operator_behind variable = {.name = symbol}
@@ -78,8 +79,8 @@ AG_COLD static int look_up(struct operator_behind *behind) {
     const void *self = (const void *)(uintptr_t)ag_libc_start;
     struct ag_symbol_place place, malloc_place;
     if (!ag_symbol_find(behind->name, AG_SYMBOL_NEXT, self, &place)) {
-        /* Nobody defines it: a program that calls it all the same could not have been linked. Ours
-         * does malloc's work. */
+        /* No object defines it: a program that calls it could not have been linked. The agent's
+         * operator does malloc's work. */
         atomic_store_explicit(&behind->kind, OPERATOR_IS_MALLOC, memory_order_release);
         return OPERATOR_IS_MALLOC;
     }
@@ -89,7 +90,7 @@ AG_COLD static int look_up(struct operator_behind *behind) {
                              malloc_place.bias == place.bias));
     const int kind = is_malloc ? OPERATOR_IS_MALLOC : OPERATOR_IS_OWN;
     atomic_store_explicit(&behind->address, place.address, memory_order_relaxed);
-    /* release: pairs with the acquire in kind_of; the address is there */
+    /* release: pairs with the acquire in kind_of; the address is stored before */
     atomic_store_explicit(&behind->kind, kind, memory_order_release);
     return kind;
 }
@@ -117,20 +118,21 @@ void *ag_new_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, co
 void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *tag,
                                    const uintptr_t *sp, uintptr_t rbp);
 
-/* The block, told; NULL: ask the operator behind. */
+/* Returns the block, recorded; NULL: call the host's operator. */
 AG_FAST void *new_block(struct operator_behind *behind, size_t bytes, enum ag_libc_via via,
                         const uintptr_t *sp, uintptr_t rbp) {
     if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC)) {
         return NULL;
     }
-    void *block = ag_next.malloc(bytes ? bytes : 1); /* two news of 0 bytes are two addresses */
+    void *block = ag_next.malloc(bytes ? bytes : 1); /* two operator new of 0 bytes return two
+                                                      * addresses */
     if (AG_LIKELY(block != NULL)) {
         ag_record_alloc_fast(sp, rbp, (uintptr_t)block, bytes, via);
     }
     return block;
 }
 
-/* As libstdc++ does it: alignment of a pointer at least, size rounded up to it. */
+/* As libstdc++ does it: the alignment is at least a pointer's, the size is rounded up to it. */
 AG_FAST void *new_aligned_block(struct operator_behind *behind, size_t bytes, size_t alignment,
                                 enum ag_libc_via via, const uintptr_t *sp, uintptr_t rbp) {
     const bool is_power_of_two = alignment && (alignment & (alignment - 1)) == 0;
@@ -211,10 +213,10 @@ void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *t
                : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
 }
 
-/* ---- delete: the same function under many names; what differs is only which operator stands
- * behind ------------------ */
+/* ---- delete: the same function under many names, each with its own operator behind it ---- */
 
-/* As free does it: every call is the last, nothing of ours is on the stack while the host frees. */
+/* As in free, every call is a tail call: no frame of the agent is on the stack while the host
+ * frees. */
 AG_FAST void delete_block(void *block, enum ag_libc_via via) {
     if (AG_LIKELY(block != NULL) &&
         AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, via))) {
@@ -224,8 +226,8 @@ AG_FAST void delete_block(void *block, enum ag_libc_via via) {
     ag_next.free(block);
 }
 
-/* Called from entry_x86_64.S, where the C++ ABI's names stand. PARAMETERS and ARGUMENTS come in
- * parentheses. */
+/* Called from entry_x86_64.S, which has the names of the C++ ABI. PARAMETERS and ARGUMENTS are
+ * given in parentheses. */
 #define DELETE(name, via, parameters, arguments)                          \
     void ag_##name parameters;                                            \
     void ag_##name parameters {                                           \

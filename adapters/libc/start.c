@@ -1,12 +1,12 @@
-/* start.c: finding the functions behind ours and switching the recorder on, at the first call of
- * anything.
+/* start.c: finds the host's functions that the agent calls and starts the recorder, at the first
+ * call of any of them.
  *
- * The agent's own constructor is not early enough: libraries that it does not depend on may be
- * initialised before it and allocate (libstdc++ takes 72,704 bytes for emergencies). So the
- * pointers in ag_next begin as functions that start the agent and then call on; after the start
- * they are the host's own functions and nothing of this is left in the way.
+ * The agent's own constructor is not early enough: libraries that the agent does not depend on may
+ * be initialized before it and allocate (libstdc++ takes 72,704 bytes for emergencies). So the
+ * pointers in ag_next begin as functions that start the agent and then call the host's. After the
+ * start they are the host's own functions, and this file costs nothing.
  *
- * Finding the next functions calls only the libc's dl_iterate_phdr, which does not allocate. A
+ * Finding the host's functions calls only the libc's dl_iterate_phdr, which does not allocate. A
  * process whose environment names no session gets the pointers and no recorder. */
 #include "next.h"
 
@@ -28,11 +28,11 @@
 #include "record/self_check.h"
 #include "static_allocator.h"
 
-/* <gnu/libc-version.h>. Weak: another libc (musl) does not have it, and a name that is missing
+/* <gnu/libc-version.h>. Weak: another libc (musl) does not have it, and a missing strong symbol
  * would end the program at its start. */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
-/* The slots of entry_x86_64.S. */
+/* The slots that entry_x86_64.S uses. */
 #define ASSERT_SLOT(function, slot)                                            \
     _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), \
                    "as entry_x86_64.S has it")
@@ -72,7 +72,7 @@ static void find_program_functions(void) {
     ag_program.free = (void (*)(void *))(uintptr_t)program_function("free");
 }
 
-/* A second unwinder, preloaded beside us, turns the self-check on. */
+/* A second unwinder that is preloaded beside the agent turns the self-check on. */
 static void start_self_check(void) {
     struct ag_symbol_place judge;
     if (ag_symbol_find("allogram_judge", AG_SYMBOL_FIRST, NULL, &judge)) {
@@ -80,9 +80,9 @@ static void start_self_check(void) {
     }
 }
 
-/* What the functions of a program's .preinit_array allocate comes before the libc has its
- * environment. The loader knows where the kernel put it: argc, the arguments, NULL, the
- * environment. Returns whether it was set here. */
+/* Functions of a program's .preinit_array may allocate before the libc has its environment. The
+ * kernel put it after argc, the arguments and NULL, at an address that the loader knows. Returns
+ * whether it was set here. */
 static bool set_early_environment(void) {
     struct ag_symbol_place place;
     if (__environ || !ag_symbol_find("__libc_stack_end", AG_SYMBOL_FIRST_DATA, NULL, &place)) {
@@ -149,7 +149,7 @@ AG_COLD void ag_libc_start(void) {
     const bool is_early = set_early_environment();
     start_recording();
     if (is_early) {
-        __environ = NULL; /* the libc's to set */
+        __environ = NULL; /* the libc sets it later */
     }
     errno = host_errno;
 }
@@ -163,7 +163,7 @@ bool ag_libc_has_last_words(void) {
 }
 
 void ag_libc_end(void) {
-    static _Atomic uint32_t ended; /* the process that did; a forked child ends once more */
+    static _Atomic uint32_t ended; /* the process that ended; a forked child ends once more */
     const uint32_t pid = ag_libc_has_last_words() ? ag_recorder.pid : 0;
     if (pid != 0 && atomic_exchange_explicit(&ended, pid, memory_order_relaxed) != pid) {
         ag_adapters_end();
@@ -177,7 +177,7 @@ __attribute__((destructor)) static void note_the_exit(void) {
     ag_libc_end();
 }
 
-/* ---- before the start: start, then call on ---- */
+/* ---- before the start: start the agent, then call the host's function ---- */
 
 static void *first_malloc(size_t bytes) {
     ag_libc_start();

@@ -1,29 +1,31 @@
-/* static_allocator.c: detours into entries of allocators that nobody can stand in front of.
+/* static_allocator.c: detours into functions of allocators that cannot be interposed.
  *
  * 1. A program that defines malloc (jemalloc, mimalloc, tcmalloc or its own, linked statically)
- * calls it without asking the loader, so standing in front of malloc in the search order is not
- * enough. Such functions are found by name in the program's symbol tables, and their first
- * instructions replaced by a jump to an entry of ours; what was there lives on in a trampoline, the
- * original.
+ * calls it without a symbol lookup, so interposing malloc is not enough. Such functions are found
+ * by name in the program's symbol tables, and their first instructions are replaced by a jump to an
+ * entry of the agent. The replaced instructions move to a trampoline, through which the original is
+ * called.
  *
- * 2. Allocators have entries beside malloc (mallocx, mi_heap_malloc, moz_arena_malloc), also where
- * they are libraries. Their blocks are freed by free: without the entry they would be ghosts. Each
- * loaded object is asked for the names of static_functions.def behind AG_STATIC_OTHERS.
+ * 2. Allocators have functions beside malloc (mallocx, mi_heap_malloc, moz_arena_malloc), also
+ * where they are libraries. free frees their blocks: without a hook, these frees would be of
+ * unknown blocks. Each loaded object is searched for the names of static_functions.def after
+ * AG_STATIC_OTHERS.
  *
- * 3. Every row of static_functions.def has its original; one entry (static_entry_x86_64.S) and two
- * functions, ag_static_begin and ag_static_end, serve them all by shape. They are slower than the
- * hooks of malloc_family.c: callers that the compiler knows may rely on more registers than the ABI
- * keeps, so all are kept (hook/kept_call.h), and this file is compiled for general registers alone.
+ * 3. Every row of static_functions.def has its original. One entry (static_entry_x86_64.S) and two
+ * functions, ag_static_begin and ag_static_end, serve all rows by shape. They are slower than the
+ * hooks of malloc_family.c: callers that the compiler can see may rely on more registers than the
+ * ABI keeps, so all are kept (hook/kept_call.h), and this file is compiled for general registers
+ * only.
  *
  * 4. An allocator's functions call each other by their public names (posix_memalign calls malloc):
- * inside of one whose call is recorded, the others record nothing (ag_record_suspend_call). Not so
- * an operator new: the malloc that it calls, where it is hooked, records the block and notes that
- * in the operator's call, which then records nothing. Both know what is inside by marks in the
+ * calls inside one that is recorded are not recorded (ag_record_suspend_call). An operator new is
+ * different: the malloc that it calls, where that is hooked, records the block and notes this in
+ * the operator's call, which then records nothing. Both find the calls around them by marks in the
  * frames of the calls (record/call_marks.h), so handlers that interrupt an allocator, and calls
- * that never return, are no special case. What stands behind our own malloc is marked where its
- * library has entries of its own (foreign_allocator.c). The C++ operators of the program are hooked
- * only when it defines malloc too: elsewhere they are libstdc++'s, linked statically, and call the
- * malloc that is hooked already. */
+ * that never return, are no special case. The functions behind the agent's malloc are marked where
+ * their library has entries of its own (foreign_allocator.c). The C++ operators of the program are
+ * hooked only when it also defines malloc: otherwise they are libstdc++'s, linked statically, and
+ * call the malloc that is hooked already. */
 #include "static_allocator.h"
 
 #include <link.h>
@@ -53,18 +55,18 @@ enum shape { /* what the arguments mean */
 
 enum does {
     DOES_ALLOCATE,   /* returns the block */
-    DOES_ALLOCATE_C, /* a text: its length is the size */
+    DOES_ALLOCATE_C, /* a string: its length is the size */
     DOES_ALLOCATE_THROW,
     DOES_ALLOCATE_TO,        /* *block is the block where 0 is returned */
-    DOES_REALLOCATE,         /* a block that cannot be resized stays */
-    DOES_REALLOCATE_OR_FREE, /* ... is freed */
+    DOES_REALLOCATE,         /* a block that cannot be resized stays valid */
+    DOES_REALLOCATE_OR_FREE, /* a block that cannot be resized is freed */
     DOES_FREE,
 };
 
 enum { NONE = -1 };
 
 static const struct {
-    int8_t does, block, count, bytes; /* numbers of arguments, or NONE */
+    int8_t does, block, count, bytes; /* indexes of arguments, or NONE */
 } shapes[] = {
 #define AG_SHAPE(name, does, block, count, bytes) {DOES_##does, block, count, bytes},
 #include "static_shapes.def"
@@ -96,10 +98,11 @@ static uintptr_t originals[N_FUNCTIONS];
 static uintptr_t hooked[N_FUNCTIONS]; /* addresses */
 static struct ag_detour detours[N_FUNCTIONS];
 
-/* Of one call of a function of the table, in the frame of its detour. */
+/* One call of a function of the table; lies in the frame of its detour. */
 struct static_call {
     struct ag_call_mark mark; /* in ag_suspended_calls; of an operator new, in operators */
-    uintptr_t recorded;       /* of an operator new: the last block that a call inside recorded */
+    uintptr_t recorded;       /* of an operator new: the last block that a call inside it recorded
+                               * */
     uintptr_t unused;
     struct ag_kept_call kept;
 };
@@ -113,7 +116,7 @@ extern const unsigned char ag_static_enter[] AG_HIDDEN; /* static_entry_x86_64.S
 bool ag_static_begin(struct ag_kept_call *call);
 void ag_static_end(struct ag_kept_call *call);
 
-/* What is recorded of a call: by value, for ag_call_keeping_vectors. */
+/* What is recorded of a call. Passed by value, for ag_call_keeping_vectors. */
 struct event {
     const struct ag_kept_call *call;
     enum ag_word_kind kind;
@@ -135,8 +138,8 @@ AG_NOINLINE static void record_kept(void *context) {
     record_now(context);
 }
 
-/* Virtual machines' frames are asked of the program: the only code on the way of an event that is
- * not ours. */
+/* The program's virtual machines are asked for their frames: the only code on the path of an event
+ * that is not the agent's. */
 AG_FAST void record(const struct ag_kept_call *call, enum ag_word_kind kind, uintptr_t block,
                     size_t bytes) {
     struct event event = {.call = call, .kind = kind, .block = block, .bytes = bytes};
@@ -147,7 +150,7 @@ AG_FAST void record(const struct ag_kept_call *call, enum ag_word_kind kind, uin
     }
 }
 
-/* An operator new that called this has nothing to record. */
+/* Notes in the calling operator new that the block is recorded. */
 static void note_recorded(const struct ag_kept_call *call, uintptr_t block) {
     if (ag_call_is_inside(&operators, (uintptr_t)&call->return_address)) {
         struct ag_call_mark *mark = operators;
@@ -167,7 +170,7 @@ static size_t product(size_t count, size_t bytes) {
     return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
 }
 
-/* As asked for. A product that overflows is no number of bytes, and above all not 0: see
+/* The requested size. A product that overflows gives no number of bytes, and above all not 0: see
  * ag_static_end. */
 static size_t bytes_of(const struct ag_kept_call *call) {
     const enum shape shape = functions[call->datum].shape;
@@ -176,13 +179,14 @@ static size_t bytes_of(const struct ag_kept_call *call) {
                                        : product(call->arguments[shapes[shape].count], bytes);
 }
 
-/* Whether the word at the address can be read: what has an allocator's name need not be one. */
+/* Whether the word at the address can be read: a symbol with an allocator's name need not be
+ * one. */
 static bool is_readable(uintptr_t address) {
     uintptr_t word;
     return ag_readable_copy(&word, address, sizeof(word));
 }
 
-/* Length of a text and its end, as far as it can be read. */
+/* The length of a string with its end, as far as it can be read. */
 static size_t text_bytes(uintptr_t text) {
     size_t bytes = 0;
     while (is_readable(ag_readable_page(text + bytes))) {
@@ -206,7 +210,7 @@ void ag_static_allocator_on_first_call(ag_static_first_call *call) {
     atomic_store_explicit(&on_first_call, call, memory_order_release);
 }
 
-/* Before the original. Returns whether it has to come back to ag_static_end. */
+/* Called before the original. Returns whether ag_static_end has to be called after it. */
 bool ag_static_begin(struct ag_kept_call *call) {
     struct static_call *noted = static_call_of(call);
     const enum shape shape = functions[call->datum].shape;
@@ -235,7 +239,7 @@ bool ag_static_begin(struct ag_kept_call *call) {
     return true;
 }
 
-/* Behind the original. */
+/* Called after the original. */
 void ag_static_end(struct ag_kept_call *call) {
     struct static_call *noted = static_call_of(call);
     const enum shape shape = functions[call->datum].shape;
@@ -280,7 +284,7 @@ void ag_static_end(struct ag_kept_call *call) {
     }
 }
 
-/* ---- finding and hooking ---- */
+/* ---- searching and hooking ---- */
 
 struct entries {                             /* by row; address 0: there is none */
     struct ag_elf_symbol found[N_FUNCTIONS]; /* addresses in memory */
@@ -304,7 +308,7 @@ static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
         const struct ag_symbol_name name = ag_symbol_name(functions[i].name, 1U << STT_FUNC);
         const ElfW(Sym) *symbol =
             entries->found[i].address ? NULL : ag_symbol_tables_find(&tables, &name);
-        /* glibc's cfree is its free, which ours calls */
+        /* glibc's cfree is its free, which the agent's free calls */
         const bool is_hooked_free = first_row == FIRST_OTHER && functions[i].shape == SHAPE_FREE &&
                                     i < ROW_mallocx && symbol && free_symbol &&
                                     symbol->st_value == free_symbol->st_value;
@@ -315,7 +319,7 @@ static void look_into_tables(const struct dl_phdr_info *info, size_t first_row,
     }
 }
 
-/* The program need not export its functions: its file has them all, when it was not stripped. */
+/* The program need not export its functions: its file has all symbols, unless it was stripped. */
 static void look_into_program(const struct dl_phdr_info *info, struct entries *entries) {
     const char *names[N_FUNCTIONS];
     struct ag_elf_symbols symbols;
@@ -376,12 +380,12 @@ static void write_note(struct ag_static_answer *answer, const char *first, const
 
 static void unhook_all(void) {
     for (size_t i = 0; i < N_FUNCTIONS; i++) {
-        (void)ag_detour_remove(&detours[i]); /* a detour that was not installed is left alone */
+        (void)ag_detour_remove(&detours[i]); /* a detour that was not installed is not changed */
         originals[i] = 0;
     }
 }
 
-/* Rows [first, end). Returns how many were hooked; negative: one that is needed cannot be, and none
+/* Hooks rows [first, end). Returns how many were hooked; negative: a needed one cannot be, and none
  * is. */
 static int hook(const struct entries *entries, size_t first, size_t end,
                 struct ag_static_answer *answer) {
@@ -395,7 +399,7 @@ static int hook(const struct entries *entries, size_t first, size_t end,
         const int r =
             ag_detour_install_kept(&detours[i], (void *)(uintptr_t)found->address,
                                    found->size_bytes, ag_static_enter, /* datum= */ i, &original);
-        if (r < 0 && i < FIRST_OTHER) { /* half an allocator would give wrong numbers */
+        if (r < 0 && i < FIRST_OTHER) { /* hooking half an allocator would give wrong numbers */
             write_note(answer, "the program's own allocator is not recorded: ", functions[i].name,
                        detours[i].reason);
             unhook_all();

@@ -1,5 +1,5 @@
-/* static_allocator.h: programs that carry their allocator in themselves, and entries that only
- * certain allocators have. */
+/* static_allocator.h: programs that contain their allocator, and functions that only certain
+ * allocators have. */
 #ifndef AG_STATIC_ALLOCATOR_H
 #define AG_STATIC_ALLOCATOR_H
 
@@ -10,33 +10,35 @@
 #include "record/recorder.h"
 
 struct ag_static_answer {
-    /* Functions of the program's malloc family that were hooked; negative: it has some that cannot
-     * be, and none is recorded. */
+    /* The number of functions of the program's malloc family that were hooked; negative: one of
+     * them cannot be, and none is recorded. */
     int n_program;
-    int n_others;   /* entries that only certain allocators have, in the program and in libraries */
+    int n_others;   /* functions that only certain allocators have, in the program and in libraries
+                     * */
     char note[256]; /* a line for the trace: what was hooked, or what was not and why; or "" */
 };
 
 /* Looks for allocation functions that the program defines itself and puts detours into them.
- * malloc_address: where a library's malloc is that is hooked like the program's; or NULL. Called
- * once, before the program has a second thread, or while detours are only prepared
+ * malloc_address: the address of a library's malloc that is hooked like the program's; or NULL.
+ * Called once, before the program has a second thread, or while detours are only prepared
  * (hook/detour.h). */
 void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer);
 
-/* After it, and after all other detours, which need the room more: the entries that only certain
- * allocators have, wherever they are. */
+/* Hooks the functions that only certain allocators have, in all objects. Called after
+ * ag_static_allocator_hook and after all other detours, which need the room more. */
 void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
-/* Calls CALL once, in the thread that enters a detour first, when it does. The compiler may have
- * put copies of a program's malloc into all its callers: its detour is never entered then. */
+/* Calls CALL once, in the first thread that enters a detour. The compiler may have inlined a
+ * program's malloc into all its callers: then its detour is never entered. */
 typedef void ag_static_first_call(void);
 void ag_static_allocator_on_first_call(ag_static_first_call *call);
 
 /* Calls of a library's allocator behind ours (foreign_allocator.c). */
 extern __thread ag_call_marks ag_foreign_calls __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 
-/* Whether a call with this stack pointer is made from inside an allocator whose call is recorded as
- * a whole: what its functions call of each other is not. From any thread and handler. */
+/* Whether a call with this stack pointer is made from inside an allocator's function whose call is
+ * recorded as a whole: the calls between its functions are not recorded. From any thread and
+ * handler. */
 AG_FAST bool ag_is_inside_allocator(uintptr_t sp) {
     return ag_record_is_suspended_call(sp) || ag_call_is_inside(&ag_foreign_calls, sp);
 }

@@ -1,12 +1,12 @@
 /* lua_adapter.c: Lua 5.4, in liblua5.4.so or in the program itself (the interpreter is linked
  * statically).
  *
- * Lua has one door for its memory, the allocator of each state, and a C API whose functions keep
- * their names in a stripped program, for C modules need them. So all that is done to it are detours
- * at the start of a few of those functions: lua_newstate puts our allocator before the host's
- * (lua_states.c), lua_getallocf and lua_setallocf hide that again, and the functions that run Lua
- * code note their state (lua_stacks.c). Before anything is changed the release is compared with the
- * rows of lua_releases.def, and the row with Lua's answers (lua_calibration.c). */
+ * Lua gets all its memory through the allocator of each state, and the functions of its C API keep
+ * their names in a stripped program, because C modules need them. So the adapter only puts detours
+ * at the start of a few of those functions: lua_newstate puts the adapter's allocator before the
+ * host's (lua_states.c), lua_getallocf and lua_setallocf hide that again, and the functions that
+ * run Lua code note their state (lua_stacks.c). Before anything is changed, the release is looked
+ * up in lua_releases.def, and the row is compared with Lua's answers (lua_calibration.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static const struct ag_lua_release releases[] = {
 #undef AG_LUA_RELEASE
 };
 
-/* ---- what is there ---- */
+/* ---- finding Lua ---- */
 
 /* "$LuaVersion: Lua 5.4.4  Copyright ..." -> 5.4.4 */
 static void read_release(const char *ident, char ret_release[TEXT_BYTES]) {
@@ -58,7 +58,7 @@ static const struct ag_lua_release *find_release(const char *name) {
     return NULL;
 }
 
-/* In the object that has lua_newstate; NULL: it has none of that name. */
+/* Looks in the object that has lua_newstate; NULL: it does not define the name. */
 static void *find_in(const struct ag_symbol_place *lua, const char *name) {
     struct ag_symbol_place place;
     const bool is_there =
@@ -82,7 +82,7 @@ static bool find_api(const struct ag_symbol_place *lua, const char **ret_missing
     return true;
 }
 
-/* ---- what hides us ---- */
+/* ---- hiding the allocator ---- */
 
 static ag_lua_alloc *get_allocator(lua_State *L, void **ret_ud) {
     void *ud = NULL;
@@ -109,7 +109,7 @@ static void set_allocator(lua_State *L, ag_lua_alloc *allocate, void *ud) {
     state->ud = ud;
 }
 
-/* Behind lua_newstate, from lua_entry_x86_64.S: a state gets our allocator. */
+/* Called after lua_newstate, from lua_entry_x86_64.S: the state gets the adapter's allocator. */
 void ag_lua_new(struct ag_kept_call *call);
 
 struct new_state {
@@ -137,7 +137,7 @@ enum { DETOURS = AG_LUA_ENTRIES + 5 };
 static struct ag_detour detours[DETOURS];
 static size_t n_detours;
 
-/* Lua may be part of the program, and its functions be called by others of the same file. */
+/* Lua may be part of the program, and its functions may be called by others in the same file. */
 static int detour(uintptr_t function, const void *enter, uintptr_t datum, void **ret_original) {
     if (function == 0) {
         return 0;
@@ -154,7 +154,7 @@ static void remove_detours(void) {
     }
 }
 
-/* An API function that has a detour is called past it from here on. */
+/* From here on the adapter calls an API function that has a detour through its original. */
 static void call_past_detours(void *get_original, void *set_original) {
     ag_lua.api.lua_getallocf = (ag_lua_alloc * (*)(lua_State *, void **))(uintptr_t)get_original;
     ag_lua.api.lua_setallocf =
@@ -248,9 +248,9 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return AG_ADAPTER_ACTS;
 }
 
-/* What lives at the end, by our count and by Lua's. */
+/* Adds what is live at the end, by the adapter's count and by Lua's. */
 static void add_state(void *context, const struct ag_lua_state *state) {
-    enum { BEFORE_STATE = 8 }; /* LUA_EXTRASPACE: L lies so far in its block */
+    enum { BEFORE_STATE = 8 }; /* LUA_EXTRASPACE: the offset of L in its block */
     struct ag_runtime_definition *runtime = context;
     if (state->first_block) {
         const void *L = (const char *)state->first_block + BEFORE_STATE;
@@ -260,7 +260,7 @@ static void add_state(void *context, const struct ag_lua_state *state) {
     }
 }
 
-static void end(struct ag_runtime_definition *ret_runtime) {
+static void lua_end(struct ag_runtime_definition *ret_runtime) {
     ret_runtime->told = ret_runtime->counted = 0;
     ag_lua_states_visit(add_state, ret_runtime);
     if (ret_runtime->counted > 0) {
@@ -268,4 +268,4 @@ static void end(struct ag_runtime_definition *ret_runtime) {
     }
 }
 
-const struct ag_adapter ag_adapter_lua = {.attach = attach, .end = end};
+const struct ag_adapter ag_adapter_lua = {.attach = attach, .end = lua_end};

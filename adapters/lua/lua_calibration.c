@@ -1,21 +1,23 @@
 /* lua_calibration.c: see lua_calibration.h.
  *
  * 1. Fields. A script with nested, recursive, variadic and tail calls, long jumps between lines and
- * a coroutine calls a C function of ours at known places. There the calls as the fields tell them
- * are compared with those of lua_getstack and lua_getinfo: how many, Lua or C, where defined, which
- * line, which source; and the bytes in use by the fields with those that our allocator gave out.
+ * a coroutine calls a C function of the adapter at known places. There the calls as read from the
+ * fields are compared with those of lua_getstack and lua_getinfo: how many, Lua or C, where
+ * defined, which line, which source. The bytes in use by the fields are compared with those that
+ * the adapter's allocator gave out.
  *
  * 2. Functions without a name. The C function is called once directly and once by a script: the one
  * function whose frame is on the second stack and not on the first is luaV_execute. A finalizer of
- * ours is called by a full collection and by a step: the function that lua_gc called is luaC_fullgc
- * or luaC_step. Frames are told apart by where their function begins in .eh_frame.
+ * the adapter is called by a full collection and by a step: the function that lua_gc called is
+ * luaC_fullgc or luaC_step. Frames are identified by where their function begins in .eh_frame.
  *
- * 3. The pc of luaV_execute where that is not saved (lua_pcs.c). A chunk of nothing but
+ * 3. The pc of luaV_execute where that is not saved (lua_pcs.c). A chunk that consists only of
  * constructors runs from its first line to its last. Each makes one table: so the n-th table is
- * made by the n-th OP_NEWTABLE, and a vector belongs to it when it says how large the table will
- * be, else to the OP_SETLIST behind it.
+ * made by the n-th OP_NEWTABLE, and a vector belongs to that instruction when its argument says how
+ * large the table will be, else to the OP_SETLIST after it.
  *
- * The state lives in an arena of ours, so nothing of this reaches the host's allocator. */
+ * The state's memory is an arena of the adapter, so nothing of this reaches the host's
+ * allocator. */
 #include "lua_calibration.h"
 
 #include <errno.h>
@@ -30,7 +32,7 @@
 
 enum {
     ARENA_BYTES = 4 << 20,
-    CLASSES = 65, /* of 16 bytes: free blocks of up to 1024 bytes are used again */
+    CLASSES = 65, /* size classes of 16 bytes: free blocks of up to 1024 bytes are used again */
     FRAMES_MOST = 64,
     STOP = 0, /* LUA_GCSTOP ... */
     RESTART = 1,
@@ -41,21 +43,22 @@ enum {
 };
 
 struct stack {
-    uintptr_t functions[FRAMES_MOST]; /* where they begin, innermost first */
+    uintptr_t functions[FRAMES_MOST]; /* where the functions begin, innermost first */
     int n;
 };
 
-static struct { /* of the calibration that runs */
+static struct { /* the calibration that is running */
     char *arena;
     size_t used_bytes;
     int64_t in_use_bytes;
     void *free[CLASSES];
     struct stack direct, by_script, collected, stepped;
-    struct stack *wanted; /* that the next finalizer fills in */
+    struct stack *wanted; /* filled in by the next finalizer */
     int n_compared, n_finalized;
-    const char *reason;            /* the first that is wrong */
-    const lua_State *constructing; /* runs the constructors; NULL: nobody does */
-    int n_constructed;             /* instructions that ran, with the one of the last table */
+    const char *reason;            /* the first difference found */
+    const lua_State *constructing; /* the state that runs the constructors; NULL: none does */
+    int n_constructed;             /* number of instructions that ran, with that of the last table
+                                    * */
     struct ag_walker *walker;
     struct ag_walked_frame *frames;
 } own;
@@ -66,7 +69,7 @@ static void complain(const char *reason) {
 
 /* ---- the arena ---- */
 
-static void *take(size_t bytes) {
+static void *lua_calibration_take(size_t bytes) {
     const size_t class = (bytes + 15) / 16;
     if (class < CLASSES && own.free[class]) {
         void *block = own.free[class];
@@ -104,7 +107,7 @@ void *ag_lua_try_from(void *ud, void *block, size_t old_bytes, size_t new_bytes,
         learn(old_bytes, sp, rbp);
     }
     if (new_bytes != 0) {
-        made = take(new_bytes);
+        made = lua_calibration_take(new_bytes);
         if (!made) {
             return NULL;
         }
@@ -145,8 +148,8 @@ static bool has(const struct stack *stack, uintptr_t function) {
     return false;
 }
 
-/* The only function between us and the API's function that is on ONE and not on OTHER; 0: there is
- * none, or several. */
+/* The only function between the C function and the API's function that is on ONE and not on OTHER;
+ * 0: there is none, or several. */
 static uintptr_t only_on(const struct stack *one, const struct stack *other, uintptr_t api) {
     uintptr_t found = 0;
     for (int i = 1; i < one->n && one->functions[i] != api; i++) {
@@ -160,7 +163,7 @@ static uintptr_t only_on(const struct stack *one, const struct stack *other, uin
     return found;
 }
 
-/* Whom the API's function called; 0: it is not there. */
+/* The function that the API's function called; 0: it is not on the stack. */
 static uintptr_t called_by(const struct stack *stack, uintptr_t api) {
     for (int i = 1; i < stack->n; i++) {
         if (stack->functions[i] == api) {
@@ -205,7 +208,7 @@ static void compare_calls(lua_State *L) {
     own.n_compared++;
 }
 
-/* Of the chunk, which is the outermost call: what it calls the functions that it defines. */
+/* Names of the functions that the chunk defines and calls. The chunk is the outermost call. */
 static void compare_names(const lua_State *L) {
     static const char *const names[] = {"inner", "outer", "shared", "method"};
     const void *chunk = NULL;
@@ -296,7 +299,7 @@ static const char *read_text(lua_State *L, void *data, size_t *ret_bytes) {
     return read;
 }
 
-static bool load(lua_State *L, const char *text) {
+static bool lua_calibration_load(lua_State *L, const char *text) {
     if (ag_lua.api.lua_load(L, read_text, &text, "@calibration", "t") != 0) {
         complain("it cannot load a script");
         return false;
@@ -314,14 +317,15 @@ static void call_protected(lua_State *L, int n_arguments) {
 static void run_script(lua_State *L) {
     ag_lua.api.lua_pushcclosure(L, probe_directly, 0);
     call_protected(L, 0);
-    if (!load(L, script)) {
+    if (!lua_calibration_load(L, script)) {
         return;
     }
     call_protected(L, 1);
     lua_State *coroutine = ag_lua.api.lua_newthread(L);
     int n_results;
     const int n_before = own.n_compared;
-    if (load(coroutine, script) && ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
+    if (lua_calibration_load(coroutine, script) &&
+        ag_lua.api.lua_resume(coroutine, L, 1, &n_results) != 0) {
         complain("a coroutine of ours fails");
     }
     if (own.n_compared == n_before || n_before == 0) {
@@ -330,7 +334,7 @@ static void run_script(lua_State *L) {
     ag_lua.api.lua_settop(L, 0);
 }
 
-/* An object that is garbage at once and has a finalizer. */
+/* Makes an object that is garbage at once and has a finalizer. */
 static void make_garbage(lua_State *L) {
     (void)ag_lua.api.lua_newuserdatauv(L, 8, 0);
     ag_lua.api.lua_createtable(L, 0, 1);
@@ -394,7 +398,8 @@ static const char constructors[] = "local t = {}\n"
                                    "s = { ..., ... }\n"
                                    "s = {}\n";
 
-/* That allocates what has this tag; NULL: none that belongs to the constructors. */
+/* Finds the instruction that allocates a block with this tag; NULL: none of the constructors
+ * does. */
 static const uint32_t *find_instruction(const void *proto, size_t tag) {
     const uint32_t *code = ag_lua_pointer(proto, ag_lua.release->proto_code);
     const int n = ag_lua_int(proto, ag_lua.release->proto_n_code);
@@ -418,7 +423,7 @@ static const uint32_t *find_instruction(const void *proto, size_t tag) {
     return at < n ? &code[at] : NULL;
 }
 
-/* A block is allocated while the constructors run. */
+/* Called for each block that is allocated while the constructors run. */
 static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp) {
     const lua_State *L = own.constructing;
     const void *ci = ag_lua_pointer(L, ag_lua.release->state_ci);
@@ -442,7 +447,7 @@ static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp) {
 static void construct(lua_State *L, lua_State *coroutine) {
     int n_results;
     lua_State *runs = coroutine ? coroutine : L;
-    if (!load(runs, constructors)) { /* and an argument, for `...` */
+    if (!lua_calibration_load(runs, constructors)) { /* and an argument, for `...` */
         return;
     }
     own.n_constructed = 0;
@@ -455,7 +460,8 @@ static void construct(lua_State *L, lua_State *coroutine) {
     own.constructing = NULL;
 }
 
-/* Where the pc is not found the lines are those of the saved one: no reason to leave it alone. */
+/* Where the pc is not found, lines are those of the saved pc. That is no reason to refuse this
+ * Lua. */
 static void run_constructors(lua_State *L) {
     const uint32_t depth = ag_recorder.depth;
     const size_t walker_bytes = (ag_walker_bytes(depth) + 63) & ~(size_t)63;

@@ -1,14 +1,16 @@
 /* lua_calls.c: see lua_calls.h.
  *
- * Lua's own hook says when a function is called and when one returned. A path of calls needs no
- * leave: a call knows its caller (ci->previous), and the caller's path was noted at its own call.
- * So errors, which leave functions without a word, and coroutines, which leave and come back, are
- * no special cases: each call is looked up by its address, and counts only if it still runs the
- * same function. The hook is set where the program has none; one that sets its own is not counted
- * from there on, and debug.gethook tells of ours, which is why all of this has to be asked for.
+ * Lua's own hook reports when a function is called and when one returns. The path of a call does
+ * not depend on returns: a call knows its caller (ci->previous), and the caller's path was noted at
+ * its own call. So errors, which leave functions without a return, and coroutines, which leave and
+ * come back, are no special cases: each call is looked up by its address, and is used only if it
+ * still runs the same function. The hook is set where the program has none. If the program sets its
+ * own, calls are not counted from then on, and debug.gethook returns the adapter's hook, so calls
+ * are counted only on request.
  *
- * Lua calls no hook inside of finalizers (__gc): what these call has its words, by the function
- * that is at hand (ci knows it), and no calls. The runtime's note says so (lua_adapter.c). */
+ * Lua calls no hook inside finalizers (__gc). What functions allocate there is counted as words of
+ * the function that runs (ci identifies it), but their calls are not counted. The runtime's note
+ * says so (lua_adapter.c). */
 #include "lua_calls.h"
 
 #include <string.h>
@@ -22,7 +24,7 @@ enum {
     HOOK_RETURN = 1,                       /* LUA_HOOKRET */
     HOOK_MASK = 1 << 0 | 1 << HOOK_RETURN, /* LUA_MASKCALL | LUA_MASKRET */
     FIRST_CALLS = 512,
-    BEFORE_STATE = 8, /* LUA_EXTRASPACE: L lies so far in its block */
+    BEFORE_STATE = 8, /* LUA_EXTRASPACE: the offset of L in its block */
 };
 
 bool ag_lua_calls_are_wanted;
@@ -48,8 +50,8 @@ static void drop_calls(struct ag_lua_state *state) {
     state->n_calls = state->calls_capacity = 0;
 }
 
-/* At least half of it is free afterwards; false: there is no memory. */
-static bool make_room(struct ag_lua_state *state) {
+/* Afterwards at least half of the table is free; false: out of memory. */
+static bool lua_calls_make_room(struct ag_lua_state *state) {
     if (state->n_calls * 2 < state->calls_capacity) {
         return true;
     }
@@ -74,16 +76,17 @@ static bool make_room(struct ag_lua_state *state) {
     return true;
 }
 
-static void note(struct ag_lua_state *state, const void *ci, const void *proto, uint32_t node) {
-    if (make_room(state)) {
+static void lua_calls_note(struct ag_lua_state *state, const void *ci, const void *proto,
+                           uint32_t node) {
+    if (lua_calls_make_room(state)) {
         struct ag_lua_known_call *place = place_in(state->calls, state->calls_capacity, ci);
         state->n_calls += place->ci == NULL;
         *place = (struct ag_lua_known_call){ci, proto, node};
     }
 }
 
-/* The path of the innermost Lua call from ci outward. One that was not noted (the hook was not
- * there yet, or Lua held it back, as in finalizers) counts as called by nobody. */
+/* The path of the innermost Lua call from ci outward. A call that was not noted (the hook was not
+ * set yet, or Lua did not call it, as in finalizers) counts as one without a caller. */
 static uint32_t node_of(struct ag_lua_state *state, lua_State *L, void *ci) {
     while (ci && ag_lua_call_status(ci) & AG_LUA_CALL_IS_C) {
         ci = ag_lua_caller(ci);
@@ -100,7 +103,7 @@ static uint32_t node_of(struct ag_lua_state *state, lua_State *L, void *ci) {
     }
     const uint32_t node =
         ag_counters_path(state->counters, /* parent= */ 0, ag_lua_function_of(state, proto, L, ci));
-    note(state, ci, proto, node);
+    lua_calls_note(state, ci, proto, node);
     return node;
 }
 
@@ -129,7 +132,7 @@ static void on_call(lua_State *L, struct ag_lua_debug *debug) {
     forget_if_stale(state);
     const uint32_t parent = node_of(state, L, ag_lua_caller(debug->ci));
     const allogram_function function = ag_lua_function_of(state, proto, L, debug->ci);
-    note(state, debug->ci, proto, ag_counters_call(state->counters, parent, function));
+    lua_calls_note(state, debug->ci, proto, ag_counters_call(state->counters, parent, function));
 }
 
 void ag_lua_calls_follow(lua_State *L) {

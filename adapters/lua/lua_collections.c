@@ -1,9 +1,9 @@
 /* lua_collections.c: see lua_collections.h.
  *
- * Lua's collector works in steps, each when the program has allocated some more. A collection is a
- * whole cycle of them: it began when its first step did, who caused that is its cause, and its
- * pause is what all its steps took together. Full collections, and those of the generational mode,
- * are done in one go. */
+ * Lua's collector works in steps, each after the program has allocated some more. A recorded
+ * collection is a whole cycle of steps: it begins with its first step, its cause is the caller of
+ * that step, and its pause is the sum of all its steps. Full collections, and those of the
+ * generational mode, run in one step. */
 #include "lua_collections.h"
 
 #include "embed/host_events.h"
@@ -14,18 +14,18 @@
 void *ag_lua_step_original;
 void *ag_lua_full_original;
 
-static struct ag_host_collection begin(const void *global, const uintptr_t *frame) {
+static struct ag_host_collection lua_collection_begin(const void *global, const uintptr_t *frame) {
     return (struct ag_host_collection){.start_raw = ag_host_elapsed_raw(),
                                        .heap_before_bytes = (uint64_t)ag_lua_total_bytes(global),
                                        .stack = ag_record_stack(frame + 1, *frame)};
 }
 
-static void end(struct ag_host_collection *collection, const void *global) {
+static void lua_collection_end(struct ag_host_collection *collection, const void *global) {
     collection->end_raw = ag_host_elapsed_raw();
     collection->heap_after_bytes = (uint64_t)ag_lua_total_bytes(global);
 }
 
-/* One more step of the cycle that runs; or the first, where none did. */
+/* Adds a step to the cycle that runs; or begins one. */
 static void add_step(struct ag_lua_state *state, const struct ag_host_collection *step,
                      const void *global, bool began_here) {
     struct ag_host_collection *cycle = &state->cycle;
@@ -33,7 +33,7 @@ static void add_step(struct ag_lua_state *state, const struct ag_host_collection
     if (began_here || cycle->start_raw == 0) {
         *cycle = *step;
     } else {
-        cycle->end_raw += pause_raw; /* behind its start by all pauses */
+        cycle->end_raw += pause_raw; /* the end is the start plus the sum of the pauses */
         cycle->heap_after_bytes = step->heap_after_bytes;
     }
     if (ag_lua_byte(global, ag_lua.release->global_gc_state) == AG_LUA_GC_PAUSE) {
@@ -53,9 +53,9 @@ void ag_lua_step(lua_State *L) {
     }
     const bool is_generational = ag_lua_byte(global, ag_lua.release->global_gc_kind) != 0;
     const bool begins = ag_lua_byte(global, ag_lua.release->global_gc_state) == AG_LUA_GC_PAUSE;
-    struct ag_host_collection step = begin(global, AG_KEPT_FRAME());
+    struct ag_host_collection step = lua_collection_begin(global, AG_KEPT_FRAME());
     original(L);
-    end(&step, global);
+    lua_collection_end(&step, global);
     if (is_generational) {
         ag_host_report_collection(ag_lua_heap, &step, "generational");
     } else {
@@ -72,9 +72,9 @@ void ag_lua_full(lua_State *L, int is_emergency) {
         original(L, is_emergency);
         return;
     }
-    struct ag_host_collection full = begin(global, AG_KEPT_FRAME());
+    struct ag_host_collection full = lua_collection_begin(global, AG_KEPT_FRAME());
     original(L, is_emergency);
-    end(&full, global);
-    state->cycle.start_raw = 0; /* it has ended a cycle that ran */
+    lua_collection_end(&full, global);
+    state->cycle.start_raw = 0; /* a full collection has ended the cycle that ran */
     ag_host_report_collection(ag_lua_heap, &full, is_emergency ? "emergency" : "full");
 }

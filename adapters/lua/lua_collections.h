@@ -4,7 +4,7 @@
 
 #include "lua_runtime.h"
 
-/* What luaC_step and luaC_fullgc do instead, and where they go on. */
+/* The functions that replace luaC_step and luaC_fullgc, and their originals. */
 void ag_lua_step(lua_State *L);
 void ag_lua_full(lua_State *L, int is_emergency);
 extern void *ag_lua_step_original AG_HIDDEN;

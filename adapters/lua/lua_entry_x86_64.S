@@ -1,13 +1,12 @@
-/* lua_entry_x86_64.S: what stands behind detours of Lua's functions, and the allocator.
+/* lua_entry_x86_64.S: the targets of the detours of Lua's functions, and the allocator.
  *
  *     ag_lua_enter         behind the functions of lua_entries.def; the datum is the row. Notes the state and where the frame ends
- *     ag_lua_new_enter     behind lua_newstate(f, ud): goes on with our allocator and our state, when there is one
- *     ag_lua_allocate      that allocator: hands on the caller's sp and rbp, and notes for lua_pcs.c what the registers were
- *                          that calls leave as they are
- *     ag_lua_try           the allocator of the calibration, alike
+ *     ag_lua_new_enter     behind lua_newstate(f, ud): continues with the adapter's allocator and state, when there is one
+ *     ag_lua_allocate      that allocator: passes the caller's sp and rbp, and notes the callee-saved registers for lua_pcs.c
+ *     ag_lua_try           the allocator of the calibration, which does the same
  *
- * None has a frame of its own on the stack when it goes on, so the unwinder sees Lua's callers as they are.
- */
+ * None has a frame of its own on the stack when it continues, so the unwinder sees Lua's callers
+ * unchanged. */
 #include "hook/arch/x86_64/kept_frame.S"
 
     .text
@@ -38,7 +37,7 @@ kept_end \name
     .cfi_startproc
     endbr64
     mov ag_lua_entered_with@gottpoff(%rip), %rax
-    mov %rsp, %fs:(%rax) /* first: what a handler leaves here is then not taken for ours */
+    mov %rsp, %fs:(%rax) /* first: what a signal handler leaves here is then not used */
     mov %rbx, %fs:8(%rax)
     mov %rbp, %fs:16(%rax)
     mov %r12, %fs:24(%rax)

@@ -1,12 +1,12 @@
 /* lua_functions.c: see lua_functions.h.
  *
- * A function of Lua is a value and has no name. What its programmers call it is what the code that
- * defines it says: the global, field or local variable that it is put into at once. So when a chunk
- * is seen first, all functions in it are registered with those names; the others (arguments,
- * results) get the name that the call reached them by when they are seen first, as in Lua's own
- * tracebacks. The line where it is defined tells a function from others. It is known by its proto,
- * the code that all its closures share, and forgotten when that block goes: then the address may be
- * another's. */
+ * A function of Lua is a value and has no name. Programmers call it by the global, field or local
+ * variable that the defining code assigns it to at once. So when a chunk is first seen, all
+ * functions in it are registered with those names. The others (arguments, results) get the name by
+ * which the call reached them when they are first seen, as in Lua's own tracebacks. The line of the
+ * definition distinguishes functions with the same name. A function is identified by its proto, the
+ * code that all its closures share, and is forgotten when that block is freed: then another
+ * function may get the address. */
 #include "lua_functions.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static const char *file_of(const struct ag_lua_debug *debug) {
 
 /* ---- the table ---- */
 
-/* Where the proto is, or would be. */
+/* The entry of the proto, or the free one where it would be. */
 static struct ag_lua_known_function *place_in(struct ag_lua_known_function *table,
                                               uint32_t capacity, const void *proto) {
     uint32_t slot = slot_of(proto, capacity);
@@ -52,8 +52,8 @@ static void unmap_table(struct ag_lua_state *state) {
     }
 }
 
-/* Twice as large where functions live in it, without those that died. */
-static void grow(struct ag_lua_state *state) {
+/* Doubles the table where live functions need it, and drops those that were freed. */
+static void lua_functions_grow(struct ag_lua_state *state) {
     const uint32_t capacity = state->functions_capacity * 2;
     struct ag_lua_known_function *table = map_table(capacity);
     uint32_t n = 0;
@@ -76,11 +76,11 @@ static void remember(struct ag_lua_state *state, const void *proto, allogram_fun
     struct ag_lua_known_function *place =
         place_in(state->functions, state->functions_capacity, proto);
     if (!place->proto && state->n_functions * 2 >= state->functions_capacity) {
-        grow(state);
+        lua_functions_grow(state);
         place = place_in(state->functions, state->functions_capacity, proto);
     }
     if (!place->proto && state->n_functions + 1 >= state->functions_capacity) {
-        return; /* no memory for more: it is asked for again */
+        return; /* out of memory: tried again at the next use */
     }
     state->n_functions += !place->proto;
     place->function = function;
@@ -100,7 +100,7 @@ static allogram_function register_one(const void *proto, const char *name, const
     return allogram_register_function(&options);
 }
 
-/* Those that the chunk's code gives a name, however deep they are defined. */
+/* Registers those that the chunk's code names, at any depth. */
 static void register_inner(struct ag_lua_state *state, const void *chunk, const char *file) {
     enum { DEPTH_MOST = 200 }; /* LUAI_MAXCCALLS: the parser goes no deeper */
     struct {
@@ -186,7 +186,7 @@ struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, vo
         return (struct ag_lua_place){.function = function, .line = known->line};
     }
     const uint32_t line = ag_lua_line_of(proto, pc);
-    if (function != 0) { /* else nobody would forget the line when the proto goes */
+    if (function != 0) { /* else the line would not be forgotten when the proto is freed */
         known->pc = NULL;
         atomic_signal_fence(memory_order_seq_cst);
         known->line = line;

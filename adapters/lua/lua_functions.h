@@ -1,23 +1,23 @@
-/* lua_functions.h: the functions of a state, as the trace knows them. */
+/* lua_functions.h: the functions of a state, as the trace defines them. */
 #ifndef AG_LUA_FUNCTIONS_H
 #define AG_LUA_FUNCTIONS_H
 
 #include "lua_states.h"
 
-/* The function that a call of Lua code runs, and its line. function 0: it cannot be told.
- * end: of the instruction that the call is in, see lua_pcs.h; 0: Lua saved it. */
+/* The function that a call of Lua code runs, and its line. function 0: it cannot be determined.
+ * end: the end of the instruction that the call is in, see lua_pcs.h; 0: Lua saved it. */
 struct ag_lua_place {
     allogram_function function;
     uint32_t line;
 };
 struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci,
                                     uintptr_t end);
-/* The function alone, of the call's proto. */
+/* Only the function, for the call's proto. */
 allogram_function ag_lua_function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
                                      void *ci);
-/* A block goes that may be a function of the state. */
+/* A block is freed that may be a function of the state. */
 void ag_lua_function_forget(struct ag_lua_state *state, const void *proto);
-/* All go. */
+/* Forgets all functions of the state. */
 void ag_lua_functions_forget(struct ag_lua_state *state);
 
 #endif

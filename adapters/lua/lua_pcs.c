@@ -1,32 +1,34 @@
 /* lua_pcs.c: see lua_pcs.h.
  *
- * Without this file `local t = {}` stands under the line of a statement before it. luaV_execute has
- * its pc in a variable and saves it in the call (ci->u.l.savedpc) before what can raise an error or
- * call. Two instructions allocate without: OP_NEWTABLE (luaH_new, luaH_resize) and OP_SETLIST
- * (luaH_resizearray); by upstream's lvm.c at the tags of the releases in lua_releases.def.
+ * Without this file `local t = {}` would be recorded with the line of an earlier statement.
+ * luaV_execute has its pc in a variable and saves it in the call (ci->u.l.savedpc) before an
+ * instruction that can raise an error or call. Two instructions allocate without saving it:
+ * OP_NEWTABLE (luaH_new, luaH_resize) and OP_SETLIST (luaH_resizearray); by upstream's lvm.c at the
+ * tags of the releases in lua_releases.def.
  *
- * 1. Where the variable is. The compiler decided that: in a register that calls leave as it is, or
- * in a word of the frame, and at another place in the code (a site here: a return address in
- * luaV_execute) it may be another. So it is tried. The calibration runs constructors, of each block
- * that they allocate it knows the instruction, and what holds the address of its end at a site
- * every time is the variable, or what lies as far from the end every time, a copy of it.
+ * 1. Where the variable is. The compiler decided that: in a callee-saved register or in a word of
+ * the frame, and it may be different at another place in the code (a site here: a return address in
+ * luaV_execute). So it is found by experiment. The calibration runs constructors and knows the
+ * instruction of each block that they allocate. A place that holds the address of that
+ * instruction's end each time a site is reached is the variable; a place that always has the same
+ * distance from that address is a copy of it.
  *
- * 2. A register of a frame further out. Who is called in between may have pushed it, where
- * .eh_frame says: of those that did, the one that is next to luaV_execute has its value. When
- * nobody did, it still has the value that our allocator was entered with:
+ * 2. A register of a frame further out. A function called in between may have pushed it; .eh_frame
+ * says where. Of the functions that did, the one next to luaV_execute has its value. If none did,
+ * it still has the value that it had when the adapter's allocator was entered:
  *
  *     luaV_execute     pc in r13
  *     luaH_new         pushes rbx, r12
- *     luaC_newobj      pushes r13        <- here it lies
+ *     luaC_newobj      pushes r13        <- the value is here
  *     luaM_malloc_     uses r13
- *     ag_lua_allocate  notes all of them (in the thread's memory: who leaves by a jump may look for
- *                      what lies on the stack, so nothing is put there)
+ *     ag_lua_allocate  notes all of them, in the thread's memory: a function that leaves by
+ *                      longjmp may search the stack, so nothing is put there
  *
- * 3. What is believed. All that is read lies in frames that the walker has walked, and a value
- * counts only as long as it points into the code of the function that the call runs, behind one of
- * the two instructions. Else the saved pc has to do: at a site that the constructors did not come
- * by; in a signal handler that interrupted one of those calls, for whom the kernel stored the
- * registers; and where a host's own allocator ran another Lua before it gave this one a block. */
+ * 3. When a value is used. All words that are read lie in frames that the walker has walked, and a
+ * value is used only if it points into the code of the function that the call runs, after one of
+ * the two instructions. Otherwise the saved pc is used: at a site that the constructors did not
+ * reach; in a signal handler that interrupted one of those calls, for which the kernel stored the
+ * registers; and where a host's own allocator ran another Lua before it returned this block. */
 #include "lua_pcs.h"
 
 #include <stdatomic.h>
@@ -36,41 +38,42 @@
 #include "unwind/unwind_space.h"
 
 enum { REGISTERS = 6, WORD_BYTES = 8 };
-/* By DWARF's numbers, in the order in which lua_entry_x86_64.S stores them, from below. */
+/* DWARF register numbers, in the order in which lua_entry_x86_64.S stores them, lowest first. */
 static const uint8_t registers[REGISTERS] = {/* rbx */ 3, /* rbp */ 6, 12, 13, 14, 15};
 
 enum {
     SITES_MOST = 16, /* three, and more where the compiler doubled code */
     PLACES_MOST = 32,
-    FRAME_WORDS_MOST = 1024, /* not optimised: some hundreds */
-    AHEAD_LEAST = -2,        /* of what is taken for a copy, in instructions */
+    FRAME_WORDS_MOST = 1024, /* unoptimized code has some hundreds */
+    AHEAD_LEAST = -2,        /* distance of a copy from the variable, in instructions */
     AHEAD_MOST = 2,
     TRIED_LEAST = 2,
 };
 struct place {
-    int16_t at;    /* below REGISTERS: that one; then the words of the frame, from below */
-    int16_t ahead; /* of the end of the instruction that runs, in instructions */
+    int16_t at;    /* below REGISTERS: the index of that register; from there on: the words of the
+                    * frame, lowest first */
+    int16_t ahead; /* distance from the end of the running instruction, in instructions */
 };
 static struct site {
-    uintptr_t pc; /* in luaV_execute, where it goes on behind the call */
+    uintptr_t pc; /* the return address in luaV_execute */
     uint32_t n_tried, n_places;
-    struct place places[PLACES_MOST]; /* once settled: the first */
+    struct place places[PLACES_MOST]; /* after ag_lua_pcs_settle: only the first */
 } sites[SITES_MOST];
 static uint32_t n_sites;
-static bool has_missed; /* there were more */
+static bool has_missed; /* there were more than that */
 
-/* What lua_entry_x86_64.S notes when our allocator is called. A call inside of the call (the host's
- * own allocator runs Lua, or a handler does) writes over it. */
+/* What lua_entry_x86_64.S notes when the adapter's allocator is called. A nested call (the host's
+ * own allocator, or a signal handler, runs Lua) overwrites it. */
 extern __thread struct ag_lua_entered_with {
-    uintptr_t sp; /* where the return address lies; 0: it was never called */
+    uintptr_t sp; /* where the return address lies; 0: the allocator was never called */
     uintptr_t registers[REGISTERS];
 } ag_lua_entered_with AG_HIDDEN __attribute__((tls_model("initial-exec")));
 __thread struct ag_lua_entered_with ag_lua_entered_with;
 
 /* ---- registers ---- */
 
-/* Where the function that goes on at pc has pushed the register: SAVE_SAME, it has not; else so
- * many words below its CFA; SAVE_UNKNOWN. */
+/* Where the function that the return address pc belongs to has pushed the register. SAVE_SAME: it
+ * has not; a number: so many words below its CFA; SAVE_UNKNOWN: unknown. */
 enum { SAVE_SAME = 0, SAVE_UNKNOWN = 255, SAVE_BITS = 8, KEY_BITS = SAVE_BITS + 3, RULES = 256 };
 static _Atomic uint64_t rules[RULES]; /* pc << KEY_BITS | register << SAVE_BITS | save */
 

@@ -15,7 +15,7 @@ uintptr_t ag_lua_function_at(uintptr_t pc) {
                : 0;
 }
 
-/* While Lua moves a stack, releases from 5.4.6 on have offsets in it instead of addresses. An
+/* While Lua moves a stack, releases from 5.4.6 on store offsets in it instead of addresses. An
  * address in it is never below its beginning; an offset is, unless the heap lies lower in memory
  * than a stack is long. */
 static const char *address_of(const lua_State *L, uintptr_t slot) {
@@ -33,8 +33,8 @@ const void *ag_lua_proto_of(const lua_State *L, const void *ci) {
     return closure ? ag_lua_pointer(closure, ag_lua.release->closure_proto) : NULL;
 }
 
-/* As luaG_getfuncline: from the last instruction before this one whose line is known, each has the
- * difference to the one before it. */
+/* Same as luaG_getfuncline: starts from the last instruction before this one whose line is stored;
+ * each further instruction has the difference from its predecessor. */
 uint32_t ag_lua_line_of(const void *proto, const void *pc) {
     struct absolute {
         int pc, line;
@@ -111,8 +111,8 @@ static const char *local_at(const void *proto, uint32_t wanted, int pc) {
     return NULL;
 }
 
-/* The instruction behind the one that makes the closure says where it goes: into a global, a field,
- * or into the register of a local that begins there. */
+/* The instruction after the one that makes the closure says where the closure is stored: in a
+ * global, a field, or the register of a local that begins there. */
 static const char *name_from(const void *proto, const uint32_t *code, int pc) {
     struct value {
         const void *object;

@@ -1,9 +1,9 @@
-/* lua_runtime.h: Lua 5.4 as the adapter knows it: its C API, and where the fields lie that it
+/* lua_runtime.h: Lua 5.4 as the adapter uses it: its C API, and the offsets of the fields that it
  * reads.
  *
- * Lua's own headers are not needed: what stands here is the ABI that 5.4 keeps (lua.h), and the
- * rows of lua_releases.def. Fields are read through functions, by the offsets of the release that
- * runs, and only when the calibration has held them against Lua's own answers. */
+ * Lua's own headers are not needed: this file has the ABI that 5.4 keeps (lua.h), and
+ * lua_releases.def has the offsets. Fields are read through functions, by the offsets of the
+ * release that runs, and only after the calibration has compared them with Lua's own answers. */
 #ifndef AG_LUA_RUNTIME_H
 #define AG_LUA_RUNTIME_H
 
@@ -27,11 +27,11 @@ struct ag_lua_debug { /* lua_Debug of lua.h, 5.4 */
     unsigned short first_transferred, n_transferred;
     char short_source[60];
     void *ci;
-    char spare[64]; /* a build with another LUA_IDSIZE writes further */
+    char spare[64]; /* a build with a larger LUA_IDSIZE writes into it */
 };
 typedef void ag_lua_hook(lua_State *L, struct ag_lua_debug *debug);
 
-/* What the allocator is told of a new block instead of its old size. */
+/* What Lua passes to its allocator for a new block instead of an old size: the type. */
 enum ag_lua_tag {
     AG_LUA_TAG_STRING = 4,
     AG_LUA_TAG_TABLE = 5,
@@ -40,7 +40,7 @@ enum ag_lua_tag {
     AG_LUA_TAG_THREAD = 8,
     AG_LUA_TAG_UPVALUE = 9,
     AG_LUA_TAG_PROTO = 10,
-    AG_LUA_TAGS = 11, /* others: a vector */
+    AG_LUA_TAGS = 11, /* any other tag: a vector */
 };
 enum {
     AG_LUA_CALL_IS_C = 1 << 1,     /* CIST_C */
@@ -85,18 +85,18 @@ struct ag_lua_api {
 #undef AG_LUA_FUNCTION
 };
 
-/* The Lua of this process; one. */
+/* The Lua of this process. There is at most one. */
 struct ag_lua {
-    struct ag_lua_api api; /* as the functions are called past the detours */
+    struct ag_lua_api api; /* originals of the functions, which have detours */
     const struct ag_lua_release *release;
     uintptr_t execute;                 /* where luaV_execute begins */
     uintptr_t step, full;              /* luaC_step and luaC_fullgc */
     uintptr_t entries[AG_LUA_ENTRIES]; /* where the functions of lua_entries.def begin; 0: none */
-    bool has_pcs;                      /* lua_pcs.c knows those that Lua does not save */
+    bool has_pcs;                      /* lua_pcs.c finds the pcs that Lua does not save */
 };
 extern struct ag_lua ag_lua AG_HIDDEN;
 
-/* Where the function begins that the pc lies in, by its image's unwind tables; 0: nobody knows. */
+/* The begin of the function that contains the pc, by its image's unwind tables; 0: unknown. */
 uintptr_t ag_lua_function_at(uintptr_t pc);
 
 /* ---- reading ---- */
@@ -113,7 +113,7 @@ AG_FAST uint16_t ag_lua_call_status(const void *ci) {
 AG_FAST void *ag_lua_caller(const void *ci) {
     return ag_lua_pointer(ci, ag_lua.release->ci_previous);
 }
-/* By Lua's own count. */
+/* The bytes in use by Lua's own count. */
 AG_FAST int64_t ag_lua_total_bytes(const void *global) {
     const char *at = global;
     return *(const int64_t *)(const void *)(at + ag_lua.release->global_total) +
@@ -124,23 +124,22 @@ AG_FAST uint8_t ag_lua_byte(const void *object, uint16_t offset) {
     return *((const uint8_t *)object + offset);
 }
 
-/* The function that a call runs, of a call of Lua code; NULL: it cannot be told now. */
+/* The proto of the function that a call of Lua code runs; NULL: it cannot be read now. */
 const void *ag_lua_proto_of(const lua_State *L, const void *ci);
-/* The line of the instruction before this pc; 0: not known. */
+/* The line of the instruction before this pc; 0: unknown. */
 uint32_t ag_lua_line_of(const void *proto, const void *pc);
-/* Where the next instruction lies: an argument may stand behind this one. */
+/* The next instruction: this one may be followed by an extra argument. */
 AG_FAST const uint32_t *ag_lua_end_of(const uint32_t *instruction) {
     return instruction + (ag_lua_op_of(instruction[1]) == AG_LUA_OP_EXTRAARG ? 2 : 1);
 }
-/* Of OP_NEWTABLE: the table is made with room for what comes. */
+/* For OP_NEWTABLE: the table is made with room for its elements. */
 AG_FAST bool ag_lua_has_sizes(uint32_t instruction) {
     return instruction >> 15 != 0;
 }
-/* END is, in the function's code, the end of an instruction that allocates without saving its pc:
- * the pc that it would have saved; else NULL. Any value may be asked about. */
+/* If END is, in the function's code, the end of an instruction that allocates without saving its
+ * pc: the pc that it would have saved; else NULL. END may be any value. */
 const void *ag_lua_unsaved_pc(const void *proto, uintptr_t end);
-/* What the function that is defined inside of PROTO as its CHILD-th is called there; NULL: it has
- * no name. */
+/* The name that PROTO gives to the CHILD-th function that it defines; NULL: none. */
 const char *ag_lua_name_in(const void *proto, uint32_t child);
 
 #endif

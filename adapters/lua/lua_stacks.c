@@ -1,33 +1,36 @@
 /* lua_stacks.c: see lua_stacks.h.
  *
- * 1. Which native frames run Lua. luaV_execute runs Lua functions; one that calls another stays in
- * it, so a native frame of it stands for a run of Lua calls: from the innermost outward up to the
- * one that is marked as fresh, for which luaV_execute was called. What runs in C has a native frame
- * of its own. So the n-th frame of luaV_execute belongs to the n-th run of its state.
+ * 1. Which native frames run Lua. luaV_execute runs Lua functions. A Lua function that calls
+ * another stays in the same luaV_execute, so one native frame of it stands for a run of Lua calls:
+ * from the innermost outward to the one that is marked as fresh, for which luaV_execute was called.
+ * A C function has a native frame of its own. So the n-th frame of luaV_execute belongs to the n-th
+ * run of its state.
  *
  *     native          calls of L
  *       f (C)           f
- *       luaV_execute    g  h  main(fresh)      <- in this order inside of the native frame
+ *       luaV_execute    g  h  main(fresh)      <- in this order inside the native frame
  *       lua_pcallk
  *       host's main
  *
- * 2. Which state. Lua code is run through a few functions of the API. Each is entered through a
- * note of ours (lua_entry_x86_64.S): this frame, known by where it ends on the stack, is of L. A
- * note is looked for only when such a frame is on the stack, and the newest with that address is
- * its own: so notes of calls that returned, or were left by an error, need not be taken back.
+ * 2. Which state. Lua code is run through a few functions of the API. The detour of each writes a
+ * note (lua_entry_x86_64.S): this frame, identified by where it ends on the stack, was called with
+ * L. A note is looked up only when such a frame is on the stack, and the newest note with that
+ * address is its own. So notes of calls that returned, or were left by an error, need not be
+ * removed.
  *
- * 3. Coroutines. Each has calls of its own; lua_resume on the native stack ends those of one and
- * goes on with those of who resumed it. One that yielded has lost its native frames: what it still
- * has to return to, below a call into C, stands with its outermost luaV_execute.
+ * 3. Coroutines. Each has calls of its own. A lua_resume on the native stack ends those of one
+ * coroutine, and the walk continues with those of its resumer. A coroutine that yielded has lost
+ * its native frames: the calls it still has to return to, below a call into C, are reported with
+ * its outermost luaV_execute.
  *
  * 4. The stack that moves. While Lua reallocates the stack of a state, its calls point to the old
  * one (5.4.4 moves it by an allocation and a free, and never needs this). So the frames are taken
- * before and handed out again (ag_lua_stacks_keep), to stacks on which the native call that moves
- * it stands: a callback of a tracker may leave that call by a jump, and then nobody lets them go.
- * One that allocates in another Lua has the frames of the outer one.
+ * before the move (ag_lua_stacks_keep) and returned again for stacks that contain the native call
+ * that moves it: a callback of a tracker may leave that call by longjmp, and then they are never
+ * released. A callback that allocates in another Lua gets the frames of the outer one.
  *
- * 5. Registers. The note is made in front of functions whose callers may rely on any of them, so
- * this file is compiled for general registers alone. */
+ * 5. Registers. The note is written before functions whose callers may rely on any register, so
+ * this file is compiled for general registers only. */
 #include "lua_stacks.h"
 
 #include <stdatomic.h>
@@ -48,7 +51,7 @@ enum {
     NOTES_TRIED = 8,
     KEPT_MOST = 256,
     RUNS_MOST = 256,
-    STATES_MOST = 8, /* coroutines and states that are in the middle of something */
+    STATES_MOST = 8, /* coroutines and states with active calls on one stack */
     THREAD_BYTES = 12 * 1024,
 };
 
@@ -56,14 +59,14 @@ struct note {
     uintptr_t cfa;
     lua_State *L;
 };
-struct lua_thread { /* of a thread that ran Lua; taken over from one that is dead */
+struct lua_thread { /* One per thread that runs Lua; a dead thread's is reused. */
     struct lua_thread *next;
     _Atomic uint64_t owner;  /* ag_thread_self */
-    uint32_t process_number; /* of the process that it was made in */
-    bool is_keeping;         /* the walk that runs is to be kept */
+    uint32_t process_number; /* the process that it was made in */
+    bool is_keeping;         /* the frames of the current walk are to be kept */
     uint32_t n_kept;
-    uintptr_t kept_sp, kept_pc; /* whose call of the allocator they are of: its sp behind the call,
-                                   0: nothing is kept; and where it goes on */
+    uintptr_t kept_sp, kept_pc; /* of the allocator call that the frames are kept for: its sp after
+                                 * the call, 0: nothing is kept; and its return address */
     struct note notes[NOTES];
     struct ag_managed_frame kept[KEPT_MOST];
 };
@@ -108,10 +111,10 @@ static struct lua_thread *map_thread(uint64_t self) {
     return thread;
 }
 
-static ag_frame_source_fn walk;
+static ag_frame_source_fn lua_stacks_walk;
 
 AG_COLD static struct lua_thread *begin_thread(void) {
-    const struct ag_frame_source source = {.walk = walk};
+    const struct ag_frame_source source = {.walk = lua_stacks_walk};
     const uint64_t self = ag_thread_self();
     struct lua_thread *thread = inherit(self);
     if (!thread) {
@@ -119,7 +122,8 @@ AG_COLD static struct lua_thread *begin_thread(void) {
     }
     current = thread;
     if (thread) {
-        (void)ag_frame_source_set(&newest, &source); /* full: its stacks are native */
+        (void)ag_frame_source_set(&newest, &source); /* table full: the thread's stacks are native
+                                                      * only */
     }
     return thread;
 }
@@ -130,7 +134,7 @@ static uint32_t place_of(uintptr_t cfa) {
     return (uint32_t)((uint64_t)cfa * UINT64_C(0x9e3779b97f4a7c15) >> 56);
 }
 
-/* Of the places that a note may have: its own, else a free one, else that of the call that is
+/* Chooses one of the places that a note may have: its own, else a free one, else that of the call
  * deepest in the stack, which most likely has returned. */
 static void note_entry(lua_State *L, uintptr_t cfa) {
     struct lua_thread *thread = AG_LIKELY(current != NULL) ? current : begin_thread();
@@ -148,7 +152,7 @@ static void note_entry(lua_State *L, uintptr_t cfa) {
     }
     if (chosen) {
         chosen->cfa = 0;
-        atomic_signal_fence(memory_order_seq_cst); /* a handler finds both or none */
+        atomic_signal_fence(memory_order_seq_cst); /* a signal handler finds all of it or none */
         chosen->L = L;
         atomic_signal_fence(memory_order_seq_cst);
         chosen->cfa = cfa;
@@ -181,9 +185,9 @@ static lua_State *state_noted(const struct lua_thread *thread, uintptr_t cfa) {
     return NULL;
 }
 
-/* ---- which function a native frame is of ---- */
+/* ---- classifying native frames ---- */
 
-enum frame_class { /* then: FRAME_ENTRY + its row in lua_entries.def */
+enum frame_class { /* from here: FRAME_ENTRY + row in lua_entries.def */
                    FRAME_UNKNOWN,
                    FRAME_OTHER,
                    FRAME_EXECUTES,
@@ -192,7 +196,7 @@ enum frame_class { /* then: FRAME_ENTRY + its row in lua_entries.def */
 enum { CLASSES = 4096, CLASS_BITS = 4 };
 _Static_assert(FRAME_ENTRY + AG_LUA_ENTRIES <= 1 << CLASS_BITS, "a class fits");
 static _Atomic uint64_t classes[CLASSES];   /* pc << CLASS_BITS | class */
-static _Atomic uint32_t classes_generation; /* of the unwinder: then objects have gone */
+static _Atomic uint32_t classes_generation; /* the unwinder's count of unloaded objects */
 
 static uint32_t find_class(uintptr_t pc) {
     const uintptr_t function = ag_lua_function_at(pc);
@@ -232,7 +236,7 @@ static void forget_stale_classes(void) {
 
 /* ---- the walk ---- */
 
-struct cursor { /* how far the calls of L are told */
+struct cursor { /* how many of the calls of L are reported */
     lua_State *L;
     void *ci; /* NULL: all are */
 };
@@ -241,11 +245,11 @@ struct reporting {
     uint32_t n, most;
     struct cursor cursors[STATES_MOST];
     uint32_t n_cursors;
-    uint32_t runs[RUNS_MOST]; /* native frames of luaV_execute that are not told yet */
+    uint32_t runs[RUNS_MOST]; /* native frames of luaV_execute that are not reported yet */
     uint32_t n_runs;
 };
 
-/* NULL: there are too many. */
+/* NULL: there are too many states on the stack. */
 static struct cursor *cursor_of(struct reporting *reporting, lua_State *L) {
     for (uint32_t i = 0; i < reporting->n_cursors; i++) {
         if (reporting->cursors[i].L == L) {
@@ -264,8 +268,8 @@ static bool is_c(const void *ci) {
     return ag_lua_call_status(ci) & AG_LUA_CALL_IS_C;
 }
 
-/* The next run of Lua calls, at the native frame that lies at POSITION; END: of
- * the instruction that the innermost is in, see lua_pcs.h. */
+/* Reports the next run of Lua calls, for the native frame at POSITION. END: the end of the
+ * instruction that the innermost call is in, see lua_pcs.h. */
 static void report_run(struct reporting *reporting, struct ag_lua_state *state,
                        struct cursor *cursor, uintptr_t position, uintptr_t end) {
     void *ci = cursor->ci;
@@ -275,7 +279,7 @@ static void report_run(struct reporting *reporting, struct ag_lua_state *state,
     }
     for (; ci && !is_fresh && reporting->n < reporting->most && !is_c(ci); ci = ag_lua_caller(ci)) {
         const struct ag_lua_place place = ag_lua_place_of(state, cursor->L, ci, end);
-        end = 0; /* who calls has saved it */
+        end = 0; /* a call that called another has saved its pc */
         reporting->frames[reporting->n++] = (struct ag_managed_frame){
             .function = place.function, .line = place.line, .position = position};
         is_fresh = ag_lua_call_status(ci) & AG_LUA_CALL_IS_FRESH;
@@ -283,7 +287,7 @@ static void report_run(struct reporting *reporting, struct ag_lua_state *state,
     cursor->ci = ci;
 }
 
-/* natives[entry] is of an API function that was called with L: what ran inside of it. */
+/* natives[entry] belongs to an API function that was called with L: reports what ran inside. */
 static void report_entry(struct reporting *reporting, lua_State *L, bool is_base,
                          const struct ag_walked_frame *natives, uint32_t entry) {
     struct ag_lua_state *state = ag_lua_state_of(L);
@@ -306,7 +310,7 @@ static uint32_t report_all(const struct lua_thread *thread, const struct ag_walk
 #include "lua_entries.def"
 #undef AG_LUA_ENTRY
     };
-    struct reporting reporting; /* a kilobyte, most of it never looked at */
+    struct reporting reporting; /* a kilobyte, most of which is never touched */
     reporting.frames = ret_frames;
     reporting.most = most;
     reporting.n = reporting.n_cursors = reporting.n_runs = 0;
@@ -326,7 +330,7 @@ static uint32_t report_all(const struct lua_thread *thread, const struct ag_walk
     return reporting.n;
 }
 
-/* The call whose frames are kept stands on this stack. */
+/* Whether the call whose frames are kept is on this stack. */
 static bool are_kept(const struct lua_thread *thread, const struct ag_walked_frame *natives,
                      uint32_t n_natives) {
     for (uint32_t i = 0; i < n_natives && thread->kept_sp != 0; i++) {
@@ -337,8 +341,9 @@ static bool are_kept(const struct lua_thread *thread, const struct ag_walked_fra
     return false;
 }
 
-static uint32_t walk(void *context, const struct ag_walked_frame *natives, uint32_t n_natives,
-                     struct ag_managed_frame *ret_frames, uint32_t most) {
+static uint32_t lua_stacks_walk(void *context, const struct ag_walked_frame *natives,
+                                uint32_t n_natives, struct ag_managed_frame *ret_frames,
+                                uint32_t most) {
     struct lua_thread *thread = current;
     (void)context;
     if (!thread) {
@@ -362,7 +367,7 @@ static uint32_t walk(void *context, const struct ag_walked_frame *natives, uint3
 void ag_lua_stacks_keep(const struct ag_host_caller *caller) {
     struct lua_thread *thread = current;
     if (thread && ag_recorder_is_active()) {
-        ag_lua_stacks_let_go(caller); /* of a call that was left */
+        ag_lua_stacks_let_go(caller); /* left over from a call that was left by longjmp */
         thread->is_keeping = true;
         (void)ag_record_stack(caller->sp, caller->rbp);
         thread->is_keeping = false;

@@ -6,11 +6,11 @@
 #include "hook/kept_call.h"
 #include "lua_runtime.h"
 
-/* A function of lua_entries.def was called. From lua_entry_x86_64.S. */
+/* A function of lua_entries.def is called. Called from lua_entry_x86_64.S. */
 void ag_lua_entered(struct ag_kept_call *call);
-extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN; /* where each goes on */
-/* Between the two, the frames of this thread are what they are now. The second may stay away (the
- * call is left by a jump) when it is made up for at the next realloc by the same caller. */
+extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN; /* where each continues */
+/* Between keep and let_go, the frames of this thread stay those of the call of keep. let_go may be
+ * missed (the call is left by longjmp) if it is called at the next realloc by the same caller. */
 void ag_lua_stacks_keep(const struct ag_host_caller *caller);
 void ag_lua_stacks_let_go(const struct ag_host_caller *caller);
 

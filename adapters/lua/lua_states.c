@@ -1,13 +1,13 @@
 /* lua_states.c: see lua_states.h.
  *
- * Lua has one door for all its memory: the function that its state was made with. It is called with
- * what a new block is for (a tag in the place of the old size), with the old size of one that dies,
- * so types and sizes are Lua's own and nothing is guessed. We stand in that door: the host's
- * function is called with the recorder looking away (what it takes from malloc holds Lua's blocks
- * and would be counted twice), and the block is told as one of the heap "lua".
+ * Lua gets all its memory through one function: the allocator that its state was made with. Lua
+ * passes it what a new block is for (a tag in place of the old size) and the old size of a block
+ * that is freed, so types and sizes are Lua's own and nothing is guessed. The adapter's allocator
+ * calls the host's function with recording suspended (what that takes from malloc holds Lua's
+ * blocks and would be counted twice) and records the block in the heap "lua".
  *
- * A block of Lua's own is a vector when it has no tag: the array and hash parts of tables, stacks,
- * code and constants of functions, the table of strings. */
+ * A block without a tag is a vector: the array and hash parts of tables, stacks, code and constants
+ * of functions, the table of strings. */
 #include "lua_states.h"
 
 #include <link.h>
@@ -46,7 +46,7 @@ void ag_lua_states_start(void) {
     }
 }
 
-/* ---- what Lua's blocks lie in ---- */
+/* ---- the memory behind Lua's blocks ---- */
 
 static _Atomic bool has_other_allocator;
 
@@ -70,8 +70,8 @@ void ag_lua_report_memory(void) {
     ag_record_memory(&memory);
 }
 
-/* The allocator that stands beside Lua's own code is that of luaL_newstate or of the interpreter,
- * which call realloc. Of another one nobody knows where it takes its memory from. */
+/* An allocator in the same object as Lua's code is that of luaL_newstate or of the interpreter,
+ * which call realloc. Where any other takes its memory is unknown. */
 static void look_at_allocator(ag_lua_alloc *allocate) {
     static _Atomic uintptr_t seen;
     const uintptr_t address = (uintptr_t)allocate;
@@ -133,7 +133,7 @@ struct ag_lua_state *ag_lua_state_take(ag_lua_alloc *allocate, void *ud) {
     return state;
 }
 
-/* The state is closed: its last block goes. */
+/* The state is closed: its last block is freed. */
 static void give_up(struct ag_lua_state *state) {
     ag_lua_calls_end(state);
     ag_lua_functions_forget(state);
@@ -156,7 +156,7 @@ void ag_lua_states_visit(void (*visit)(void *context, const struct ag_lua_state 
     }
 }
 
-/* ---- the door ---- */
+/* ---- the allocator ---- */
 
 /* Called from lua_entry_x86_64.S with the caller's sp and rbp. */
 void *ag_lua_allocate_from(struct ag_lua_state *state, void *block, size_t old_bytes,
@@ -210,8 +210,8 @@ static void *release(struct ag_lua_state *state, void *block, size_t bytes,
     return nothing;
 }
 
-/* A stack that moves cannot be read until Lua has put its pointers right: so the frames are kept
- * that it had before. */
+/* A stack that moves cannot be read until Lua has corrected its pointers: so the frames from before
+ * are kept. */
 static void *reallocate(struct ag_lua_state *state, void *block, size_t old_bytes, size_t new_bytes,
                         const struct ag_host_caller *caller) {
     enum { STACK_BYTES_LEAST = 40 * 16 }; /* BASIC_STACK_SIZE slots */
@@ -219,7 +219,7 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
     if (may_be_stack) {
         ag_lua_stacks_keep(caller);
     } else {
-        ag_lua_stacks_let_go(caller); /* what a call kept that was left by a jump */
+        ag_lua_stacks_let_go(caller); /* frames kept by a call that was left by longjmp */
     }
     const bool is_heard = ag_host_wants_free(ag_lua_heap, (uintptr_t)block);
     const bool is_taken = ag_host_wants_alloc(new_bytes);

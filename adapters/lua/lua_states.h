@@ -1,5 +1,5 @@
-/* lua_states.h: the states of Lua in this process, and the allocator that stands before each one's
- * own. */
+/* lua_states.h: the states of Lua in this process, and the adapter's allocator in front of each
+ * state's own. */
 #ifndef AG_LUA_STATES_H
 #define AG_LUA_STATES_H
 
@@ -10,7 +10,7 @@
 #include "lua_runtime.h"
 
 struct ag_lua_known_line {
-    const void *pc; /* behind an instruction; NULL: free */
+    const void *pc; /* after an instruction; NULL: free */
     uint32_t line;
 };
 struct ag_lua_known_function {
@@ -21,45 +21,45 @@ enum { AG_LUA_KNOWN_LINES = 512, AG_LUA_FIRST_FUNCTIONS = 512 };
 
 struct ag_lua_known_call {
     const void *ci;    /* NULL: free */
-    const void *proto; /* of the function that it ran when it was noted */
-    uint32_t node;     /* of the counters: its path */
+    const void *proto; /* the function that it ran when it was noted */
+    uint32_t node;     /* its path in the counters */
 };
 
 /* One state with all its coroutines (a lua_newstate). Used by one thread at a time, as Lua is. */
 struct ag_lua_state {
-    ag_lua_alloc *allocate; /* the host's own */
+    ag_lua_alloc *allocate; /* the host's allocator */
     void *ud;
-    void *first_block; /* the state itself: the last that is freed */
+    void *first_block; /* the block of the state itself: the last that is freed */
     int64_t in_use_bytes;
-    struct ag_lua_state *next;   /* in the list of all; never taken out */
-    _Atomic uint32_t is_taken;   /* 0: of a state that is closed; may be taken for a new one */
-    uint32_t n_functions;        /* in the table, with those that died */
+    struct ag_lua_state *next;   /* in the list of all states; never removed */
+    _Atomic uint32_t is_taken;   /* 0: the state is closed, and this may be used for a new one */
+    uint32_t n_functions;        /* in the table, including those that were freed */
     uint32_t functions_capacity; /* a power of two */
     struct ag_lua_known_function *functions;
     struct ag_lua_known_line lines[AG_LUA_KNOWN_LINES];
     struct ag_lua_known_function first_functions[AG_LUA_FIRST_FUNCTIONS];
-    allogram_counters *counters; /* of lua_calls.c; NULL: calls are not counted */
-    lua_State *running;          /* the thread of Lua that called last; NULL: not known */
+    allogram_counters *counters; /* used by lua_calls.c; NULL: calls are not counted */
+    lua_State *running;          /* the thread of Lua that called last; NULL: unknown */
     struct ag_lua_known_call *calls;
     uint32_t n_calls, calls_capacity; /* capacity: 0, or a power of two */
-    struct ag_host_collection cycle;  /* of the collector, that runs in steps; start_raw 0: none */
+    struct ag_host_collection cycle;  /* the collection in steps that runs; start_raw 0: none */
 };
 
-/* For a state that is about to be made with this allocator; NULL: there is no memory. */
+/* Called for a state that is about to be made with this allocator; NULL: out of memory. */
 struct ag_lua_state *ag_lua_state_take(ag_lua_alloc *allocate, void *ud);
-/* Ours, of this thread of Lua; NULL: it is of a state that we do not stand before. */
+/* The adapter's state of this thread of Lua; NULL: the state has another allocator. */
 struct ag_lua_state *ag_lua_state_of(const lua_State *L);
-/* Calls VISIT for each state that lives. */
+/* Calls VISIT for each open state. */
 void ag_lua_states_visit(void (*visit)(void *context, const struct ag_lua_state *state),
                          void *context);
 
-/* What Lua calls (an lua_Alloc), in lua_entry_x86_64.S. */
+/* The allocator that Lua calls (an lua_Alloc), in lua_entry_x86_64.S. */
 ag_lua_alloc ag_lua_allocate;
 
-/* Registers heap and types. Once, before the first state. */
+/* Registers the heap and the types. Called once, before the first state. */
 void ag_lua_states_start(void);
 extern allogram_heap ag_lua_heap AG_HIDDEN;
-/* Says anew where Lua's blocks lie. */
+/* Reports again where Lua's blocks lie. */
 void ag_lua_report_memory(void);
 
 #endif

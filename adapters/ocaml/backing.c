@@ -1,19 +1,19 @@
-/* backing.c: the memory that OCaml 4 takes from malloc for its heaps' blocks: told as mapped by the
- * heap, and not as blocks of malloc's, so that nothing counts twice.
+/* backing.c: the memory that OCaml 4 takes from malloc for its heaps' blocks: recorded as mapped by
+ * the heap, and not as malloc's blocks, so that nothing counts twice.
  *
  * Chunks of the major heap come from caml_alloc_for_heap, the minor heap from
- * caml_stat_alloc_aligned_noexc (which the former calls, or has inside). They are returned by
- * caml_free_for_heap, caml_shrink_heap (which has the former inside) and caml_stat_free; the latter
- * frees other things too, so what was told is kept in a table. All of these run under the runtime's
- * lock. */
+ * caml_stat_alloc_aligned_noexc (which the former calls, or has inlined). They are returned by
+ * caml_free_for_heap, caml_shrink_heap (which has the former inlined) and caml_stat_free. The
+ * latter frees other things too, so the recorded chunks are kept in a table. All of these run under
+ * the runtime's lock. */
 #include "collector_hooks.h"
 #include "heap_memory.h"
 #include "suppress.h"
 
-enum { BLOCKS_MOST = 4096 }; /* chunks of a heap: each new one is 15 % of what there is */
+enum { BLOCKS_MOST = 4096 }; /* chunks of a heap: each new one is 15 % of the heap */
 
 static struct backing {
-    void *block; /* by which it is freed */
+    void *block; /* the pointer that is freed */
     uintptr_t address;
     size_t bytes;
     allogram_heap heap;
@@ -25,7 +25,7 @@ static bool is_nested; /* in caml_alloc_for_heap */
 static char *(*alloc_for_heap)(size_t bytes);
 static void (*free_for_heap)(char *chunk);
 static void (*shrink_heap)(char *chunk);
-static char *const *first_chunk; /* caml_heap_start: is never returned */
+static char *const *first_chunk; /* caml_heap_start, which is never returned */
 static void *(*alloc_aligned)(size_t bytes, int modulo, void **ret_block);
 static void (*stat_free)(void *block);
 
@@ -38,7 +38,7 @@ static void tell(void *block, void *address, size_t bytes, allogram_heap heap) {
     }
 }
 
-/* Whether it was told; it is not, any more. */
+/* Whether the block was recorded; removes it from the table. */
 static bool take_back(const void *block) {
     for (size_t i = n_blocks; i > 0; i--) {
         const struct backing found = blocks[i - 1];
@@ -106,7 +106,7 @@ uint64_t ag_ocaml_backing_bytes(allogram_heap heap) {
 void ag_ocaml_backing_follow(allogram_heap minor, allogram_heap major) {
     minor_heap = minor;
     major_heap = major;
-    /* Frees first: what cannot be seen going is not told. */
+    /* The hooks of frees come first: a chunk whose free cannot be seen is not recorded. */
     first_chunk = ag_ocaml_find_data("caml_heap_start");
     if (first_chunk &&
         ag_ocaml_detour("caml_free_for_heap", ag_kept_call_void, (void *)hooked_free_for_heap,

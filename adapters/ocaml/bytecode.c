@@ -1,24 +1,24 @@
 /* bytecode.c: see bytecode.h.
  *
  * 1. Code. A tracker's closure is five instructions: it takes its argument, calls a primitive of
- * ours, which is one more in the runtime's table, and returns. The numbers of the instructions are
- * those of runtime/caml/instruct.h (read in the tags 4.11.2, 4.13.1, 4.14.2 and the branch 5.3);
- * the runtime turns them into addresses where it wants those.
+ * the adapter, which is one more in the runtime's table, and returns. The numbers of the
+ * instructions are those of runtime/caml/instruct.h (read in the tags 4.11.2, 4.13.1, 4.14.2 and
+ * the branch 5.3); the runtime turns them into addresses where it needs those.
  *
- * That is what Memprof is given; it is not what runs. The interpreter handles signals wherever a
- * function is applied, and what a handler of the program allocates inside of a callback Memprof
- * does not tell (a program with a timer would lose all of it, since nearly all that runs is
- * callbacks). So a call of one of our closures becomes a call of the C function itself.
+ * Memprof is given that code, but it is not what runs. The interpreter handles signals wherever a
+ * function is applied, and Memprof does not report what a signal handler of the program allocates
+ * inside a callback (a program with a timer would lose all of it, since nearly all that runs is
+ * callbacks). So a call of one of the adapter's closures becomes a call of the C function itself.
  *
- * 2. Names. Memprof tells places in the code. What stands there the runtime knows from the debug
- * section of the program, or from what the toplevel compiled a moment ago, and answers with
- * function, file and line. It is asked once for each place; code that comes or goes makes all
- * answers void. A place without debug information is named by its distance from the code's start,
- * which is the same in each run; code that a toplevel made has none, and no name.
+ * 2. Names. Memprof reports addresses in the code. The runtime knows their function, file and line
+ * from the debug section of the program, or from what the toplevel has compiled. It is asked once
+ * for each address; loading or unloading code invalidates all answers. An address without debug
+ * information is named by its distance from the code's start, which is the same in each run. Code
+ * that a toplevel made without debug information has no name.
  *
- * 3. Stacks. All OCaml frames lie on a stack of the interpreter's own; of the native one the frames
- * outside of the first interpretation stay. Where C code called OCaml back, its frames in between
- * are not there: nothing says where they stand among the others. */
+ * 3. Stacks. All OCaml frames lie on a stack of the interpreter's own. Of the native stack only the
+ * frames outside of the first interpretation are kept. Where C code called OCaml back, the C frames
+ * in between are dropped: their position among the others is unknown. */
 #include "bytecode.h"
 
 #include "allogram/allogram.h"
@@ -32,7 +32,7 @@
 enum { CLOSURES = 5, CODE_WORDS = 5 };
 enum { ACC0 = 0, RETURN = 40, C_CALL1 = 93 };
 
-struct place { /* struct caml_loc_info, up to where all releases agree */
+struct place { /* struct caml_loc_info, up to the last field on which all releases agree */
     int is_valid, is_raise;
     const char *file, *function;
     int line;
@@ -56,8 +56,8 @@ static ag_ocaml_value (*remove_debug_info)(void *start);
 
 /* ---- names ---- */
 
-/* Open addressing, one word for the key and one for the answer: 0 until it is there. Full places
- * are left: then the runtime is asked each time. */
+/* Open addressing, one word for the key and one for the answer: 0 until it is known. A full place
+ * stays as it is, and the runtime is asked each time. */
 enum { CACHE_BITS = 14, CACHE_TRIED = 8, GENERATION_SHIFT = 48 };
 static struct {
     _Atomic uint64_t code;   /* generation << 48 | address */
@@ -130,7 +130,7 @@ static uint64_t answer_for(uintptr_t code) {
         const size_t at = (hash + i) & ((1 << CACHE_BITS) - 1);
         uint64_t there = atomic_load_explicit(&cache[at].code, memory_order_relaxed);
         if (there == key) {
-            /* acquire: pairs with the release of who asked */
+            /* acquire: pairs with the release of the thread that asked */
             const uint64_t answer = atomic_load_explicit(&cache[at].answer, memory_order_acquire);
             return answer ? answer : ask(code);
         }
@@ -151,7 +151,7 @@ bool ag_ocaml_is_interpreter(uintptr_t pc) {
     return pc - 1 - interpreter_low < interpreter_bytes;
 }
 
-/* The native frames up to the outermost one of the interpreter, itself included. */
+/* The native frames up to the outermost one of the interpreter, inclusive. */
 static uint32_t choose_outer_natives(void *unused, const struct ag_walk_view *walked) {
     (void)unused;
     uint32_t i = walked->n_frames;

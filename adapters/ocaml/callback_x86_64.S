@@ -1,5 +1,6 @@
-/* callback_x86_64.S: what stands behind the detour of caml_callback_exn (fibers.c). A callback that is not ours goes on without a
- * frame of ours on the stack, so that C functions between OCaml's are seen as they are; ours comes back to note its end. */
+/* callback_x86_64.S: the target of the detour of caml_callback_exn (fibers.c). A callback that is
+ * not the adapter's continues without an additional frame on the stack, so that C functions between
+ * OCaml's are seen unchanged. The adapter's own callback returns here, to note its end. */
 #include "hook/arch/x86_64/kept_frame.S"
 
     .text

@@ -1,32 +1,33 @@
 /* callstack.c: see callstack.h.
  *
- * 1. Two halves. Memprof tells the OCaml frames at the moment of the allocation, without the C
- * frames in between. The walk from the callback has all frames, but of the moment at which the
- * callback runs. Where OCaml code allocated, that is the same moment:
+ * 1. Two halves. Memprof gives the OCaml frames at the moment of the allocation, without the C
+ * frames in between. The stack walk from the callback has all frames, but those of the moment at
+ * which the callback runs. Where OCaml code allocated, that is the same moment:
  *
  *     callback | caml_start_program | Memprof, the collector | caml_call_gc | OCaml, C, OCaml ...
  *
- * and what stands behind caml_call_gc is the stack. The runtime's stubs in assembly lie together,
- * so the first of them behind the callback's own (caml_c_call, too, in OCaml 5) is the entry that
- * OCaml code came through.
+ * and the frames after caml_call_gc are the stack. The runtime's assembly stubs are contiguous, so
+ * the first of them after the callback's own (caml_c_call, too, in OCaml 5) is the entry that OCaml
+ * code came through.
  *
- * 2. Later callbacks. What C code allocates is told at the next moment at which OCaml code can be
- * called: some frames have returned by then, others have been called. But Memprof takes its
- * callstack at once, and only of samples: at that moment the stack is walked, too, and kept under
- * what Memprof found, until the callback comes with the same. Where it is not there any more, both
- * stacks have their outermost frames in common: return address by return address from the outer
- * end, as long as they agree, frames are taken from the walk, with the C frames between them; from
- * the first difference on they are Memprof's.
+ * 2. Later callbacks. What C code allocates is reported at the next moment at which OCaml code can
+ * be called: some frames have returned by then, others have been called. But Memprof takes its
+ * callstack at once, and only of samples: at that moment the stack is also walked, and kept under
+ * the key of what Memprof found, until the callback comes with the same. Where it is no longer
+ * kept, both stacks have their outermost frames in common: from the outer end, as long as the
+ * return addresses agree, frames are taken from the walk, with the C frames between them; from the
+ * first difference on they are Memprof's.
  *
- * 3. Walks that end early. Behind some exception handlers OCaml 4's unwind tables are wrong by a
- * few words (seen in Stdlib.Scanf of 4.13). Memprof goes by its own tables and is right there; so
+ * 3. Walks that end early. After some exception handlers OCaml 4's unwind tables are wrong by a few
+ * words (seen in Stdlib.Scanf of 4.13). Memprof uses its own tables, which are right there. So
  * where the walk did not reach its end, the OCaml frames are Memprof's, and the stack counts as
- * incomplete for the C frames around them.
+ * incomplete because of the missing C frames.
  *
  * 4. Slots. Each entry of Memprof's callstack is an address with bit 0 set: of a frame descriptor,
- * which begins with the return address; or, with bit 1 as well, and two more than its address, of
- * debug information: the innermost one, where the compiler combined several allocations, so that
- * each has a place of its own. That address itself is recorded, for the decoder. */
+ * which begins with the return address; or, if bit 1 is set as well, that of debug information plus
+ * two. Only the innermost entry can be of the second kind, where the compiler combined several
+ * allocations, so that each has a place of its own. That address itself is recorded, for the
+ * decoder. */
 #include "callstack.h"
 
 #include "allogram/allogram.h"
@@ -48,8 +49,8 @@ AG_FAST uintptr_t slot_return_address(ag_ocaml_value slot) {
     return *(const uintptr_t *)slot_address(slot);
 }
 
-/* The frame at PC is the slot's. OCaml 5 marks its stubs as frames that were interrupted; the walk
- * takes the pc of who called one for exact, and puts it one further, so that it names a call. */
+/* Whether the frame at PC is the slot's. OCaml 5 marks its stubs as interrupted frames. The walk
+ * takes the pc of a stub's caller as exact, and adds one, so that it names a call. */
 AG_FAST bool is_of(uintptr_t pc, ag_ocaml_value slot) {
     return !is_place(slot) && pc - slot_return_address(slot) <= 1;
 }
@@ -59,15 +60,15 @@ static uint32_t push_slot(uint32_t caller, ag_ocaml_value slot) {
                           : ag_stack_push(caller, slot_return_address(slot));
 }
 
-/* The frame behind the stubs that OCaml code came through; n_frames: there is none. */
+/* The frame after the stubs that OCaml code came through; n_frames: there is none. */
 static uint32_t behind_the_stubs(const struct ag_walk_view *walked) {
     enum { FRAMES_MOST = 32 };
     uint32_t i = 0;
     if (walked->n_frames == 0 || !ag_ocaml_is_stub(ag_walk_view_pc(walked, 0))) {
-        return walked->n_frames; /* not called as we thought */
+        return walked->n_frames; /* not the expected order of frames */
     }
     while (i < walked->n_frames && ag_ocaml_is_stub(ag_walk_view_pc(walked, i))) {
-        i++; /* those that called the callback */
+        i++; /* the stubs that called the callback */
     }
     bool was_stub = false;
     for (const uint32_t end = i + FRAMES_MOST; i < end && i < walked->n_frames; i++) {
@@ -84,19 +85,21 @@ AG_FAST bool is_incomplete(const struct ag_walk_view *walked) {
     return walked->root == AG_ROOT_INCOMPLETE || walked->root == AG_ROOT_NOT_KEPT;
 }
 
-/* A stack that is put together: the walked frames that it keeps, and what goes on top of them. */
+/* A stack that is being assembled: the walked frames that it keeps, and the slots that go on top of
+ * them. */
 struct choice {
     const ag_ocaml_value *slots;
-    size_t n_slots;  /* in: Memprof's; out: those that are pushed, the outermost of them last */
+    size_t n_slots;  /* in: Memprof's; out: those to be pushed, the outermost last */
     uintptr_t place; /* out: debug information to be pushed; 0: none */
-    bool is_later;   /* in: the callback runs at another moment than the allocation */
-    bool is_walked;  /* out: a walk came to its end */
-    bool is_cut;     /* out: nothing walked is kept, as it may not be all */
+    bool is_later;   /* in: the callback runs later than the allocation */
+    bool is_walked;  /* out: the walk reached its end */
+    bool is_cut;     /* out: no walked frame is kept, because the walk may be incomplete */
     uint32_t known;  /* in: the stack, if it was kept when C code allocated, else 0; out: 0 where
-                        OCaml code allocated, so that the walk is the stack */
+                      * OCaml code allocated, so that the walk is the stack */
 };
 
-/* How far the two agree from their outer ends: the walked frame, and how many slots are left. */
+/* How far the two agree from their outer ends: returns the walked frame; the number of slots that
+ * are left. */
 static uint32_t common_part(const struct ag_walk_view *walked, struct choice *choice) {
     uint32_t common = walked->n_frames;
     if (walked->root != AG_ROOT_COMPLETE || walked->n_frames >= AG_OCAML_FRAMES_MOST ||
@@ -110,7 +113,7 @@ static uint32_t common_part(const struct ag_walk_view *walked, struct choice *ch
             common = i - 1;
             choice->n_slots--;
         } else if (ag_ocaml_is_code(pc)) {
-            return i; /* the same activation elsewhere: C frames that called it stay */
+            return i; /* the same activation at another pc: C frames that called it stay */
         }
     }
     return common;
@@ -139,7 +142,7 @@ static uint32_t choose(void *context, const struct ag_walk_view *walked) {
     return choice->known ? walked->n_frames : common_part(walked, choice);
 }
 
-/* The frames that begin at SP, as far as they are wanted, and the rest of the choice on top. */
+/* The frames that begin at SP, up to the depth, with the rest of the choice on top. */
 static uint32_t put_together(struct choice *choice, const uintptr_t *sp, uintptr_t rbp) {
     uint32_t stack = ag_record_stack_outer(sp, rbp, choose, choice);
     if (choice->known) {
@@ -157,9 +160,10 @@ static uint32_t put_together(struct choice *choice, const uintptr_t *sp, uintptr
     return stack;
 }
 
-/* ---- what was walked when C code allocated ---- */
+/* ---- stacks kept when C code allocated ---- */
 
-static void keep(const ag_ocaml_value *slots, size_t n_slots, const uintptr_t *sp, uintptr_t rbp) {
+static void callstack_keep(const ag_ocaml_value *slots, size_t n_slots, const uintptr_t *sp,
+                           uintptr_t rbp) {
     const uintptr_t resumed = ag_ocaml_resume();
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
         ag_host_get_ready();
@@ -181,7 +185,7 @@ static intptr_t hooked_collect_4(ag_ocaml_value **ret_slots, intptr_t *ret_capac
                                  int allocation) {
     const intptr_t n = collect_4(ret_slots, ret_capacity, most, allocation);
     if (allocation < 0 && n > 0) {
-        keep(*ret_slots, (size_t)n, AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
+        callstack_keep(*ret_slots, (size_t)n, AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     }
     return n;
 }
@@ -190,7 +194,7 @@ static size_t hooked_collect_5(size_t most, ag_ocaml_value **ret_slots, size_t *
                                intptr_t allocation) {
     const size_t n = collect_5(most, ret_slots, ret_capacity, allocation);
     if (allocation < 0 && n > 0) {
-        keep(*ret_slots, n, AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
+        callstack_keep(*ret_slots, n, AG_KEPT_CALLER_SP(), AG_KEPT_CALLER_RBP());
     }
     return n;
 }

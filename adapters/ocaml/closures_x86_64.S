@@ -1,9 +1,9 @@
-/* closures_x86_64.S: what OCaml code calls as closures, in C.
+/* closures_x86_64.S: the code of the closures that OCaml code calls, leading to C functions.
  *
- * OCaml passes the argument in rax and keeps its own state in r14 and r15. caml_c_call, which all C
- * primitives are called through, takes the C function in rax and its arguments as C has them; it
- * saves what the collector needs, and switches stacks in OCaml 5. It is jumped to, so the C
- * function returns to who called the closure. */
+ * OCaml passes the argument in rax and keeps its own state in r14 and r15. caml_c_call, through
+ * which all C primitives are called, takes the C function in rax and its arguments in C's
+ * registers. It saves what the collector needs, and switches stacks in OCaml 5. It is jumped to, so
+ * the C function returns to the caller of the closure. */
         .text
 
         .macro ENTRY name, function

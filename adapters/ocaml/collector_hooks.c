@@ -1,6 +1,6 @@
 /* collector_hooks.c: the runtime's own hooks, called at the beginning and end of each minor
  * collection and each slice of a major one, by the thread that runs it. They are variables of the
- * runtime; a program that puts its own functions there takes ours out. */
+ * runtime; a program that stores its own functions there replaces the adapter's. */
 #include "collector_hooks.h"
 
 #include <stdatomic.h>
@@ -10,9 +10,9 @@
 #include "suppress.h"
 
 static allogram_heap minor_heap, major_heap;
-static void (*at_minor_end)(void); /* of a program that was attached to; or NULL */
+static void (*at_minor_end)(void); /* in a program that was attached to; or NULL */
 static _Atomic bool is_in_minor, is_in_slice;
-/* A collection that Memprof caused allocates for itself. */
+/* A collection that Memprof caused allocates for itself: recording is resumed in it. */
 static __thread uintptr_t spoke_in_minor __attribute__((tls_model("initial-exec")));
 static __thread uint64_t promoted_before_words __attribute__((tls_model("initial-exec")));
 static __thread uintptr_t spoke_in_slice __attribute__((tls_model("initial-exec")));
@@ -23,12 +23,12 @@ static uint64_t in_use_bytes(const struct ag_ocaml_counters *counters) {
                : 0;
 }
 
-/* The last call is a jump, so that the stack begins at who called the hook. */
+/* A tail call, so that the stack begins at the caller of the hook. */
 static void minor_begins(void) {
     struct ag_ocaml_counters counters = {0};
     atomic_store_explicit(&is_in_minor, true, memory_order_relaxed);
     spoke_in_minor = ag_ocaml_resume();
-    (void)ag_ocaml_counters_read(&counters); /* 0: not known */
+    (void)ag_ocaml_counters_read(&counters); /* 0: unknown */
     promoted_before_words = counters.promoted_words;
     allogram_gc_begin(minor_heap, 0, counters.minor_used_words * 8);
 }
@@ -64,8 +64,8 @@ static void slice_ends(void) {
     ag_ocaml_suppress(spoke_in_slice);
 }
 
-/* What finishes a whole cycle at once has no hooks: Gc.full_major, Gc.compact, Gc.major.
- * Collections of a minor heap and slices are part of it, and told as such. */
+/* Functions that finish a whole cycle have no hooks: Gc.full_major, Gc.compact, Gc.major. Minor
+ * collections and slices that are part of them are recorded as such. */
 struct cycle {
     struct ag_host_collection told;
     uintptr_t resumed;

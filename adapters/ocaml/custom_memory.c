@@ -1,17 +1,17 @@
 /* custom_memory.c: see custom_memory.h.
  *
  * A Bigarray, or a channel of OCaml 4, is a small block in OCaml's heap that owns memory outside.
- * That memory was taken from malloc and is recorded there, with its stack and its death; Memprof
- * tells of it too, as source Custom, which is passed over, so that nothing counts twice. What
- * malloc does not know is whose it is. The runtime says so a moment later, when it makes the block:
- * by the identifier of its operations ("_bigarr02", "_chan") and by how many bytes it owns. So the
- * type of malloc's block is the identifier.
+ * That memory is from malloc and is recorded there, with its stack and its death; Memprof also
+ * reports it, as source Custom, which is ignored, so that nothing counts twice. malloc does not
+ * know the owner. The runtime makes the owning block a moment later: with the identifier of its
+ * operations ("_bigarr02", "_chan") and the number of bytes that it owns. So the type of malloc's
+ * block is the identifier.
  *
- * Which block of malloc's it is, is not guessed from a size. It is the last thing that this thread
- * recorded; it has just so many bytes; and it was taken inside of the same call out of OCaml code:
- * both stacks have that call's node in common (in bytecode: the interpreter's, which is the same
- * for all primitives with as many arguments). Where one of these is not so (memory of mmap, or
- * taken long before) the block of malloc's stays without a type. */
+ * The malloc block is not guessed from a size alone. It is the last event that this thread
+ * recorded; it has exactly that many bytes; and it was allocated inside the same call out of OCaml
+ * code: both stacks have that call's node in common (in bytecode: the interpreter's, which is the
+ * same for all primitives with as many arguments). If one of these does not hold (memory from mmap,
+ * or allocated long before) the malloc block has no type. */
 #include "custom_memory.h"
 
 #include "allogram/allogram.h"
@@ -26,9 +26,9 @@ struct operations { /* struct custom_operations: its first field, in all release
 static ag_ocaml_value (*alloc_custom_mem)(const struct operations *operations, uintptr_t bytes,
                                           uintptr_t memory_bytes);
 
-enum { FRAMES_MOST = 64 }; /* of C, between OCaml code and an allocation */
+enum { FRAMES_MOST = 64 }; /* C frames between OCaml code and an allocation */
 
-/* The node of the call out of OCaml code that STACK is inside of; 0: there is none. */
+/* The node of the call out of OCaml code that STACK is inside of; 0: none. */
 static uint32_t call_from_ocaml(uint32_t stack) {
     uintptr_t pc = 0;
     uint32_t node = stack, caller = 0;

@@ -1,8 +1,8 @@
 /* debug_info.c: see debug_info.h.
  *
- * A place is a chain of pairs of 32-bit words, innermost function first; bit 0 of the first word
- * says that the pair behind it is of the function that this one was inlined into. Bits 2 to 25 of
- * the first word are the distance from the pair to the name (asmcomp/emitaux.ml,
+ * A place is a chain of pairs of 32-bit words, innermost function first. Bit 0 of the first word
+ * says that the next pair is of the function that this one was inlined into. Bits 2 to 25 of the
+ * first word are the distance from the pair to the name (asmcomp/emitaux.ml,
  * runtime/backtrace_nat.c):
  *
  *     4.11 to 5.1   line: second >> 12;            at the name: i32 distance to the file, text
@@ -18,9 +18,9 @@ static uint32_t u32_at(const unsigned char *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-enum { TEXT_BYTES_MOST = 1 << 16 }; /* a name of nested modules is a few hundred */
+enum { TEXT_BYTES_MOST = 1 << 16 }; /* a name of nested modules has a few hundred */
 
-/* A text that ends inside of its segment, or NULL. */
+/* A string that ends inside of its segment, or NULL. */
 static const char *text_at(struct ag_decoder_file *file, uint64_t address) {
     size_t n_bytes = 0;
     const unsigned char *bytes = ag_decoder_bytes(file, address, &n_bytes);
@@ -37,7 +37,7 @@ static const char *programmers_name(struct ag_ocaml_debug_texts *texts, const ch
     return text;
 }
 
-/* One pair. */
+/* Reads one pair. */
 static bool read_frame(struct ag_decoder_file *file, enum ag_ocaml_debug_format format,
                        uint64_t address, struct ag_ocaml_debug_texts *texts,
                        struct ag_decoded_frame *ret_frame) {

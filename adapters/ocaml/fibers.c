@@ -1,14 +1,15 @@
 /* fibers.c: see fibers.h.
  *
  * A computation under an effect handler runs on a fiber, a stack of its own, whose handler names
- * the parent: the fiber that it was started from. While C calls OCaml back, the runtime hides the
- * parent, so that no effect passes the C frames, and keeps it in a block of three words with the
- * header (runtime/callback.c, alloc_and_clear_stack_parent). The unwind tables lead from a fiber to
- * its parent by the same field, so a walk from our callbacks would end there.
+ * the parent: the fiber that started it. While C calls OCaml back, the runtime hides the parent, so
+ * that no effect passes the C frames, and keeps it in a block of three words with the header
+ * (runtime/callback.c, alloc_and_clear_stack_parent). The unwind tables lead from a fiber to its
+ * parent by the same field, so a walk from the adapter's callbacks would end there.
  *
- * So what Memprof calls us through has a detour, in which the parent is noted, and the block is
- * counted as ours. While we walk, the field has its value again; nobody else looks at it then: this
- * domain runs no OCaml code and joins no collection before we return. */
+ * So the function through which Memprof calls the callbacks has a detour, which notes the parent
+ * and counts the block as the adapter's own. During the walk the field has its value again. Nothing
+ * else reads it then: this domain runs no OCaml code and joins no collection before the callback
+ * returns. */
 #include "fibers.h"
 
 #include "collector_hooks.h"
@@ -16,15 +17,15 @@
 
 enum { BLOCK_WORDS = 3, HANDLER = 16, PARENT = 24 }; /* struct stack_info, stack_handler of 5.3 */
 
-/* caml_callback_exn; not caml_callback_res around it, which is so short that a detour would take
- * its call away, to where no unwind table leads further. In bytecode our closures are called
- * without either (bytecode.c), and nothing is hidden. */
+/* caml_callback_exn, and not caml_callback_res around it, which is so short that a detour would
+ * move its call instruction to code without an unwind table. In bytecode the adapter's closures are
+ * called without either (bytecode.c), and nothing is hidden. */
 static ag_ocaml_value (*callback)(ag_ocaml_value closure, ag_ocaml_value argument);
 static uintptr_t closures_low, closures_bytes;
 static _Atomic uint64_t own_words;
-static __thread uintptr_t hidden __attribute__((tls_model("initial-exec"))); /* 0: none is */
+static __thread uintptr_t hidden __attribute__((tls_model("initial-exec"))); /* 0: none is hidden */
 
-/* Of the fiber that this thread is on; NULL: the layout is not known. */
+/* The parent field of the fiber that this thread is on; NULL: the layout is unknown. */
 static uintptr_t *parent_place(void) {
     const uintptr_t stack = ag_ocaml_counters_current_stack();
     const uintptr_t handler = stack ? *(const uintptr_t *)(stack + HANDLER) : 0;
@@ -51,7 +52,7 @@ extern const unsigned char ag_ocaml_callback_enter[] AG_HIDDEN;
 bool ag_ocaml_callback_begins(struct ag_kept_call *call);
 void ag_ocaml_callback_ends(const struct ag_kept_call *call);
 
-/* Returns whether the callback is one of ours; then the datum is what was noted before. */
+/* Returns whether the callback is the adapter's; then the datum is the parent noted before. */
 bool ag_ocaml_callback_begins(struct ag_kept_call *call) {
     call->original = (uintptr_t)callback;
     if (!is_ours((ag_ocaml_value)call->arguments[0])) {

@@ -1,16 +1,17 @@
-/* fibers.h: OCaml 5's stacks through effect handlers, while a callback of ours runs. */
+/* fibers.h: stack walks through OCaml 5's effect handlers, while a callback of the adapter runs. */
 #ifndef AG_OCAML_FIBERS_H
 #define AG_OCAML_FIBERS_H
 
 #include "ocaml_runtime.h"
 
-/* Before anything of the runtime has run. CLOSURES up to END are ours. */
+/* Called before any code of the runtime has run. The adapter's closures lie from CLOSURES to
+ * END. */
 void ag_ocaml_fibers_follow(uintptr_t closures, uintptr_t end);
-/* Between the two, in a callback, the calling fiber's handler has its parent, so that a walk goes
- * on in it. Returns what leave takes. */
+/* Between enter and leave, in a callback, the calling fiber's handler has its parent, so that a
+ * walk continues in it. Returns the argument of leave. */
 uintptr_t *ag_ocaml_fibers_enter(void);
 void ag_ocaml_fibers_leave(uintptr_t *place);
-/* Words of the blocks that callbacks inside of handlers made. */
+/* Words of the blocks that the runtime made for callbacks inside of handlers. */
 uint64_t ag_ocaml_fibers_own_words(void);
 
 #endif

@@ -1,15 +1,15 @@
 /* frame_index.c: see frame_index.h.
  *
- * caml_frametable is a list of addresses, one per module, with 0 at its end. Each is a table: how
- * many descriptors (64 bits), then those, at multiples of 8 (OCaml 4.11 to 4.14 and 5.0 to 5.3,
- * asmcomp/emitaux.ml):
+ * caml_frametable is a list of addresses, one per module, with 0 at its end. Each is the address of
+ * a table: the number of descriptors (64 bits), then the descriptors, at multiples of 8 (OCaml 4.11
+ * to 4.14 and 5.0 to 5.3, asmcomp/emitaux.ml):
  *
  *     return address u64 | frame size u16 | live values u16 | u16 for each of these
  *     frame size & 2: number of combined allocations u8, u8 for each of these
- *     frame size & 1: to a multiple of 4, then offsets u32 from where they stand to debug
+ *     frame size & 1: padding to a multiple of 4, then u32 offsets from their own position to debug
  *                     information: one, or one for each allocation; 0: none
  *
- * A frame size of 65535 is caml_start_program's, and has neither. */
+ * A frame size of 65535 is caml_start_program's, which has neither. */
 #include "frame_index.h"
 
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static uint32_t u32_at(const unsigned char *at) {
     return (uint32_t)u16_at(at) | (uint32_t)u16_at(at + 2) << 16;
 }
 
-static bool add(struct ag_ocaml_frame_index *index, uint64_t return_address, uint64_t debug_info) {
+static bool frame_index_add(struct ag_ocaml_frame_index *index, uint64_t return_address,
+                            uint64_t debug_info) {
     if (index->n_entries == index->capacity) {
         const size_t capacity = index->capacity == 0 ? 4096 : 2 * index->capacity;
         void *entries = reallocarray(index->entries, capacity, sizeof(*index->entries));
@@ -52,7 +53,7 @@ static uint64_t first_debug_info(const unsigned char *bytes, uint64_t address, s
     return 0;
 }
 
-/* One descriptor; its length with the padding behind it, 0: damaged, or no memory. */
+/* Reads one descriptor. Returns its length with padding; 0: damaged, or out of memory. */
 static size_t read_descriptor(struct ag_ocaml_frame_index *index, struct ag_decoder_file *file,
                               uint64_t address) {
     size_t n_bytes = 0;
@@ -80,17 +81,17 @@ static size_t read_descriptor(struct ag_ocaml_frame_index *index, struct ag_deco
         debug_info = first_debug_info(bytes, address, at, n_offsets);
         at += 4 * (size_t)n_offsets;
     }
-    return add(index, return_address, debug_info) ? (at + 7) & ~(size_t)7 : 0;
+    return frame_index_add(index, return_address, debug_info) ? (at + 7) & ~(size_t)7 : 0;
 }
 
-static int compare(const void *left, const void *right) {
+static int frame_index_compare(const void *left, const void *right) {
     const struct ag_ocaml_frame_entry *a = left, *b = right;
     return (a->return_address > b->return_address) - (a->return_address < b->return_address);
 }
 
 void ag_ocaml_frame_index_read(struct ag_ocaml_frame_index *index, struct ag_decoder_file *file,
                                uint64_t tables) {
-    /* Tables do not overlap, but a damaged list may name one again and again. */
+    /* Tables do not overlap, but a damaged list may repeat one. */
     uint64_t table = 0, n_descriptors = 0, left = ag_decoder_file_bytes(file);
     for (; left > 0 && ag_decoder_word(file, tables, &table) && table != 0;
          tables += sizeof(table)) {
@@ -109,7 +110,7 @@ void ag_ocaml_frame_index_read(struct ag_ocaml_frame_index *index, struct ag_dec
         }
     }
     if (index->n_entries > 0) {
-        qsort(index->entries, index->n_entries, sizeof(index->entries[0]), compare);
+        qsort(index->entries, index->n_entries, sizeof(index->entries[0]), frame_index_compare);
     }
 }
 
@@ -117,8 +118,9 @@ uint64_t ag_ocaml_frame_index_find(const struct ag_ocaml_frame_index *index,
                                    uint64_t return_address) {
     const struct ag_ocaml_frame_entry key = {.return_address = return_address};
     const struct ag_ocaml_frame_entry *found =
-        index->n_entries > 0 ? bsearch(&key, index->entries, index->n_entries, sizeof(key), compare)
-                             : NULL;
+        index->n_entries > 0
+            ? bsearch(&key, index->entries, index->n_entries, sizeof(key), frame_index_compare)
+            : NULL;
     return found != NULL ? found->debug_info : 0;
 }
 

@@ -1,5 +1,5 @@
-/* frame_index.h: the frame tables of an OCaml program, read from its file: which debug information
- * a return address has. */
+/* frame_index.h: the frame tables of an OCaml program, read from its file: maps return addresses to
+ * debug information. */
 #ifndef AG_OCAML_FRAME_INDEX_H
 #define AG_OCAML_FRAME_INDEX_H
 
@@ -8,11 +8,11 @@
 struct ag_ocaml_frame_index { /* all zero: empty */
     struct ag_ocaml_frame_entry {
         uint64_t return_address, debug_info; /* debug_info 0: compiled without -g */
-    } * entries;                             /* by return address */
+    } * entries;                             /* sorted by return address */
     size_t n_entries, capacity;
 };
 
-/* TABLES: the address of caml_frametable. What is damaged is left out. */
+/* TABLES: the address of caml_frametable. Damaged tables are skipped. */
 void ag_ocaml_frame_index_read(struct ag_ocaml_frame_index *index, struct ag_decoder_file *file,
                                uint64_t tables);
 /* The debug information of a return address, or 0. */

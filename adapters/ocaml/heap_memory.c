@@ -1,10 +1,11 @@
 /* heap_memory.c: see heap_memory.h.
  *
- * OCaml 4 takes its heaps from malloc, in chunks (backing.c). OCaml 5 takes addresses for the minor
- * heaps of all domains there may be and commits those of the domains there are, and pools for the
- * major heap's small blocks: all of it by caml_mem_map, caml_mem_commit, caml_mem_decommit and
- * caml_mem_unmap (runtime/platform.c, unix.c of 5.3), which are detoured, so that it is not told as
- * the program's own. Large blocks it takes from malloc one by one (large_blocks.c). */
+ * OCaml 4 takes its heaps from malloc, in chunks (backing.c). OCaml 5 reserves addresses for the
+ * minor heaps of the maximum number of domains and commits those of the existing domains, and maps
+ * pools for the major heap's small blocks: all of it by caml_mem_map, caml_mem_commit,
+ * caml_mem_decommit and caml_mem_unmap (runtime/platform.c, unix.c of 5.3). These have detours, so
+ * that the memory is not recorded as the program's own. Large blocks are taken from malloc one by
+ * one (large_blocks.c). */
 #include "heap_memory.h"
 
 #include <stdatomic.h>
@@ -29,7 +30,7 @@ static void (*mem_decommit)(void *address, uintptr_t bytes, const char *name);
 static void (*mem_unmap)(void *address, uintptr_t bytes);
 static uintptr_t minor_low, minor_high;
 
-static void add(_Atomic uint64_t *sum, uint64_t bytes) {
+static void counter_add(_Atomic uint64_t *sum, uint64_t bytes) {
     atomic_fetch_add_explicit(sum, bytes, memory_order_relaxed);
 }
 
@@ -44,10 +45,10 @@ static void *hooked_map(uintptr_t bytes, intptr_t reserve_only) {
     if (address && reserve_only) {
         minor_low = (uintptr_t)address;
         minor_high = minor_low + bytes;
-        add(&minor.reserved_bytes, bytes);
+        counter_add(&minor.reserved_bytes, bytes);
     } else if (address) {
-        add(&major.reserved_bytes, bytes);
-        add(&major.committed_bytes, bytes);
+        counter_add(&major.reserved_bytes, bytes);
+        counter_add(&major.committed_bytes, bytes);
     }
     if (address) {
         const uintptr_t resumed = ag_ocaml_resume();
@@ -61,7 +62,7 @@ static void *hooked_commit(void *address, uintptr_t bytes, const char *name) {
     const uintptr_t suspended = ag_record_suspend();
     void *committed = mem_commit(address, bytes, name);
     ag_record_resume(suspended);
-    add(&owner_of(address)->committed_bytes, committed ? bytes : 0);
+    counter_add(&owner_of(address)->committed_bytes, committed ? bytes : 0);
     return committed;
 }
 
@@ -69,13 +70,13 @@ static void hooked_decommit(void *address, uintptr_t bytes, const char *name) {
     const uintptr_t suspended = ag_record_suspend();
     mem_decommit(address, bytes, name);
     ag_record_resume(suspended);
-    add(&owner_of(address)->committed_bytes, -(uint64_t)bytes);
+    counter_add(&owner_of(address)->committed_bytes, -(uint64_t)bytes);
 }
 
 static void hooked_unmap(void *address, uintptr_t bytes) {
     struct mapped *owner = owner_of(address);
-    add(&owner->reserved_bytes, -(uint64_t)bytes);
-    add(&owner->committed_bytes, owner == &major ? -(uint64_t)bytes : 0);
+    counter_add(&owner->reserved_bytes, -(uint64_t)bytes);
+    counter_add(&owner->committed_bytes, owner == &major ? -(uint64_t)bytes : 0);
     const uintptr_t resumed = ag_ocaml_resume();
     allogram_unmap(owner == &major ? major_heap : minor_heap, (uintptr_t)address, bytes);
     ag_ocaml_suppress(resumed);
@@ -85,7 +86,7 @@ static void hooked_unmap(void *address, uintptr_t bytes) {
 }
 
 void ag_ocaml_mappings_follow(void) {
-    /* What goes first, as in backing.c. */
+    /* The hook of unmap comes first, as in backing.c. */
     if (ag_ocaml_detour("caml_mem_unmap", ag_kept_call_void, (void *)hooked_unmap,
                         (void **)&mem_unmap) &&
         ag_ocaml_detour("caml_mem_decommit", ag_kept_call_void, (void *)hooked_decommit,
@@ -96,7 +97,7 @@ void ag_ocaml_mappings_follow(void) {
     }
 }
 
-/* ---- both ---- */
+/* ---- OCaml 4 and 5 ---- */
 
 static void report_4(const struct ag_ocaml_counters *counters) {
     const uint64_t minor_bytes = ag_ocaml_backing_bytes(minor_heap);
@@ -119,7 +120,7 @@ static void report_4(const struct ag_ocaml_counters *counters) {
     ag_record_memory(&of_major);
 }
 
-static uint64_t read(_Atomic uint64_t *sum) {
+static uint64_t counter_read(_Atomic uint64_t *sum) {
     return atomic_load_explicit(sum, memory_order_relaxed);
 }
 
@@ -127,14 +128,15 @@ static void report_5(const struct ag_ocaml_counters *counters) {
     const uint64_t large_bytes = counters->large_words * 8;
     const struct ag_held_memory of_minor = {.heap = minor_heap,
                                             .known = AG_MEMORY_SIZES,
-                                            .reserved_bytes = read(&minor.reserved_bytes),
-                                            .committed_bytes = read(&minor.committed_bytes)};
+                                            .reserved_bytes = counter_read(&minor.reserved_bytes),
+                                            .committed_bytes =
+                                                counter_read(&minor.committed_bytes)};
     const struct ag_held_memory of_major = {
         .heap = major_heap,
         .known = AG_MEMORY_SIZES | AG_MEMORY_FREE |
                  (ag_ocaml_large_blocks_count_once() ? 0 : AG_MEMORY_TOLD_TWICE),
-        .reserved_bytes = read(&major.reserved_bytes) + large_bytes,
-        .committed_bytes = read(&major.committed_bytes) + large_bytes,
+        .reserved_bytes = counter_read(&major.reserved_bytes) + large_bytes,
+        .committed_bytes = counter_read(&major.committed_bytes) + large_bytes,
         .free_bytes = counters->free_words * 8,
         .of_malloc_bytes = large_bytes};
     ag_record_memory(&of_minor);
@@ -149,11 +151,12 @@ void ag_ocaml_memory_prepare(allogram_heap minor_number, allogram_heap major_num
 
 void ag_ocaml_memory_report(void) {
     struct ag_ocaml_counters counters = {0};
-    /* of its parent's blocks a child knows nothing */
+    /* a child does not know its parent's blocks */
     const bool is_known = ag_recorder.pid == recorded_pid && ag_ocaml_counters_read(&counters);
     if (ag_ocaml.generation == AG_OCAML_4 && is_known && ag_ocaml_backing_bytes(minor_heap) > 0) {
         report_4(&counters);
-    } else if (ag_ocaml.generation == AG_OCAML_5 && is_known && read(&minor.reserved_bytes) > 0) {
+    } else if (ag_ocaml.generation == AG_OCAML_5 && is_known &&
+               counter_read(&minor.reserved_bytes) > 0) {
         report_5(&counters);
     }
 }

@@ -1,13 +1,13 @@
 /* known_stacks.c: see known_stacks.h.
  *
- * A program allocates at the same places over and over, and Memprof tells the OCaml half of a stack
- * in any case. The same return addresses, with a native stack that ends at the same address (so it
- * is the same thread's, too), stand for the same whole: walking it again, which costs a step for
- * each frame, would find nothing else. A hash of 64 bits stands for them; the chance that two
- * different ones of a million meet is 1 in 30 million.
+ * A program allocates at the same places over and over, and Memprof always gives the OCaml half of
+ * a stack. The same return addresses, with a native stack that ends at the same address (so it is
+ * the same thread's, too), mean the same joined stack: walking it again, at a cost per frame, would
+ * find the same. The key is a hash of 64 bits; the chance that two different stacks of a million
+ * have the same is 1 in 30 million.
  *
  * One table for all threads, without locks: an entry's first word is key xor stack, so an entry of
- * which two threads wrote a half each fits no key. */
+ * which two threads wrote a half each matches no key. */
 #include "known_stacks.h"
 
 enum { TABLE_BITS = 14 };
@@ -25,7 +25,7 @@ uint64_t ag_ocaml_stack_key(const ag_ocaml_value *slots, size_t n_slots, const v
     hash = mix(hash, (uint64_t)ag_recorder.recording << 32 |
                          atomic_load_explicit(&times_forgotten, memory_order_relaxed));
     for (size_t i = 0; i < n_slots; i++) {
-        hash = mix(hash, (uint64_t)slots[i] | 1); /* told later as integers */
+        hash = mix(hash, (uint64_t)slots[i] | 1); /* reported later as integers */
     }
     return mix(hash, n_slots);
 }

@@ -1,11 +1,11 @@
 /* large_blocks.c: the blocks over 128 words of OCaml 5, each of which is a block of malloc's:
- * counted as OCaml's, and not as malloc's below it.
+ * recorded as OCaml's, and not also as malloc's.
  *
- * caml_shared_try_alloc takes them from malloc; what it returns lies behind two words of its own
+ * caml_shared_try_alloc takes them from malloc; what it returns lies after two words of its own
  * (runtime/shared_heap.c, struct large_alloc). When a sweep finds one dead it calls free, from a
- * place that has no name. So what the runtime's object calls as free goes by here, and what is one
- * of these is freed unseen: they are kept in a set of addresses. Nothing else of the object is
- * different. */
+ * place that has no name. So the runtime's import of free is hooked, and a free of one of these
+ * blocks, which are kept in a set of addresses, is not recorded. Nothing else of the object is
+ * changed. */
 #include "base/address_bits.h"
 #include "collector_hooks.h"
 #include "hook/import_slot.h"
@@ -43,7 +43,7 @@ static void hooked_free(void *block) {
 
 bool ag_ocaml_large_blocks_follow(void) {
     struct ag_symbol_place place;
-    void *bound; /* maybe not yet: then it is the loader's stub */
+    void *bound; /* may be unbound: then it is the loader's stub */
     const void *inside = ag_ocaml_find("caml_shared_try_alloc");
     if (!inside || !ag_import_find(inside, "free") ||
         !ag_symbol_find("free", AG_SYMBOL_FIRST, NULL, &place) ||
@@ -51,7 +51,7 @@ bool ag_ocaml_large_blocks_follow(void) {
         return false;
     }
     host_free = (void (*)(void *))place.address;
-    /* The free first: what cannot be seen going is not left out. */
+    /* The hook of free comes first: a block whose free cannot be seen is not left out. */
     is_followed = ag_import_replace(inside, "free", (void *)hooked_free, &bound) == 0 &&
                   ag_ocaml_detour("caml_shared_try_alloc", ag_kept_call, (void *)hooked_try_alloc,
                                   (void **)&try_alloc);

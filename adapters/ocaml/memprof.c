@@ -1,18 +1,18 @@
 /* memprof.c: see memprof.h.
  *
  * 1. Start. caml_memprof_start takes a rate, a depth and a record of five closures: OCaml values,
- * which are static data here, with headers that the collector leaves alone. The closures' code is
+ * which are static data here, with headers that the collector ignores. The closures' code has
  * OCaml's calling convention, closures_x86_64.S, and ends in C functions, which are ordinary
- * primitives to the runtime: they may be entered in parallel by several domains (5.x), must not
+ * primitives to the runtime: they may be called in parallel by several domains (5.x), must not
  * raise, and allocate nothing.
  *
- * 2. Identity. OCaml moves its blocks, so an address says nothing. What an alloc callback returns
- * (Some m) comes back with the block's promotion and death: m is a number that is never used twice,
- * with the heap in its lowest bits, and stands for the address in the trace. Some is a block of two
- * words, which the runtime reads at once: one for each thread.
+ * 2. Identity. OCaml moves its blocks, so an address does not identify one. What an alloc callback
+ * returns (Some m) is passed to the callbacks of the block's promotion and death: m is a unique
+ * number, with the heap in its lowest bits, and is used as the address in the trace. Some is a
+ * block of two words, which the runtime reads at once: one per thread is enough.
  *
- * 3. Memory outside. What a block of custom operations holds elsewhere comes with the source
- * Custom. It was taken from malloc, where it is recorded, so it is passed over here, and named
+ * 3. Memory outside. Memory that a block of custom operations owns elsewhere is reported with the
+ * source Custom. It is from malloc, where it is recorded, so it is ignored here, and gets its type
  * there (custom_memory.h). */
 #include "memprof.h"
 
@@ -36,13 +36,13 @@
 struct ag_ocaml_runtime ag_ocaml;
 struct ag_ocaml_reported ag_ocaml_reported;
 
-/* What was unmarshalled into the minor heap is apart from what went into the major one at once:
- * only of the former the survival of a collection is told. */
+/* Blocks unmarshalled into the minor heap are separate from those that went into the major heap
+ * directly: the survival of a collection is reported only for the former. */
 enum heap { HEAP_MINOR, HEAP_MAJOR, HEAP_MARSHAL_MINOR, HEAP_MARSHAL, HEAPS };
 enum { HEAP_BITS = 2, ADDRESS_STEP = 16, WORD = 8 };
 enum source { SOURCE_NORMAL, SOURCE_MARSHAL, SOURCE_CUSTOM };
 static allogram_heap heaps[HEAPS];
-static uint64_t interval_bytes; /* of a sampled recording */
+static uint64_t interval_bytes; /* in a sampled recording */
 
 /* Of closures_x86_64.S. */
 extern void ag_ocaml_entry_alloc_minor(void) AG_HIDDEN;
@@ -59,7 +59,7 @@ ag_ocaml_value ag_ocaml_dealloc_major(ag_ocaml_value tracked) AG_HIDDEN;
 
 /* ---- blocks ---- */
 
-/* Some m, as OCaml has it. */
+/* The OCaml value Some m. */
 static __thread struct {
     uint64_t header;
     ag_ocaml_value content;
@@ -71,7 +71,7 @@ static ag_ocaml_value make_some(ag_ocaml_value content) {
     return (ag_ocaml_value)&some.content;
 }
 
-/* Taken by thousands, so that domains do not share a cache line for each block. */
+/* Reserved by thousands, so that domains do not share a cache line for each block. */
 static uint64_t next_number(void) {
     enum { AT_ONCE = 4096 };
     static _Atomic uint64_t taken = 1;
@@ -84,8 +84,8 @@ static uint64_t next_number(void) {
     return next++;
 }
 
-/* What Memprof allocated for this call: the information, four fields, and the callstack, which all
- * blocks that were unmarshalled at once share. */
+/* Counts what Memprof allocated for this call: the information, four fields, and the callstack,
+ * which all blocks that were unmarshalled at once share. */
 static void count_own_words(enum source source, ag_ocaml_value callstack) {
     static __thread ag_ocaml_value last_shared __attribute__((tls_model("initial-exec")));
     const uint64_t depth = ag_ocaml_words(callstack);
@@ -95,7 +95,7 @@ static void count_own_words(enum source source, ag_ocaml_value callstack) {
                               5 + (depth > 0 && !is_shared ? depth + 1 : 0), memory_order_relaxed);
 }
 
-static uint32_t memprof_depth; /* slots that Memprof tells at most */
+static uint32_t memprof_depth; /* maximum number of slots that Memprof returns */
 
 static uint32_t stack_of(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_t rbp) {
     const uint64_t key =
@@ -118,7 +118,7 @@ static ag_ocaml_value report_alloc(ag_ocaml_value info, enum heap born, const ui
     const ag_ocaml_value callstack = ag_ocaml_field(info, 3);
     count_own_words(source, callstack);
     if (source == SOURCE_CUSTOM || !(allogram_mode_ & ALLOGRAM_TELLS_)) {
-        return ag_ocaml_integer(0); /* None: nothing more is heard of it */
+        return ag_ocaml_integer(0); /* None: no further callbacks for this block */
     }
     const enum heap heap = source != SOURCE_MARSHAL ? born
                            : born == HEAP_MINOR     ? HEAP_MARSHAL_MINOR
@@ -150,7 +150,7 @@ static ag_ocaml_value allocated(ag_ocaml_value info, enum heap born, const uintp
     return result;
 }
 
-/* TELL: of its address and heap. */
+/* TELL: called with its address and heap. */
 static void report_end(ag_ocaml_value tracked, void (*tell)(uintptr_t address, uint32_t heap)) {
     const uint64_t content = (uint64_t)ag_ocaml_number(tracked);
     const allogram_heap heap = heaps[content & ((1 << HEAP_BITS) - 1)];
@@ -190,7 +190,7 @@ ag_ocaml_value ag_ocaml_dealloc_major(ag_ocaml_value tracked) {
 
 /* ---- start ---- */
 
-/* 1 - exp(-x), by its series: x is at most 8, so 40 terms are more than enough. */
+/* 1 - exp(-x), by its series: x is at most 8, so 40 terms are enough. */
 static double chance(double x) {
     double sum = 0, term = x;
     for (int i = 2; i < 42; i++) {
@@ -200,7 +200,7 @@ static double chance(double x) {
     return sum;
 }
 
-/* In the order of Memprof's tracker. */
+/* In the order of the fields of Memprof's tracker. */
 static const struct {
     void (*native)(void);
     ag_ocaml_function *bytecode;
@@ -214,7 +214,7 @@ static const struct {
 static struct {
     uint64_t header;
     void *code;
-    uint64_t arity; /* 1 argument, its environment begins behind this word */
+    uint64_t arity; /* 1 argument; its environment begins after this word */
 } closures[AG_ARRAY_SIZE(callbacks)];
 static struct {
     uint64_t header;
@@ -242,9 +242,9 @@ static bool make_tracker(void) {
     return true;
 }
 
-/* What a domain of OCaml 5 gives back it allocates when all its OCaml code is over, so that nothing
- * comes any more in which Memprof could call us. Behind it the domain wakes those who wait for it;
- * there the callbacks are run, as at any other place of C code. */
+/* A domain of OCaml 5 allocates its result when all its OCaml code is over, so there is no later
+ * moment at which Memprof could run callbacks. After that the domain wakes the waiting threads; the
+ * callbacks are run there, as in any other C code. */
 struct result {
     uintptr_t is_exception, data;
 };
@@ -254,7 +254,7 @@ static ag_ocaml_value (*broadcast)(ag_ocaml_value condition);
 static ag_ocaml_value hooked_broadcast(ag_ocaml_value condition) {
     const ag_ocaml_value result = broadcast(condition);
     if (ag_ocaml_memprof_is_ours()) {
-        (void)run_callbacks(); /* ours raise nothing */
+        (void)run_callbacks(); /* the adapter's raise nothing */
     }
     return result;
 }
@@ -275,7 +275,7 @@ ag_ocaml_function *ag_ocaml_memprof_function(ag_ocaml_value closure) {
 void ag_ocaml_memprof_prepare(void) {
     static const struct {
         const char *name;
-        enum allogram_heap_kind kind; /* a number is an address here, so what is old never moves */
+        enum allogram_heap_kind kind; /* numbers are used as addresses, so old blocks never move */
     } rows[HEAPS] = {
         [HEAP_MINOR] = {"minor heap", ALLOGRAM_MOVING_COLLECTOR},
         [HEAP_MAJOR] = {"major heap", ALLOGRAM_NON_MOVING_COLLECTOR},
@@ -311,7 +311,7 @@ void ag_ocaml_memprof_prepare(void) {
     }
 }
 
-static bool is_ours; /* the Memprof that runs; under the runtime's lock */
+static bool is_ours; /* the running Memprof is the adapter's; under the runtime's lock */
 
 bool ag_ocaml_memprof_is_ours(void) {
     return is_ours;
@@ -330,7 +330,7 @@ static void start_memprof(uint32_t depth) {
 }
 
 /* Memprof's generator begins with the same number in every run, so that the same words would be
- * samples again. Each start draws a batch of numbers; some starts lead to other batches. */
+ * sampled again. Each start draws a batch of numbers; some starts lead to other batches. */
 static void skip_random_numbers(uint64_t seed) {
     enum { STARTS = 512 };
     for (uint64_t i = ag_random_next(&seed) % STARTS; i > 0; i--) {
@@ -342,7 +342,7 @@ static void skip_random_numbers(uint64_t seed) {
 void ag_ocaml_memprof_begin(void) {
     memprof_depth =
         ag_recorder.depth < AG_OCAML_FRAMES_MOST ? ag_recorder.depth : AG_OCAML_FRAMES_MOST;
-    const uintptr_t suspended = ag_record_suspend(); /* what it takes is no one's allocation */
+    const uintptr_t suspended = ag_record_suspend(); /* its own memory is not recorded */
     if (!make_tracker()) {
         ag_record_resume(suspended);
         return;
@@ -364,7 +364,7 @@ void ag_ocaml_memprof_begin(void) {
 extern void ag_ocaml_entry_try_start(void) AG_HIDDEN;
 ag_ocaml_value ag_ocaml_try_start(ag_ocaml_value unit) AG_HIDDEN;
 
-/* Where there is a Memprof already this does not return: the runtime raises an exception. */
+/* If there is a Memprof already this does not return: the runtime raises an exception. */
 ag_ocaml_value ag_ocaml_try_start(ag_ocaml_value unit) {
     start_memprof(1);
     return unit;
@@ -385,7 +385,7 @@ bool ag_ocaml_memprof_is_free(void) {
         closure.code = (void *)(uintptr_t)ag_ocaml_entry_try_start;
         closure.arity = closures[0].arity;
         const ag_ocaml_value result = callback((ag_ocaml_value)&closure.code, ag_ocaml_integer(0));
-        is_free = (result & 3) != 2; /* that is how an exception is marked */
+        is_free = (result & 3) != 2; /* the mark of an exception */
         if (is_free) {
             (void)ag_ocaml.memprof_stop(ag_ocaml_integer(0));
         }

@@ -1,17 +1,19 @@
-/* ocaml_attach.c: is an OCaml runtime in this process, which one, and where its adapter steps in.
+/* ocaml_attach.c: finds out whether an OCaml runtime is in this process, and which one, and
+ * installs the adapter.
  *
- * ocamlopt exports all symbols of a program, so a stripped one has them too. Which Memprof it has
- * is told by the names of the functions that only that one has: 4.11 to 4.14, or 5.3 and later.
+ * ocamlopt exports all symbols of a program, so a stripped one has them too. The kind of Memprof
+ * (4.11 to 4.14, or 5.3 and later) is known by functions that only that kind has.
  *
- * The moment: caml_sys_init is called when the runtime stands and before the first line of the
- * program, its libraries included. A detour there starts Memprof. Another one on Memprof's own
- * start and stop leaves a program that uses them itself alone: ours ends before its own begins.
+ * The start: caml_sys_init is called when the runtime is initialized and before the first line of
+ * the program, its libraries included. A detour there starts Memprof. Detours of Memprof's own
+ * start and stop leave a program that uses Memprof itself undisturbed: the adapter's ends before
+ * the program's begins.
  *
- * In a program that runs Memprof can be started where the minor heap is empty and the runtime in no
- * function of its own that would mind: at the end of a minor collection, which has a hook; and it
- * is ended there, or, in a program that does not allocate any more, while all threads stand. Of
- * OCaml 4, whose Memprof keeps nothing of ours behind its end; that of OCaml 5 refers to the
- * trackers until the collector finds out that it is over. */
+ * In a running program, Memprof can be started when the minor heap is empty and the runtime is in
+ * none of its functions that would be disturbed: at the end of a minor collection, which has a
+ * hook. It is ended there too, or, in a program that does not allocate any more, while all threads
+ * are stopped. This works for OCaml 4, whose Memprof keeps no reference to the trackers after its
+ * end; that of OCaml 5 refers to them until the collector finds out that it is over. */
 #include <errno.h>
 
 #include "bytecode.h"
@@ -41,11 +43,12 @@ void *ag_ocaml_find(const char *name) {
 void *ag_ocaml_find_data(const char *name) {
     struct ag_symbol_place place;
     const bool is_found = ag_symbol_find(name, AG_SYMBOL_FIRST_DATA, NULL, &place) ||
-                          ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place); /* an assembler's */
+                          ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place); /* a symbol of an
+                                                                                * assembler */
     return is_found ? place.address : NULL;
 }
 
-/* ---- where the adapter steps in ---- */
+/* ---- installing the adapter ---- */
 
 static void sys_init_and_begin(char *program, char **arguments) {
     sys_init(program, arguments);
@@ -56,7 +59,7 @@ static void sys_init_and_begin(char *program, char **arguments) {
     }
     const bool is_calibrated = ag_ocaml_counters_calibrate();
     ag_ocaml_memprof_begin();
-    /* From here on: in 5.3 what Memprof needs for itself is a block of OCaml's. */
+    /* From here on: in 5.3 the memory that Memprof needs for itself is a block of OCaml's. */
     has_start = is_calibrated && ag_ocaml_counters_read(&at_start);
 }
 
@@ -87,7 +90,7 @@ bool ag_ocaml_detour(const char *name, const unsigned char *call, void *replacem
                                   ret_original) == 0;
 }
 
-/* ---- which runtime ---- */
+/* ---- finding the runtime ---- */
 
 /* The modules' code: pairs of first and last address, 0 at the end. The runtime's stubs are one of
  * them in OCaml 5, with C code between them and the modules. */
@@ -107,8 +110,8 @@ static void find_segments(void) {
     }
 }
 
-/* What only releases have that nobody has tried: those of the branch trunk, 5.4.0+dev0, that are
- * not in the branch 5.3 (runtime/domain.c, gc_stats.c), and a primitive that is new in 5.4. */
+/* Symbols that only untested releases have: those of the branch trunk, 5.4.0+dev0, that are not in
+ * the branch 5.3 (runtime/domain.c, gc_stats.c), and a primitive that is new in 5.4. */
 static bool is_later_release(void) {
     static const char *const of_later[] = {"caml_free_domains", "caml_free_gc_stats",
                                            "caml_stop_all_domains", "caml_atomic_load_field"};
@@ -120,7 +123,7 @@ static bool is_later_release(void) {
     return false;
 }
 
-/* NULL: it can be followed. */
+/* Returns NULL if the release is supported, else the reason. */
 static const char *find_release(const char **ret_version) {
     const bool is_4 = ag_ocaml_find("caml_memprof_track_young") != NULL;
     const bool is_5 = ag_ocaml_find("caml_memprof_sample_young") != NULL;
@@ -186,7 +189,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return AG_ADAPTER_ACTS;
 }
 
-/* ---- in a program that runs ---- */
+/* ---- in a program that is running ---- */
 
 static enum {
     NOT_LATE,
@@ -219,7 +222,7 @@ static void at_minor_end(void) {
     }
 }
 
-/* The list of roots is changed in them, and by Memprof's end. */
+/* These functions, and the end of Memprof, change the list of roots. */
 static void name_quiet(struct ag_late_start *ret_start) {
     static const char *const names[] = {"caml_register_generational_global_root",
                                         "caml_remove_generational_global_root",
@@ -263,7 +266,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
         return AG_ADAPTER_REFUSED;
     }
     prepare();
-    if (!ag_ocaml_suppress_is_whole()) { /* its hooks stay unused, and go with the agent */
+    if (!ag_ocaml_suppress_is_whole()) { /* its hooks stay unused, and are removed with the agent */
         ag_ocaml_hooks_take_back();
         ret_runtime->note = cannot_be_called;
         return AG_ADAPTER_REFUSED;
@@ -280,7 +283,7 @@ static int stand(bool is_on) {
     if (is_on) {
         ag_ocaml_follow_minor_ends(at_minor_end);
         if (request) {
-            request(); /* as a signal's handler does it: at the next allocation */
+            request(); /* as a signal handler does it: takes effect at the next allocation */
         }
         return 0;
     }
@@ -297,8 +300,8 @@ static int stand(bool is_on) {
 /* ---- the end ---- */
 
 /* Coverage, in bytes with headers: of what the runtime counted since the start, without what
- * Memprof allocated to call us. */
-static void end(struct ag_runtime_definition *ret_runtime) {
+ * Memprof allocated for its callbacks. */
+static void ocaml_end(struct ag_runtime_definition *ret_runtime) {
     struct ag_ocaml_counters now;
     if (late_state == IS_REFUSED) {
         ret_runtime->is_hooked = false;
@@ -322,4 +325,5 @@ static void end(struct ag_runtime_definition *ret_runtime) {
 }
 
 static const struct ag_late_adapter late = {.attach = attach_late, .stand = stand};
-const struct ag_adapter ag_adapter_ocaml AG_HIDDEN = {.attach = attach, .end = end, .late = &late};
+const struct ag_adapter ag_adapter_ocaml AG_HIDDEN = {
+    .attach = attach, .end = ocaml_end, .late = &late};

@@ -1,10 +1,10 @@
-/* ocaml_decoder.c: OCaml's functions and frames, offline, for reports (symbol/decoder.h).
+/* ocaml_decoder.c: decodes OCaml's functions and frames offline, for reports (symbol/decoder.h).
  *
- * What knows an OCaml place best is OCaml's own frame table: every return address has its
- * function, line and what was inlined there, and each of the allocations that the compiler combined
- * has a place of its own. The half in the process records that place's address, which lies in the
- * program's data (docs: adapters/README.md); all other frames are return addresses. Where
- * nothing was compiled with -g the linker's symbol still has the name. */
+ * OCaml's own frame table is the best source: it has the function, the line and the inlined
+ * functions of every return address, and a place for each of the allocations that the compiler
+ * combined. The adapter in the process records that place's address, which lies in the program's
+ * data; all other frames are return addresses. Without -g, the linker's symbol still has the
+ * name. */
 #include "symbol/decoder.h"
 
 #include <stdlib.h>
@@ -63,7 +63,8 @@ static size_t frames_at(void *context, uint64_t pc, bool is_return_address,
             ag_ocaml_frame_index_read(&state->index, state->file, state->tables);
         }
         debug_info = is_return_address ? ag_ocaml_frame_index_find(&state->index, pc) : 0;
-        if (is_return_address && debug_info == 0) { /* behind a stub (callstack.c): one further */
+        if (is_return_address && debug_info == 0) { /* after a stub the pc is one higher
+                                                     * (callstack.c) */
             debug_info = ag_ocaml_frame_index_find(&state->index, pc - 1);
         }
     }

@@ -15,7 +15,8 @@ struct text {
     size_t length, capacity;
 };
 
-/* By hand: the agent, where bytecode's names are made, asks its host for no more than it must. */
+/* Not isdigit(): the agent, which names bytecode, calls as few functions of the host as
+ * possible. */
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
@@ -33,7 +34,7 @@ static const char *find_gap(const char *bytes, size_t length) {
     return NULL;
 }
 
-static bool put(struct text *text, const char *bytes, size_t length) {
+static bool ocaml_name_put(struct text *text, const char *bytes, size_t length) {
     if (length >= text->capacity - text->length) {
         return false;
     }
@@ -47,7 +48,7 @@ static int digit(char c) {
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* With "$2b" and the like put back; no control characters. */
+/* Restores escapes such as "$2b"; drops control characters. */
 static bool put_unescaped(struct text *text, const char *bytes, size_t length) {
     bool fits = true;
     for (size_t i = 0; i < length && fits; i++) {
@@ -56,13 +57,13 @@ static bool put_unescaped(struct text *text, const char *bytes, size_t length) {
             c = (char)(digit(bytes[i + 1]) << 4 | digit(bytes[i + 2]));
             i += 2;
         }
-        fits = put(text, &c, 1);
+        fits = ocaml_name_put(text, &c, 1);
     }
     return fits;
 }
 
-/* How long the module path at the start of NAME is: parts with capitals, joined by "__"; dune's own
- * part has none. */
+/* The length of the module path at the start of NAME: parts with capitals, joined by "__". The name
+ * that dune adds has none. */
 static size_t path_bytes(const char *name, size_t length) {
     static const char dune[] = "Dune__exe";
     size_t end = 0;
@@ -92,7 +93,7 @@ static bool put_path(struct text *text, const char *path, size_t length) {
         const size_t part = next != NULL && next > path ? (size_t)(next - path) : length;
         const bool has_more = part + 2 < length;
         if (!put_unescaped(text, path, has_more ? part : length) ||
-            (has_more && !put(text, ".", 1))) {
+            (has_more && !ocaml_name_put(text, ".", 1))) {
             return false;
         }
         path += part + 2;
@@ -101,7 +102,7 @@ static bool put_path(struct text *text, const char *path, size_t length) {
     return true;
 }
 
-/* Without the stamp that makes it unique. */
+/* The length without the stamp that makes the name unique. */
 static size_t stem_bytes(const char *name, size_t length) {
     size_t at = length;
     while (at > 0 && is_digit(name[at - 1])) {
@@ -114,10 +115,10 @@ static bool put_function(struct text *text, const char *name, size_t length) {
     const size_t stem = stem_bytes(name, length);
     if ((stem == 3 && strncmp(name, "fun", 3) == 0 && stem < length) ||
         (stem > 4 && strncmp(name, "anon_fn$5b", 10) == 0)) {
-        return put(text, "(fun)", strlen("(fun)"));
+        return ocaml_name_put(text, "(fun)", strlen("(fun)"));
     }
     if (length == strlen("entry") && strncmp(name, "entry", length) == 0) {
-        return put(text, "(toplevel)", strlen("(toplevel)"));
+        return ocaml_name_put(text, "(toplevel)", strlen("(toplevel)"));
     }
     return put_unescaped(text, name, stem);
 }
@@ -134,9 +135,9 @@ bool ag_ocaml_symbol_name(const char *linkage, char *ret_text, size_t capacity) 
     const size_t path = dot != NULL ? (size_t)(dot - name) : path_bytes(name, length);
     const size_t gap = dot != NULL ? 1 : 2;
     if (path == 0 || path + gap >= length) {
-        return false; /* a module's data, or nothing we know */
+        return false; /* a module's data, or an unknown symbol */
     }
-    return put_path(&text, name, path) && put(&text, ".", 1) &&
+    return put_path(&text, name, path) && ocaml_name_put(&text, ".", 1) &&
            put_function(&text, name + path + gap, length - path - gap);
 }
 
@@ -146,10 +147,10 @@ bool ag_ocaml_scoped_name(const char *scoped, char *ret_text, size_t capacity) {
     const char *dot = strchr(scoped, '.');
     const size_t path = dot != NULL ? (size_t)(dot - scoped) : length;
     if (length == 0 || !is_capital(scoped[0])) {
-        return length > 0 && put(&text, scoped, length);
+        return length > 0 && ocaml_name_put(&text, scoped, length);
     }
-    const bool is_module = dot == NULL; /* its toplevel */
+    const bool is_module = dot == NULL; /* the module's toplevel */
     return put_path(&text, scoped, path) &&
-           (is_module ? put(&text, ".(toplevel)", strlen(".(toplevel)"))
-                      : put(&text, dot, length - path));
+           (is_module ? ocaml_name_put(&text, ".(toplevel)", strlen(".(toplevel)"))
+                      : ocaml_name_put(&text, dot, length - path));
 }

@@ -1,5 +1,5 @@
-/* ocaml_runtime.h: the OCaml runtime of this process, as far as its adapter needs to know it:
- * functions and data by name, values by their bits.
+/* ocaml_runtime.h: the OCaml runtime of this process, as far as the adapter uses it: functions and
+ * data by name, values by their bits.
  *
  * Everything here is the same from OCaml 4.11 to 4.14 and from 5.3 on (runtime/caml/mlvalues.h). */
 #ifndef AG_OCAML_RUNTIME_H
@@ -11,7 +11,8 @@
 #include "base/compiler.h"
 #include "record/recorder.h"
 
-typedef intptr_t ag_ocaml_value; /* an integer (bit 0 set), or a pointer behind a header */
+typedef intptr_t ag_ocaml_value; /* an integer (bit 0 set), or a pointer to a block after its header
+                                  * */
 
 AG_FAST ag_ocaml_value ag_ocaml_integer(intptr_t number) {
     return (ag_ocaml_value)((uintptr_t)number << 1 | 1);
@@ -25,7 +26,7 @@ AG_FAST ag_ocaml_value ag_ocaml_field(ag_ocaml_value block, size_t index) {
 AG_FAST uint64_t ag_ocaml_words(ag_ocaml_value block) {
     return ((const uint64_t *)block)[-1] >> 10;
 }
-/* The header of a block that the collector leaves alone: black in 4.x, not markable in 5.x. */
+/* The header of a block that the collector ignores: black in 4.x, not markable in 5.x. */
 #define AG_OCAML_HEADER(words, tag) ((uint64_t)(words) << 10 | 3u << 8 | (tag))
 enum { AG_OCAML_TAG_CLOSURE = 247, AG_OCAML_TAG_DOUBLE = 253 };
 
@@ -35,14 +36,14 @@ struct ag_ocaml_runtime {
     enum ag_ocaml_generation generation;
     bool is_bytecode;
     ag_ocaml_value (*memprof_start)(ag_ocaml_value rate, ag_ocaml_value depth,
-                                    ag_ocaml_value tracker); /* the runtime's own */
+                                    ag_ocaml_value tracker); /* the runtime's own function */
     ag_ocaml_value (*memprof_stop)(ag_ocaml_value unit);
-    uintptr_t stubs_low, stubs_high; /* the runtime's code in assembly, between OCaml and C */
+    uintptr_t stubs_low, stubs_high; /* the runtime's assembly code between OCaml and C */
     uintptr_t code_low, code_high;   /* the program's OCaml code */
 };
 extern struct ag_ocaml_runtime ag_ocaml AG_HIDDEN;
 
-/* A return address in the runtime's stubs, or in OCaml code. */
+/* Whether a return address lies in the runtime's stubs (is_stub), or in OCaml code. */
 AG_FAST bool ag_ocaml_is_stub(uintptr_t pc) {
     return pc - 1 - ag_ocaml.stubs_low < ag_ocaml.stubs_high - ag_ocaml.stubs_low;
 }

@@ -1,18 +1,18 @@
 /* runtime_counters.c: see runtime_counters.h.
  *
- * 1. Where. The words stand in the domain's state, a struct of eight-byte fields whose order is
- * that of runtime/caml/domain_state.tbl (read in the tags 4.11.2, 4.12.1, 4.13.1, 4.14.2 and the
+ * 1. Where. The counters are fields of the domain's state, a struct of eight-byte fields in the
+ * order of runtime/caml/domain_state.tbl (read in the tags 4.11.2, 4.12.1, 4.13.1, 4.14.2 and the
  * branch 5.3). OCaml 4 has one state, at Caml_state; OCaml 5 one per domain, at the thread's
- * variable caml_state, and its words are integers. A row counts only where it gives, at every
- * reading, what caml_gc_minor_words_unboxed computes from the same fields; the rows of 4.11
- * and 4.12 differ in nothing that this shows before the first minor collection, so where both fit
- * the answer is that it is not known yet.
+ * variable caml_state, and its counters are integers. A row is used only if it gives, at every
+ * reading, what caml_gc_minor_words_unboxed computes from the same fields. The rows of 4.11 and
+ * 4.12 give the same before the first minor collection, so where both fit the layout is not known
+ * yet.
  *
- * 2. Domains. A domain is seen when it tells something; its state is kept in a table, and read at
- * the end. One that ends hands its words to the runtime's sums by caml_orphan_alloc_stats, but not
+ * 2. Domains. A domain is seen when it reports an event; its state is kept in a table, and read at
+ * the end. One that ends adds its words to the runtime's sums by caml_orphan_alloc_stats, but not
  * those that it allocated since its last slice of a major collection; so they are read there.
  *
- * 3. Heap. OCaml 5 samples the pools' words whenever the world stands still; caml_compute_gc_stats
+ * 3. Heap. OCaml 5 samples the pools' words whenever the world is stopped; caml_compute_gc_stats
  * sums them (struct gc_stats of runtime/caml/gc_stats.h: four words of allocations, eight of the
  * heap). */
 #include "runtime_counters.h"
@@ -20,12 +20,12 @@
 #include "collector_hooks.h"
 #include "hook/next_symbol.h"
 
-struct layout { /* offsets into the domain's state; 0: there is none */
+struct layout { /* offsets into the domain's state; 0: it has no such field */
     enum ag_ocaml_generation generation;
     uint16_t young_pointer, young_end, minor_words, promoted_words, major_words;
-    uint16_t since_slice_words; /* major words that are not in major_words yet */
+    uint16_t since_slice_words; /* major words that major_words does not include yet */
     uint16_t heap_words;
-    uint16_t current_stack; /* OCaml 5: of the fiber that runs */
+    uint16_t current_stack; /* OCaml 5: of the running fiber */
 };
 static const struct layout layouts[] = {
     {AG_OCAML_4, 8, 56, 296, 304, 312, 0, 336, 0},  /* 4.13, 4.14 */
@@ -38,21 +38,22 @@ struct gc_stats {
     uint64_t minor_words, promoted_words, major_words, forced_major_collections;
     uint64_t pool_words, pool_max_words, pool_live_words, pool_live_blocks, pool_free_words,
         large_words, large_max_words, large_blocks;
-    uint64_t more[52]; /* of a release that has more than these */
+    uint64_t more[52]; /* room for a release that has more fields */
 };
 
 static const struct layout *chosen;
 static const unsigned char *const *state_pointer; /* OCaml 4: Caml_state */
-static intptr_t state_offset;                     /* OCaml 5: of caml_state, from the thread's */
+static intptr_t state_offset;                     /* OCaml 5: offset of caml_state from the thread
+                                                   * pointer */
 static double (*minor_words)(void);               /* caml_gc_minor_words_unboxed */
 static const uint64_t *major_since_slice;         /* OCaml 4: caml_allocated_words */
 static const uint64_t *free_words;                /* OCaml 4: caml_fl_cur_wsz */
 static void (*compute_stats)(struct gc_stats *);  /* OCaml 5 */
 
-enum { DOMAINS_MOST = 128 };                    /* at once; more: nothing is counted */
-static _Atomic uintptr_t domains[DOMAINS_MOST]; /* OCaml 5: their states, 0: free */
+enum { DOMAINS_MOST = 128 };                    /* at a time; with more, nothing is counted */
+static _Atomic uintptr_t domains[DOMAINS_MOST]; /* OCaml 5: their states; 0: free */
 static _Atomic bool are_too_many;
-static _Atomic uint64_t ended_words; /* of domains that are gone */
+static _Atomic uint64_t ended_words; /* words of domains that have ended */
 
 /* ---- one domain ---- */
 
@@ -109,7 +110,7 @@ static bool is_seen(uintptr_t state, size_t first) {
     return false;
 }
 
-/* A state is entered by threads of its own domain alone, and these run one at a time. */
+/* A state is entered only by threads of its own domain, and these run one at a time. */
 void ag_ocaml_counters_see_domain(void) {
     const uintptr_t state = (uintptr_t)own_state();
     const size_t first = state / 4096 % DOMAINS_MOST; /* states are pages apart */
@@ -129,7 +130,7 @@ void ag_ocaml_counters_see_domain(void) {
 
 static void (*orphan_stats)(const unsigned char *state);
 
-/* By the thread whose domain ends, which allocates no more. */
+/* Called by the thread whose domain ends, which allocates no more. */
 static void hooked_orphan_stats(const unsigned char *state) {
     for (size_t i = 0; chosen && i < DOMAINS_MOST; i++) {
         if (atomic_load_explicit(&domains[i], memory_order_relaxed) == (uintptr_t)state) {

@@ -1,12 +1,12 @@
 /* suppress.c: see suppress.h.
  *
- * Each entry is one function of the runtime, called with at most four words and giving back two at
- * most; the one here that stands in its place passes all of them on. None of them is left by an
- * exception, since our callbacks raise none; where the program has a Memprof of its own, ours is
+ * Each entry is one function of the runtime, called with at most four words and returning at most
+ * two; its replacement here passes all of them on. None of them is left by an exception, since the
+ * adapter's callbacks raise none; where the program has a Memprof of its own, the adapter's is
  * over, and nothing is suppressed.
  *
- * What the program keeps is recorded all the same: collections (collector_hooks.c), and a stack
- * that grows while our callback stands on it. */
+ * Memory that the program keeps is recorded all the same: collections (collector_hooks.c), and a
+ * stack that grows while the adapter's callback runs on it. */
 #include "suppress.h"
 
 #include "collector_hooks.h"
@@ -14,8 +14,9 @@
 
 static __thread uintptr_t suppressed
     __attribute__((tls_model("initial-exec")));                            /* to be resumed with */
-static __thread uint32_t depth __attribute__((tls_model("initial-exec"))); /* entries it is in */
-static bool is_whole = true; /* every entry that there is leads here */
+static __thread uint32_t depth __attribute__((tls_model("initial-exec"))); /* number of entries that
+                                                                            * the thread is in */
+static bool is_whole = true; /* every entry that exists is hooked */
 
 bool ag_ocaml_is_in_memprof(void) {
     return depth > 0;
@@ -38,7 +39,7 @@ void ag_ocaml_suppress(uintptr_t resumed) {
     }
 }
 
-/* Two words, for caml_result of OCaml 5; who gives back one leaves the other as it is. */
+/* Two words, for caml_result of OCaml 5; a function that returns one leaves the other unchanged. */
 struct result {
     uintptr_t first, second;
 };
@@ -63,8 +64,8 @@ typedef struct result entry_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 #include "memprof_entries.def"
 #undef AG_HUSHED
 
-/* Of the interpreter of OCaml 4; of a fiber of OCaml 5, with the memory that its registers are
- * saved to. One is inside the other. */
+/* The stacks of OCaml 4's interpreter and of OCaml 5's fibers, with the memory that their registers
+ * are saved to. One is inside the other. */
 #define AG_SPOKEN(name)                               \
     static uintptr_t (*name)(uintptr_t words);        \
     static uintptr_t spoken_##name(uintptr_t words) { \

@@ -1,19 +1,19 @@
-/* suppress.h: what the runtime's Memprof takes from malloc is our doing and no allocation of the
- * program's: while Memprof works, its thread's events are not recorded; but those that we tell are,
- * and those of a collection that begins meanwhile. */
+/* suppress.h: suppresses the events of what the runtime's Memprof takes from malloc, which the
+ * profiler causes and not the program. While Memprof works, its thread's events are not recorded,
+ * except those that the adapter reports, and those of a collection that begins meanwhile. */
 #ifndef AG_OCAML_SUPPRESS_H
 #define AG_OCAML_SUPPRESS_H
 
 #include "ocaml_runtime.h"
 
-/* Detours on Memprof's entries from the runtime. */
+/* Installs detours of the functions through which the runtime enters Memprof. */
 void ag_ocaml_suppress_follow(void);
-/* Between the two, events are recorded again. Returns what end takes. */
+/* Between the two calls, events are recorded again. Returns the argument of the second. */
 uintptr_t ag_ocaml_resume(void);
 void ag_ocaml_suppress(uintptr_t resumed);
 
-/* The calling thread is inside of the runtime's Memprof, which is ours: it must not be ended there.
- * Known only where all its entries could be hooked. */
+/* The calling thread is inside the runtime's Memprof, which is the adapter's and must not be ended
+ * there. Reliable only if all entries could be hooked. */
 bool ag_ocaml_is_in_memprof(void);
 bool ag_ocaml_suppress_is_whole(void);
 

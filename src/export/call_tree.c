@@ -25,8 +25,9 @@ static uint64_t key_of(enum ag_call_key key, const struct ag_stack_frame *at, ui
 }
 
 /* The node of a frame below PARENT, new or known; AG_CALL_ROOT: no memory. */
-static uint32_t step(struct ag_call_tree *tree, const struct ag_export *export,
-                     enum ag_call_key key, uint32_t parent, const struct ag_stack_frame *at) {
+static uint32_t call_tree_step(struct ag_call_tree *tree, const struct ag_export *export,
+                               enum ag_call_key key, uint32_t parent,
+                               const struct ag_stack_frame *at) {
     const uint32_t function =
         key == AG_CALL_FUNCTION ? function_of(tree, ag_export_frame(export, at->frame)) : 0;
     bool is_new;
@@ -60,7 +61,7 @@ int ag_call_tree_start(struct ag_call_tree *tree, struct ag_export *export, enum
         r = n > 0 ? 0 : -ENOMEM;
         while (n-- > 0 && r == 0) {
             if (key != AG_CALL_PLACE || frames[n].is_last) {
-                node = step(tree, export, key, node, &frames[n]);
+                node = call_tree_step(tree, export, key, node, &frames[n]);
                 r = node == AG_CALL_ROOT ? -ENOMEM : 0;
             }
         }

@@ -66,7 +66,7 @@ static struct cost *cost_of(struct callgrind *all, int64_t frame, int64_t callee
     return &all->costs[at];
 }
 
-static int count(struct cost *cost, uint32_t row, const struct ag_metrics *metrics) {
+static int cost_count(struct cost *cost, uint32_t row, const struct ag_metrics *metrics) {
     if (cost && cost->last_row != row + 1) {
         cost->last_row = row + 1;
         cost->n_stacks++;
@@ -79,9 +79,9 @@ static int count_row(struct callgrind *all, uint32_t row) {
     const struct ag_metrics *metrics = &all->export->rows[row].metrics;
     const struct ag_stack_frame *frames;
     const size_t n = ag_export_stack(all->export, row, &frames);
-    int r = n > 0 ? count(cost_of(all, frames[0].frame, NO_CALLEE), row, metrics) : -ENOMEM;
+    int r = n > 0 ? cost_count(cost_of(all, frames[0].frame, NO_CALLEE), row, metrics) : -ENOMEM;
     for (size_t i = 1; i < n && r == 0; i++) {
-        r = count(cost_of(all, frames[i].frame, frames[i - 1].frame), row, metrics);
+        r = cost_count(cost_of(all, frames[i].frame, frames[i - 1].frame), row, metrics);
     }
     return r;
 }

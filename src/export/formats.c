@@ -26,7 +26,7 @@ static const struct format {
     {"perf-map", ag_perf_map_format, false, true},
 };
 
-static const struct format *find(const char *name) {
+static const struct format *format_find(const char *name) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(formats); i++) {
         if (strcmp(formats[i].name, name) == 0) {
             return &formats[i];
@@ -36,7 +36,7 @@ static const struct format *find(const char *name) {
 }
 
 int ag_export_check(const char *name, char ret_message[512]) {
-    const struct format *format = find(name);
+    const struct format *format = format_find(name);
     if (format) {
         return 0;
     }
@@ -48,12 +48,12 @@ int ag_export_check(const char *name, char ret_message[512]) {
 }
 
 bool ag_export_is_binary(const char *name) {
-    const struct format *format = find(name);
+    const struct format *format = format_find(name);
     return format && format->is_binary;
 }
 
 bool ag_export_takes_several(const char *name) {
-    const struct format *format = find(name);
+    const struct format *format = format_find(name);
     return format && !format->is_of_one_process;
 }
 
@@ -91,7 +91,7 @@ int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_expor
         .places = malloc(AG_PLACES_MOST * sizeof(*export.places)),
     };
     export.n_rows = ag_profile_stacks(profile, &export.rows);
-    r = export.places ? find(known.format)->write(&export) : -ENOMEM;
+    r = export.places ? format_find(known.format)->write(&export) : -ENOMEM;
     free(export.places);
     free(export.frames);
     if (r < 0) {

@@ -9,7 +9,7 @@ static size_t home(const struct ag_numbering *numbering, uint64_t a, uint64_t b)
     return (size_t)ag_keyed_hash_pair(a, b) & (numbering->n_slots - 1);
 }
 
-static bool grow(struct ag_numbering *numbering) {
+static bool numbering_grow(struct ag_numbering *numbering) {
     const size_t capacity = numbering->capacity ? numbering->capacity * 2 : 256;
     struct ag_numbered *things = realloc(numbering->things, capacity * sizeof(*things));
     numbering->things = things ? things : numbering->things;
@@ -35,7 +35,7 @@ uint32_t ag_numbering_of(struct ag_numbering *numbering, uint64_t a, uint64_t b,
     bool unused;
     bool *is_new = ret_is_new ? ret_is_new : &unused;
     *is_new = false;
-    if (numbering->count == numbering->capacity && !grow(numbering)) {
+    if (numbering->count == numbering->capacity && !numbering_grow(numbering)) {
         numbering->has_failed = true;
         return 0;
     }

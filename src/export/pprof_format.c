@@ -341,7 +341,7 @@ static void number_mappings(struct pprof *all) {
     }
 }
 
-static int start(struct pprof *all) {
+static int pprof_start(struct pprof *all) {
     all->n_images = ag_profile_images(all->export->profile, NULL, 0);
     all->images = calloc(all->n_images + 1, sizeof(*all->images));
     all->facts = calloc(all->n_images + 1, sizeof(*all->facts));
@@ -364,7 +364,7 @@ static int start(struct pprof *all) {
 
 int ag_pprof_format(struct ag_export *export) {
     struct pprof all = {.export = export};
-    int r = start(&all);
+    int r = pprof_start(&all);
     if (r == 0) {
         put_head(&all);
         for (uint32_t row = 0; row < export->n_rows; row++) {

@@ -127,7 +127,7 @@ static uint32_t merged_stack(const struct ag_merged_part *part, uint32_t stack) 
     return AG_IS_ROOT(node) ? UINT32_MAX - node : part->ids[node];
 }
 
-static const char *keep(struct ag_profile *merged, const char *text) {
+static const char *merged_keep_text(struct ag_profile *merged, const char *text) {
     return text ? ag_text_keep(&merged->definitions.texts, text, strlen(text)) : NULL;
 }
 
@@ -154,8 +154,8 @@ static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
             return r;
         }
         row->via = part->vias[row->via % AG_MODEL_VIAS];
-        row->via_name = keep(merged, row->via_name);
-        row->heap_name = keep(merged, row->heap_name);
+        row->via_name = merged_keep_text(merged, row->via_name);
+        row->heap_name = merged_keep_text(merged, row->heap_name);
         merged->row_nodes[merged->n_rows++] =
             ag_stack_nodes_find(&merged->definitions.nodes, row->stack);
     }
@@ -261,7 +261,7 @@ static int add_vias(struct ag_profile *merged, struct ag_merged_part *part) {
             at++;
         }
         if (!to->vias[at].name) {
-            to->vias[at].name = keep(merged, from->vias[via].name);
+            to->vias[at].name = merged_keep_text(merged, from->vias[via].name);
             to->vias[at].heap = number;
         }
         part->vias[via] = at;
@@ -551,7 +551,7 @@ static void make_identity(struct ag_profile *merged) {
 
 /* ---- putting together ---- */
 
-static int make_room(struct ag_profile *merged) {
+static int merged_make_room(struct ag_profile *merged) {
     size_t n_rows = 0, n_threads = 0, n_pairs = 0, n_heaps = 1;
     for (size_t p = 0; p < merged->n_parts; p++) {
         const struct ag_profile *own = merged->parts[p].profile;
@@ -622,7 +622,7 @@ static int merge(struct ag_profile *merged) {
     int r = ag_definitions_init(definitions);
     r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);
     r = r < 0 ? r : ag_index_map_init(&merged->heaps_by_name);
-    r = r < 0 ? r : make_room(merged);
+    r = r < 0 ? r : merged_make_room(merged);
     find_offsets(merged);
     uint32_t stream_base = 0;
     for (size_t p = 0; p < merged->n_parts && r == 0; p++) {

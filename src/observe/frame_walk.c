@@ -65,7 +65,7 @@ static void forget_rules(struct ag_frame_walker *walker) {
     walker->n_rules = walker->capacity = 0;
 }
 
-static bool grow(struct ag_frame_walker *walker) {
+static bool walker_grow(struct ag_frame_walker *walker) {
     const size_t n = walker->capacity != 0 ? 2 * walker->capacity : 1024;
     struct ag_frame_rules **old = walker->rules, **rules = calloc(n, sizeof *rules);
     const size_t n_old = walker->capacity;
@@ -87,7 +87,7 @@ static bool grow(struct ag_frame_walker *walker) {
     return true;
 }
 
-static void fill(struct ag_frame_rules *rules, const struct ag_observed_image *image) {
+static void frame_rules_fill(struct ag_frame_rules *rules, const struct ag_observed_image *image) {
     const uint64_t address = rules->address - image->bias;
     struct ag_cfi_row row;
     struct ag_cfi_entry entry;
@@ -113,7 +113,7 @@ static const struct ag_frame_rules *rules_of(struct ag_frame_walker *walker,
         forget_rules(walker);
         walker->generation = walker->images->generation;
     }
-    if (walker->n_rules * 2 >= walker->capacity && !grow(walker)) {
+    if (walker->n_rules * 2 >= walker->capacity && !walker_grow(walker)) {
         return NULL;
     }
     size_t at = slot_of(walker, address);
@@ -126,7 +126,7 @@ static const struct ag_frame_rules *rules_of(struct ag_frame_walker *walker,
             return NULL;
         }
         rules->address = address;
-        fill(rules, image);
+        frame_rules_fill(rules, image);
         walker->rules[at] = rules;
         walker->n_rules++;
     }
@@ -226,8 +226,8 @@ static bool find_cfa(struct step *step, const struct ag_cfi_rule *rule, uintptr_
 }
 
 /* What the caller's register is; `reg`: for SAME. */
-static bool apply(struct step *step, const struct ag_cfi_rule *rule, uintptr_t cfa, uint32_t reg,
-                  uintptr_t *ret_value) {
+static bool frame_rule_apply(struct step *step, const struct ag_cfi_rule *rule, uintptr_t cfa,
+                             uint32_t reg, uintptr_t *ret_value) {
     uintptr_t address;
     switch ((enum ag_cfi_rule_kind)rule->kind) {
     case AG_CFI_SAME:
@@ -266,20 +266,20 @@ static enum outcome step_by_row(struct step *step, const struct ag_frame_rules *
         return STEP_FAILED;
     }
     if (rules->return_address.kind == AG_CFI_SAME ||
-        !apply(step, &rules->return_address, cfa, REG_PC, &pc)) {
+        !frame_rule_apply(step, &rules->return_address, cfa, REG_PC, &pc)) {
         return is_beyond(step->stack, cfa) ? STEP_CUT : STEP_FAILED;
     }
     struct allogram_native_frame caller = {.pc = pc, .sp = cfa, .is_exact = rules->is_signal_frame};
     for (uint32_t reg = 0; reg < ALLOGRAM_REGISTERS; reg++) {
         const bool is_kept = rules->is_signal_frame || (PRESERVED >> reg & 1) != 0;
         if (is_kept && reg != REG_PC && reg != REG_SP &&
-            apply(step, &rules->registers[reg], cfa, reg, &value)) {
+            frame_rule_apply(step, &rules->registers[reg], cfa, reg, &value)) {
             caller.registers.value[reg] = value;
             caller.registers.known |= 1u << reg;
         }
     }
     if (rules->is_signal_frame && rules->registers[REG_SP].kind != AG_CFI_SAME &&
-        apply(step, &rules->registers[REG_SP], cfa, REG_SP, &value)) {
+        frame_rule_apply(step, &rules->registers[REG_SP], cfa, REG_SP, &value)) {
         caller.sp = value;
     } else if (cfa < step->from->value[REG_SP] || cfa % sizeof(uint64_t) != 0) {
         return STEP_FAILED;

@@ -36,8 +36,8 @@ enum {
     DUMP_LOAD_BYTES = 40,
 };
 
-static void add(struct ag_generated_code *code, uint64_t low, uint64_t n_bytes, const char *name,
-                size_t name_bytes) {
+static void generated_code_add(struct ag_generated_code *code, uint64_t low, uint64_t n_bytes,
+                               const char *name, size_t name_bytes) {
     if (n_bytes == 0 || n_bytes > MOST_FUNCTION_BYTES || low + n_bytes < low || name_bytes == 0 ||
         code->n == MOST_FUNCTIONS) {
         return;
@@ -70,7 +70,7 @@ void ag_generated_code_read_map(struct ag_generated_code *code, char *text) {
         const uint64_t low = strtoull(line, &at, 16);
         const uint64_t n_bytes = at != line && *at == ' ' ? strtoull(at, &name, 16) : 0;
         if (n_bytes != 0 && *name == ' ') {
-            add(code, low, n_bytes, name + 1, strlen(name + 1));
+            generated_code_add(code, low, n_bytes, name + 1, strlen(name + 1));
         }
     }
 }
@@ -98,7 +98,8 @@ void ag_generated_code_read_dump(struct ag_generated_code *code, const uint8_t *
             const uint8_t *load = record + DUMP_RECORD_BYTES;
             const char *name = (const char *)load + DUMP_LOAD_BYTES;
             const size_t room = length - DUMP_RECORD_BYTES - DUMP_LOAD_BYTES;
-            add(code, number_at(load + 16, 8), number_at(load + 24, 8), name, strnlen(name, room));
+            generated_code_add(code, number_at(load + 16, 8), number_at(load + 24, 8), name,
+                               strnlen(name, room));
         }
         at += length;
     }
@@ -129,7 +130,8 @@ void ag_generated_code_read_object(struct ag_generated_code *code, const void *f
                 break; /* what came is kept */
             }
             left -= name_bytes;
-            add(code, base + symbol->address, symbol->n_bytes, symbol->name, name_bytes);
+            generated_code_add(code, base + symbol->address, symbol->n_bytes, symbol->name,
+                               name_bytes);
         }
     }
     ag_remote_elf_close(&elf);

@@ -13,7 +13,7 @@ enum { PROBLEM_BYTES = 512, MOST_TOLD = 1 << 20 };
 
 /* ---- stacks --------------------------------------------------------------------------- */
 
-static void push(struct allogram_stack *stack, const struct ag_seen_frame *frame) {
+static void stack_push(struct allogram_stack *stack, const struct ag_seen_frame *frame) {
     const uint32_t id = ag_seen_frame_id(&stack->observation->seen, frame);
     if (stack->n == sizeof stack->frames / sizeof stack->frames[0] || id == UINT32_MAX) {
         stack->is_cut = true;
@@ -44,24 +44,25 @@ void allogram_stack_native(struct allogram_stack *stack, size_t frame) {
     const struct ag_generated_function *generated =
         image == NULL ? ag_generated_code_find(&observation->generated, address) : NULL;
     if (generated != NULL) {
-        push(stack, &(struct ag_seen_frame){.runtime = ag_seen_text(&observation->seen, "jit"),
-                                            .function =
-                                                ag_seen_text(&observation->seen, generated->name)});
+        stack_push(stack, &(struct ag_seen_frame){
+                              .runtime = ag_seen_text(&observation->seen, "jit"),
+                              .function = ag_seen_text(&observation->seen, generated->name)});
         return;
     }
-    push(stack, &(struct ag_seen_frame){.is_exact = native->is_exact,
-                                        .image = image != NULL ? image->id : 0,
-                                        .pc = native->pc});
+    stack_push(stack, &(struct ag_seen_frame){.is_exact = native->is_exact,
+                                              .image = image != NULL ? image->id : 0,
+                                              .pc = native->pc});
 }
 
 void allogram_stack_managed(struct allogram_stack *stack,
                             const struct allogram_managed_frame *frame) {
     struct ag_seen_stacks *seen = &stack->observation->seen;
-    push(stack, &(struct ag_seen_frame){
-                    .runtime = stack->runtime,
-                    .function = ag_seen_text(seen, frame->function != NULL ? frame->function : "?"),
-                    .file = ag_seen_text(seen, frame->file),
-                    .line = frame->line});
+    stack_push(stack,
+               &(struct ag_seen_frame){
+                   .runtime = stack->runtime,
+                   .function = ag_seen_text(seen, frame->function != NULL ? frame->function : "?"),
+                   .file = ag_seen_text(seen, frame->file),
+                   .line = frame->line});
 }
 
 static void begin_stack(struct allogram_stack *stack, const struct allogram_sample *sample,
@@ -230,7 +231,7 @@ void ag_inspections_close(struct ag_observation *observation) {
 /* ---- what they tell beside samples --------------------------------------------------------- */
 
 /* Room for one more; false: enough, or no memory. */
-static bool make_room(void **items, size_t n, size_t size) {
+static bool inspections_make_room(void **items, size_t n, size_t size) {
     if (n != 0 && (n & (n - 1)) != 0) {
         return true; /* capacities are powers of two */
     }
@@ -242,7 +243,7 @@ static bool make_room(void **items, size_t n, size_t size) {
 }
 
 /* Texts are kept with those of the frames; the pointer stays. */
-static const char *keep(struct ag_observation *observation, const char *text) {
+static const char *inspections_keep_text(struct ag_observation *observation, const char *text) {
     const uint32_t id = ag_seen_text(&observation->seen, text);
     return id == UINT32_MAX || id == 0 ? NULL : observation->seen.texts[id];
 }
@@ -260,14 +261,14 @@ void allogram_answers_process(struct allogram_answers *answers,
                               const struct allogram_process *process,
                               const struct allogram_stack *stack) {
     struct ag_observation *observation = answers->observation;
-    if (!make_room((void **)&observation->processes, observation->n_processes,
-                   sizeof *observation->processes)) {
+    if (!inspections_make_room((void **)&observation->processes, observation->n_processes,
+                               sizeof *observation->processes)) {
         return;
     }
     observation->processes[observation->n_processes++] = (struct ag_reported_process){
-        .id = keep(observation, process->id),
-        .name = keep(observation, process->name),
-        .current_function = keep(observation, process->current_function),
+        .id = inspections_keep_text(observation, process->id),
+        .name = inspections_keep_text(observation, process->name),
+        .current_function = inspections_keep_text(observation, process->current_function),
         .runtime = observation->seen.texts[answers->stack.runtime],
         .heap_words = process->heap_words,
         .stack_words = process->stack_words,
@@ -280,15 +281,15 @@ void allogram_answers_collection(struct allogram_answers *answers,
                                  const struct allogram_collection *collection,
                                  const struct allogram_stack *stack) {
     struct ag_observation *observation = answers->observation;
-    if (!make_room((void **)&observation->collections, observation->n_collections,
-                   sizeof *observation->collections)) {
+    if (!inspections_make_room((void **)&observation->collections, observation->n_collections,
+                               sizeof *observation->collections)) {
         observation->reported_lost++;
         return;
     }
     observation->collections[observation->n_collections++] = (struct ag_reported_collection){
         .runtime = observation->seen.texts[answers->stack.runtime],
-        .kind = keep(observation, collection->kind),
-        .process = keep(observation, collection->process),
+        .kind = inspections_keep_text(observation, collection->kind),
+        .process = inspections_keep_text(observation, collection->process),
         .thread = collection->thread,
         .node = node_of((struct allogram_stack *)stack),
         .start_ns = collection->start_ns,
@@ -308,8 +309,8 @@ void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_
 void allogram_answers_allocator(struct allogram_answers *answers,
                                 const struct allogram_allocator *allocator) {
     struct ag_observation *observation = answers->observation;
-    if (!make_room((void **)&observation->allocators, observation->n_allocators,
-                   sizeof *observation->allocators)) {
+    if (!inspections_make_room((void **)&observation->allocators, observation->n_allocators,
+                               sizeof *observation->allocators)) {
         return;
     }
     uint64_t mapped = 0, resident = 0;
@@ -319,7 +320,7 @@ void allogram_answers_allocator(struct allogram_answers *answers,
         resident += ag_residency_bytes(observation->process.pid, range->low, range->high);
     }
     observation->allocators[observation->n_allocators++] = (struct ag_reported_allocator){
-        .name = keep(observation, allocator->name),
+        .name = inspections_keep_text(observation, allocator->name),
         .instance = allocator->instance,
         .carriers_bytes = allocator->carriers_bytes,
         .blocks_bytes = allocator->blocks_bytes,

@@ -19,7 +19,7 @@ static uint64_t to_page(uint64_t bytes) {
 }
 
 /* The first range that ends beyond the address. */
-static size_t find(const struct ag_mapping_ledger *ledger, uint64_t address) {
+static size_t mappings_find(const struct ag_mapping_ledger *ledger, uint64_t address) {
     size_t low = 0, high = ledger->n;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -32,8 +32,8 @@ static size_t find(const struct ag_mapping_ledger *ledger, uint64_t address) {
     return low;
 }
 
-static int insert(struct ag_mapping_ledger *ledger, size_t at,
-                  const struct ag_ledger_range *range) {
+static int mappings_insert(struct ag_mapping_ledger *ledger, size_t at,
+                           const struct ag_ledger_range *range) {
     if (ledger->n == ledger->capacity) {
         const size_t capacity = ledger->capacity != 0 ? 2 * ledger->capacity : 256;
         struct ag_ledger_range *items = reallocarray(ledger->items, capacity, sizeof *items);
@@ -50,13 +50,13 @@ static int insert(struct ag_mapping_ledger *ledger, size_t at,
 }
 
 int ag_mapping_ledger_unmap(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high) {
-    size_t at = find(ledger, low);
+    size_t at = mappings_find(ledger, low);
     while (at < ledger->n && ledger->items[at].low < high) {
         struct ag_ledger_range *range = &ledger->items[at];
         if (range->low < low && range->high > high) { /* a hole in its middle */
             const struct ag_ledger_range rest = {high, range->high, range->node};
             range->high = low;
-            return insert(ledger, at + 1, &rest);
+            return mappings_insert(ledger, at + 1, &rest);
         }
         if (range->low < low) {
             range->high = low;
@@ -76,7 +76,7 @@ int ag_mapping_ledger_map(struct ag_mapping_ledger *ledger, uint64_t low, uint64
                           uint32_t node) {
     const int r = ag_mapping_ledger_unmap(ledger, low, high);
     const struct ag_ledger_range range = {low, high, node};
-    return r < 0 || low >= high ? r : insert(ledger, find(ledger, low), &range);
+    return r < 0 || low >= high ? r : mappings_insert(ledger, mappings_find(ledger, low), &range);
 }
 
 static int change_heap(struct ag_mapping_ledger *ledger, uint64_t end, uint32_t node) {
@@ -89,7 +89,7 @@ static int change_heap(struct ag_mapping_ledger *ledger, uint64_t end, uint32_t 
                         : ag_mapping_ledger_unmap(ledger, to_page(end), to_page(before));
 }
 
-static int apply(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call) {
+static int mappings_apply(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call) {
     const uint64_t *arguments = call->arguments, result = call->result;
     if (result > UINT64_MAX - MOST_ERRNO) {
         return 0; /* it failed */
@@ -141,7 +141,7 @@ int ag_mapping_ledger_settle(struct ag_mapping_ledger *ledger, uint64_t until_ns
     }
     qsort(ledger->pending, ledger->n_pending, sizeof ledger->pending[0], by_time);
     for (; n < ledger->n_pending && ledger->pending[n].time_ns < until_ns && r == 0; n++) {
-        r = apply(ledger, &ledger->pending[n]);
+        r = mappings_apply(ledger, &ledger->pending[n]);
     }
     ledger->n_pending -= n;
     memmove(ledger->pending, ledger->pending + n, ledger->n_pending * sizeof ledger->pending[0]);

@@ -484,8 +484,8 @@ static void note_another_program(struct ag_observation *observation) {
     ag_observation_note(observation, line);
 }
 
-static void finish(struct ag_observation *observation, uint64_t cpu_before_ns,
-                   uint64_t own_before_ns) {
+static void observation_finish(struct ag_observation *observation, uint64_t cpu_before_ns,
+                               uint64_t own_before_ns) {
     struct ag_observation_facts *facts = &observation->facts;
     ag_perf_watch_stop(observation->watch);
     drain(observation);
@@ -578,7 +578,7 @@ int ag_observation_run(struct ag_observation *observation, char ret_message[512]
     }
     observation->images_changed = true; /* what was mapped since opening */
     loop(observation);
-    finish(observation, cpu_ns, own_ns);
+    observation_finish(observation, cpu_ns, own_ns);
     return 0;
 }
 

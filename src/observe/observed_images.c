@@ -189,7 +189,8 @@ static struct ag_observed_image *make(const struct ag_observed_images *images,
     return image;
 }
 
-static int add(struct ag_observed_images *images, const struct ag_remote_mapping *mapping) {
+static int observed_images_add(struct ag_observed_images *images,
+                               const struct ag_remote_mapping *mapping) {
     if (images->n == images->capacity) {
         const size_t capacity = images->capacity != 0 ? 2 * images->capacity : 64;
         struct ag_observed_image **items =
@@ -266,7 +267,7 @@ int ag_observed_images_refresh(struct ag_observed_images *images) {
         struct ag_observed_image *image = known(images, mapping);
         if (image == NULL) {
             changed = true;
-            r = add(images, mapping);
+            r = observed_images_add(images, mapping);
             images->is_over_bound |=
                 cpu_ns() - begin_ns > most_open_ns + NS_PER_BYTE * images->stored_bytes;
         } else if (image->is_gone) {

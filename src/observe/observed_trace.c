@@ -47,7 +47,7 @@ static struct ag_bytes bytes_of(const char *text) {
     return (struct ag_bytes){text, text != NULL ? (uint32_t)strlen(text) : 0};
 }
 
-static void append(struct writing *writing, const struct ag_record *record) {
+static void trace_append_record(struct writing *writing, const struct ag_record *record) {
     (void)ag_record_append(&writing->blob, record); /* errors stick to the blob */
 }
 
@@ -79,7 +79,7 @@ static void define_process(struct writing *writing) {
         (void)snprintf(exe, sizeof exe, "%s", observation->images.items[0]->path);
     }
     record.u.process.exe = bytes_of(exe);
-    append(writing, &record);
+    trace_append_record(writing, &record);
     free(command);
 }
 
@@ -96,7 +96,7 @@ static void define_images(struct writing *writing) {
                              .build_id = {(const char *)image->elf.build_id,
                                           (uint32_t)image->elf.build_id_bytes},
                              .path = bytes_of(image->path)}};
-        append(writing, &record);
+        trace_append_record(writing, &record);
     }
 }
 
@@ -108,7 +108,7 @@ static void define_threads(struct writing *writing) {
             .u.thread = {.stream = (uint32_t)i,
                          .thread_id = observation->threads[i].thread,
                          .name = bytes_of(observation->threads[i].name)}};
-        append(writing, &record);
+        trace_append_record(writing, &record);
     }
 }
 
@@ -125,8 +125,8 @@ static void define_heap(struct writing *writing, uint32_t heap, const char *name
                                                  .runtime = bytes_of("c")}};
     const struct ag_record by = {.kind = AG_RECORD_VIA,
                                  .u.via = {.via = heap, .heap = heap, .name = bytes_of(via)}};
-    append(writing, &defined);
-    append(writing, &by);
+    trace_append_record(writing, &defined);
+    trace_append_record(writing, &by);
 }
 
 static void define_runtimes(struct writing *writing) {
@@ -142,7 +142,7 @@ static void define_runtimes(struct writing *writing) {
                           .name = bytes_of(inspection->inspector->runtime),
                           .version = bytes_of(version),
                           .note = bytes_of("read from outside")}};
-        append(writing, &record);
+        trace_append_record(writing, &record);
     }
 }
 
@@ -155,7 +155,7 @@ static uint32_t define_frame(struct writing *writing, const struct ag_observed_f
                                                  .runtime = bytes_of(frame->runtime),
                                                  .function = bytes_of(frame->function),
                                                  .file = bytes_of(frame->file)}};
-    append(writing, &record);
+    trace_append_record(writing, &record);
     return writing->n_frame_ids;
 }
 
@@ -312,7 +312,7 @@ static void write_tree(struct writing *writing, const struct call_tree *tree, ui
                                                      .thread_id = thread,
                                                      .time_ns = observation->facts.duration_ns,
                                                      .runtime = bytes_of("c")}};
-    append(writing, &record);
+    trace_append_record(writing, &record);
     (void)ag_record_append_calls(&writing->blob, tree->paths, tree->n); /* sticks to the blob */
 }
 
@@ -358,7 +358,7 @@ static void write_collections(struct writing *writing) {
                      .runtime = bytes_of(told->runtime),
                      .kind = bytes_of(told->kind),
                      .process = bytes_of(told->process)}};
-        append(writing, &record);
+        trace_append_record(writing, &record);
     }
 }
 
@@ -385,13 +385,13 @@ static void write_end(struct writing *writing) {
     };
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
         if (records[i].kind != AG_RECORD_RESIDENT || records[i].u.resident.bytes != 0) {
-            append(writing, &records[i]);
+            trace_append_record(writing, &records[i]);
         }
     }
     if (facts->lost != 0) {
-        append(writing,
-               &(struct ag_record){.kind = AG_RECORD_LOST,
-                                   .u.lost = {.cause = AG_LOST_RING_FULL, .events = facts->lost}});
+        trace_append_record(writing, &(struct ag_record){.kind = AG_RECORD_LOST,
+                                                         .u.lost = {.cause = AG_LOST_RING_FULL,
+                                                                    .events = facts->lost}});
     }
 }
 
@@ -414,7 +414,7 @@ struct stream {
     bool is_empty;
 };
 
-static int put(struct stream *stream, uint64_t time_ns, const struct ag_event *event) {
+static int stream_put_event(struct stream *stream, uint64_t time_ns, const struct ag_event *event) {
     const struct ag_event events[2] = {{.kind = AG_RECORD_STAMP, .size = time_ns}, *event};
     if (stream->is_empty) {
         ag_event_encoder_start(stream->encoder, time_ns);
@@ -455,7 +455,7 @@ static int write_growth(struct writing *writing, struct ag_event_encoder *encode
                                        .stack = raw->node,
                                        .via = GROWTH_HEAP};
         *next_page += raw->weight / PAGE_BYTES + 1;
-        r = put(&stream, since_start_ns(observation, raw->time_ns), &event);
+        r = stream_put_event(&stream, since_start_ns(observation, raw->time_ns), &event);
     }
     return r < 0 ? r : end_stream(&stream);
 }
@@ -472,7 +472,7 @@ static int write_mappings(struct writing *writing, struct ag_event_encoder *enco
                                        .size = range->high - range->low,
                                        .stack = range->node,
                                        .via = MAP_HEAP};
-        r = put(&stream, observation->facts.duration_ns, &event);
+        r = stream_put_event(&stream, observation->facts.duration_ns, &event);
     }
     return r < 0 ? r : end_stream(&stream);
 }

@@ -132,7 +132,7 @@ static int map_ring(struct ring *ring, int fd) {
     return -errno;
 }
 
-static int keep(struct ag_perf_watch *watch, const struct event *event) {
+static int perf_event_keep(struct ag_perf_watch *watch, const struct event *event) {
     if (watch->n_events == watch->capacity) {
         const size_t capacity = watch->capacity != 0 ? 2 * watch->capacity : 64;
         struct event *events = reallocarray(watch->events, capacity, sizeof *events);
@@ -159,7 +159,7 @@ static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, s
     if (r == 0 && ioctl(fd, PERF_EVENT_IOC_ID, &event.id) < 0) {
         r = -errno;
     }
-    r = r < 0 ? r : keep(watch, &event);
+    r = r < 0 ? r : perf_event_keep(watch, &event);
     if (r < 0 && ring->fd != fd) {
         close(fd);
     }
@@ -419,7 +419,7 @@ struct cursor {
     bool is_bad;
 };
 
-static uint64_t take(struct cursor *cursor) {
+static uint64_t cursor_take(struct cursor *cursor) {
     uint64_t value = 0;
     if ((size_t)(cursor->end - cursor->at) < sizeof value) {
         cursor->is_bad = true;
@@ -437,12 +437,12 @@ static const struct event *event_of(const struct ag_perf_watch *watch, uint64_t 
 }
 
 static void take_registers(struct cursor *cursor, struct ag_perf_sample *sample) {
-    sample->has_registers = take(cursor) != PERF_SAMPLE_REGS_ABI_NONE;
+    sample->has_registers = cursor_take(cursor) != PERF_SAMPLE_REGS_ABI_NONE;
     if (!sample->has_registers) {
         return;
     }
     for (size_t i = 0; i < N_REGISTERS; i++) {
-        sample->registers.value[dwarf_number[i]] = take(cursor);
+        sample->registers.value[dwarf_number[i]] = cursor_take(cursor);
     }
     sample->registers.known = (1u << ALLOGRAM_REGISTERS) - 1;
     sample->result = sample->registers.value[0];       /* rax */
@@ -452,7 +452,7 @@ static void take_registers(struct cursor *cursor, struct ag_perf_sample *sample)
 }
 
 static void take_stack(struct cursor *cursor, struct ag_perf_sample *sample) {
-    const uint64_t reserved = take(cursor);
+    const uint64_t reserved = cursor_take(cursor);
     if (reserved == 0) {
         return;
     }
@@ -462,7 +462,7 @@ static void take_stack(struct cursor *cursor, struct ag_perf_sample *sample) {
     }
     const uint8_t *bytes = cursor->at;
     cursor->at += reserved;
-    const uint64_t filled = take(cursor);
+    const uint64_t filled = cursor_take(cursor);
     sample->stack = bytes;
     sample->stack_bytes = filled < reserved ? filled : reserved;
 }
@@ -470,11 +470,11 @@ static void take_stack(struct cursor *cursor, struct ag_perf_sample *sample) {
 static void read_sample(struct ag_perf_watch *watch, const struct ag_perf_sink *sink,
                         struct cursor cursor) {
     struct ag_perf_sample sample = {0};
-    const struct event *event = event_of(watch, take(&cursor));
-    (void)take(&cursor); /* the ip, which is the kernel's where it was sampled there */
-    const uint64_t ids = take(&cursor);
-    sample.time_ns = take(&cursor);
-    sample.address = take(&cursor);
+    const struct event *event = event_of(watch, cursor_take(&cursor));
+    (void)cursor_take(&cursor); /* the ip, which is the kernel's where it was sampled there */
+    const uint64_t ids = cursor_take(&cursor);
+    sample.time_ns = cursor_take(&cursor);
+    sample.address = cursor_take(&cursor);
     take_registers(&cursor, &sample);
     take_stack(&cursor, &sample);
     sample.thread = (uint32_t)(ids >> 32);
@@ -494,11 +494,11 @@ static void read_record(struct ag_perf_watch *watch, const struct ag_perf_sink *
         read_sample(watch, sink, cursor);
         break;
     case PERF_RECORD_LOST: /* id, how many */
-        (void)take(&cursor);
-        watch->lost += take(&cursor);
+        (void)cursor_take(&cursor);
+        watch->lost += cursor_take(&cursor);
         break;
     case PERF_RECORD_LOST_SAMPLES:
-        watch->lost += take(&cursor);
+        watch->lost += cursor_take(&cursor);
         break;
     case PERF_RECORD_MMAP:
     case PERF_RECORD_MMAP2:

@@ -54,7 +54,7 @@ static uint32_t *index_find(struct ag_seen_index *index, const struct ag_seen_st
     return &index->slots[at];
 }
 
-static bool make_room(void **items, size_t *capacity, size_t n, size_t size) {
+static bool stacks_make_room(void **items, size_t *capacity, size_t n, size_t size) {
     if (n < *capacity) {
         return true;
     }
@@ -91,7 +91,7 @@ uint32_t ag_seen_text(struct ag_seen_stacks *stacks, const char *text) {
     }
     if (*slot == 0) {
         const size_t n = stacks->n_texts != 0 ? stacks->n_texts : 1; /* 0 is none */
-        if (!make_room((void **)&stacks->texts, &stacks->text_capacity, n, sizeof(char *))) {
+        if (!stacks_make_room((void **)&stacks->texts, &stacks->text_capacity, n, sizeof(char *))) {
             return UINT32_MAX;
         }
         stacks->texts[0] = NULL;
@@ -127,8 +127,9 @@ static bool is_frame(const struct ag_seen_stacks *stacks, uint32_t number, const
 uint32_t ag_seen_frame_id(struct ag_seen_stacks *stacks, const struct ag_seen_frame *frame) {
     uint32_t *slot =
         index_find(&stacks->frame_index, stacks, hash_of_frame, hash_frame(frame), is_frame, frame);
-    if (slot == NULL || (*slot == 0 && !make_room((void **)&stacks->frames, &stacks->frame_capacity,
-                                                  stacks->n_frames, sizeof *stacks->frames))) {
+    if (slot == NULL ||
+        (*slot == 0 && !stacks_make_room((void **)&stacks->frames, &stacks->frame_capacity,
+                                         stacks->n_frames, sizeof *stacks->frames))) {
         return UINT32_MAX;
     }
     if (*slot == 0) {
@@ -153,8 +154,9 @@ uint32_t ag_seen_node_id(struct ag_seen_stacks *stacks, uint32_t parent, uint32_
     const struct ag_seen_node node = {parent, frame};
     uint32_t *slot =
         index_find(&stacks->node_index, stacks, hash_of_node, mix(parent, frame), is_node, &node);
-    if (slot == NULL || (*slot == 0 && !make_room((void **)&stacks->nodes, &stacks->node_capacity,
-                                                  stacks->n_nodes, sizeof node))) {
+    if (slot == NULL ||
+        (*slot == 0 && !stacks_make_room((void **)&stacks->nodes, &stacks->node_capacity,
+                                         stacks->n_nodes, sizeof node))) {
         return UINT32_MAX;
     }
     if (*slot == 0) {
@@ -183,8 +185,9 @@ int ag_seen_count(struct ag_seen_stacks *stacks, uint32_t node, uint32_t thread,
     const struct ag_seen_count count = {node, thread, source, 0, 0};
     uint32_t *slot = index_find(&stacks->count_index, stacks, hash_of_count, hash_count(&count),
                                 is_count, &count);
-    if (slot == NULL || (*slot == 0 && !make_room((void **)&stacks->counts, &stacks->count_capacity,
-                                                  stacks->n_counts, sizeof count))) {
+    if (slot == NULL ||
+        (*slot == 0 && !stacks_make_room((void **)&stacks->counts, &stacks->count_capacity,
+                                         stacks->n_counts, sizeof count))) {
         return -ENOMEM;
     }
     if (*slot == 0) {

@@ -22,7 +22,7 @@ static struct ag_name_slot *seek(const struct ag_name_table *table, const char *
     return &table->slots[at];
 }
 
-static int grow(struct ag_name_table *table) {
+static int name_table_grow(struct ag_name_table *table) {
     const struct ag_name_table old = *table;
     const size_t n = table->slots ? (table->mask + 1) * 2 : FIRST_SLOTS;
     struct ag_name_slot *slots = calloc(n, sizeof(*slots));
@@ -66,7 +66,7 @@ uint32_t ag_name_table_number(struct ag_name_table *table, const char *name) {
         return slot->number;
     }
     if (table->count * 2 > table->mask) {
-        if (grow(table) < 0) {
+        if (name_table_grow(table) < 0) {
             table->texts.is_short = true;
             return 0;
         }
@@ -78,7 +78,7 @@ uint32_t ag_name_table_number(struct ag_name_table *table, const char *name) {
 }
 
 int ag_name_table_init(struct ag_name_table *table) {
-    const int r = grow(table);
+    const int r = name_table_grow(table);
     return r < 0 ? r : (int)ag_name_table_number(table, "");
 }
 

@@ -115,7 +115,7 @@ static size_t count_entries(const struct folding *folding) {
 }
 
 /* Room for one more group and two more nodes. */
-static int make_room(struct folding *folding) {
+static int slices_make_room(struct folding *folding) {
     struct ag_outline *outline = folding->outline;
     const size_t n = outline->n_groups + 1;
     struct ag_outline_group *groups = realloc(outline->groups, n * sizeof(*groups));
@@ -141,7 +141,7 @@ static int add_other(struct folding *folding, uint32_t node, const struct ag_out
     const struct ag_outline_group folded = {
         .via_name = like->via_name, .type = like->type, .label = like->label};
     const uint32_t frame = outline->nodes[like->node].frame; /* LIKE may move */
-    const int r = make_room(folding);
+    const int r = slices_make_room(folding);
     if (r < 0) {
         return r;
     }

@@ -30,7 +30,7 @@ int ag_address_ranges_add(struct ag_address_ranges *ranges, uint64_t low, uint64
 }
 
 /* Of ranges with one low, the wider comes first: the last one that matches is the innermost. */
-static int compare(const void *left, const void *right) {
+static int address_ranges_compare(const void *left, const void *right) {
     const struct ag_address_range *a = left, *b = right;
     if (a->low != b->low) {
         return a->low < b->low ? -1 : 1;
@@ -45,7 +45,7 @@ void ag_address_ranges_sort(struct ag_address_ranges *ranges) {
     if (ranges->n == 0) {
         return;
     }
-    qsort(ranges->items, ranges->n, sizeof(ranges->items[0]), compare);
+    qsort(ranges->items, ranges->n, sizeof(ranges->items[0]), address_ranges_compare);
     uint64_t reach = 0;
     for (size_t i = 0; i < ranges->n; i++) {
         reach = ranges->items[i].high > reach ? ranges->items[i].high : reach;

@@ -109,7 +109,7 @@ static int add_relocations(struct ag_decoder_file *file, Elf_Data *data, size_t 
     return 0;
 }
 
-static int compare(const void *left, const void *right) {
+static int decoder_rows_compare(const void *left, const void *right) {
     const struct ag_decoder_relocation *a = left, *b = right;
     return (a->place > b->place) - (a->place < b->place);
 }
@@ -133,7 +133,8 @@ static void read_relocations(struct ag_decoder_file *file) {
         }
     }
     if (file->n_relocations > 0) {
-        qsort(file->relocations, file->n_relocations, sizeof(file->relocations[0]), compare);
+        qsort(file->relocations, file->n_relocations, sizeof(file->relocations[0]),
+              decoder_rows_compare);
     }
 }
 
@@ -148,9 +149,9 @@ bool ag_decoder_word(struct ag_decoder_file *file, uint64_t address, uint64_t *r
     }
     const struct ag_decoder_relocation key = {.place = address};
     const struct ag_decoder_relocation *found =
-        file->n_relocations > 0
-            ? bsearch(&key, file->relocations, file->n_relocations, sizeof(key), compare)
-            : NULL;
+        file->n_relocations > 0 ? bsearch(&key, file->relocations, file->n_relocations, sizeof(key),
+                                          decoder_rows_compare)
+                                : NULL;
     if (found != NULL) {
         *ret_word = found->word;
     } else {

@@ -32,7 +32,7 @@ struct text {
     jmp_buf too_long; /* taken when the text outgrows its limit, or memory ends */
 };
 
-static void append(const char *piece, size_t length, void *context) {
+static void demangled_append(const char *piece, size_t length, void *context) {
     struct text *text = context;
     if (length > TEXT_LIMIT_BYTES - text->length) {
         longjmp(text->too_long, 1);
@@ -54,13 +54,13 @@ static void append(const char *piece, size_t length, void *context) {
 typedef int print_fn(const char *mangled, int options, demangle_callbackref callback,
                      void *context);
 
-static char *print(print_fn *printer, const char *mangled, int options) {
+static char *demangled_print(print_fn *printer, const char *mangled, int options) {
     struct text *text = calloc(1, sizeof(*text));
     if (text == NULL) {
         return NULL;
     }
     char *result = NULL;
-    if (setjmp(text->too_long) == 0 && printer(mangled, options, append, text) &&
+    if (setjmp(text->too_long) == 0 && printer(mangled, options, demangled_append, text) &&
         text->length > 0) {
         result = text->bytes;
     } else {
@@ -96,12 +96,12 @@ static char *demangle_exact(const char *name) {
         return NULL;
     }
     if (name[1] == 'R') {
-        return print(rust_demangle_callback, name, DMGL_RUST);
+        return demangled_print(rust_demangle_callback, name, DMGL_RUST);
     }
     if (name[1] == 'Z') {
-        char *text = print(rust_demangle_callback, name,
-                           DMGL_RUST); /* legacy: C++ names that end in a hash */
-        return text != NULL ? text : print(cplus_demangle_v3_callback, name, options);
+        char *text = demangled_print(rust_demangle_callback, name,
+                                     DMGL_RUST); /* legacy: C++ names that end in a hash */
+        return text != NULL ? text : demangled_print(cplus_demangle_v3_callback, name, options);
     }
     if (name[1] == 'D' && (isdigit((unsigned char)name[2]) || strcmp(name, "_Dmain") == 0)) {
         return d_type_back_references(name) <= D_BACK_REFERENCES ? dlang_demangle(name, DMGL_DLANG)

@@ -40,7 +40,7 @@ int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *
     return 0;
 }
 
-static int grow(void **items, size_t n, size_t *capacity, size_t item_bytes) {
+static int dwarf_units_grow(void **items, size_t n, size_t *capacity, size_t item_bytes) {
     if (n < *capacity) {
         return 0;
     }
@@ -67,7 +67,8 @@ static struct ag_dwarf_unit *unit_free(struct ag_dwarf_unit *unit) {
 
 /* Registers the unit whose first entry is DIE. */
 static struct ag_dwarf_unit *unit_new(struct ag_dwarf_units *units, const Dwarf_Die *die) {
-    if (grow((void **)&units->units, units->n_units, &units->capacity, sizeof(*units->units)) < 0) {
+    if (dwarf_units_grow((void **)&units->units, units->n_units, &units->capacity,
+                         sizeof(*units->units)) < 0) {
         return NULL;
     }
     struct ag_dwarf_unit *unit = calloc(1, sizeof(*unit));
@@ -225,8 +226,8 @@ static bool is_body(int tag) {
 
 static int add_function(struct unit_reading *reading, const Dwarf_Die *die) {
     struct ag_dwarf_unit *unit = reading->unit;
-    int r = grow((void **)&unit->functions, unit->n_functions, &reading->functions_capacity,
-                 sizeof(*unit->functions));
+    int r = dwarf_units_grow((void **)&unit->functions, unit->n_functions,
+                             &reading->functions_capacity, sizeof(*unit->functions));
     if (r < 0) {
         return r;
     }
@@ -241,8 +242,8 @@ static int add_function(struct unit_reading *reading, const Dwarf_Die *die) {
 
 static int open_container(struct unit_reading *reading, Dwarf_Die *die, size_t depth) {
     struct ag_dwarf_unit *unit = reading->unit;
-    const int r = grow((void **)&unit->containers, unit->n_containers,
-                       &reading->containers_capacity, sizeof(*unit->containers));
+    const int r = dwarf_units_grow((void **)&unit->containers, unit->n_containers,
+                                   &reading->containers_capacity, sizeof(*unit->containers));
     if (r < 0) {
         return r;
     }
@@ -262,7 +263,7 @@ static int open_container(struct unit_reading *reading, Dwarf_Die *die, size_t d
     return 0;
 }
 
-static bool visit(void *context, Dwarf_Die *die, size_t depth) {
+static bool dwarf_units_visit(void *context, Dwarf_Die *die, size_t depth) {
     struct unit_reading *reading = context;
     while (reading->n_open > 0 && reading->open[reading->n_open - 1].depth >= depth) {
         reading->unit->containers[reading->open[--reading->n_open].container].end =
@@ -312,7 +313,7 @@ static void read_unit(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit, 
     if (unit->is_skeleton && !open_split(units, unit, &root)) {
         return;
     }
-    ag_die_walk(&root, units->meter, visit, &reading);
+    ag_die_walk(&root, units->meter, dwarf_units_visit, &reading);
     if (units->meter != NULL && units->meter->is_spent) {
         ag_address_ranges_clear(&unit->ranges); /* sorting them may cost as much again */
     }

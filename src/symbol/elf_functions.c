@@ -18,7 +18,8 @@ enum {
     DYNAMIC_RANK = 128, /* a linker takes what is behind an "@" of a name for its version */
 };
 
-static int push(struct ag_elf_functions *functions, const struct ag_elf_function *function) {
+static int elf_functions_push(struct ag_elf_functions *functions,
+                              const struct ag_elf_function *function) {
     if (functions->n == functions->capacity) {
         const size_t capacity =
             functions->capacity == 0 ? FIRST_FUNCTIONS : 2 * functions->capacity;
@@ -98,7 +99,7 @@ static int add_table(struct ag_elf_functions *functions, Elf *elf, Elf_Scn *sect
             .limit = limit,
             .rank = rank(&symbol, text + symbol.st_name, header->sh_type == SHT_DYNSYM),
         };
-        const int r = push(functions, &function);
+        const int r = elf_functions_push(functions, &function);
         if (r < 0) {
             return r;
         }
@@ -129,7 +130,7 @@ int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf
     return 0;
 }
 
-static int compare(const void *left, const void *right) {
+static int elf_functions_compare(const void *left, const void *right) {
     const struct ag_elf_function *a = left, *b = right;
     if (a->address != b->address) {
         return a->address < b->address ? -1 : 1;
@@ -152,7 +153,7 @@ void ag_elf_functions_sort(struct ag_elf_functions *functions) {
         return;
     }
     struct ag_elf_function *items = functions->items;
-    qsort(items, functions->n, sizeof(items[0]), compare);
+    qsort(items, functions->n, sizeof(items[0]), elf_functions_compare);
     size_t n = 0; /* one per address: its first, with the greatest size of all */
     uint64_t covered =
         0; /* sized functions reach to here: an untyped label below it is inside of one */

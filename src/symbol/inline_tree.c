@@ -51,7 +51,7 @@ static int add_call(struct ag_inline_tree *tree, Dwarf_Die *die, uint32_t parent
     return ag_dwarf_add_ranges(die, tree->n++, &tree->ranges, meter);
 }
 
-static bool visit(void *context, Dwarf_Die *die, size_t depth) {
+static bool inline_tree_visit(void *context, Dwarf_Die *die, size_t depth) {
     struct reading *reading = context;
     reading->call_at[depth + 1] = reading->call_at[depth];
     switch (dwarf_tag(die)) {
@@ -76,7 +76,7 @@ struct ag_inline_tree *ag_inline_tree_new(Dwarf_Die *function, struct ag_work_me
         return NULL;
     }
     struct reading reading = {.tree = tree, .meter = meter, .call_at = {AG_INLINE_NONE}};
-    ag_die_walk(function, meter, visit, &reading);
+    ag_die_walk(function, meter, inline_tree_visit, &reading);
     return reading.result == 0 ? tree : ag_inline_tree_free(tree);
 }
 

@@ -20,7 +20,7 @@ void *ag_pointer_table_find(const struct ag_pointer_table *table, uint64_t key) 
     return table->n_slots == 0 ? NULL : slot_of(table, key)->value;
 }
 
-static int grow(struct ag_pointer_table *table) {
+static int pointer_table_grow(struct ag_pointer_table *table) {
     struct ag_pointer_table larger = {.n_slots =
                                           table->n_slots == 0 ? FIRST_SLOTS : 2 * table->n_slots};
     larger.slots = calloc(larger.n_slots, sizeof(*larger.slots));
@@ -40,7 +40,7 @@ static int grow(struct ag_pointer_table *table) {
 
 int ag_pointer_table_put(struct ag_pointer_table *table, uint64_t key, void *value) {
     if (4 * (table->n_used + 1) > 3 * table->n_slots) {
-        const int r = grow(table);
+        const int r = pointer_table_grow(table);
         if (r < 0) {
             return r;
         }

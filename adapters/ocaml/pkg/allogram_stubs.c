@@ -1,9 +1,9 @@
-/* allogram_stubs.c: the C half of allogram.ml: allogram.h for OCaml, and what Memprof tells as
- * blocks.
+/* allogram_stubs.c: the C half of allogram.ml: allogram.h for OCaml, and blocks as Memprof reports
+ * them.
  *
- * A callstack's slots are named by the runtime itself, which is asked once for each: the answers
- * are kept, for each thread. Code without debug information (and the start of the program, which
- * has none) has no frame. A block's address is a number that is never used twice. */
+ * The runtime names a callstack's slots; it is asked once for each, and the answers are cached per
+ * thread. Code without debug information (and the start of the program, which has none) has no
+ * frame. A block's address is a number that is never used twice. */
 #define CAML_NAME_SPACE
 #define CAML_INTERNALS
 #include <allogram/allogram.h>
@@ -51,7 +51,7 @@ static struct allogram_frame name_of(debuginfo debug_info) {
         .line = place.loc_valid && place.loc_lnum > 0 ? (uint32_t)place.loc_lnum : 0};
 }
 
-/* The functions at one slot, the innermost first; none where nothing is known of it. */
+/* The functions at one slot, innermost first; none if the runtime does not know it. */
 static uint32_t frames_of(value slot, struct allogram_frame *frames, uint32_t most) {
     const uintptr_t key = (uintptr_t)slot;
     if (names == NULL) {
@@ -86,7 +86,7 @@ value allogram_ocaml_alloc(value info, value is_major) {
     struct allogram_frame frames[FRAMES_MOST];
     uint32_t n_frames = 0;
     if (source == SOURCE_CUSTOM || !(allogram_mode_ & ALLOGRAM_TELLS_)) {
-        return Val_long(0); /* it is outside of the heap; nobody listens */
+        return Val_long(0); /* it is outside of the heap, or nothing is recording */
     }
     for (mlsize_t i = 0; i < Wosize_val(callstack) && n_frames < FRAMES_MOST; i++) {
         n_frames += frames_of(Field(callstack, i), frames + n_frames, FRAMES_MOST - n_frames);
@@ -133,7 +133,8 @@ static void register_heaps(void) {
     }
 }
 
-/* "": it runs; "run": it is that of `allogram run`, whose adapter tells of OCaml; else why not. */
+/* Returns "" if it runs; "run" if the session is that of `allogram run`, whose adapter records
+ * OCaml; else the reason why not. */
 value allogram_ocaml_start(value output, value depth, value frames_most) {
     char message[MESSAGE_BYTES] = "";
     const int frames = (int)Long_val(depth);

@@ -1,9 +1,10 @@
-/* whole_stack_x86_64.S: tells a block whose stack is OCaml's alone.
+/* whole_stack_x86_64.S: reports a block whose stack has only OCaml's frames.
  *
- * The frames of OCaml code are told with the block. Below them the walk would find how Memprof came to
- * call, and OCaml's frames once more; so it ends here: this function has no caller, as the unwind
- * tables say. By its name people see in a report who told. It also asks for the library, since all
- * references in allogram.h are weak, and none of them takes a member out of liballogram.a. */
+ * The frames of OCaml code are reported with the block. Below them the walk would find the path by
+ * which Memprof called, and OCaml's frames once more; so it ends here: the unwind tables say that
+ * this function has no caller. Its name in a report shows the source of the block. It also links
+ * the library, since all references in allogram.h are weak, and none of them pulls a member out of
+ * liballogram.a. */
         .text
         .globl "Gc.Memprof"
         .hidden "Gc.Memprof"

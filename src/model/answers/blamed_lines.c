@@ -219,7 +219,7 @@ static int add_rows(struct walk *walk) {
 }
 
 /* The room is for all frames and functions that there can be, so that nothing fails on the way. */
-static int make_room(struct walk *walk) {
+static int walk_make_room(struct walk *walk) {
     struct ag_profile *profile = walk->profile;
     const size_t n_rows = profile->n_rows, n_frames = profile->frames.n_frames;
     profile->blamed_lines = calloc(n_rows + 1, sizeof(*profile->blamed_lines));
@@ -247,7 +247,7 @@ static int number_functions(struct walk *walk) {
 static int make_spots(struct ag_profile *profile) {
     struct walk walk = {.profile = profile};
     int r = ag_profile_resolve(profile);
-    r = r < 0 ? r : make_room(&walk);
+    r = r < 0 ? r : walk_make_room(&walk);
     r = r < 0 ? r : number_functions(&walk);
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
         start_row(&walk, i);

@@ -68,7 +68,7 @@ static void visit_block(void *context, const struct ag_block *block) {
 
 /* ---- ghosts ---- */
 
-static int make_room(struct block_pass *pass) {
+static int block_pass_make_room(struct block_pass *pass) {
     if (pass->n_ghosts < pass->capacity) {
         return 0;
     }
@@ -85,7 +85,7 @@ static int make_room(struct block_pass *pass) {
 }
 
 static int add_ghost(struct block_pass *pass, const struct ghost *ghost) {
-    int r = make_room(pass);
+    int r = block_pass_make_room(pass);
     if (r < 0) {
         return r;
     }

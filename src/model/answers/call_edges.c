@@ -80,7 +80,8 @@ static int add_acc(struct edge_list *list, const struct ag_functions *functions,
 
 /* Children after parents, and up again by the parents' own links; ON_PATH: by row, how many of its
  * places are. */
-static int walk(struct edge_list *list, const struct ag_functions *functions, uint32_t *on_path) {
+static int edges_walk(struct edge_list *list, const struct ag_functions *functions,
+                      uint32_t *on_path) {
     const struct ag_function_node *nodes = functions->nodes;
     uint32_t at = nodes[0].first_child;
     while (at != NONE && at != 0) {
@@ -117,7 +118,7 @@ int ag_profile_call_edges(struct ag_profile *profile, struct ag_call_edge **ret_
     uint32_t *on_path = r < 0 ? NULL : calloc(functions->n_rows + 1, sizeof(*on_path));
     r = r == 0 && !on_path ? -ENOMEM : r;
     r = r < 0 ? r : add_own(&list, functions, profile->outer_callers);
-    r = r < 0 ? r : walk(&list, functions, on_path);
+    r = r < 0 ? r : edges_walk(&list, functions, on_path);
     free(on_path);
     ag_index_map_done(&list.by_pair);
     if (r < 0) {

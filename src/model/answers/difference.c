@@ -28,7 +28,7 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path ? path : "";
 }
 
-static const char *keep(struct difference *difference, const char *text) {
+static const char *difference_keep_text(struct difference *difference, const char *text) {
     return text ? ag_text_keep(&difference->texts, text, strlen(text)) : NULL;
 }
 
@@ -70,17 +70,17 @@ static struct ag_difference_row *row_of(struct difference *difference, struct ag
         difference->rows[difference->shown.n_rows++] = (struct ag_difference_row){.line = 0};
     }
     struct ag_difference_row *row = &difference->rows[at];
-    row->function = by == AG_BY_IMAGE ? NULL : keep(difference, frame->function);
-    row->file = by == AG_BY_IMAGE ? NULL : keep(difference, frame->file);
-    row->image = keep(difference, frame->image);
-    row->runtime = keep(difference, frame->runtime ? frame->runtime : "c");
+    row->function = by == AG_BY_IMAGE ? NULL : difference_keep_text(difference, frame->function);
+    row->file = by == AG_BY_IMAGE ? NULL : difference_keep_text(difference, frame->file);
+    row->image = difference_keep_text(difference, frame->image);
+    row->runtime = difference_keep_text(difference, frame->runtime ? frame->runtime : "c");
     row->line = by == AG_BY_IMAGE ? 0 : frame->line;
-    row->label = keep(difference, site->label);
+    row->label = difference_keep_text(difference, site->label);
     return row;
 }
 
-static int take(struct difference *difference, struct ag_profile *profile, enum ag_site_key by,
-                bool is_after) {
+static int difference_take(struct difference *difference, struct ag_profile *profile,
+                           enum ag_site_key by, bool is_after) {
     static const struct ag_metrics nothing;
     const struct ag_site_row *sites;
     size_t n;
@@ -137,8 +137,8 @@ int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum 
             ag_profile_identity(before)->is_sampled || ag_profile_identity(after)->is_sampled;
     }
     r = r < 0 ? r : ag_index_map_init(&difference->by_key);
-    r = r < 0 ? r : take(difference, before, by, /* is_after= */ false);
-    r = r < 0 ? r : take(difference, after, by, /* is_after= */ true);
+    r = r < 0 ? r : difference_take(difference, before, by, /* is_after= */ false);
+    r = r < 0 ? r : difference_take(difference, after, by, /* is_after= */ true);
     if (r < 0) {
         (void)ag_difference_free(difference ? &difference->shown : NULL);
         return r;

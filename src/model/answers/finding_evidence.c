@@ -246,7 +246,7 @@ static void count_ghost(void *context, const struct ag_ghost *ghost, bool is_tak
     }
 }
 
-static int run(struct evidence_pass *pass) {
+static int evidence_run(struct evidence_pass *pass) {
     struct ag_finding_search *search = pass->search;
     struct ag_profile *profile = search->profile;
     struct ag_pass_options options = profile->pass;
@@ -272,7 +272,7 @@ int ag_finding_read_events(struct ag_finding_search *search) {
     if (r == 0) {
         pass->search = search;
         pass->slice_births = search->whole->allocated_blocks / AG_COURSE_SLICES;
-        r = run(pass);
+        r = evidence_run(pass);
         ag_step_rows_done(&pass->rows);
         free(pass->row_reallocates);
         free(pass->threads);

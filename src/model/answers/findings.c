@@ -519,7 +519,7 @@ struct found { /* of one kind; the rules' shares leave room for no more than som
     size_t count;
 };
 
-static void apply(struct ag_finding_search *search, rule *holds, struct found *found) {
+static void rule_apply(struct ag_finding_search *search, rule *holds, struct found *found) {
     for (size_t i = 0; i < search->n_blamed_lines && found->count < FOUND_MOST; i++) {
         if (!search->is_taken[i] && holds(search, i, &found->rows[found->count])) {
             found->rows[found->count].frame = search->blamed_lines[i].frame;
@@ -593,24 +593,24 @@ static void choose(struct found *found, struct ag_findings *findings) {
     }
 }
 
-static void find(struct ag_finding_search *search, struct ag_finding *foreign,
-                 struct ag_findings *findings) {
+static void findings_find(struct ag_finding_search *search, struct ag_finding *foreign,
+                          struct ag_findings *findings) {
     struct found found[AG_FINDING_KINDS] = {{.count = 0}};
     found[AG_FINDING_UNSEEN].count = find_unseen(search, &found[AG_FINDING_UNSEEN].rows[0]);
     found[AG_FINDING_UNSEEN_FREES].count =
         find_unseen_frees(search, &found[AG_FINDING_UNSEEN_FREES].rows[0]);
-    apply(search, find_leak, &found[AG_FINDING_LEAK]);
+    rule_apply(search, find_leak, &found[AG_FINDING_LEAK]);
     fold(search, &found[AG_FINDING_LEAK]);
-    apply(search, find_steps, &found[AG_FINDING_STEPS]);
-    apply(search, find_outsized, &found[AG_FINDING_OUTSIZED]);
-    apply(search, find_temporary, &found[AG_FINDING_TEMPORARY]);
+    rule_apply(search, find_steps, &found[AG_FINDING_STEPS]);
+    rule_apply(search, find_outsized, &found[AG_FINDING_OUTSIZED]);
+    rule_apply(search, find_temporary, &found[AG_FINDING_TEMPORARY]);
     fold(search, &found[AG_FINDING_TEMPORARY]);
     if (search->watches_threads) {
         place_foreign_frees(search, foreign);
         found[AG_FINDING_FOREIGN_FREES].rows[0] = *foreign;
         found[AG_FINDING_FOREIGN_FREES].count = 1;
     }
-    apply(search, find_peak, &found[AG_FINDING_PEAK]);
+    rule_apply(search, find_peak, &found[AG_FINDING_PEAK]);
     choose(found, findings);
 }
 
@@ -681,7 +681,7 @@ static int search_all(struct ag_finding_search *search, enum ag_findings_reach r
     }
     r = r == 0 && is_read ? ag_finding_read_events(search) : r;
     if (r == 0) {
-        find(search, &foreign, findings);
+        findings_find(search, &foreign, findings);
     }
     return r;
 }

@@ -435,7 +435,7 @@ static size_t groups_bytes(const struct ag_history *history) {
     return (history->n_groups + 1) * sizeof(*history->groups);
 }
 
-static int start(struct making *making, uint64_t **ret_ends_ns) {
+static int history_start(struct making *making, uint64_t **ret_ends_ns) {
     struct ag_history *history = making->history;
     if (ag_index_map_init(&making->groups) < 0 || ag_index_map_init(&making->threads) < 0 ||
         ag_index_map_init(&making->pairs) < 0 || ag_index_map_init(&making->leaks) < 0 ||
@@ -480,7 +480,7 @@ static int by_slice(const void *a, const void *b) {
     return (left->group > right->group) - (left->group < right->group);
 }
 
-static int run(struct making *making, const uint64_t *ends_ns) {
+static int history_run(struct making *making, const uint64_t *ends_ns) {
     struct ag_history *history = making->history;
     struct ag_profile *profile = making->profile;
     struct ag_pass_options options = profile->pass;
@@ -529,8 +529,8 @@ int ag_history_make(struct ag_profile *profile, const struct ag_outline *outline
                             .start_ns = profile->definitions.start_ns,
                             .slice_from_ns = profile->definitions.start_ns};
     uint64_t *ends_ns = NULL;
-    int r = start(&making, &ends_ns);
-    r = r < 0 ? r : run(&making, ends_ns);
+    int r = history_start(&making, &ends_ns);
+    r = r < 0 ? r : history_run(&making, ends_ns);
     ag_index_map_done(&making.groups);
     ag_index_map_done(&making.threads);
     ag_index_map_done(&making.pairs);

@@ -64,8 +64,8 @@ static size_t step_of(uint64_t lifetime_ns, size_t power) {
     return power == 0 ? lifetime_ns : (lifetime_ns >> (power - 1)) & (STEPS - 1);
 }
 
-static int count(struct sketch *sketch, uint64_t size, double n, uint64_t lifetime_ns,
-                 bool has_ended) {
+static int sketch_count(struct sketch *sketch, uint64_t size, double n, uint64_t lifetime_ns,
+                        bool has_ended) {
     struct ag_lifetime *lifetime = &sketch->lifetime;
     const double bytes = n * (double)size;
     sketch->blocks += n;
@@ -124,9 +124,10 @@ static void count_life(struct lifetime_pass *pass, uint32_t at, const struct lif
     const bool has_ended = life->freed_ns != UINT64_MAX;
     const uint64_t end_ns = has_ended ? life->freed_ns : pass->end_ns;
     const uint64_t lifetime_ns = end_ns > life->allocated_ns ? end_ns - life->allocated_ns : 0;
-    const int r = count(&pass->sketches[at], life->size, life->stands_for, lifetime_ns, has_ended);
+    const int r =
+        sketch_count(&pass->sketches[at], life->size, life->stands_for, lifetime_ns, has_ended);
     pass->error =
-        r < 0 ? r : count(&pass->all, life->size, life->stands_for, lifetime_ns, has_ended);
+        r < 0 ? r : sketch_count(&pass->all, life->size, life->stands_for, lifetime_ns, has_ended);
     if (has_ended) {
         count_decade(pass, life->size, life->stands_for, lifetime_ns);
     }
@@ -137,7 +138,7 @@ static void count_life(struct lifetime_pass *pass, uint32_t at, const struct lif
 }
 
 /* A block of several processes merged. */
-static void visit(void *context, const struct ag_block_row *row) {
+static void lifetimes_visit(void *context, const struct ag_block_row *row) {
     struct lifetime_pass *pass = context;
     const struct life life = {.size = row->size,
                               .allocated_ns = row->allocated_ns,
@@ -306,7 +307,8 @@ static struct ag_survival survival_of(const struct sketch *sketch) {
         .max_collections = sketch->young.max_collections};
 }
 
-static int take(struct lifetime_pass *pass, enum ag_site_key by, struct ag_lifetimes *result) {
+static int lifetimes_take(struct lifetime_pass *pass, enum ag_site_key by,
+                          struct ag_lifetimes *result) {
     struct ag_lifetime_row *rows = calloc(pass->n_sketches + 1, sizeof(*rows));
     struct ag_lifetime_step *steps = calloc(DECADES, sizeof(*steps));
     result->rows = rows;
@@ -355,7 +357,7 @@ static void end_sketch(struct sketch *sketch) {
 static int see_blocks(struct lifetime_pass *pass) {
     struct ag_profile *profile = pass->profile;
     if (profile->n_parts > 0) {
-        return ag_profile_blocks(profile, AG_BLOCK_OPEN | AG_BLOCK_CLOSED, visit, pass);
+        return ag_profile_blocks(profile, AG_BLOCK_OPEN | AG_BLOCK_CLOSED, lifetimes_visit, pass);
     }
     struct ag_pass_options options = profile->pass;
     options.groups = &pass->of_stack;
@@ -364,7 +366,8 @@ static int see_blocks(struct lifetime_pass *pass) {
     return ag_profile_visit(profile, &options);
 }
 
-static int run(struct ag_profile *profile, enum ag_site_key by, struct ag_lifetimes *result) {
+static int lifetimes_run(struct ag_profile *profile, enum ag_site_key by,
+                         struct ag_lifetimes *result) {
     struct lifetime_pass pass = {
         .profile = profile, .end_ns = profile->definitions.start_ns + profile->summary.duration_ns};
     uint64_t to_ns = 10;
@@ -380,7 +383,7 @@ static int run(struct ag_profile *profile, enum ag_site_key by, struct ag_lifeti
     int r = assign_stacks(&pass, by);
     r = r < 0 ? r : see_blocks(&pass);
     r = r < 0 ? r : pass.error;
-    r = r < 0 ? r : take(&pass, by, result);
+    r = r < 0 ? r : lifetimes_take(&pass, by, result);
     for (size_t i = 0; i < pass.n_sketches; i++) {
         end_sketch(&pass.sketches[i]);
     }
@@ -398,7 +401,7 @@ int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
     }
     struct ag_lifetimes *result = &profile->lifetimes[by];
     if (!result->rows) {
-        const int r = run(profile, by, result);
+        const int r = lifetimes_run(profile, by, result);
         if (r < 0) {
             ag_lifetimes_end(result);
             return r;

@@ -14,7 +14,7 @@ struct moments {
     uint64_t bytes, block_parts;
 };
 
-static void take(struct moments *all) {
+static void moments_take(struct moments *all) {
     struct ag_moment *moment = &all->moments[all->next++];
     moment->in_use_bytes = all->bytes;
     moment->in_use_blocks = all->block_parts / AG_REPLAY_ONE_BLOCK;
@@ -26,7 +26,7 @@ static void take(struct moments *all) {
 static int count_step(void *context, const struct ag_replay_step *step) {
     struct moments *all = context;
     while (all->next < all->n && all->moments[all->next].time_ns <= step->time_ns) {
-        take(all);
+        moments_take(all);
     }
     const uint64_t sign = step->is_death ? UINT64_MAX : 1; /* times -1 */
     all->row_bytes[step->row] += sign * step->bytes;
@@ -45,7 +45,7 @@ int ag_profile_moments(struct ag_profile *profile, struct ag_moment *moments, si
                           .n_rows = profile->n_rows};
     const int r = all.row_bytes ? ag_profile_replay(profile, count_step, &all) : -ENOMEM;
     while (r == 0 && all.next < n) {
-        take(&all);
+        moments_take(&all);
     }
     free(all.row_bytes);
     return r;

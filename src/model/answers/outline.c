@@ -341,7 +341,7 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
 
 /* ---- making one ---- */
 
-static int start(struct cutting *cutting) {
+static int outline_start(struct cutting *cutting) {
     struct ag_profile *profile = cutting->profile;
     struct ag_outline *outline = cutting->outline;
     const size_t n = profile->definitions.nodes.count + 1;
@@ -367,7 +367,7 @@ static int start(struct cutting *cutting) {
     return 0;
 }
 
-static void stop(struct cutting *cutting) {
+static void outline_stop(struct cutting *cutting) {
     ag_index_map_done(&cutting->by_step);
     ag_index_map_done(&cutting->by_via);
     ag_index_map_done(&cutting->by_label);
@@ -383,14 +383,14 @@ static int make(struct ag_profile *profile, const struct ag_metrics *whole,
                 const uint32_t *label_of_row, size_t most_nodes, size_t most_groups,
                 struct ag_outline *outline) {
     struct cutting cutting = {.profile = profile, .outline = outline, .label_of_row = label_of_row};
-    int r = start(&cutting);
+    int r = outline_start(&cutting);
     if (r == 0) {
         weigh(&cutting, whole);
         find_limit(&cutting, most_nodes, most_groups);
         r = plant(&cutting);
     }
     r = r < 0 ? r : group_rows(&cutting, whole);
-    stop(&cutting);
+    outline_stop(&cutting);
     return r;
 }
 

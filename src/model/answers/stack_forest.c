@@ -26,7 +26,7 @@ struct forest {
 };
 
 /* The place of a frame below PARENT. PARENT itself where there can be none. */
-static uint32_t step(struct forest *forest, uint32_t parent, uint32_t frame) {
+static uint32_t forest_step(struct forest *forest, uint32_t parent, uint32_t frame) {
     const uint64_t key = (uint64_t)parent << 32 | forest->key_of_frame[frame];
     const uint32_t known = ag_index_map_find(&forest->children, key);
     if (known != AG_INDEX_NONE) {
@@ -71,7 +71,7 @@ static void add_downward(struct forest *forest, uint32_t *place_of_node) {
         size_t n;
         const uint32_t *frames = ag_profile_node_frames(profile, (uint32_t)i, &n);
         while (n-- > 0) { /* outermost first: what was inlined into the others comes last */
-            place = step(forest, place, frames[n]);
+            place = forest_step(forest, place, frames[n]);
         }
         place_of_node[i] = place;
     }
@@ -96,7 +96,7 @@ static void add_upward(struct forest *forest) {
             const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
             const uint32_t before = place;
             for (size_t k = 0; k < n; k++) {
-                place = step(forest, place, frames[k]);
+                place = forest_step(forest, place, frames[k]);
                 if (is_innermost && place != 0) {
                     ag_metrics_add(&forest->nodes[place].own, metrics);
                     is_innermost = false;

@@ -152,7 +152,7 @@ static struct ag_metrics metrics_of(const struct ag_stack_sum *sum,
 }
 
 /* An index that somebody made may free more than it allocated. */
-static void check(struct ag_metrics *metrics) {
+static void metrics_check(struct ag_metrics *metrics) {
     if (metrics->in_use_blocks > INT64_MAX) {
         metrics->in_use_blocks = 0;
     }
@@ -175,7 +175,7 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
     const struct ag_model_heap *heap = ag_definitions_heap_of_via(definitions, via);
     struct ag_metrics metrics = profile->sums.stack_estimates ? profile->sums.stack_estimates[index]
                                                               : metrics_of(sum, live);
-    check(&metrics);
+    metrics_check(&metrics);
     const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
     const uint32_t root = ag_stack_nodes_root(&definitions->nodes, node);
     if (root == AG_ROOT_NOT_KEPT) { /* of the whole process, whatever the filter lets through */

@@ -647,7 +647,7 @@ struct writing {
     size_t used, capacity;
 };
 
-static void put(struct writing *writing, const char *text, size_t length) {
+static void name_put(struct writing *writing, const char *text, size_t length) {
     for (size_t i = 0; i < length && writing->used + 1 < writing->capacity; i++) {
         writing->text[writing->used++] = text[i];
     }
@@ -709,7 +709,7 @@ static size_t shorten(struct writing *writing, const char *text, size_t length) 
     for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
         const size_t n = strlen(list[i].text);
         if (length >= n && memcmp(text, list[i].text, n) == 0) {
-            put(writing, list[i].instead, strlen(list[i].instead));
+            name_put(writing, list[i].instead, strlen(list[i].instead));
             return n;
         }
     }
@@ -727,7 +727,7 @@ static void put_type(struct writing *writing, struct ag_type_text type) {
         }
         const size_t replaced = skipped > 0 ? 0 : shorten(writing, type.text + i, type.len - i);
         if (skipped + replaced == 0) {
-            put(writing, type.text + i, 1);
+            name_put(writing, type.text + i, 1);
         }
         i += skipped + replaced > 0 ? skipped + replaced : 1;
     }
@@ -763,7 +763,7 @@ bool ag_type_name(const struct ag_type_reading *reading, char *ret_text, size_t 
         } else if (*at == '2' && is_digit_of_form) {
             put_type(&writing, reading->second);
         } else {
-            put(&writing, at, 1);
+            name_put(&writing, at, 1);
         }
     }
     ret_text[writing.used] = '\0';

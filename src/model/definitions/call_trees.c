@@ -23,12 +23,12 @@ void ag_call_trees_done(struct ag_call_trees *trees) {
     *trees = (struct ag_call_trees){0};
 }
 
-static struct ag_call_tree *find(const struct ag_call_trees *trees, uint32_t id) {
+static struct ag_call_tree *call_trees_find(const struct ag_call_trees *trees, uint32_t id) {
     const uint32_t at = ag_index_map_find(&trees->by_id, id);
     return at != AG_INDEX_NONE ? &trees->trees[at] : NULL;
 }
 
-static struct ag_call_tree *add(struct ag_call_trees *trees, uint32_t id) {
+static struct ag_call_tree *call_trees_add(struct ag_call_trees *trees, uint32_t id) {
     if (trees->count == trees->capacity) {
         const size_t capacity = trees->capacity ? trees->capacity * 2 : 16;
         struct ag_call_tree *more = realloc(trees->trees, capacity * sizeof(*more));
@@ -46,12 +46,12 @@ static struct ag_call_tree *add(struct ag_call_trees *trees, uint32_t id) {
     return tree;
 }
 
-static int begin(struct ag_call_trees *trees, struct ag_text_store *texts,
-                 const struct ag_record *record) {
+static int call_trees_begin(struct ag_call_trees *trees, struct ag_text_store *texts,
+                            const struct ag_record *record) {
     const uint32_t id = record->u.functions.tree;
-    struct ag_call_tree *tree = find(trees, id);
+    struct ag_call_tree *tree = call_trees_find(trees, id);
     const bool is_known = tree != NULL;
-    tree = is_known ? tree : add(trees, id);
+    tree = is_known ? tree : call_trees_add(trees, id);
     if (!tree) {
         return -ENOMEM;
     }
@@ -114,7 +114,7 @@ static int add_rows(struct ag_call_trees *trees, const struct ag_record *record)
     for (size_t cursor = 0; ag_calls_next(record, &cursor, &path) > 0;) {
         if (!tree || path.tree != id) {
             id = path.tree;
-            tree = find(trees, id);
+            tree = call_trees_find(trees, id);
         }
         if (!tree || path.snapshot != tree->newest.snapshot ||
             ag_call_snapshot_is_whole(&tree->newest)) {
@@ -130,7 +130,7 @@ static int add_rows(struct ag_call_trees *trees, const struct ag_record *record)
 
 int ag_call_trees_take(struct ag_call_trees *trees, struct ag_text_store *texts,
                        const struct ag_record *record) {
-    return record->kind == AG_RECORD_FUNCTIONS ? begin(trees, texts, record)
+    return record->kind == AG_RECORD_FUNCTIONS ? call_trees_begin(trees, texts, record)
                                                : add_rows(trees, record);
 }
 

@@ -15,7 +15,7 @@ void ag_code_places_done(struct ag_code_places *places) {
     free(places->list);
 }
 
-static int append(struct ag_code_places *places, const struct ag_code_place *place) {
+static int code_places_append(struct ag_code_places *places, const struct ag_code_place *place) {
     enum { FIRST = 256 };
     const size_t n = places->count;
     if (n == UINT32_MAX - 1) {
@@ -41,7 +41,7 @@ int ag_code_places_take(struct ag_code_places *places, const struct ag_record *r
         if (pc == 0 || ag_index_map_find(&places->by_pc, pc) != AG_INDEX_NONE) {
             return 0;
         }
-        int r = append(places, &place);
+        int r = code_places_append(places, &place);
         r = r < 0 ? r : ag_index_map_insert(&places->by_pc, pc, (uint32_t)places->count - 1);
         places->open_pc = pc;
         places->n_reported = 1;
@@ -51,7 +51,7 @@ int ag_code_places_take(struct ag_code_places *places, const struct ag_record *r
         places->n_reported == AG_CODE_PLACES_MOST) {
         return 0;
     }
-    const int r = append(places, &place);
+    const int r = code_places_append(places, &place);
     if (r == 0) {
         places->list[places->count - 2].next = (uint32_t)places->count;
         places->n_reported++;

@@ -31,7 +31,8 @@ static void *more(void *items, size_t count, size_t item_bytes) {
 
 /* ---- one record each ---- */
 
-static const char *keep(struct ag_definitions *definitions, struct ag_bytes bytes) {
+static const char *definitions_keep_text(struct ag_definitions *definitions,
+                                         struct ag_bytes bytes) {
     return ag_text_keep(&definitions->texts, bytes.data, bytes.length);
 }
 
@@ -45,11 +46,11 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
     definitions->is_sampled |= record->u.process.mode == AG_MODE_SAMPLE;
     definitions->start_ns = record->u.process.start_ns;
     definitions->start_realtime_ns = record->u.process.start_realtime_ns;
-    definitions->exe = keep(definitions, record->u.process.exe);
+    definitions->exe = definitions_keep_text(definitions, record->u.process.exe);
     struct ag_bytes left = record->u.process.command;
     size_t n_arguments = 0;
     while (left.length > 0 && n_arguments < record->u.process.n_arguments) {
-        const char *argument = keep(definitions, left);
+        const char *argument = definitions_keep_text(definitions, left);
         APPEND(definitions->arguments, n_arguments, argument);
         const uint32_t taken = (uint32_t)strnlen(left.data, left.length) + 1;
         left.data += taken <= left.length ? taken : left.length;
@@ -104,9 +105,10 @@ static int take_function(struct ag_definitions *definitions, const struct ag_rec
 }
 
 static int take_thread(struct ag_definitions *definitions, const struct ag_record *record) {
-    const struct ag_model_thread thread = {.stream = record->u.thread.stream,
-                                           .thread_id = record->u.thread.thread_id,
-                                           .name = keep(definitions, record->u.thread.name)};
+    const struct ag_model_thread thread = {
+        .stream = record->u.thread.stream,
+        .thread_id = record->u.thread.thread_id,
+        .name = definitions_keep_text(definitions, record->u.thread.name)};
     const uint32_t known = ag_index_map_find(&definitions->stream_index, thread.stream);
     if (known != AG_INDEX_NONE) { /* renamed */
         definitions->threads[known] = thread;
@@ -133,13 +135,15 @@ static int take_heap(struct ag_definitions *definitions, const struct ag_record 
     }
     const struct ag_model_heap heap = {
         .heap = record->u.heap.heap,
-        .name = keep(definitions, record->u.heap.name),
+        .name = definitions_keep_text(definitions, record->u.heap.name),
         .domain = domain_name(record->u.heap.domain),
-        .allocator = keep(definitions, record->u.heap.allocator),
-        .runtime = keep(definitions, record->u.heap.runtime),
+        .allocator = definitions_keep_text(definitions, record->u.heap.allocator),
+        .runtime = definitions_keep_text(definitions, record->u.heap.runtime),
         .kind = heap_kind_name(record->u.heap.kind),
         .is_moving = record->u.heap.kind == AG_HEAP_MOVING,
-        .unit = record->u.heap.unit.length > 0 ? keep(definitions, record->u.heap.unit) : "bytes",
+        .unit = record->u.heap.unit.length > 0
+                    ? definitions_keep_text(definitions, record->u.heap.unit)
+                    : "bytes",
         .is_backing = record->u.heap.is_backing != 0};
     const uint32_t at = (uint32_t)definitions->n_heaps;
     APPEND(definitions->heaps, definitions->n_heaps, heap);
@@ -168,13 +172,13 @@ static int take_memory(struct ag_definitions *definitions, const struct ag_recor
 }
 
 static int take_runtime(struct ag_definitions *definitions, const struct ag_record *record) {
-    const struct ag_profile_runtime runtime = {.name = keep(definitions, record->u.runtime.name),
-                                               .version =
-                                                   keep(definitions, record->u.runtime.version),
-                                               .note = keep(definitions, record->u.runtime.note),
-                                               .hooked = record->u.runtime.hooked != 0,
-                                               .told = record->u.runtime.told,
-                                               .counted = record->u.runtime.counted};
+    const struct ag_profile_runtime runtime = {
+        .name = definitions_keep_text(definitions, record->u.runtime.name),
+        .version = definitions_keep_text(definitions, record->u.runtime.version),
+        .note = definitions_keep_text(definitions, record->u.runtime.note),
+        .hooked = record->u.runtime.hooked != 0,
+        .told = record->u.runtime.told,
+        .counted = record->u.runtime.counted};
     const uint32_t known = ag_index_map_find(&definitions->runtime_index, (uintptr_t)runtime.name);
     if (known != AG_INDEX_NONE) {
         definitions->runtimes[known] = runtime;
@@ -196,9 +200,9 @@ static int take_stack_type(struct ag_definitions *definitions, const struct ag_r
 
 static int take_type(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_bytes name = record->u.type.name;
-    const struct ag_model_type type = {.name =
-                                           ag_text_id(&definitions->texts, name.data, name.length),
-                                       .runtime = keep(definitions, record->u.type.runtime)};
+    const struct ag_model_type type = {
+        .name = ag_text_id(&definitions->texts, name.data, name.length),
+        .runtime = definitions_keep_text(definitions, record->u.type.runtime)};
     return ag_definitions_add_type(definitions, record->u.type.type, &type);
 }
 
@@ -212,9 +216,9 @@ static int take_sample(struct ag_definitions *definitions, const struct ag_recor
 static int take_collection(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_bytes process = record->u.gc.process;
     const struct ag_model_collection made = {
-        .row = {.runtime = keep(definitions, record->u.gc.runtime),
-                .kind = keep(definitions, record->u.gc.kind),
-                .process = process.length > 0 ? keep(definitions, process) : NULL,
+        .row = {.runtime = definitions_keep_text(definitions, record->u.gc.runtime),
+                .kind = definitions_keep_text(definitions, record->u.gc.kind),
+                .process = process.length > 0 ? definitions_keep_text(definitions, process) : NULL,
                 .start_ns = record->u.gc.start_ns,
                 .pause_ns = record->u.gc.pause_ns,
                 .heap_before_bytes = record->u.gc.heap_before_bytes,
@@ -310,7 +314,7 @@ static int take_sums(struct ag_model_sums *sums, const struct ag_record *record)
 static void take_via(struct ag_definitions *definitions, const struct ag_record *record) {
     const uint32_t via = record->u.via.via;
     if (via < AG_MODEL_VIAS) {
-        definitions->vias[via].name = keep(definitions, record->u.via.name);
+        definitions->vias[via].name = definitions_keep_text(definitions, record->u.via.name);
         definitions->vias[via].heap = record->u.via.heap;
     }
 }
@@ -354,7 +358,7 @@ static void take_cost(struct ag_definitions *definitions, const struct ag_record
 /* What could not be decided is of the via's heap, which stands before it. */
 static int take_filter(struct ag_definitions *definitions, const struct ag_record *record) {
     if (record->kind == AG_RECORD_FILTER) {
-        definitions->filter = keep(definitions, record->u.filter.expression);
+        definitions->filter = definitions_keep_text(definitions, record->u.filter.expression);
         return 0;
     }
     const uint32_t via = record->u.undecided.via;
@@ -403,7 +407,7 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
         return take_type(definitions, record);
     case AG_RECORD_LABEL:
         return ag_definitions_add_label(definitions, record->u.label.label,
-                                        keep(definitions, record->u.label.name));
+                                        definitions_keep_text(definitions, record->u.label.name));
     case AG_RECORD_FILTER:
     case AG_RECORD_UNDECIDED:
         return take_filter(definitions, record);
@@ -476,7 +480,7 @@ static int take_chunk(struct loading *loading, struct ag_chunk_decoder *decoder,
     return 0;
 }
 
-static int load(struct loading *loading, const struct ag_trace_file *file) {
+static int definitions_load(struct loading *loading, const struct ag_trace_file *file) {
     const struct ag_chunk_entry *entries;
     const size_t n = ag_trace_file_chunks(file, &entries);
     struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
@@ -524,7 +528,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
                               .take = take_record,
                               .passed_over = KIND(NODES) | KIND(STACK_SUMS)};
     int r = ag_definitions_init(definitions);
-    r = r < 0 ? r : load(&loading, file);
+    r = r < 0 ? r : definitions_load(&loading, file);
     definitions->index.has_summary &= !loading.has_half_an_index;
     ag_definitions_note_damage(definitions, &loading.damage);
     if (definitions->n_samples > 0) {
@@ -543,7 +547,7 @@ int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct 
                                struct ag_decode_error *ret_damage) {
     struct loading loading = {
         .definitions = definitions, .take = take_nodes, .passed_over = ~KIND(NODES)};
-    const int r = load(&loading, file);
+    const int r = definitions_load(&loading, file);
     *ret_damage = loading.damage;
     return r;
 }
@@ -553,7 +557,7 @@ int ag_definitions_load_stacks_and_sums(struct ag_definitions *definitions,
     struct loading loading = {.definitions = definitions,
                               .take = take_stacks_and_sums,
                               .passed_over = ~(KIND(NODES) | KIND(STACK_SUMS))};
-    const int r = load(&loading, file);
+    const int r = definitions_load(&loading, file);
     definitions->index.has_summary &= !loading.has_half_an_index;
     ag_definitions_note_damage(definitions, &loading.damage);
     return r;

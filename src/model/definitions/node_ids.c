@@ -35,7 +35,7 @@ static bool is_full(const struct ag_node_ids *ids) {
     return !ids->slots || (ids->count + 1) * 4 > slots_of(ids->bits) * 3;
 }
 
-static int grow(struct ag_node_ids *ids) {
+static int node_ids_grow(struct ag_node_ids *ids) {
     const uint32_t bits = ids->slots ? ids->bits + 1 : FIRST_BITS;
     uint64_t *slots =
         bits <= BITS_MOST ? ag_table_memory_new(slots_of(bits) * sizeof(*slots)) : NULL;
@@ -54,7 +54,7 @@ static int grow(struct ag_node_ids *ids) {
 }
 
 int ag_node_ids_insert(struct ag_node_ids *ids, uint32_t id, uint32_t node) {
-    const int r = is_full(ids) ? grow(ids) : 0;
+    const int r = is_full(ids) ? node_ids_grow(ids) : 0;
     if (r < 0) {
         return r;
     }

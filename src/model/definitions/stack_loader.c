@@ -19,7 +19,7 @@ static void open_files(struct ag_symbolizer *symbolizer, const struct ag_stack_n
     }
 }
 
-static void *load(void *context) {
+static void *stack_loader_run(void *context) {
     struct ag_stack_loader *beside = context;
     beside->r = ag_definitions_load_stacks(beside->definitions, beside->file, &beside->damage);
     if (beside->r == 0) {
@@ -32,9 +32,9 @@ void ag_stack_loader_start(struct ag_stack_loader *beside, struct ag_definitions
                            const struct ag_trace_file *file, struct ag_symbolizer *symbolizer) {
     *beside = (struct ag_stack_loader){
         .definitions = definitions, .file = file, .symbolizer = symbolizer};
-    beside->has_thread = pthread_create(&beside->thread, NULL, load, beside) == 0;
+    beside->has_thread = pthread_create(&beside->thread, NULL, stack_loader_run, beside) == 0;
     if (!beside->has_thread) {
-        (void)load(beside);
+        (void)stack_loader_run(beside);
     }
 }
 

@@ -54,7 +54,7 @@ static const char *copy(struct ag_text_store *store, const char *data, size_t le
     return text;
 }
 
-static uint32_t add(struct ag_text_store *store, const char *data, size_t length) {
+static uint32_t text_store_add(struct ag_text_store *store, const char *data, size_t length) {
     struct ag_text_entry *entries = store->entries;
     if (store->count == store->capacity) {
         entries = realloc(entries, store->capacity * 2 * sizeof(*entries));
@@ -87,7 +87,7 @@ uint32_t ag_text_id(struct ag_text_store *store, const char *data, size_t length
         }
         last = at;
     }
-    const uint32_t id = add(store, data, length);
+    const uint32_t id = text_store_add(store, data, length);
     if (id != 0 && last != AG_INDEX_NONE) {
         store->entries[last].next = id + 1;
     } else if (id != 0) {

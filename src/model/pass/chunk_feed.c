@@ -108,7 +108,7 @@ static void note_time(struct job *job, const struct ag_event *events, size_t cou
     }
 }
 
-static bool start(const struct ag_trace_file *file, struct job *job) {
+static bool job_start(const struct ag_trace_file *file, struct job *job) {
     job->is_started = true;
     job->time_ns = job->entry->first_time_ns;
     job->interval_bytes = 0;
@@ -117,9 +117,10 @@ static bool start(const struct ag_trace_file *file, struct job *job) {
 }
 
 /* Returns whether the chunk goes on. */
-static bool fill(const struct ag_trace_file *file, struct job *job, struct ag_feed_block *block) {
+static bool job_fill_block(const struct ag_trace_file *file, struct job *job,
+                           struct ag_feed_block *block) {
     block->count = block->n_maps = 0;
-    if (!job->is_started && !start(file, job)) {
+    if (!job->is_started && !job_start(file, job)) {
         return false;
     }
     block->interval_bytes = job->interval_bytes;
@@ -231,7 +232,8 @@ static void work(struct ag_chunk_feed *feed, struct job *job) {
     job->is_busy = true;
     update_idle(feed, job);
     pthread_mutex_unlock(&feed->lock);
-    const bool goes_on = job->is_whole ? start(feed->file, job) : fill(feed->file, job, block);
+    const bool goes_on =
+        job->is_whole ? job_start(feed->file, job) : job_fill_block(feed->file, job, block);
     pthread_mutex_lock(&feed->lock);
     job->is_busy = false;
     job->is_ready = job->is_whole && goes_on;
@@ -287,7 +289,7 @@ static struct job *new_job(struct ag_chunk_feed *feed) {
     return job->decoder && job->blocks[0] && job->blocks[1] ? job : free_job(job);
 }
 
-static int make_room(struct ag_chunk_feed *feed) {
+static int chunk_feed_make_room(struct ag_chunk_feed *feed) {
     if (feed->n_open < feed->idle_capacity) {
         return 0;
     }
@@ -306,7 +308,7 @@ static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     if (chunk->job) {
         return 0;
     }
-    struct job *job = make_room(feed) == 0 ? new_job(feed) : NULL;
+    struct job *job = chunk_feed_make_room(feed) == 0 ? new_job(feed) : NULL;
     if (!job) {
         return -ENOMEM;
     }

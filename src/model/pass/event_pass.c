@@ -439,7 +439,7 @@ static int watch_blocks(struct pass *pass) {
                : 0;
 }
 
-static int start(struct pass *pass, const struct ag_trace_file *file) {
+static int event_pass_start(struct pass *pass, const struct ag_trace_file *file) {
     int r = ag_chunk_feed_new(file, pass->options->n_threads, &pass->feed);
     if (r < 0) {
         return r;
@@ -492,7 +492,7 @@ static int skip_to(struct pass *pass, uint64_t from_ns) {
     return r;
 }
 
-static int run(struct pass *pass) {
+static int event_pass_run(struct pass *pass) {
     const struct ag_pass_options *options = pass->options;
     int r = 0;
     if (is_cut_off(options)) {
@@ -516,8 +516,8 @@ static int run(struct pass *pass) {
 int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,
                   const struct ag_pass_options *options, struct ag_ledger *ledger) {
     struct pass pass = {.options = options, .definitions = definitions, .ledger = ledger};
-    int r = start(&pass, file);
-    r = r < 0 ? r : run(&pass);
+    int r = event_pass_start(&pass, file);
+    r = r < 0 ? r : event_pass_run(&pass);
     if (pass.feed) {
         const struct ag_feed_damage damage = ag_chunk_feed_damage(pass.feed);
         if (damage.first.code == AG_DECODE_NO_MEMORY) {

@@ -55,8 +55,8 @@ struct sampling {
 
 /* ---- estimates ---- */
 
-static void add(struct estimate *estimate, enum ag_metric metric, double n,
-                const struct ag_weight *weight) {
+static void estimate_add(struct estimate *estimate, enum ag_metric metric, double n,
+                         const struct ag_weight *weight) {
     const int i = metric - AG_METRIC_FIRST;
     const double size = (double)weight->size;
     const bool is_bytes = ag_metric_is_bytes(metric);
@@ -70,8 +70,8 @@ static void add(struct estimate *estimate, enum ag_metric metric, double n,
 
 static void add_both(struct estimate *estimate, enum ag_metric bytes, double n,
                      const struct ag_weight *weight) {
-    add(estimate, bytes, n, weight);
-    add(estimate, ag_metric_blocks_of(bytes), n, weight);
+    estimate_add(estimate, bytes, n, weight);
+    estimate_add(estimate, ag_metric_blocks_of(bytes), n, weight);
 }
 
 /* What was allocated is what was freed and what is in use, also in whole numbers. GONE is left as
@@ -444,14 +444,14 @@ static int estimate_pairs(const struct sampling *sampling, const struct ag_defin
 
 /* ---- the pass ---- */
 
-static int start(struct sampling *sampling) {
+static int sampling_start(struct sampling *sampling) {
     sampling->moments = malloc(MOMENTS * sizeof(*sampling->moments));
     int r = sampling->moments ? ag_weights_init(&sampling->weights) : -ENOMEM;
     r = r < 0 ? r : ag_index_map_init(&sampling->thread_index);
     return r < 0 ? r : ag_index_map_init(&sampling->pair_index);
 }
 
-static void end(struct sampling *sampling) {
+static void sampling_end(struct sampling *sampling) {
     ag_weights_done(&sampling->weights);
     ag_index_map_done(&sampling->thread_index);
     ag_index_map_done(&sampling->pair_index);
@@ -460,8 +460,8 @@ static void end(struct sampling *sampling) {
     free(sampling->moments);
 }
 
-static int run(struct sampling *sampling, const struct ag_trace_file *file,
-               struct ag_definitions *definitions, struct ag_ledger *ledger) {
+static int sampling_run(struct sampling *sampling, const struct ag_trace_file *file,
+                        struct ag_definitions *definitions, struct ag_ledger *ledger) {
     struct ag_pass_options options = *sampling->options;
     options.weights = &sampling->weights;
     options.visit_block = visit_block;
@@ -477,14 +477,14 @@ int ag_sampled_pass(const struct ag_trace_file *file, struct ag_definitions *def
                     ag_take_results *take_results, struct ag_model_sums *ret_sums,
                     struct ag_live_sum **ret_live) {
     struct sampling sampling = {.options = options};
-    int r = start(&sampling);
-    r = r < 0 ? r : run(&sampling, file, definitions, ledger);
+    int r = sampling_start(&sampling);
+    r = r < 0 ? r : sampling_run(&sampling, file, definitions, ledger);
     r = r < 0 ? r : take_results(ledger, ret_sums, ret_live);
     r = r < 0 ? r : estimate_stacks(&sampling.weights, ret_sums, *ret_live);
     r = r < 0 ? r : estimate_heaps(definitions, ret_sums);
     r = r < 0 ? r : estimate_threads(&sampling, definitions, ret_sums);
     r = r < 0 ? r : estimate_pairs(&sampling, definitions, ret_sums);
     r = r < 0 ? r : estimate_timeline(&sampling, ret_sums);
-    end(&sampling);
+    sampling_end(&sampling);
     return r;
 }
