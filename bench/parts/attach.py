@@ -13,7 +13,8 @@ PROGRAMS = {
     "one thread that sleeps": ["sleep", "1000"],
     "an interpreter that sleeps": [sys.executable, "-c", "import json, time; time.sleep(1000)"],
 }
-SAID = re.compile(r"(attached to|detached from) .*: one thread stood for (\d+) us, the others for at most (\d+) us")
+SAID = re.compile(r"(attached to|detached from) .*: stopped one thread for ([\d.]+) (us|ms|s), the others for at most")
+TO_US = {"us": 1, "ms": 1e3, "s": 1e6}
 
 
 def attach(bench, pid):
@@ -22,7 +23,7 @@ def attach(bench, pid):
     outcome = subprocess.run([bench.allogram, "attach", str(pid), "--mode=exact", "--duration=20ms", "-o", path], check=True,
                              stderr=subprocess.PIPE, text=True)
     os.unlink(path)
-    said = {what: float(us) for what, us, _ in SAID.findall(outcome.stderr)}
+    said = {what: float(number) * TO_US[unit] for what, number, unit in SAID.findall(outcome.stderr)}
     return said["attached to"], said["detached from"]
 
 

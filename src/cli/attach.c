@@ -45,6 +45,7 @@
 #include "cli/shepherd.h"
 #include "remote/glibc_heap.h"
 #include "remote/late_runtime.h"
+#include "report/quantity.h"
 #include "writer/session_clock.h"
 #include "writer/writer.h"
 
@@ -306,9 +307,10 @@ static void say_times(const struct request *request, const char *what,
                       const struct ag_attach_times *one, const struct ag_attach_times *all) {
     const uint64_t others_ns = one->others_ns > all->others_ns ? one->others_ns : all->others_ns;
     if (!request->is_quiet) {
-        ag_say("%s %d (%s): one thread stood for %.0f us, the others for at most %.0f us", what,
-               (int)request->pid, ag_attach_program(request->attach), (double)one->one_ns / 1e3,
-               (double)others_ns / 1e3);
+        struct ag_quantity first, others;
+        ag_say("%s %d (%s): stopped one thread for %s, the others for at most %s", what,
+               (int)request->pid, ag_attach_program(request->attach),
+               ag_quantity_time(&first, one->one_ns), ag_quantity_time(&others, others_ns));
     }
 }
 

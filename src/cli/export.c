@@ -20,6 +20,7 @@
 #include "model/process_merge.h"
 #include "model/profile.h"
 #include "symbol/decoder.h"
+#include "text/nearest_name.h"
 #include "writer/writer.h"
 
 enum {
@@ -48,9 +49,8 @@ static const struct ag_option table[] = {
      "in_use_blocks, peak_bytes, peak_blocks, temporary_blocks,\n"
      "freed_bytes, freed_blocks"},
     {OPTION_FROM, "from", "TIME", "begin here: seconds, or a number with ns, us, ms, s, m, h"},
-    {OPTION_UNTIL, "until", "TIME",
-     "end here: what --to is to report (here that names the format)"},
-    {OPTION_MERGE, "merge", NULL, "several traces as one, as report --merge has them"},
+    {OPTION_UNTIL, "until", "TIME", "end here: the same as --to of report"},
+    {OPTION_MERGE, "merge", NULL, "several traces as one, like report --merge"},
     {OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
     {OPTION_THREAD, "thread", "ID", "only what this thread did"},
@@ -77,7 +77,12 @@ static int wrong_metric(const char *value) {
         const size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, " %s", ag_metric_name(metric));
     }
-    return ag_fail(AG_EXIT_USAGE, "export: --metric=%s: no such metric; there are%s", value, names);
+    struct ag_nearest_name nearest;
+    ag_nearest_name_start(&nearest, value);
+    ag_nearest_name_offer_list(&nearest, names);
+    const char *hint = ag_nearest_name_hint(&nearest, "");
+    return ag_fail(AG_EXIT_USAGE, "export: --metric=%s: unknown metric%s%s", value,
+                   hint[0] != '\0' ? hint : "; the metrics are", hint[0] != '\0' ? "" : names);
 }
 
 /* A time where the format is expected: --to of `report`. */
@@ -90,7 +95,7 @@ static int set_format(struct request *request, const char *value) {
     char message[512];
     if (is_a_time(value)) {
         return ag_fail(AG_EXIT_USAGE,
-                       "export: --to=%s: here --to names the format; a window ends with --until=%s",
+                       "export: --to=%s: --to names the format; --until=%s ends the time window",
                        value, value);
     }
     const int r = ag_export_check(value, message);
@@ -177,8 +182,8 @@ static int open_trace(const struct request *request, const char *path,
     }
     if (ag_profile_has_only_samples(*ret_profile) &&
         strcmp(request->export.format, "folded") != 0) {
-        ag_say("export: %s: no block is in this trace: the process was looked at from outside; its "
-               "CPU samples are in --to=folded",
+        ag_say("export: %s: this trace has no blocks: the process was observed from outside; "
+               "--to=folded exports its CPU samples",
                path);
     }
     return AG_EXIT_OK;
@@ -213,7 +218,7 @@ static int write_new_file(const struct request *request, struct ag_profile *prof
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         return ag_fail(AG_EXIT_FAILURE, "export: %s: %s%s", path, strerror(errno),
-                       errno == EEXIST ? "; nothing is overwritten, choose another name" : "");
+                       errno == EEXIST ? "; export overwrites no file, choose another name" : "");
     }
     FILE *out = fdopen(fd, "w");
     if (!out) {
@@ -252,12 +257,11 @@ static int export_traces(const struct request *request, char **paths, int n_path
     /* Writing may have read the events for the first time. */
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     if (identity->is_damaged) {
-        ag_say(
-            "export: %s: damaged at byte %llu; what was exported is what is readable; up to %llu "
-            "events of %llu damaged chunks are missing",
-            identity->file, (unsigned long long)identity->damage.offset,
-            (unsigned long long)identity->missing.events,
-            (unsigned long long)identity->missing.chunks);
+        ag_say("export: %s: damaged at byte %llu; only the readable part was exported; up to %llu "
+               "events of %llu damaged chunks are missing",
+               identity->file, (unsigned long long)identity->damage.offset,
+               (unsigned long long)identity->missing.events,
+               (unsigned long long)identity->missing.chunks);
     }
     ag_profile_close(profile);
     return status;
@@ -266,29 +270,30 @@ static int export_traces(const struct request *request, char **paths, int n_path
 /* What no single option can tell. */
 static int check_request(const struct request *request, const struct ag_options *options) {
     if (options->n_operands == 0 || (options->n_operands > 1 && !request->is_merged)) {
-        return ag_fail(AG_EXIT_USAGE, "export: one trace is wanted, not %d%s; usage: allogram %s",
+        return ag_fail(AG_EXIT_USAGE, "export: expected one trace, got %d%s; usage: allogram %s",
                        options->n_operands,
-                       options->n_operands > 1 ? " (--merge makes one of several)" : "",
+                       options->n_operands > 1 ? " (--merge combines several)" : "",
                        options->usage);
     }
     if (!request->export.format) {
         char message[512];
         (void)ag_export_check("", message);
-        return ag_fail(AG_EXIT_USAGE, "export: no format given; --to=FORMAT%s",
-                       strstr(message, "; there are") ? strstr(message, "; there are") : "");
+        return ag_fail(AG_EXIT_USAGE, "export: no format given; use --to=FORMAT%s",
+                       strstr(message, "; the formats are") ? strstr(message, "; the formats are")
+                                                            : "");
     }
     if (options->n_operands > 1 && !ag_export_takes_several(request->export.format)) {
         return ag_fail(AG_EXIT_USAGE,
-                       "export: --to=%s --merge: this format is of one process; export "
-                       "each trace on its own",
+                       "export: --to=%s --merge: this format holds one process; export each trace "
+                       "separately",
                        request->export.format);
     }
     if (request->profile.to_ns != 0 && request->profile.to_ns <= request->profile.from_ns) {
-        return ag_fail(AG_EXIT_USAGE,
-                       "export: --until is not after --from: nothing lies between them");
+        return ag_fail(AG_EXIT_USAGE, "export: --until must be later than --from");
     }
     if (!request->output && ag_export_is_binary(request->export.format) && isatty(STDOUT_FILENO)) {
-        return ag_fail(AG_EXIT_USAGE, "export: %s is nothing for a terminal; say -o FILE",
+        return ag_fail(AG_EXIT_USAGE,
+                       "export: --to=%s: refusing to write binary data to a terminal; use -o FILE",
                        request->export.format);
     }
     return AG_EXIT_OK;

@@ -8,6 +8,7 @@
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "text/nearest_name.h"
 #include "writer/cut_files.h"
 
 static const struct ag_command commands[] = {
@@ -42,8 +43,22 @@ static void print_overview(FILE *out) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(commands); i++) {
         fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
     }
-    fputs("\nallogram COMMAND --help tells the options of one; allogram --version the version.\n",
+    fputs("\nallogram COMMAND --help lists the options of a command; allogram --version prints the "
+          "version.\n",
           out);
+}
+
+static int refuse_unknown(const char *name) {
+    const bool is_option = name[0] == '-';
+    struct ag_nearest_name nearest;
+    ag_nearest_name_start(&nearest, name);
+    ag_nearest_name_offer_list(&nearest, is_option ? "--help --version" : "help");
+    for (size_t i = 0; i < AG_ARRAY_SIZE(commands) && !is_option; i++) {
+        ag_nearest_name_offer(&nearest, commands[i].name);
+    }
+    const char *hint = ag_nearest_name_hint(&nearest, "");
+    return ag_fail(AG_EXIT_USAGE, "unknown %s '%s'%s", is_option ? "option" : "command", name,
+                   hint[0] != '\0' ? hint : "; 'allogram help' lists the commands");
 }
 
 int main(int argc, char **argv) {
@@ -61,8 +76,7 @@ int main(int argc, char **argv) {
     const char *name = argv[asks_for_help ? 2 : 1];
     const struct ag_command *command = find_command(name);
     if (command == NULL) {
-        return ag_fail(AG_EXIT_USAGE, "%s: no such %s; allogram alone lists them all", name,
-                       name[0] == '-' ? "option" : "command");
+        return refuse_unknown(name);
     }
     if (asks_for_help) {
         char *words[] = {argv[2], (char *)"--help", NULL};

@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/message.h"
+#include "text/nearest_name.h"
 
 enum { MAX_OPTIONS = 64, HELP_COLUMN = 30 };
 
@@ -63,6 +64,28 @@ void ag_options_start(struct ag_options *options, int argc, char **argv) {
     opterr = 0; /* the messages are ours */
 }
 
+/* "unknown option '--vew'; did you mean '--view'?" WORD may go on with =VALUE. */
+static int refuse_unknown(const struct ag_options *options, int status, const char *word) {
+    char name[64];
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    const char *bare = name + strspn(name, "-");
+    struct ag_nearest_name nearest;
+    ag_nearest_name_start(&nearest, bare);
+    ag_nearest_name_offer(&nearest, "help");
+    unsigned n_beginning = 0; /* options that the word abbreviates */
+    for (size_t i = 0; i < options->n_table; i++) {
+        ag_nearest_name_offer(&nearest, options->table[i].name);
+        n_beginning += strncmp(options->table[i].name, bare, strlen(bare)) == 0;
+    }
+    const bool is_ambiguous = strncmp(name, "--", 2) == 0 && n_beginning > 1;
+    const char *hint = is_ambiguous ? "" : ag_nearest_name_hint(&nearest, "--");
+    const int length = name_length(options);
+    char help[64];
+    (void)snprintf(help, sizeof help, "; see allogram %.*s --help", length, options->usage);
+    return ag_fail(status, "%.*s: %s option '%s'%s", length, options->usage,
+                   is_ambiguous ? "ambiguous" : "unknown", name, hint[0] != '\0' ? hint : help);
+}
+
 static int option_error(struct ag_options *options, bool lacks_value) {
     const char *word = options->argv[optind > 1 ? optind - 1 : 1];
     char letter[3] = {'-', (char)optopt, '\0'};
@@ -70,13 +93,14 @@ static int option_error(struct ag_options *options, bool lacks_value) {
         word = letter; /* a cluster such as -qx: name just the one that is wrong */
     }
     int length = name_length(options);
+    const int status = options->usage_status != 0 ? options->usage_status : AG_EXIT_USAGE;
+    const bool has_value = optopt != 0 && strncmp(word, "--", 2) == 0;
     options->status =
-        ag_fail(options->usage_status != 0 ? options->usage_status : AG_EXIT_USAGE,
-                "%.*s: option %s %s; see allogram %.*s --help", length, options->usage, word,
-                lacks_value                                  ? "needs a value"
-                : optopt != 0 && strncmp(word, "--", 2) == 0 ? "takes no value"
-                                                             : "is not known here",
-                length, options->usage);
+        lacks_value || has_value
+            ? ag_fail(status, "%.*s: option %s %s; see allogram %.*s --help", length,
+                      options->usage, word, lacks_value ? "requires a value" : "takes no value",
+                      length, options->usage)
+            : refuse_unknown(options, status, word);
     return AG_OPTIONS_STOP;
 }
 

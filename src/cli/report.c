@@ -3,12 +3,41 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/report_gate.h"
 #include "cli/report_request.h"
 #include "model/process_merge.h"
+
+/* A filter that leaves nothing: an empty table alone would look like a trace without blocks. */
+static void warn_if_focus_is_empty(const struct ag_report_request *request,
+                                   struct ag_profile *profile, const char *path) {
+    const struct ag_profile_options *options = &request->profile;
+    const struct ag_stack_row *rows;
+    const char *view = request->report.view != NULL ? request->report.view : "summary";
+    const bool counts_stacks = strcmp(view, "functions") != 0 && strcmp(view, "gc") != 0;
+    if (options->focus != NULL && counts_stacks && !ag_profile_has_only_samples(profile) &&
+        ag_profile_stacks(profile, &rows) == 0) {
+        const bool has_others =
+            options->ignore != NULL || options->runtime != NULL || request->has_window;
+        ag_say("report: %s: no stack matches --focus=%s%s", path, options->focus,
+               has_others ? " and the other filters" : "");
+    }
+}
+
+/* `report TRACE leaks`. */
+static int refuse_view_as_trace(char **paths, int n_paths) {
+    char unused[512];
+    for (int i = 0; i < n_paths; i++) {
+        if (ag_report_check_view(paths[i], unused) == 0 && access(paths[i], F_OK) != 0) {
+            return ag_fail(AG_EXIT_USAGE, "report: no trace is named '%s'; did you mean --view=%s?",
+                           paths[i], paths[i]);
+        }
+    }
+    return AG_EXIT_OK;
+}
 
 static int report_trace(struct ag_report *report, const struct ag_report_request *request,
                         struct ag_report_gate *gate, const char *path) {
@@ -21,6 +50,9 @@ static int report_trace(struct ag_report *report, const struct ag_report_request
     }
     const int r = ag_report_add(report, profile, message);
     const int gate_status = ag_report_gate_check(gate, profile);
+    if (r >= 0) {
+        warn_if_focus_is_empty(request, profile, path);
+    }
     ag_profile_close(profile);
     return r < 0 ? ag_fail(AG_EXIT_FAILURE, "report: %s: %s", path, message) : gate_status;
 }
@@ -42,7 +74,7 @@ static int report_traces(const struct ag_report_request *request, struct ag_repo
     return status;
 }
 
-/* All traces as one profile; one that cannot be read is told and left out. */
+/* All traces as one profile; one that cannot be read is reported and left out. */
 static int report_merged(const struct ag_report_request *request, struct ag_report_gate *gate,
                          char **paths, int n_paths) {
     struct ag_report *report;
@@ -71,6 +103,9 @@ static int report_merged(const struct ag_report_request *request, struct ag_repo
         status = r < 0 ? ag_fail(AG_EXIT_FAILURE, "report: --merge: %s", message) : status;
         const int gate_status = merged != NULL ? ag_report_gate_check(gate, merged) : AG_EXIT_OK;
         status = status == AG_EXIT_OK ? gate_status : status;
+        if (r >= 0) {
+            warn_if_focus_is_empty(request, merged, paths[0]);
+        }
     }
     ag_profile_close(merged);
     free(parts);
@@ -98,6 +133,8 @@ int ag_command_report(int argc, char **argv) {
     if (status == AG_EXIT_OK && options.n_operands == 0) {
         return ag_fail(AG_EXIT_USAGE, "report: no trace given; usage: allogram %s", options.usage);
     }
+    status =
+        status == AG_EXIT_OK ? refuse_view_as_trace(options.operands, options.n_operands) : status;
     status = status == AG_EXIT_OK ? ag_report_request_finish(&request) : status;
     status = status == AG_EXIT_OK ? ag_report_gate_start(&gate, &request) : status;
     if (status != AG_EXIT_OK) {

@@ -11,6 +11,7 @@
 #include "cli/types_file.h"
 #include "model/answers/blocks.h"
 #include "symbol/decoder.h"
+#include "text/nearest_name.h"
 #include "writer/writer.h"
 
 enum {
@@ -67,7 +68,7 @@ static const struct ag_option table[] = {
     {OPTION_FROM, "from", "TIME",
      "only blocks allocated since then: seconds from the start, or\n"
      "a number with ns, us, ms, s, m, h"},
-    {OPTION_TO, "to", "TIME", "only what happened until then; in use is what was then"},
+    {OPTION_TO, "to", "TIME", "only what happened until then; in use means in use then"},
     {OPTION_OLDER, "older", NULL,
      "--from: count blocks from before it as well: in use, at the\n"
      "peak, freed (reads the trace from its beginning)"},
@@ -85,7 +86,7 @@ static const struct ag_option table[] = {
     {OPTION_MIN, "min", "PERCENT", "tree: leave out what has less (1 in text, 0 in JSON)"},
     {OPTION_MIN_COUNT, "min-count", "N", "leave out rows with fewer blocks"},
     {OPTION_WITHIN, "within", "N", "temporary: freed after at most N other allocations (0)"},
-    {OPTION_TAIL, "tail", "PERCENT", "leaks: not the blocks of this last part of the recording"},
+    {OPTION_TAIL, "tail", "PERCENT", "leaks: leave out blocks of this last part of the recording"},
     {OPTION_SUPPRESSIONS, "suppressions", "FILE",
      "leaks: leave out what a suppression file of LSan names"},
     {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
@@ -96,8 +97,8 @@ static const struct ag_option table[] = {
     {OPTION_COLOR, "color", "WHEN", "auto (default), always, never"},
     {OPTION_MERGE, "merge", NULL,
      "several traces as one: their sums, and the peak of each added up"},
-    {OPTION_AT, "at", "TIME", "peak: what the memory was made of at another moment"},
-    {OPTION_TYPE, "type", "NAME", "types: its most frequent stacks; blocks: only those of it"},
+    {OPTION_AT, "at", "TIME", "peak: the blocks in use at another moment"},
+    {OPTION_TYPE, "type", "NAME", "types: the stacks of this type; blocks: only blocks of it"},
     {OPTION_STATE, "state", "LIST",
      "blocks: any of open (never freed), closed (freed), ghost (freed,\n"
      "never seen allocated), with commas between"},
@@ -106,17 +107,46 @@ static const struct ag_option table[] = {
      "end with status 3 when this holds of a trace, such as\n"
      "'in_use_bytes_at_end > 1M'; may be given often"},
     {OPTION_BASE, "base", "TRACE", "--fail-if: what base.KEY and growth.KEY compare with"},
-    {OPTION_JUNIT, "junit", "FILE", "--fail-if: write what came of it as JUnit's XML"},
-    {OPTION_SARIF, "sarif", "FILE", "--fail-if: the same as SARIF 2.1.0, with file and line"},
+    {OPTION_JUNIT, "junit", "FILE", "--fail-if: write the results as JUnit XML"},
+    {OPTION_SARIF, "sarif", "FILE",
+     "--fail-if: write the results as SARIF 2.1.0, with file and line"},
 };
+static const char call_metrics[] = "calls own_words own_bytes own_ns acc_words acc_bytes acc_ns";
 static const char metrics[] =
-    "one of calls own_words own_bytes own_ns acc_words acc_bytes acc_ns for functions, nor for the "
-    "others of allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks "
+    "allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes peak_blocks "
     "temporary_blocks freed_bytes freed_blocks";
+static const char groups[] =
+    "function line stack image thread heap type label process initial_call";
 
 static int wrong_value(const struct ag_report_request *request, const char *option,
                        const char *value, const char *wanted) {
     return ag_fail(AG_EXIT_USAGE, "%s: --%s=%s: not %s", request->command, option, value, wanted);
+}
+
+/* NAMES is the list of what is allowed, separated by blanks. */
+static int unknown_name(const struct ag_report_request *request, const char *option,
+                        const char *value, const char *names) {
+    struct ag_nearest_name nearest;
+    ag_nearest_name_start(&nearest, value);
+    ag_nearest_name_offer_list(&nearest, names);
+    const char *hint = ag_nearest_name_hint(&nearest, "");
+    return ag_fail(AG_EXIT_USAGE, "%s: --%s=%s: not one of %s%s", request->command, option, value,
+                   names, hint);
+}
+
+static int unknown_metric(const struct ag_report_request *request, const char *value) {
+    struct ag_nearest_name nearest;
+    ag_nearest_name_start(&nearest, value);
+    ag_nearest_name_offer_list(&nearest, metrics);
+    ag_nearest_name_offer_list(&nearest, call_metrics);
+    const char *hint = ag_nearest_name_hint(&nearest, "");
+    return hint[0] != '\0'
+               ? ag_fail(AG_EXIT_USAGE, "%s: --sort=%s: unknown metric%s", request->command, value,
+                         hint)
+               : ag_fail(AG_EXIT_USAGE,
+                         "%s: --sort=%s: unknown metric; the metrics are %s for --view=functions, "
+                         "for other views %s",
+                         request->command, value, call_metrics, metrics);
 }
 
 static void add_filter(struct ag_report_request *request, const char *words, const char *value) {
@@ -230,7 +260,7 @@ static int set_states(struct ag_report_request *request, const char *value) {
             }
         }
         if (state == 0) {
-            return wrong_value(request, "state", value, "a list of open, closed, ghost");
+            return unknown_name(request, "state", value, "open, closed, ghost");
         }
         states |= state;
         if (at[length] == '\0') {
@@ -252,16 +282,14 @@ static int set_view(struct ag_report_request *request, int id, const char *value
         return ag_metric_parse(value, &report->sort) ||
                        ag_call_metric_parse(value, &report->call_sort)
                    ? AG_EXIT_OK
-                   : wrong_value(request, "sort", value, metrics);
+                   : unknown_metric(request, value);
     case OPTION_LIMIT:
         return ag_parse_count(value, &report->limit)
                    ? AG_EXIT_OK
                    : wrong_value(request, "limit", value, "a number of rows");
     case OPTION_BY:
         if (!ag_report_parse_by(value, &report->by)) {
-            return wrong_value(
-                request, "by", value,
-                "one of function line stack image thread heap type label process initial_call");
+            return unknown_name(request, "by", value, groups);
         }
         request->profile.call_group = report->by == AG_BY_PROCESS        ? AG_CALLS_BY_PROCESS
                                       : report->by == AG_BY_INITIAL_CALL ? AG_CALLS_BY_INITIAL_CALL
@@ -282,7 +310,7 @@ static int set_view(struct ag_report_request *request, int id, const char *value
     case OPTION_COLOR:
         return ag_colour_parse(value, &request->colour)
                    ? AG_EXIT_OK
-                   : wrong_value(request, "color", value, "one of auto always never");
+                   : unknown_name(request, "color", value, "auto always never");
     }
     return AG_EXIT_USAGE;
 }
@@ -292,8 +320,8 @@ static int set_gate(struct ag_report_request *request, int id, const char *value
     switch (id) {
     case OPTION_FAIL_IF:
         if (gate->n_expressions == AG_REPORT_GATES) {
-            return ag_fail(AG_EXIT_USAGE, "%s: --fail-if: more than %d of them", request->command,
-                           AG_REPORT_GATES);
+            return ag_fail(AG_EXIT_USAGE, "%s: --fail-if: given more than %d times",
+                           request->command, AG_REPORT_GATES);
         }
         gate->expressions[gate->n_expressions++] = value;
         break;
@@ -355,7 +383,7 @@ int ag_report_request_set(struct ag_report_request *request, int id, const char 
         return AG_EXIT_OK;
     case OPTION_DEBUG_DIR:
         if (symbol->n_debug_dirs == AG_REPORT_DEBUG_DIRS) {
-            return ag_fail(AG_EXIT_USAGE, "%s: --debug-dir=%s: more than %d of them",
+            return ag_fail(AG_EXIT_USAGE, "%s: --debug-dir=%s: given more than %d times",
                            request->command, value, AG_REPORT_DEBUG_DIRS);
         }
         request->debug_dirs[symbol->n_debug_dirs++] = value;
@@ -424,18 +452,16 @@ void ag_report_request_start(struct ag_report_request *request, const char *comm
 int ag_report_request_finish(struct ag_report_request *request) {
     const struct ag_profile_options *profile = &request->profile;
     if (request->report.is_at_a_time && request->has_window) {
-        return ag_fail(AG_EXIT_USAGE,
-                       "%s: --at is one moment, --from and --to are a window: "
-                       "give one or the other",
+        return ag_fail(AG_EXIT_USAGE, "%s: --at cannot be combined with --from or --to",
                        request->command);
     }
     if (profile->counts_older && profile->from_ns == 0) {
-        return ag_fail(AG_EXIT_USAGE, "%s: --older: it is for --from: without, all blocks count",
+        return ag_fail(AG_EXIT_USAGE,
+                       "%s: --older needs --from; without it, all blocks count anyway",
                        request->command);
     }
     if (profile->to_ns != 0 && profile->to_ns <= profile->from_ns) {
-        return ag_fail(AG_EXIT_USAGE, "%s: --to is not after --from: nothing lies between them",
-                       request->command);
+        return ag_fail(AG_EXIT_USAGE, "%s: --to must be later than --from", request->command);
     }
     request->report.has_window = request->has_window;
     request->report.columns = ag_terminal_columns();
@@ -454,7 +480,7 @@ int ag_report_request_open(const struct ag_report_request *request, const char *
         return ag_fail(AG_EXIT_FAILURE, "%s: %s", request->command, open_message);
     }
     if (!was_sealed && message[0] != '\0') {
-        ag_say("%s: %s; going on with what is there", request->command, message);
+        ag_say("%s: %s; continuing with the readable part", request->command, message);
     }
     return AG_EXIT_OK;
 }

@@ -12,44 +12,8 @@
 #include "model/interval.h"
 #include "model/profile.h"
 #include "remote/glibc_heap.h"
+#include "report/quantity.h"
 #include "symbol/decoder.h"
-
-/* 1,234 / 12.7 M: exact as long as it is short. */
-static const char *count_text(uint64_t count, char text[32]) {
-    if (count < 1000) {
-        (void)snprintf(text, 32, "%llu", (unsigned long long)count);
-    } else if (count < 1000000) {
-        (void)snprintf(text, 32, "%llu,%03llu", (unsigned long long)count / 1000,
-                       (unsigned long long)count % 1000);
-    } else if (count < 1000000000) {
-        (void)snprintf(text, 32, "%.1f M", (double)count / 1e6);
-    } else {
-        (void)snprintf(text, 32, "%.2f G", (double)count / 1e9);
-    }
-    return text;
-}
-
-static const char *bytes_text(uint64_t bytes, char text[32]) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    while (value >= 1000 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-        value /= 1024;
-        unit++;
-    }
-    const int decimals = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
-    (void)snprintf(text, 32, "%.*f %s", decimals, value, units[unit]);
-    return text;
-}
-
-static const char *time_text(uint64_t ns, char text[32]) {
-    if (ns < 1000000000) {
-        (void)snprintf(text, 32, "%.*f ms", ns < 10000000, (double)ns / 1e6);
-    } else {
-        (void)snprintf(text, 32, "%.1f s", (double)ns / 1e9);
-    }
-    return text;
-}
 
 /* Short names are nicer to type: a trace in the current folder goes without it. */
 static const char *short_path(const char *path) {
@@ -63,20 +27,20 @@ static const char *short_path(const char *path) {
 /* What is missing from the trace, or that nothing is: the one line that every closing summary ends
  * with. */
 static const char *loss_text(const struct ag_writer_report *report, char ret_text[256]) {
-    char events[32], stacks[32];
+    struct ag_quantity events, stacks;
     const bool has_events = report->lost_events > 0, has_stacks = report->lost_stacks > 0;
     if (has_events || has_stacks) {
         (void)snprintf(ret_text, 256, "%s%s%s%s%s%s",
-                       has_events ? count_text(report->lost_events, events) : "",
+                       has_events ? ag_quantity_count(&events, report->lost_events) : "",
                        has_events ? " events lost" : "", has_events && has_stacks ? ", " : "",
                        has_stacks ? "the stacks of " : "",
-                       has_stacks ? count_text(report->lost_stacks, stacks) : "",
+                       has_stacks ? ag_quantity_count(&stacks, report->lost_stacks) : "",
                        has_stacks ? " blocks lost: no memory for them" : "");
     } else if (report->unseen[0] != '\0') {
         (void)snprintf(ret_text, 256, "not seen: allocations of %.96s", report->unseen);
     } else if (ag_findings_miss_frees(report->unseen_frees, report->freed_blocks)) {
         (void)snprintf(ret_text, 256, "not seen: the frees of %s%s blocks",
-                       count_text(report->unseen_frees, events),
+                       ag_quantity_count(&events, report->unseen_frees),
                        report->is_sampled ? " sampled" : "");
     } else if (report->n_strangers + report->n_refused + report->is_closed > 0) {
         (void)snprintf(ret_text, 256, "nothing of it lost");
@@ -105,15 +69,16 @@ static void print_cost(const struct ag_profile *profile) {
     const struct ag_profile_cost *cost = ag_profile_cost(profile);
     const struct ag_profile_sampler *sampler = ag_profile_sampler(profile);
     const double spent_ns = (double)sampler->cpu_ns + (double)cost->cpu_ns;
-    char samples[32], writer[32], program[32], spent[32], least[32], most[32];
+    struct ag_quantity samples, writer, program, spent, least, most;
     if (sampler->budget_percent > 0 && cost->target_cpu_ns > 0) {
         ag_say("spent %.2f %% of the program's CPU, budget %.2f %%: %s of %s (samples %s, writer "
                "%s); one sample in %s to %s",
                100 * spent_ns / (double)cost->target_cpu_ns, sampler->budget_percent,
-               time_text((uint64_t)spent_ns, spent), time_text(cost->target_cpu_ns, program),
-               time_text(sampler->cpu_ns, samples), time_text(cost->cpu_ns, writer),
-               bytes_text(sampler->least_interval_bytes, least),
-               bytes_text(sampler->most_interval_bytes, most));
+               ag_quantity_time(&spent, (uint64_t)spent_ns),
+               ag_quantity_time(&program, cost->target_cpu_ns),
+               ag_quantity_time(&samples, sampler->cpu_ns), ag_quantity_time(&writer, cost->cpu_ns),
+               ag_quantity_bytes(&least, sampler->least_interval_bytes),
+               ag_quantity_bytes(&most, sampler->most_interval_bytes));
     }
 }
 
@@ -124,7 +89,8 @@ static void print_sampled(const struct ag_writer_report *report) {
         .thread = -1,
         .symbol = {.size = sizeof(options.symbol), .decoders = ag_decoders}};
     struct ag_profile *profile = NULL;
-    char message[512], blocks[32], bytes[32], time[32], peak[32], left[32], interval[32], lost[32];
+    char message[512];
+    struct ag_quantity blocks, bytes, time, peak, left, interval, lost;
     if (ag_profile_open(report->path, &options, &profile, message) < 0) {
         ag_say("%s", message);
         return;
@@ -137,16 +103,19 @@ static void print_sampled(const struct ag_writer_report *report) {
         100 * (double)(between.high - between.low) / 2 / (double)(all->allocated_bytes + 1);
     if (all->allocated_blocks == 0) {
         ag_say("0 samples, one in %s: at most %s allocated in %s; %s",
-               bytes_text(report->interval_bytes, interval), bytes_text(between.high, bytes),
-               time_text(report->duration_ns, time), loss);
+               ag_quantity_bytes(&interval, report->interval_bytes),
+               ag_quantity_bytes(&bytes, between.high),
+               ag_quantity_time(&time, report->duration_ns), loss);
     } else {
         ag_say("about %s allocations, %s (±%.*f %%) in %s; peak %s; %s in use at the end; "
                "%s samples, one in %s; %s",
-               count_text(all->allocated_blocks, blocks), bytes_text(all->allocated_bytes, bytes),
-               spread < 1, spread, time_text(report->duration_ns, time),
-               bytes_text(all->peak_bytes, peak), bytes_text(all->in_use_bytes, left),
-               count_text(report->allocated_blocks, lost),
-               bytes_text(report->interval_bytes, interval), loss);
+               ag_quantity_count(&blocks, all->allocated_blocks),
+               ag_quantity_bytes(&bytes, all->allocated_bytes), spread < 1, spread,
+               ag_quantity_time(&time, report->duration_ns),
+               ag_quantity_bytes(&peak, all->peak_bytes),
+               ag_quantity_bytes(&left, all->in_use_bytes),
+               ag_quantity_count(&lost, report->allocated_blocks),
+               ag_quantity_bytes(&interval, report->interval_bytes), loss);
     }
     print_cost(profile);
     (void)ag_profile_close(profile);
@@ -205,7 +174,7 @@ static void print_others_missing(const struct ag_writer_report *report) {
 /* Of the first process: what is not to be had is not described. */
 static void print_missing(const struct ag_writer_report *report) {
     if (report->missing_error == 0) {
-        ag_say("trace %s was deleted while it was written: nothing of it can be had",
+        ag_say("trace %s was deleted while it was written: it cannot be recovered",
                short_path(report->path));
     } else {
         ag_say("trace %s could not be made: %s; %s", short_path(report->path),
@@ -226,7 +195,8 @@ static void print_unsealed(const struct ag_writer_report *report) {
 }
 
 void ag_run_summary_print_trace(const struct ag_writer_report *report, const char *view) {
-    char time[32], size[32], lost[256];
+    struct ag_quantity time, size;
+    char lost[256];
     const char *path = short_path(report->path);
     if (report->is_missing) {
         print_missing(report);
@@ -239,14 +209,15 @@ void ag_run_summary_print_trace(const struct ag_writer_report *report, const cha
     }
     print_unsealed(report);
     ag_say("trace %s, %s of %s%s%s   ->  allogram report %s --view=%s", path,
-           bytes_text(report->trace_bytes, size), time_text(report->duration_ns, time),
+           ag_quantity_bytes(&size, report->trace_bytes),
+           ag_quantity_time(&time, report->duration_ns),
            report->lost_events || report->lost_stacks ? ", " : "",
            report->lost_events || report->lost_stacks ? loss_text(report, lost) : "", path, view);
 }
 
 void ag_run_summary_print(const struct ag_writer_report *report, const char *program) {
-    char blocks[32], bytes[32], time[32], peak[32], left[32], left_bytes[32], size[32],
-        missing[256];
+    struct ag_quantity blocks, bytes, time, peak, left, left_bytes, size;
+    char missing[256];
     if (!report->registered) {
         ag_say("nothing was recorded: the agent did not start in %s", program);
         print_strangers(report);
@@ -275,36 +246,39 @@ void ag_run_summary_print(const struct ag_writer_report *report, const char *pro
         print_sampled(report);
     } else {
         ag_say("%s allocations, %s in %s; peak %s; %s block%s, %s in use at the end; %s",
-               count_text(report->allocated_blocks, blocks),
-               bytes_text(report->allocated_bytes, bytes), time_text(report->duration_ns, time),
-               bytes_text(report->peak_bytes, peak), count_text(report->in_use_blocks, left),
-               report->in_use_blocks == 1 ? "" : "s", bytes_text(report->in_use_bytes, left_bytes),
-               loss_text(report, missing));
+               ag_quantity_count(&blocks, report->allocated_blocks),
+               ag_quantity_bytes(&bytes, report->allocated_bytes),
+               ag_quantity_time(&time, report->duration_ns),
+               ag_quantity_bytes(&peak, report->peak_bytes),
+               ag_quantity_count(&left, report->in_use_blocks),
+               report->in_use_blocks == 1 ? "" : "s",
+               ag_quantity_bytes(&left_bytes, report->in_use_bytes), loss_text(report, missing));
         if (report->is_reset) {
-            ag_say("that is of all the time; reports begin at the reset");
+            ag_say("totals include the time before the reset; reports begin at the reset");
         }
     }
     print_filter(report);
     const char *path = short_path(report->path);
     if (report->n_other_traces > 0) {
         ag_say("trace %s, %s, and %llu of other processes   ->  allogram report %s", path,
-               bytes_text(report->trace_bytes, size), (unsigned long long)report->n_other_traces,
-               path);
+               ag_quantity_bytes(&size, report->trace_bytes),
+               (unsigned long long)report->n_other_traces, path);
     } else {
-        ag_say("trace %s, %s   ->  allogram report %s", path, bytes_text(report->trace_bytes, size),
-               path);
+        ag_say("trace %s, %s   ->  allogram report %s", path,
+               ag_quantity_bytes(&size, report->trace_bytes), path);
     }
 }
 
 void ag_run_summary_print_before(const struct ag_glibc_heap *heap) {
-    char blocks[32], bytes[32], free_bytes[32], size[32];
+    struct ag_quantity blocks, bytes, free_bytes, size;
     unsigned most = 0;
     for (unsigned i = 1; i < AG_GLIBC_HEAP_CLASSES; i++) {
         most = heap->class_bytes[i] > heap->class_bytes[most] ? i : most;
     }
     ag_say(
-        "of before: %s blocks, %s in use in glibc's main heap, most of it in blocks of up to %s; "
-        "%s free",
-        count_text(heap->n_blocks, blocks), bytes_text(heap->bytes, bytes),
-        bytes_text(UINT64_C(1) << most, size), bytes_text(heap->free_bytes, free_bytes));
+        "allocated before attach: %s blocks, %s in use in glibc's main heap, most of it in blocks "
+        "of up to %s; %s free",
+        ag_quantity_count(&blocks, heap->n_blocks), ag_quantity_bytes(&bytes, heap->bytes),
+        ag_quantity_bytes(&size, UINT64_C(1) << most),
+        ag_quantity_bytes(&free_bytes, heap->free_bytes));
 }

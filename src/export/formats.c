@@ -6,6 +6,7 @@
 #include "base/compiler.h"
 #include "export/export.h"
 #include "export/format_writer.h"
+#include "text/nearest_name.h"
 
 static const struct format {
     const char *name;
@@ -40,8 +41,15 @@ int ag_export_check(const char *name, char ret_message[512]) {
     if (format) {
         return 0;
     }
-    size_t used = (size_t)snprintf(ret_message, 512, "%.100s: no such format; there are", name);
+    struct ag_nearest_name nearest;
+    ag_nearest_name_start(&nearest, name);
     for (size_t i = 0; i < AG_ARRAY_SIZE(formats); i++) {
+        ag_nearest_name_offer(&nearest, formats[i].name);
+    }
+    const char *hint = ag_nearest_name_hint(&nearest, "");
+    size_t used = (size_t)snprintf(ret_message, 512, "%.100s: unknown format%s", name,
+                                   hint[0] != '\0' ? hint : "; the formats are");
+    for (size_t i = 0; i < AG_ARRAY_SIZE(formats) && hint[0] == '\0'; i++) {
         used += (size_t)snprintf(ret_message + used, 512 - used, " %s", formats[i].name);
     }
     return -EINVAL;
@@ -61,8 +69,8 @@ bool ag_export_takes_several(const char *name) {
 static int check_sampled(const struct ag_export_options *options, char ret_message[512]) {
     if (options->metric == AG_METRIC_TEMPORARY_BLOCKS) {
         snprintf(ret_message, 512,
-                 "--metric=temporary_blocks: samples do not tell what was temporary; record with "
-                 "--mode=exact");
+                 "--metric=temporary_blocks: a sampled trace does not show which blocks were "
+                 "temporary; record with --mode=exact");
         return -ENOTSUP;
     }
     return 0;
@@ -96,9 +104,10 @@ int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_expor
     free(export.frames);
     if (r < 0) {
         snprintf(ret_message, 512, "--to=%.100s: %s", known.format,
-                 r == -ENODATA ? "the stacks have no code that was compiled at run time; of a "
-                                 "program that runs: allogram observe PID --perf-map"
-                               : strerror(-r));
+                 r == -ENODATA
+                     ? "the stacks have no code that was compiled at run time; to write a perf "
+                       "map of a running program: allogram observe PID --perf-map"
+                     : strerror(-r));
     }
     return r;
 }

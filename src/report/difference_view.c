@@ -313,14 +313,15 @@ int ag_report_difference(FILE *out, const struct ag_report_options *options,
                          char ret_message[512]) {
     struct ag_difference *difference = NULL;
     if (options->call_sort != AG_CALL_METRIC_DEFAULT) {
-        snprintf(ret_message, 512, "--sort: calls, own_* and acc_* are for the view functions");
+        snprintf(ret_message, 512, "--sort=calls, own_* and acc_* need report --view=functions");
         return -EINVAL;
     }
     int r = ag_difference_new(before, after, options->by, &difference);
     if (r < 0) {
         snprintf(ret_message, 512, "%s",
-                 r == -EINVAL ? "--by: two runs compare by function, line, image, heap or type"
-                              : strerror(-r));
+                 r == -EINVAL
+                     ? "traces can be compared --by function, line, image, heap or type only"
+                     : strerror(-r));
         return r;
     }
     unsigned columns = options->columns != 0 ? options->columns : AG_PAGE_USUAL_COLUMNS;

@@ -69,7 +69,7 @@ int ag_functions_check(struct ag_view *view) {
     }
     snprintf(
         view->message, 512,
-        "--callers=%.200s: no such function was counted; --view=functions lists those that were",
+        "--callers=%.200s: the trace has no calls of this function; --view=functions lists those it has",
         view->options->callers);
     return -EINVAL;
 }

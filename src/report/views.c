@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "report/view.h"
+#include "text/nearest_name.h"
 
 static const struct view_row {
     const char *name;
@@ -52,9 +53,15 @@ int ag_report_check_view(const char *name, char ret_message[512]) {
     if (find_view(name) != NULL) {
         return 0;
     }
-    size_t used =
-        (size_t)snprintf(ret_message, 512, "--view=%.100s: no such view; there are", name);
+    struct ag_nearest_name nearest;
+    ag_nearest_name_start(&nearest, name);
     for (size_t i = 0; i < AG_ARRAY_SIZE(views); i++) {
+        ag_nearest_name_offer(&nearest, views[i].name);
+    }
+    const char *hint = ag_nearest_name_hint(&nearest, "");
+    size_t used = (size_t)snprintf(ret_message, 512, "--view=%.100s: unknown view%s", name,
+                                   hint[0] != '\0' ? hint : "; the views are");
+    for (size_t i = 0; i < AG_ARRAY_SIZE(views) && hint[0] == '\0'; i++) {
         used += (size_t)snprintf(ret_message + used, 512 - used, " %s", views[i].name);
     }
     return -EINVAL;
@@ -71,16 +78,17 @@ const char *ag_report_key_name(enum ag_site_key by) {
                                : "type";
 }
 
+static const char *const by_names[] = {
+    [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",
+    [AG_BY_STACK] = "stack",       [AG_BY_IMAGE] = "image",
+    [AG_BY_THREAD] = "thread",     [AG_BY_HEAP] = "heap",
+    [AG_BY_TYPE] = "type",         [AG_BY_LABEL] = "label",
+    [AG_BY_PROCESS] = "process",   [AG_BY_INITIAL_CALL] = "initial_call",
+};
+
 bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by) {
-    static const char *const names[] = {
-        [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",
-        [AG_BY_STACK] = "stack",       [AG_BY_IMAGE] = "image",
-        [AG_BY_THREAD] = "thread",     [AG_BY_HEAP] = "heap",
-        [AG_BY_TYPE] = "type",         [AG_BY_LABEL] = "label",
-        [AG_BY_PROCESS] = "process",   [AG_BY_INITIAL_CALL] = "initial_call",
-    };
-    for (size_t i = 0; i < AG_ARRAY_SIZE(names); i++) {
-        if (strcmp(names[i], name) == 0) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(by_names); i++) {
+        if (strcmp(by_names[i], name) == 0) {
             *ret_by = (enum ag_site_key)i;
             return true;
         }
@@ -102,7 +110,19 @@ static void write_schema(struct ag_json *json) {
     ag_json_string(json, "schema", "allogram-report/1");
 }
 
-/* Options that a view cannot follow are told before any trace is opened. */
+/* --by without a view that groups: the option would change nothing. */
+static bool has_idle_by(const struct ag_report_options *options, const char *view) {
+    static const char *const grouping[] = {"summary", "sites", "lifetimes"};
+    for (size_t i = 0; i < AG_ARRAY_SIZE(grouping); i++) {
+        if (strcmp(view, grouping[i]) == 0) {
+            return false;
+        }
+    }
+    return options->by != AG_BY_FUNCTION && options->by != AG_BY_PROCESS &&
+           options->by != AG_BY_INITIAL_CALL;
+}
+
+/* An option that a view cannot follow is refused before any trace is opened. */
 static int check_options(const struct ag_report_options *options, const char *view,
                          char ret_message[512]) {
     const bool is_of_blocks = strcmp(view, "blocks") == 0,
@@ -112,34 +132,41 @@ static int check_options(const struct ag_report_options *options, const char *vi
                is_by_initial_call = options->by == AG_BY_INITIAL_CALL;
     if ((is_by_process && !is_of_functions && strcmp(view, "gc") != 0) ||
         (is_by_initial_call && !is_of_functions)) {
-        wrong = "--by: process is for the views functions and gc, initial_call for functions";
+        wrong = "--by=process needs --view=functions or --view=gc, --by=initial_call needs "
+                "--view=functions";
+    } else if (has_idle_by(options, view)) {
+        snprintf(ret_message, 512,
+                 "--by=%s does not apply to --view=%s; use it with --view=sites or "
+                 "--view=lifetimes",
+                 by_names[options->by], view);
+        return -EINVAL;
     } else if (is_by_process && options->has_blame) {
-        wrong = "--by=process and --blame: give one or the other";
+        wrong = "--by=process and --blame cannot be combined";
     } else if (strcmp(view, "lifetimes") == 0 &&
                (options->by == AG_BY_STACK || options->by == AG_BY_THREAD ||
                 options->by == AG_BY_HEAP)) {
-        wrong = "--by: lifetimes are by function, line, image, type or label";
+        wrong = "--view=lifetimes can be grouped by function, line, image, type or label only";
     } else if (options->type != NULL && strcmp(view, "types") != 0 && !is_of_blocks) {
-        wrong = "--type: it is for the views types and blocks";
+        wrong = "--type needs --view=types or --view=blocks";
     } else if (options->states != 0 && !is_of_blocks) {
-        wrong = "--state: it is for the view blocks";
+        wrong = "--state needs --view=blocks";
     } else if (options->is_at_a_time && strcmp(view, "peak") != 0) {
-        wrong = "--at: it is for the view peak; --from and --to are for all";
+        wrong = "--at needs --view=peak; --from and --to work with every view";
     } else if (options->is_tree && !is_of_functions) {
-        wrong = "--tree: it is for the view functions; of blocks there is --view=tree";
+        wrong = "--tree needs --view=functions; --view=tree shows the tree of allocated blocks";
     } else if (options->callers != NULL && !is_of_functions) {
-        wrong = "--callers: it is for the view functions";
+        wrong = "--callers needs --view=functions";
     } else if (options->callers != NULL && options->is_tree) {
-        wrong = "--callers and --tree: give one or the other";
+        wrong = "--callers and --tree cannot be combined";
     } else if (options->has_blame && strcmp(view, "gc") != 0) {
-        wrong = "--blame: it is for the view gc";
+        wrong = "--blame needs --view=gc";
     } else if (is_of_functions && options->sort != AG_METRIC_DEFAULT) {
-        wrong = "--sort: functions are sorted by one of calls own_words own_bytes own_ns acc_words "
-                "acc_bytes acc_ns";
+        wrong = "--view=functions can be sorted by calls, own_words, own_bytes, own_ns, acc_words, "
+                "acc_bytes or acc_ns only";
     } else if (!is_of_functions && options->call_sort != AG_CALL_METRIC_DEFAULT) {
-        wrong = "--sort: calls, own_* and acc_* are for the view functions; the others sort by one "
-                "of allocated_bytes allocated_blocks in_use_bytes in_use_blocks peak_bytes "
-                "peak_blocks temporary_blocks freed_bytes freed_blocks";
+        wrong = "--sort=calls, own_* and acc_* need --view=functions; other views can be sorted by "
+                "allocated_bytes, allocated_blocks, in_use_bytes, in_use_blocks, peak_bytes, "
+                "peak_blocks, temporary_blocks, freed_bytes or freed_blocks";
     }
     if (wrong != NULL) {
         snprintf(ret_message, 512, "%s", wrong);
@@ -217,9 +244,9 @@ static bool is_of_blocks(const struct view_row *view) {
 static int write_only_samples(struct ag_page *page) {
     ag_page_text(
         page, AG_STYLE_PLAIN,
-        "no block is in this trace: the process was looked at from outside. Its CPU time is "
-        "in --view=functions, collections in --view=gc; observe --growth and --maps record "
-        "whose memory grows\n");
+        "this trace has no blocks: the process was observed from outside. Its CPU time is in "
+        "--view=functions, its collections are in --view=gc; observe --growth and --maps record "
+        "which functions make its memory grow\n");
     return 0;
 }
 
@@ -242,8 +269,8 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
     if (r == 0 && view.sort == AG_METRIC_TEMPORARY_BLOCKS &&
         ag_profile_identity(profile)->is_sampled) {
         snprintf(message, sizeof message,
-                 "%s: samples do not tell what was temporary: what its thread allocated in "
-                 "between passed by unseen; record with --mode=exact",
+                 "%s: a sampled trace does not show which blocks were temporary, as most "
+                 "allocations between them are not recorded; record with --mode=exact",
                  report->view->name);
         r = -ENOTSUP;
     }

@@ -16,7 +16,7 @@ one_line() {
 @test "every command of the contract is known" {
     for command in run attach observe control report view diff export dump check doctor; do
         run "$ALLOGRAM" "$command" --help
-        [[ $output != *"no such command"* ]]
+        [[ $output != *"unknown command"* ]]
     done
 }
 
@@ -27,6 +27,25 @@ one_line() {
     run "$ALLOGRAM" --frobnicate
     [ "$status" -eq 2 ]
     one_line
+}
+
+@test "a mistyped command or option is answered with the one that was meant" {
+    run "$ALLOGRAM" reprot
+    [ "$status" -eq 2 ]
+    [ "$output" = "allogram: unknown command 'reprot'; did you mean 'report'?" ]
+    run "$ALLOGRAM" --verison
+    [ "$output" = "allogram: unknown option '--verison'; did you mean '--version'?" ]
+    run "$ALLOGRAM" frobnicate
+    [ "$output" = "allogram: unknown command 'frobnicate'; 'allogram help' lists the commands" ]
+    run "$ALLOGRAM" report --vew=leaks t.allogram
+    [ "$status" -eq 2 ]
+    [ "$output" = "allogram: report: unknown option '--vew'; did you mean '--view'?" ]
+    run "$ALLOGRAM" report --frobnicate t.allogram
+    [ "$output" = "allogram: report: unknown option '--frobnicate'; see allogram report --help" ]
+    run "$ALLOGRAM" report --min= --mi=3 t.allogram
+    [[ $output != *"--mi"*"did you mean"* ]]
+    run "$ALLOGRAM" report --t=1 t.allogram
+    [ "$output" = "allogram: report: ambiguous option '--t'; see allogram report --help" ]
 }
 
 @test "a name that holds an escape reaches no terminal" {

@@ -16,9 +16,18 @@ one_line() {
         run "$ALLOGRAM" export "$TRACE" $words
         [ "$status" -eq 2 ]
         one_line
-        [[ $output == "allogram: export: "*"there are "* ]]
+        [[ $output == "allogram: export: "*" are "* ]]
         [[ $output == *" dhat "*" heaptrack "* || $output == *" allocated_bytes "*" freed_blocks"* ]]
     done
+}
+
+@test "a mistyped format or metric is answered with the one that was meant" {
+    run "$ALLOGRAM" export "$TRACE" --to=pprf
+    [ "$status" -eq 2 ]
+    [ "$output" = "allogram: export: --to=pprf: unknown format; did you mean 'pprof'?" ]
+    run "$ALLOGRAM" export "$TRACE" --to=csv --metric=peak_byte
+    [ "$status" -eq 2 ]
+    [ "$output" = "allogram: export: --metric=peak_byte: unknown metric; did you mean 'peak_bytes'?" ]
 }
 
 @test "without code that a compiler made there is no map of it: said in one line, and no file" {
@@ -32,7 +41,7 @@ one_line() {
     one_line
 }
 
-@test "one trace is wanted" {
+@test "one trace is expected" {
     run "$ALLOGRAM" export --to=csv
     [ "$status" -eq 2 ]
     one_line
@@ -114,7 +123,7 @@ one_line() {
     run script -qec "'$ALLOGRAM' export '$TRACE' --to=pprof" /dev/null
     [ "$status" -eq 2 ]
     one_line
-    [[ $output == *"say -o FILE"* ]]
+    [[ $output == *"--to=pprof: refusing to write binary data to a terminal; use -o FILE"* ]]
     run script -qec "'$ALLOGRAM' export '$TRACE' --to=csv" /dev/null
     [ "$status" -eq 0 ]
 }

@@ -18,11 +18,39 @@ one_line() {
     [[ $output == "allogram: report: nowhere.allogram: "* ]]
 }
 
-@test "an unknown view names the valid ones" {
-    run "$FAKE_REPORT" jq.allogram --view=siets
+@test "an unknown view names the valid ones, or the one that was meant" {
+    run "$FAKE_REPORT" jq.allogram --view=memory
     [ "$status" -eq 2 ]
     one_line
-    [[ $output == *" sites "* && $output == *" threads" ]]
+    [[ $output == *"unknown view; the views are "*" sites "* && $output == *" threads" ]]
+    run "$FAKE_REPORT" jq.allogram --view=siets
+    [ "$status" -eq 2 ]
+    [ "$output" = "allogram: report: --view=siets: unknown view; did you mean 'sites'?" ]
+}
+
+@test "a view in place of a trace: the message names the option" {
+    run "$FAKE_REPORT" jq.allogram leaks
+    [ "$status" -eq 2 ]
+    [ "$output" = "allogram: report: no trace is named 'leaks'; did you mean --view=leaks?" ]
+}
+
+@test "--by is refused where it would change nothing" {
+    run "$FAKE_REPORT" jq.allogram --view=tree --by=line
+    [ "$status" -eq 2 ]
+    [ "$output" = "allogram: report: --by=line does not apply to --view=tree; use it with --view=sites or --view=lifetimes" ]
+    run "$FAKE_REPORT" jq.allogram --by=process
+    [ "$status" -eq 2 ]
+    [[ $output == *"--by=process needs --view=functions or --view=gc"* ]]
+}
+
+@test "--focus that matches no stack is reported" {
+    trace="$BATS_TEST_TMPDIR/t.allogram"
+    cp "$SOURCE/tests/golden/trace/trace-v1-sealed.allogram" "$trace"
+    run bash -c "'$ALLOGRAM' report '$trace' --view=sites --focus=no_function_of_this_name 2>&1 >/dev/null"
+    [ "$status" -eq 0 ]
+    [ "$output" = "allogram: report: $trace: no stack matches --focus=no_function_of_this_name" ]
+    run bash -c "'$ALLOGRAM' report '$trace' --view=sites --focus=. 2>&1 >/dev/null"
+    [ "$output" = "" ]
 }
 
 @test "every view of the contract is filled" {
@@ -74,6 +102,8 @@ sys.exit(sys.argv[2] + ": " + wide[0] if wide else 0)' "$BATS_TEST_TMPDIR/text" 
 @test "an unknown metric, key, state or type names the valid ones" {
     run "$FAKE_REPORT" jq.allogram --sort=weight
     [[ $output == *" peak_bytes "* && $output == *" freed_blocks" ]]
+    run "$FAKE_REPORT" jq.allogram --sort=in_use_byte
+    [[ $output == *"unknown metric; did you mean 'in_use_bytes'?" ]]
     run "$FAKE_REPORT" jq.allogram --by=colour
     [[ $output == *" function "* && $output == *" type label process initial_call" ]]
     run "$FAKE_REPORT" jq.allogram --view=blocks --state=live

@@ -25,6 +25,16 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$output" = $'input\nerror' ]
 }
 
+@test "the closing line prints a quantity as the report does" {
+    said=$("$ALLOGRAM" run -o t.allogram -- "$PROGRAM" 2>&1)
+    [[ $said =~ ([0-9,]+)\ allocations,\ ([0-9.]+\ [KM]?i?B)\ in\ ([0-9.]+\ [mu]?s)\;\ peak\ ([0-9.]+\ [KM]?i?B)\; ]]
+    counted=("${BASH_REMATCH[@]:1}")
+    run "$ALLOGRAM" report t.allogram
+    for quantity in "${counted[@]}"; do
+        [[ $output == *" $quantity"* ]]
+    done
+}
+
 @test "a death by signal is 128 and its number" {
     run "$ALLOGRAM" run -q -- sh -c 'kill -TERM $$'
     [ "$status" -eq 143 ]

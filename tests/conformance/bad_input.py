@@ -187,13 +187,13 @@ def folder_vanishes(case, folder):
 
 
 def trace_is_deleted(case, folder):
-    """While it is written: nothing of it can be had, and nobody is told to read it."""
+    """While it is written: it cannot be recovered, and no message advises to read it."""
     for mode in ("exact", "sample"):
         outcome = case.run("run", "--mode=" + mode, "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c",
                            'rm "$0/t.$$.allogram"; exit 3', folder)
         case.expect("status", outcome.status, 3)
         text = outcome.stderr.decode()
-        case.require("not said: %r" % text, ".allogram was deleted while it was written" in text)
+        case.require("not said: %r" % text, ".allogram was deleted while it was written: it cannot be recovered" in text)
         case.require("describes it: %r" % text, "allogram report" not in text and "nothing lost" not in text)
 
 

@@ -96,7 +96,7 @@ def reset(tools, *options):
         told.tell("alloc 7 50", "free 2")
         failures.expect("status", told.finish(), 0)
         # the closing words of an exact recording count along, those of samples are a look at the trace
-        failures.expect("closing words: %s" % told.said(), told.said().count("reports begin at the reset"), 0 if options else 1)
+        failures.expect("closing words: %s" % told.said(), told.said().count("totals include the time before the reset"), 0 if options else 1)
         snapshots.is_whole(tools, told.trace, failures)
         seen = snapshots.own(tools, told.trace)
         failures.expect("allocated since", (seen["allocated_blocks"], seen["freed_blocks"]), (7, 2))

@@ -124,7 +124,7 @@ def what_the_heap_held_before_is_said():
 
         def held():
             said = Attached(target.pid, folder).detach()
-            found = re.search(r"of before: ([\d,]+) blocks, ([\d.]+) (KiB|MiB) in use in glibc's main heap, most .* up to ([\d.]+ \w+)",
+            found = re.search(r"allocated before attach: ([\d,]+) blocks, ([\d.]+) (KiB|MiB) in use in glibc's main heap, most .* up to ([\d.]+ \w+)",
                               said)
             assert found, said
             return (int(found[1].replace(",", "")), float(found[2]) * {"KiB": 1, "MiB": 1024}[found[3]], found[4])

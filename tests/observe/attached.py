@@ -83,7 +83,8 @@ class Attached:
         self.is_refused = "no thread was at a place" in self.first
         if not self.is_refused:
             assert self.first.startswith("allogram: attached to "), self.first
-            self.stood_us = float(re.search(r"one thread stood for (\d+) us", self.first)[1])
+            stopped = re.search(r"stopped one thread for ([\d.]+) (us|ms|s)\b", self.first)
+            self.stood_us = float(stopped[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[stopped[2]]
 
     def detach(self):
         if not self.is_refused:
