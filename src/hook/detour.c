@@ -1,14 +1,17 @@
 /* detour.c: places the page, patches the jump.
  *
  * 1. The page has to be within 2 GiB of the target, for jmp rel32 and for rip-relative operands of
- * the copied instructions. The gap next below the target's image is taken: above a program grows
- * its heap. Each detour has a page of its own, so no page that may be running is ever writable
- * again; neighbouring pages are one mapping to the kernel.
- * 2. The protection of the target's pages is read from the kernel, changed to writable and put
- * back. They stay executable in between, where the system allows that: other threads may be running
- * there.
- * 3. In a program that runs already detours share pages, and who can stop the threads writes the
+ * the copied instructions. The nearest gap below the target's image is used, because the program's
+ * heap grows above. Each detour has a page of its own, so that a page that may be executing is
+ * never writable again; to the kernel neighbouring pages are one mapping.
+ *
+ * 2. The protection of the target's pages is read from the kernel, changed to writable and
+ * restored. They stay executable meanwhile, if the system permits that: other threads may be
+ * executing there.
+ *
+ * 3. In a running program detours share pages, and the process that can stop the threads writes the
  * jumps (ag_detours_prepare_only).
+ *
  * 4. The jump is written so that a thread that arrives meanwhile waits: first a two-byte jump to
  * itself, then the tail, then the head. */
 #include "detour.h"
@@ -24,16 +27,16 @@
 enum {
     PAGE_BYTES = 4096,
     LOWEST_ADDRESS = 1 << 16, /* vm.mmap_min_addr */
-    WAY_OFFSET = 0,           /* in the page: to the replacement */
+    WAY_OFFSET = 0,           /* offset in the page of the jump to the replacement */
     ORIGINAL_OFFSET = 48,
 };
 _Static_assert(WAY_OFFSET + AG_KEPT_FRAME_BYTES <= ORIGINAL_OFFSET &&
                    WAY_OFFSET + AG_FAR_JUMP_BYTES <= ORIGINAL_OFFSET,
                "they do not overlap");
 
-/* What a detour leads to. */
+/* The target of a detour. */
 struct way {
-    const void *code; /* the replacement, or what a kept call is entered by */
+    const void *code; /* the replacement, or the entry code of a kept call */
     uintptr_t datum;
     bool is_kept;
 };
@@ -45,31 +48,31 @@ static void write_way(uint8_t *entry, const struct way *way) {
         ag_write_far_jump(entry + WAY_OFFSET, (uintptr_t)way->code);
     }
 }
-/* Leaves 512 MiB of the 2 GiB for the way from the function to what it refers to. */
+/* Leaves 512 MiB of the 2 GiB for the distance from the function to its operands. */
 static const uintptr_t reach_bytes = (uintptr_t)3 << 29;
 
 _Static_assert((int)AG_DETOUR_BYTES == (int)AG_JUMP_BYTES, "a detour is one jump");
 _Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= PAGE_BYTES,
                "all in one page");
 
-static int refuse(struct ag_detour *detour, int error, const char *reason) {
+static int detour_fail(struct ag_detour *detour, int error, const char *reason) {
     detour->reason = reason;
     return error;
 }
 
-/* What the process map says about the target: its mapping, with those that continue it, and the
- * free page to use. */
+/* The target's mapping, extended by the ones that continue it, and the free page to use, from the
+ * process map. */
 struct surroundings {
     uintptr_t target;
     struct ag_mapping mapping;
     bool is_mapped;
     uintptr_t previous_high;
-    uintptr_t page; /* 0: none yet */
+    uintptr_t page; /* 0: not found yet */
 };
 
 static bool look_around(void *context, const struct ag_mapping *mapping) {
     struct surroundings *around = context;
-    const bool is_below = mapping->low <= around->target; /* the gap before it */
+    const bool is_below = mapping->low <= around->target; /* the gap before this mapping */
     const uintptr_t low = around->previous_high, high = mapping->low;
     around->previous_high = mapping->high;
     if (mapping->low <= around->target && around->target < mapping->high) {
@@ -77,8 +80,8 @@ static bool look_around(void *context, const struct ag_mapping *mapping) {
         around->is_mapped = true;
     } else if (around->is_mapped && mapping->low == around->mapping.high &&
                mapping->protection == around->mapping.protection) {
-        around->mapping.high =
-            mapping->high; /* of a page that was written to, code goes on there */
+        /* a page that was written to splits the mapping; the code continues after it */
+        around->mapping.high = mapping->high;
     }
     if (high < low + PAGE_BYTES || high < LOWEST_ADDRESS + PAGE_BYTES) {
         return true;
@@ -88,7 +91,7 @@ static bool look_around(void *context, const struct ag_mapping *mapping) {
         around->page = around->target - page < reach_bytes ? page : around->page;
         return true;
     }
-    if (around->page == 0) { /* at its far end: a heap may grow from the near one */
+    if (around->page == 0) { /* the far end of the gap: a heap may grow from the near one */
         const uintptr_t end = around->target + reach_bytes;
         const uintptr_t page =
             ((high < end ? high : end) & ~(uintptr_t)(PAGE_BYTES - 1)) - PAGE_BYTES;
@@ -103,19 +106,19 @@ static void *map_page(uintptr_t address) {
     if (ag_syscall_failed(page)) {
         return NULL;
     }
-    if ((uintptr_t)page != address) { /* a kernel before 4.17 takes the address for a hint */
+    if ((uintptr_t)page != address) { /* a kernel before 4.17 treats the address as a hint */
         (void)ag_syscall2(SYS_munmap, page, PAGE_BYTES);
         return NULL;
     }
     return (void *)page;
 }
 
-static int protect(uintptr_t low, size_t n_bytes, int protection) {
+static int set_protection(uintptr_t low, size_t n_bytes, int protection) {
     const uintptr_t first = low & ~(uintptr_t)(PAGE_BYTES - 1);
     return (int)ag_syscall3(SYS_mprotect, (long)first, (long)(low + n_bytes - first), protection);
 }
 
-/* The two bytes that hold a thread up: jmp to itself. */
+/* The two bytes that make a thread wait: jmp to itself. */
 static const uint8_t wait_here[2] = {0xeb, 0xfe};
 
 static void write_head(uint8_t *place, const uint8_t head[2]) {
@@ -134,13 +137,13 @@ static void write_code(uint8_t *place, const uint8_t bytes[AG_DETOUR_BYTES]) {
 
 static int make_writable(uint8_t *place, int protection) {
     const uintptr_t low = (uintptr_t)place;
-    const int r = protect(low, AG_DETOUR_BYTES, protection | PROT_WRITE);
+    const int r = set_protection(low, AG_DETOUR_BYTES, protection | PROT_WRITE);
     return r == 0 || (protection & PROT_EXEC) == 0
                ? r
-               : protect(low, AG_DETOUR_BYTES, PROT_READ | PROT_WRITE);
+               : set_protection(low, AG_DETOUR_BYTES, PROT_READ | PROT_WRITE);
 }
 
-/* Writes an entry of a page: the way to the replacement, and the copied instructions. */
+/* Writes an entry of a page: the jump to the replacement, and the copied instructions. */
 static int fill_entry(struct ag_detour *detour, uint8_t *entry, struct ag_relocation *relocation,
                       const struct way *way) {
     write_way(entry, way);
@@ -148,32 +151,32 @@ static int fill_entry(struct ag_detour *detour, uint8_t *entry, struct ag_reloca
     relocation->copy = entry + ORIGINAL_OFFSET + AG_LANDING_BYTES;
     relocation->copy_address = (uintptr_t)relocation->copy;
     const int r = ag_relocate(relocation);
-    return r < 0 ? refuse(detour, r, relocation->reason) : 0;
+    return r < 0 ? detour_fail(detour, r, relocation->reason) : 0;
 }
 
-/* It is executable, and no longer writable, afterwards. */
+/* Makes the page executable and no longer writable. */
 static int seal_page(struct ag_detour *detour, uint8_t *page) {
-    if (protect((uintptr_t)page, PAGE_BYTES, PROT_READ | PROT_EXEC) < 0) {
-        return refuse(detour, -EACCES, "the system forbids new code");
+    if (set_protection((uintptr_t)page, PAGE_BYTES, PROT_READ | PROT_EXEC) < 0) {
+        return detour_fail(detour, -EACCES, "the system forbids new code");
     }
     return 0;
 }
 
-/* Fills PAGE; it is executable, and no longer writable, afterwards. */
+/* Fills PAGE and makes it executable and no longer writable. */
 static int fill_page(struct ag_detour *detour, uint8_t *page, struct ag_relocation *relocation,
                      const struct way *way) {
     const int r = fill_entry(detour, page, relocation, way);
     return r < 0 ? r : seal_page(detour, page);
 }
 
-/* ---- in a program that runs: prepared, not written ---- */
+/* ---- in a running program: prepared, not written ---- */
 
 enum { ENTRY_BYTES = 160, ENTRIES = PAGE_BYTES / ENTRY_BYTES };
 _Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= ENTRY_BYTES &&
                    (int)AG_DETOUR_PAGE_BYTES == (int)PAGE_BYTES,
                "an entry holds a detour");
 
-static struct { /* of the one thread that prepares */
+static struct { /* used only by the one thread that prepares */
     bool is_on;
     struct {
         uint8_t *bytes;
@@ -183,9 +186,10 @@ static struct { /* of the one thread that prepares */
     struct ag_detour *detours[AG_DETOURS_PREPARED_MOST];
 } prepared;
 
-/* A free page below the target, at some distance that doubles. The kernel refuses one that is taken
- * in a tenth of a microsecond; to read what is free takes a hundred of them, while a thread of the
- * program stands. Never above: there a stack may grow. NULL: none of them was free. */
+/* Maps a free page below the target, at a distance that doubles with each attempt. The kernel
+ * refuses a used page in a tenth of a microsecond; reading which are free takes a hundred
+ * microseconds, while a thread of the program is stopped. Never above the target, where a stack may
+ * grow. NULL: none of the pages was free. */
 static uint8_t *map_page_below(uintptr_t target) {
     const uintptr_t last = target & ~(uintptr_t)(PAGE_BYTES - 1);
     void *page = NULL;
@@ -197,7 +201,7 @@ static uint8_t *map_page_below(uintptr_t target) {
     return page;
 }
 
-/* The same by what the process says of itself. */
+/* The same by reading the process map. */
 static uint8_t *map_page_around(struct ag_detour *detour, uintptr_t target) {
     struct surroundings around = {.target = target};
     const int code = PROT_READ | PROT_EXEC;
@@ -213,7 +217,7 @@ static uint8_t *map_page_around(struct ag_detour *detour, uintptr_t target) {
     return page;
 }
 
-/* Room for an entry within reach of the target, in a page that is there or in a new one. */
+/* Reserves an entry within reach of the target, in an existing page or in a new one. */
 static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
     for (size_t i = 0; i < prepared.n_pages; i++) {
         const uintptr_t page = (uintptr_t)prepared.pages[i].bytes;
@@ -235,18 +239,18 @@ static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
     return page;
 }
 
-static int prepare(struct ag_detour *detour, uint8_t *target, size_t target_bytes,
-                   const struct way *way, void **ret_original) {
+static int detour_prepare(struct ag_detour *detour, uint8_t *target, size_t target_bytes,
+                          const struct way *way, void **ret_original) {
     *detour = (struct ag_detour){0};
-    const size_t readable = /* longer than any jump, and a function does not end its mapping */
+    const size_t readable = /* longer than any jump, and no function ends with its mapping */
         target_bytes != 0 ? target_bytes : (size_t)ENTRY_BYTES;
     const size_t landing = ag_landing_bytes(target, readable);
     uint8_t *place = target + landing;
     if (readable < landing + AG_DETOUR_BYTES) {
-        return refuse(detour, -ENOSPC, "its beginning has no room for a jump");
+        return detour_fail(detour, -ENOSPC, "its beginning has no room for a jump");
     }
     if (prepared.n_detours == AG_DETOURS_PREPARED_MOST) {
-        return refuse(detour, -ENOMEM, "there are too many detours");
+        return detour_fail(detour, -ENOMEM, "there are too many detours");
     }
     uint8_t *entry = take_entry(detour, (uintptr_t)target);
     if (entry == NULL) {
@@ -263,7 +267,7 @@ static int prepare(struct ag_detour *detour, uint8_t *target, size_t target_byte
         return r;
     }
     if (ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + WAY_OFFSET) < 0) {
-        return refuse(detour, -ERANGE, "its code is too far from that of the others");
+        return detour_fail(detour, -ERANGE, "its code is too far from that of the others");
     }
     memcpy(detour->saved, place, AG_DETOUR_BYTES);
     detour->place = place;
@@ -303,36 +307,37 @@ size_t ag_detours_pages(uintptr_t ret_pages[AG_DETOUR_PAGES_MOST]) {
 
 void ag_detours_drop(void) {
     for (size_t i = 0; i < prepared.n_pages; i++) {
-        (void)ag_syscall2(SYS_munmap, (long)prepared.pages[i].bytes, PAGE_BYTES); /* our own */
+        /* our own mapping */
+        (void)ag_syscall2(SYS_munmap, (long)prepared.pages[i].bytes, PAGE_BYTES);
     }
     prepared.n_pages = prepared.n_detours = 0;
 }
 
-/* ---- one, at the start of a program ---- */
+/* ---- a single detour, at the start of a program ---- */
 
-static int install(struct ag_detour *detour, void *target, size_t target_bytes,
-                   const struct way *way, void **ret_original) {
+static int detour_write(struct ag_detour *detour, void *target, size_t target_bytes,
+                        const struct way *way, void **ret_original) {
     if (prepared.is_on) {
-        return prepare(detour, target, target_bytes, way, ret_original);
+        return detour_prepare(detour, target, target_bytes, way, ret_original);
     }
     *detour = (struct ag_detour){0};
     struct surroundings around = {.target = (uintptr_t)target};
     if (ag_process_map_walk(look_around, &around) < 0) {
-        return refuse(detour, -ENOENT, "/proc/self/maps cannot be read");
+        return detour_fail(detour, -ENOENT, "/proc/self/maps cannot be read");
     }
     const int code = PROT_READ | PROT_EXEC;
     if (!around.is_mapped || (around.mapping.protection & code) != code) {
-        return refuse(detour, -EFAULT, "there is no code at its address");
+        return detour_fail(detour, -EFAULT, "there is no code at its address");
     }
     const size_t readable = around.mapping.high - around.target;
     const size_t landing = ag_landing_bytes(target, readable);
     uint8_t *place = (uint8_t *)target + landing;
     if (readable < landing + AG_DETOUR_BYTES || (target_bytes != 0 && target_bytes <= landing)) {
-        return refuse(detour, -ENOSPC, "its beginning has no room for a jump");
+        return detour_fail(detour, -ENOSPC, "its beginning has no room for a jump");
     }
     uint8_t *page = around.page != 0 ? map_page(around.page) : NULL;
     if (page == NULL) {
-        return refuse(detour, -ENOMEM, "there is no free page within its reach");
+        return detour_fail(detour, -ENOMEM, "there is no free page within its reach");
     }
     struct ag_relocation relocation = {
         .code = place,
@@ -345,10 +350,10 @@ static int install(struct ag_detour *detour, void *target, size_t target_bytes,
         r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)page + WAY_OFFSET);
     }
     if (r == 0 && make_writable(place, around.mapping.protection) < 0) {
-        r = refuse(detour, -EACCES, "its code cannot be made writable");
+        r = detour_fail(detour, -EACCES, "its code cannot be made writable");
     }
     if (r < 0) {
-        (void)ag_syscall2(SYS_munmap, (long)page, PAGE_BYTES); /* nobody has seen it */
+        (void)ag_syscall2(SYS_munmap, (long)page, PAGE_BYTES); /* not in use yet */
         return r;
     }
     memcpy(detour->saved, place, AG_DETOUR_BYTES);
@@ -356,29 +361,29 @@ static int install(struct ag_detour *detour, void *target, size_t target_bytes,
     detour->page = page;
     *ret_original = page + ORIGINAL_OFFSET;
     write_code(place, detour->jump);
-    /* That these pages stay writable is all that can go wrong now. */
-    (void)protect((uintptr_t)place, AG_DETOUR_BYTES, around.mapping.protection);
+    /* The only possible failure now is that these pages stay writable. */
+    (void)set_protection((uintptr_t)place, AG_DETOUR_BYTES, around.mapping.protection);
     return 0;
 }
 
 int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
                       void *replacement, void **ret_original) {
     const struct way way = {.code = replacement};
-    return install(detour, target, target_bytes, &way, ret_original);
+    return detour_write(detour, target, target_bytes, &way, ret_original);
 }
 
 int ag_detour_install_kept(struct ag_detour *detour, void *target, size_t target_bytes,
                            const void *enter, uintptr_t datum, void **ret_original) {
     const struct way way = {.code = enter, .datum = datum, .is_kept = true};
-    return install(detour, target, target_bytes, &way, ret_original);
+    return detour_write(detour, target, target_bytes, &way, ret_original);
 }
 
-/* Where the replacement is out of a jump's reach: a page, or an entry of a shared one. */
+/* For a replacement out of a jump's reach: uses a page, or an entry of a shared one. */
 static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacement) {
     uint8_t *entry =
         prepared.is_on ? take_entry(detour, (uintptr_t)place) : map_page_below((uintptr_t)place);
     if (entry == NULL) {
-        return refuse(detour, -ENOMEM, "there is no free page within its reach");
+        return detour_fail(detour, -ENOMEM, "there is no free page within its reach");
     }
     ag_write_far_jump(entry + WAY_OFFSET, (uintptr_t)replacement);
     int r = prepared.is_on ? 0 : seal_page(detour, entry);
@@ -386,7 +391,7 @@ static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacem
         r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + WAY_OFFSET);
     }
     if (r < 0 && !prepared.is_on) {
-        (void)ag_syscall2(SYS_munmap, (long)entry, PAGE_BYTES); /* nobody has seen it */
+        (void)ag_syscall2(SYS_munmap, (long)entry, PAGE_BYTES); /* not in use yet */
     }
     detour->page = entry;
     return r;
@@ -397,18 +402,18 @@ int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replac
     *detour = (struct ag_detour){0};
     uint8_t *place = (uint8_t *)target + ag_landing_bytes(target, READABLE);
     if (!ag_is_empty_function(place, READABLE)) {
-        return refuse(detour, -ENOTSUP, "it is not empty");
+        return detour_fail(detour, -ENOTSUP, "it is not empty");
     }
     if (prepared.is_on && prepared.n_detours == AG_DETOURS_PREPARED_MOST) {
-        return refuse(detour, -ENOMEM, "there are too many detours");
+        return detour_fail(detour, -ENOMEM, "there are too many detours");
     }
     int r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)replacement);
     r = r < 0 ? jump_by_page(detour, place, replacement) : 0;
-    /* Writable and executable, or not at all: other threads may be in this page, and who forbids
-     * both at once may not let it become executable again. */
+    /* Writable and executable, or not at all: other threads may be executing in this page, and a
+     * system that forbids both at once may not permit it to become executable again. */
     if (r == 0 && !prepared.is_on &&
-        protect((uintptr_t)place, AG_DETOUR_BYTES, CODE | PROT_WRITE) < 0) {
-        r = refuse(detour, -EACCES, "its code cannot be made writable");
+        set_protection((uintptr_t)place, AG_DETOUR_BYTES, CODE | PROT_WRITE) < 0) {
+        r = detour_fail(detour, -EACCES, "its code cannot be made writable");
     }
     if (r < 0) {
         return r;
@@ -420,8 +425,8 @@ int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replac
         return 0;
     }
     write_code(place, detour->jump);
-    /* That these pages stay writable is all that can go wrong now. */
-    (void)protect((uintptr_t)place, AG_DETOUR_BYTES, CODE);
+    /* The only possible failure now is that these pages stay writable. */
+    (void)set_protection((uintptr_t)place, AG_DETOUR_BYTES, CODE);
     return 0;
 }
 
@@ -433,27 +438,27 @@ int ag_detour_remove(struct ag_detour *detour) {
     if (detour->place == NULL) {
         return 0;
     }
-    if (prepared.is_on) { /* who writes it passes it over now */
+    if (prepared.is_on) { /* the process that writes the jumps skips it */
         *detour = (struct ag_detour){0};
         return 0;
     }
     struct surroundings around = {.target = (uintptr_t)detour->place};
     const int r = ag_process_map_walk(look_around, &around);
     if (r < 0) {
-        return refuse(detour, r, "/proc/self/maps cannot be read");
+        return detour_fail(detour, r, "/proc/self/maps cannot be read");
     }
-    if (!around.is_mapped) { /* the library was unloaded, and its detour with it */
+    if (!around.is_mapped) { /* the library was unloaded together with its detour */
         *detour = (struct ag_detour){0};
         return 0;
     }
     if (memcmp(detour->place, detour->jump, AG_DETOUR_BYTES) != 0) {
-        return refuse(detour, -EBUSY, "somebody else changed its code since");
+        return detour_fail(detour, -EBUSY, "somebody else changed its code since");
     }
     if (make_writable(detour->place, around.mapping.protection) < 0) {
-        return refuse(detour, -EACCES, "its code cannot be made writable");
+        return detour_fail(detour, -EACCES, "its code cannot be made writable");
     }
     write_code(detour->place, detour->saved);
-    (void)protect((uintptr_t)detour->place, AG_DETOUR_BYTES, around.mapping.protection);
+    (void)set_protection((uintptr_t)detour->place, AG_DETOUR_BYTES, around.mapping.protection);
     *detour = (struct ag_detour){0};
     return 0;
 }

@@ -1,6 +1,6 @@
-/* elf_symbols.c: one pass over the table; a small hash table of the wanted names says of nearly
- * every symbol that nobody asked for it. The file is the program that runs, but that does not make
- * it well-formed: every offset is checked. */
+/* elf_symbols.c: makes one pass over the symbol table; a small hash table of the wanted names
+ * rejects nearly every symbol quickly. The file is the running program, but it may be malformed:
+ * every offset is checked. */
 #include "elf_symbols.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "base/raw_syscall.h"
 
 enum {
-    SLOTS = 2 * AG_ELF_NAMES, /* a power of two: half full at most */
+    SLOTS = 2 * AG_ELF_NAMES, /* a power of two: at most half full */
     NAME_BYTES = 256,         /* longer ones are not looked up */
 };
 enum strength { STRENGTH_NONE, STRENGTH_LOCAL, STRENGTH_WEAK, STRENGTH_GLOBAL };
@@ -77,7 +77,7 @@ int ag_elf_symbols_open(const char *path, struct ag_elf_symbols *ret_symbols) {
     if (!ag_syscall_failed(r)) {
         r = ag_syscall6(SYS_mmap, 0, status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     }
-    (void)ag_syscall1(SYS_close, fd); /* only read from */
+    (void)ag_syscall1(SYS_close, fd); /* opened for reading only */
     if (ag_syscall_failed(r)) {
         return (int)r;
     }
@@ -99,7 +99,7 @@ void ag_elf_symbols_close(struct ag_elf_symbols *symbols) {
     *symbols = (struct ag_elf_symbols){0};
 }
 
-/* The wanted names: slots hold index + 1, 0 is free. */
+/* The wanted names: slots hold index + 1; 0 is free. */
 struct wanted {
     const char *const *names;
     uint16_t slots[SLOTS];
@@ -176,7 +176,7 @@ size_t ag_elf_symbols_find(const struct ag_elf_symbols *symbols, const char *con
             strengths[index] = (uint8_t)strength;
         } else if (strength == STRENGTH_LOCAL && strengths[index] == STRENGTH_LOCAL &&
                    found->address != symbol->st_value) {
-            *found = (struct ag_elf_symbol){0}; /* which of them is meant cannot be known */
+            *found = (struct ag_elf_symbol){0}; /* ambiguous */
         }
     }
     size_t n_found = 0;

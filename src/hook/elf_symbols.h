@@ -1,7 +1,7 @@
 /* elf_symbols.h: functions of an ELF file by name, from its .symtab on disk.
  *
- * A program that has its own allocator need not export it: the loader's tables (see next_symbol.h)
- * do not know malloc then, and only the full symbol table does, when it was not stripped. */
+ * A program that has its own allocator need not export it. The loader's tables (see next_symbol.h)
+ * do not contain malloc then; only the full symbol table does, unless it was stripped. */
 #ifndef AG_ELF_SYMBOLS_H
 #define AG_ELF_SYMBOLS_H
 
@@ -12,27 +12,27 @@
 struct ag_elf_symbols {  /* all zero: closed */
     const uint8_t *file; /* mapped */
     size_t file_bytes;
-    const Elf64_Sym *symbols; /* in file, NULL: it has no .symtab */
+    const Elf64_Sym *symbols; /* in file; NULL: there is no .symtab */
     size_t n_symbols;
     const char *names; /* in file, ends with a zero */
     size_t names_bytes;
 };
 struct ag_elf_symbol {
-    uint64_t address; /* as the file counts: add the load bias. 0: not found, or several different
-                         local ones */
+    /* as in the file: add the load bias. 0: not found, or several different local ones */
+    uint64_t address;
     uint64_t size_bytes; /* 0: unknown */
 };
-enum { AG_ELF_NAMES = 512 }; /* looked up at once */
+enum { AG_ELF_NAMES = 512 }; /* maximum per lookup */
 
 /* Opens the file at PATH, "/proc/self/exe" for the program itself. 0; -ENODATA: an ELF file without
- * .symtab; -ENOEXEC: no 64-bit ELF file, or a damaged one; else the negative errno of opening or
- * mapping. Allocates nothing but the mapping. */
+ * .symtab; -ENOEXEC: not a 64-bit ELF file, or a damaged one; else the negative errno of opening or
+ * mapping. Allocates only the mapping. */
 int ag_elf_symbols_open(const char *path, struct ag_elf_symbols *ret_symbols);
 void ag_elf_symbols_close(struct ag_elf_symbols *symbols);
 
-/* Looks up N_NAMES (at most AG_ELF_NAMES) different names in one pass: ret_found[i] tells about
- * names[i]. A global function goes before a weak, that before a local one. Returns how many were
- * found. About 10 ns per symbol of the file. */
+/* Looks up N_NAMES (at most AG_ELF_NAMES) different names in one pass: ret_found[i] belongs to
+ * names[i]. A global function takes precedence over a weak one, and that over a local one. Returns
+ * the number of names found. About 10 ns per symbol of the file. */
 size_t ag_elf_symbols_find(const struct ag_elf_symbols *symbols, const char *const *names,
                            size_t n_names, struct ag_elf_symbol *ret_found);
 

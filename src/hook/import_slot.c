@@ -1,5 +1,5 @@
-/* import_slot.c: finds the object by an address in it, then the relocation that names the function,
- * in PT_DYNAMIC's two tables: JUMP_SLOT where calls go through a stub, GLOB_DAT where the compiler
+/* import_slot.c: finds the object by an address in it, then the relocation that names the function
+ * in the two tables of PT_DYNAMIC: JUMP_SLOT for calls through a stub, GLOB_DAT if the compiler
  * took the address. A function can have both, and then both are changed. */
 #include "import_slot.h"
 
@@ -20,7 +20,7 @@ struct search {
     const char *name;
     uintptr_t *slots[SLOTS_MOST];
     size_t n_slots;
-    uintptr_t fixed_low, fixed_high; /* PT_GNU_RELRO: read-only since the loader was done */
+    uintptr_t fixed_low, fixed_high; /* PT_GNU_RELRO: read-only after the loader's relocations */
 };
 
 struct tables {
@@ -30,7 +30,7 @@ struct tables {
     size_t counts[2];
 };
 
-/* glibc has made the pointers absolute; others leave them relative. */
+/* glibc has made the pointers absolute; other loaders leave them relative. */
 static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) * entry) {
     const uintptr_t value = entry->d_un.d_ptr;
     return (const void *)(value >= info->dlpi_addr ? value : value + info->dlpi_addr);
@@ -116,20 +116,20 @@ uintptr_t ag_import_find(const void *inside, const char *name) {
     return search.n_slots > 0 ? *search.slots[0] : 0;
 }
 
-static int protect(uintptr_t page, int protection) {
+static int set_page_protection(uintptr_t page, int protection) {
     return (int)ag_syscall3(SYS_mprotect, (long)page, PAGE, protection);
 }
 
-static int store(const struct search *search, uintptr_t *slot, uintptr_t value) {
+static int import_slot_store(const struct search *search, uintptr_t *slot, uintptr_t value) {
     const uintptr_t page = (uintptr_t)slot & ~(uintptr_t)(PAGE - 1);
     const bool is_fixed =
         (uintptr_t)slot >= search->fixed_low && (uintptr_t)slot < search->fixed_high;
-    if (is_fixed && protect(page, PROT_READ | PROT_WRITE) < 0) {
+    if (is_fixed && set_page_protection(page, PROT_READ | PROT_WRITE) < 0) {
         return -EACCES;
     }
     __atomic_store_n(slot, value, __ATOMIC_RELEASE);
     if (is_fixed) {
-        (void)protect(page, PROT_READ); /* writable is no harm */
+        (void)set_page_protection(page, PROT_READ); /* a page that stays writable does no harm */
     }
     return 0;
 }
@@ -143,7 +143,7 @@ int ag_import_replace(const void *inside, const char *name, void *replacement,
     *ret_original = (void *)*search.slots[0]; // NOLINT(performance-no-int-to-ptr): a word of a GOT
     int r = 0;
     for (size_t i = 0; i < search.n_slots && r == 0; i++) {
-        r = store(&search, search.slots[i], (uintptr_t)replacement);
+        r = import_slot_store(&search, search.slots[i], (uintptr_t)replacement);
     }
     return r;
 }
@@ -151,7 +151,7 @@ int ag_import_replace(const void *inside, const char *name, void *replacement,
 /* ---- all objects ---- */
 
 struct rebinding {
-    const struct ag_import_target *wishes;
+    const struct ag_import_target *targets;
     size_t n_targets;
 };
 
@@ -165,11 +165,11 @@ static int read_version(struct dl_phdr_info *info, size_t size, void *context) {
     return 1;
 }
 
-static const struct ag_import_target *wish_for(const struct rebinding *rebinding,
-                                               const char *name) {
+static const struct ag_import_target *target_named(const struct rebinding *rebinding,
+                                                   const char *name) {
     for (size_t i = 0; i < rebinding->n_targets; i++) {
-        if (strcmp(rebinding->wishes[i].name, name) == 0) {
-            return &rebinding->wishes[i];
+        if (strcmp(rebinding->targets[i].name, name) == 0) {
+            return &rebinding->targets[i];
         }
     }
     return NULL;
@@ -190,7 +190,7 @@ static void rebind_object(const struct dl_phdr_info *info, const struct tables *
             }
             const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(at[i].r_info)];
             const struct ag_import_target *wish =
-                wish_for(rebinding, tables->strings + symbol->st_name);
+                target_named(rebinding, tables->strings + symbol->st_name);
             if (!wish) {
                 continue;
             }
@@ -200,13 +200,13 @@ static void rebind_object(const struct dl_phdr_info *info, const struct tables *
             uintptr_t *slot = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
             const bool is_unbound = type == R_X86_64_JUMP_SLOT && ag_object_contains(info, *slot);
             if (*slot == wish->passed_by || is_unbound) {
-                (void)store(fixed, slot, wish->wanted);
+                (void)import_slot_store(fixed, slot, wish->wanted);
             }
         }
     }
 }
 
-static int rebind(struct dl_phdr_info *info, size_t size, void *context) {
+static int object_rebind(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
     struct search fixed = {0};
     const ElfW(Dyn) *dynamic = NULL;
@@ -227,12 +227,13 @@ static int rebind(struct dl_phdr_info *info, size_t size, void *context) {
     return 0;
 }
 
-void ag_imports_rebind(const struct ag_import_target *wishes, size_t n_targets, uint64_t *version) {
+void ag_imports_rebind(const struct ag_import_target *targets, size_t n_targets,
+                       uint64_t *version) {
     uint64_t now = 0;
-    struct rebinding rebinding = {wishes, n_targets};
+    struct rebinding rebinding = {targets, n_targets};
     (void)ag_objects_visit(read_version, &now);
     if (now != __atomic_load_n(version, __ATOMIC_RELAXED)) {
         __atomic_store_n(version, now, __ATOMIC_RELAXED);
-        (void)ag_objects_visit(rebind, &rebinding);
+        (void)ag_objects_visit(object_rebind, &rebinding);
     }
 }

@@ -1,10 +1,10 @@
-/* loaded_objects.c: finds the C library's dl_iterate_phdr without calling anything of anybody.
+/* loaded_objects.c: finds the C library's dl_iterate_phdr without calling any function.
  *
- * The loader keeps the list of objects for debuggers (_r_debug, in each glibc's loader); the one
- * that calls itself libc.so.6 is asked for the function. Its place in the list does not change and
- * nothing before it is ever unloaded, for all of that came at the program's start: so no lock is
- * needed to walk there. Where there is no such list (musl, programs that are linked statically) it
- * is the function that we are linked with. */
+ * The loader keeps the list of objects for debuggers (_r_debug, in every glibc's loader); the
+ * object named libc.so.6 is searched for the function. Its place in the list does not change and
+ * nothing before it is ever unloaded, because all of that is loaded at the program's start: so the
+ * walk needs no lock. Without such a list (musl, statically linked programs) the function that we
+ * are linked with is used. */
 #include "loaded_objects.h"
 
 #include <elf.h>
@@ -17,8 +17,8 @@
 
 typedef int visit_all_fn(ag_object_visit_fn *visit, void *context);
 
-/* <link.h> has it too, but not weak: a name that is missing would end the program at its start, and
- * the loader would have to be named among the libraries that we need. */
+/* <link.h> declares it too, but not weak: a missing symbol would end the program at its start, and
+ * the loader would have to be one of the libraries that we link. */
 extern struct r_debug _r_debug __attribute__((weak));
 
 AG_COLD static visit_all_fn *find_own(void) {
@@ -37,7 +37,7 @@ AG_COLD static visit_all_fn *find_own(void) {
 }
 
 static visit_all_fn *find_visitor(void) {
-    static _Atomic(visit_all_fn *) found; /* whoever looks finds the same */
+    static _Atomic(visit_all_fn *) found; /* all threads find the same value */
     visit_all_fn *visit_all = atomic_load_explicit(&found, memory_order_relaxed);
     if (AG_UNLIKELY(!visit_all)) {
         visit_all = find_own();
@@ -60,7 +60,7 @@ static void visit_kept(void *context) {
 
 int ag_objects_visit(ag_object_visit_fn *visit, void *context) {
     struct visiting visiting = {.visit_all = find_visitor(), .visit = visit, .context = context};
-    ag_call_keeping_vectors(visit_kept, &visiting); /* also in the slow path of a hook */
+    ag_call_keeping_vectors(visit_kept, &visiting); /* also called in the slow path of a hook */
     return visiting.answer;
 }
 

@@ -1,7 +1,7 @@
-/* loaded_objects.h: dl_iterate_phdr, the C library's own.
+/* loaded_objects.h: the C library's own dl_iterate_phdr.
  *
- * Other libraries stand in front of that function (ThreadSanitizer's does) and do work of theirs in
- * it, which needs them to be initialised: we are called before that, in the first malloc of all. */
+ * Other libraries interpose that function (ThreadSanitizer does) and do work in it which needs them
+ * to be initialized: we are called before that, in the process' first malloc. */
 #ifndef AG_LOADED_OBJECTS_H
 #define AG_LOADED_OBJECTS_H
 
@@ -14,13 +14,13 @@
 
 typedef int ag_object_visit_fn(struct dl_phdr_info *object, size_t bytes, void *context);
 
-/* As dl_iterate_phdr: calls VISIT for each loaded object, in load order, until it answers something
- * else than 0, and returns that. Takes the loader's list lock for a moment: hold none of your own.
- * Never allocates. */
+/* As dl_iterate_phdr: calls VISIT for each loaded object, in load order, until it returns a value
+ * other than 0, and returns that value. Takes the loader's list lock briefly: hold no lock of your
+ * own. Never allocates. */
 int ag_objects_visit(ag_object_visit_fn *visit, void *context);
-/* Where that function lies: in the C library. */
+/* The address of that function, which lies in the C library. */
 uintptr_t ag_objects_visitor(void);
-/* Whether one of the object's segments does. */
+/* Whether one of the object's segments contains the address. */
 bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address);
 /* As ag_symbol_tables_read. */
 bool ag_object_tables(const struct dl_phdr_info *object, struct ag_symbol_tables *ret_tables);

@@ -1,9 +1,9 @@
 /* loader_notice.c: finds the loader's function for debuggers and detours it.
  *
- * _r_debug is asked of the executable's DT_DEBUG, as debuggers do: a program that names the symbol
- * itself may have a copy of the variable, as it was at its start. Only the list of the first
- * namespace is of interest, the one that dl_iterate_phdr visits; a change of another one (dlmopen)
- * is reported by the same function and finds that list whole. */
+ * _r_debug is read through the executable's DT_DEBUG, as debuggers do: a program that refers to the
+ * symbol itself may have a copy of the variable, as it was at its start. Only the list of the first
+ * namespace matters, the one that dl_iterate_phdr visits; a change of another one (dlmopen) is
+ * reported by the same function while the first list is consistent. */
 #include "loader_notice.h"
 
 #include <elf.h>

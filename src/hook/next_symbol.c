@@ -1,9 +1,9 @@
-/* next_symbol.c: walks the loader's objects in load order and asks each one's hash table for a
- * name.
+/* next_symbol.c: walks the loader's objects in load order and looks up a name in the hash table of
+ * each.
  *
- * Load order is the global scope's order for everything loaded at start; an object that came by
- * dlopen stands later, which is right for "any other object's definition" too (libstdc++ may first
- * arrive with a plugin). */
+ * Load order is the order of the global scope for everything loaded at the start; an object loaded
+ * by dlopen comes later, which is right for "any other object's definition" too (libstdc++ may
+ * first be loaded with a plugin). */
 #include "next_symbol.h"
 
 #include <elf.h>
@@ -88,7 +88,8 @@ bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *se
         .is_first_object = true,
     };
     (void)ag_objects_visit(visit_object,
-                           &search); /* its result is ours: found or not stands in the search */
+                           /* the callback's result is our own; the search holds the outcome */
+                           &search);
     if (!search.has_answer && !search.has_fallback) {
         return false;
     }

@@ -1,7 +1,7 @@
-/* next_symbol.h: what dlsym(RTLD_NEXT, ...) answers, without calling dlsym.
+/* next_symbol.h: the result of dlsym(RTLD_NEXT, ...) without calling dlsym.
  *
- * dlsym may allocate, takes the loader's big lock and was bound to a new version in glibc 2.34. The
- * tables it reads are in memory anyway, so this file reads them itself (symbol_tables.h). */
+ * dlsym may allocate, takes the loader's big lock, and was bound to a new version in glibc 2.34.
+ * The tables that it reads are in memory, so this file reads them itself (symbol_tables.h). */
 #ifndef AG_NEXT_SYMBOL_H
 #define AG_NEXT_SYMBOL_H
 
@@ -13,25 +13,25 @@ enum { AG_SYMBOL_IMAGE_NAME_BYTES = 256 };
 
 struct ag_symbol_place {
     void *address;       /* NULL: not found */
-    size_t bytes;        /* as the symbol has it; 0: it does not say */
+    size_t bytes;        /* size in the symbol; 0: not given */
     uintptr_t bias;      /* load bias of the object that defines it */
-    bool in_executable;  /* the main program itself defines it */
-    bool is_behind_self; /* its object stands behind that of `self` in the load order */
-    char image_name[AG_SYMBOL_IMAGE_NAME_BYTES]; /* path as the loader knows it, cut when longer; ""
-                                                    for the program */
+    bool in_executable;  /* the main program defines it */
+    bool is_behind_self; /* its object comes after that of `self` in load order */
+    /* the path that the loader has, truncated if too long; "" for the program */
+    char image_name[AG_SYMBOL_IMAGE_NAME_BYTES];
 };
 
 enum ag_symbol_scope {
-    AG_SYMBOL_FIRST, /* the first definition in load order: what a call binds to */
-    AG_SYMBOL_NEXT,  /* the first definition behind the object that contains `self`; else any other
-                        object's */
-    AG_SYMBOL_FIRST_DATA, /* as FIRST, of a variable */
-    AG_SYMBOL_FIRST_TLS,  /* as FIRST, of a thread's variable: the calling thread's own */
+    AG_SYMBOL_FIRST, /* the first definition in load order: the one that a call binds to */
+    /* the first definition after the object that contains `self`; else any other object's */
+    AG_SYMBOL_NEXT,
+    AG_SYMBOL_FIRST_DATA, /* as FIRST, for a variable */
+    AG_SYMBOL_FIRST_TLS,  /* as FIRST, for a thread-local variable of the calling thread */
 };
 
-/* Finds a defined symbol, of a function where the scope does not say otherwise. `self` is an
- * address inside the calling object. Takes the loader's list lock for a moment (loaded_objects.h):
- * hold none of your own. Never allocates. Returns whether it was found. */
+/* Finds a defined symbol, of a function unless the scope says otherwise. `self` is an address
+ * inside the calling object. Takes the loader's list lock briefly (loaded_objects.h): hold no lock
+ * of your own. Never allocates. Returns whether it was found. */
 bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *self,
                     struct ag_symbol_place *ret_place);
 

@@ -1,5 +1,5 @@
-/* process_map.c: reads "low-high rwxp ..." lines letter by letter, since a path can make a line
- * longer than any buffer. */
+/* process_map.c: parses "low-high rwxp ..." lines character by character, because a path can make a
+ * line longer than any buffer. */
 #include "process_map.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@ enum { BUFFER_BYTES = 2048 };
 
 enum field { FIELD_LOW, FIELD_HIGH, FIELD_PROTECTION, FIELD_REST };
 
-/* Where the path of the mapping at an address is put. */
+/* Where the path of the mapping at an address is stored. */
 struct wanted_path {
     uintptr_t address;
-    size_t bytes, n; /* n counts on where it is too long */
+    size_t bytes, n; /* n keeps counting when the path is too long */
     char *path;
 };
 
@@ -44,8 +44,8 @@ static int protection_of(char letter) {
     }
 }
 
-/* True at the end of a line: mapping is complete. */
-static bool take(struct line *line, char letter) {
+/* Parses one character. Returns true at the end of a line, when `mapping` is complete. */
+static bool line_parse_letter(struct line *line, char letter) {
     if (letter == '\n') {
         return true;
     }
@@ -85,7 +85,7 @@ static bool take(struct line *line, char letter) {
     return false;
 }
 
-static int walk(ag_mapping_fn *visit, void *context, struct wanted_path *wanted) {
+static int process_map_parse(ag_mapping_fn *visit, void *context, struct wanted_path *wanted) {
     const long fd =
         ag_syscall6(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
     if (ag_syscall_failed(fd)) {
@@ -98,18 +98,18 @@ static int walk(ag_mapping_fn *visit, void *context, struct wanted_path *wanted)
     while (goes_on && n > 0) {
         n = ag_syscall3(SYS_read, fd, (long)buffer, sizeof(buffer));
         for (long i = 0; i < n && goes_on; i++) {
-            if (take(&line, buffer[i])) {
+            if (line_parse_letter(&line, buffer[i])) {
                 goes_on = visit(context, &line.mapping);
                 line = (struct line){.wanted = wanted};
             }
         }
     }
-    (void)ag_syscall1(SYS_close, fd); /* nothing was written that could be lost */
+    (void)ag_syscall1(SYS_close, fd); /* opened for reading only */
     return ag_syscall_failed(n) && n != -EINTR ? (int)n : 0;
 }
 
 int ag_process_map_walk(ag_mapping_fn *visit, void *context) {
-    return walk(visit, context, NULL);
+    return process_map_parse(visit, context, NULL);
 }
 
 static bool is_not_there_yet(void *context, const struct ag_mapping *mapping) {
@@ -121,7 +121,7 @@ int ag_process_map_path(uintptr_t address, char *ret_path, size_t path_bytes) {
     static const char deleted[] = " (deleted)";
     const size_t suffix = sizeof(deleted) - 1;
     struct wanted_path wanted = {.address = address, .bytes = path_bytes, .path = ret_path};
-    const int r = walk(is_not_there_yet, &address, &wanted);
+    const int r = process_map_parse(is_not_there_yet, &address, &wanted);
     if (r < 0 || wanted.n == 0) {
         return r < 0 ? r : -ENOENT;
     }

@@ -1,6 +1,7 @@
 /* process_map.h: the mappings of this process, from /proc/self/maps, without allocating.
  *
- * For decisions that must be right: which protection a page had, and which addresses are free. */
+ * For decisions that need exact data: the protection that a page had, and which addresses are
+ * free. */
 #ifndef AG_PROCESS_MAP_H
 #define AG_PROCESS_MAP_H
 
@@ -18,9 +19,8 @@ typedef bool ag_mapping_fn(void *context, const struct ag_mapping *mapping);
 /* 0, or the negative errno of opening or reading. Async-signal-safe. */
 int ag_process_map_walk(ag_mapping_fn *visit, void *context);
 
-/* The absolute path of the file that is mapped at ADDRESS, as this process sees it. 0; -ENOENT:
- * none is mapped there; -ENAMETOOLONG; else as above. What is in ret_path after a failure is of no
- * use. */
+/* The absolute path of the file that is mapped at ADDRESS, as this process sees it. 0; -ENOENT: no
+ * file is mapped there; -ENAMETOOLONG; else as above. After a failure ret_path is undefined. */
 int ag_process_map_path(uintptr_t address, char *ret_path, size_t path_bytes);
 
 #endif

@@ -1,7 +1,7 @@
-/* symbol_tables.c: asks an object's hash table for a name.
+/* symbol_tables.c: looks up a name in an object's hash table.
  *
- * Versions are not compared: the default version is the first non-hidden one, and of the names we
- * ask for no object has two. */
+ * Versions are not compared: the default version is the first non-hidden one, and no object has two
+ * of the names that allogram looks up. */
 #include "symbol_tables.h"
 
 #include <elf.h>
@@ -121,7 +121,7 @@ bool ag_symbol_tables_read(const ElfW(Dyn) * dynamic, uintptr_t bias,
         case DT_VERSYM:
             tables.versions = pointer;
             break;
-        default: /* an ELF tag, not an enum of ours */
+        default: /* an ELF tag, not one of our enums */
             break;
         }
     }

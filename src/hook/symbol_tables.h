@@ -1,7 +1,7 @@
 /* symbol_tables.h: the tables by which the loader finds a name in one loaded object.
  *
- * They are in memory anyway (PT_DYNAMIC: symbol table, string table, GNU or SysV hash). Nothing is
- * called and nothing is locked; the object must stay loaded meanwhile. */
+ * They are in memory (PT_DYNAMIC: symbol table, string table, GNU or SysV hash). Nothing is called
+ * and nothing is locked; the object must stay loaded meanwhile. */
 #ifndef AG_SYMBOL_TABLES_H
 #define AG_SYMBOL_TABLES_H
 
@@ -13,7 +13,7 @@
 struct ag_symbol_tables {
     const ElfW(Sym) * symbols;
     const char *strings;
-    const char *own_name; /* DT_SONAME; NULL: it has none */
+    const char *own_name; /* DT_SONAME; NULL: none */
     const uint32_t *gnu_hash;
     const uint32_t *sysv_hash;
     const ElfW(Half) * versions;
@@ -22,18 +22,18 @@ struct ag_symbol_tables {
 struct ag_symbol_name {
     const char *text;
     uint32_t gnu_hash, sysv_hash;
-    uint32_t types; /* a bit 1 << STT_... for each type that will do */
+    uint32_t types; /* a bit 1 << STT_... for each accepted type */
 };
 
 struct ag_symbol_name ag_symbol_name(const char *text, uint32_t types);
 
 /* DYNAMIC: the object's section, in memory; BIAS: its address minus that in the file. Returns
- * whether it has symbols and a hash table. */
+ * whether the object has symbols and a hash table. */
 bool ag_symbol_tables_read(const ElfW(Dyn) * dynamic, uintptr_t bias,
                            struct ag_symbol_tables *ret_tables);
 
-/* The default version of a symbol that the object defines; NULL: it does not. Its address is
- * st_value and the bias. */
+/* The default version of a symbol that the object defines; NULL: not defined. Its address is
+ * st_value plus the bias. */
 const ElfW(Sym) *
     ag_symbol_tables_find(const struct ag_symbol_tables *tables, const struct ag_symbol_name *name);
 

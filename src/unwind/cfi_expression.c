@@ -1,7 +1,7 @@
-/* cfi_expression.c: a small stack machine without jumps, so that every expression ends.
+/* cfi_expression.c: a small stack machine without jumps, so that every expression terminates.
  *
- * What it runs in practice: PLT entries, hand-written assembler (libcrypto keeps its CFA in a stack
- * slot or another register), signal trampolines. */
+ * It is needed for PLT entries, hand-written assembler (libcrypto keeps its CFA in a stack slot or
+ * in another register), and signal trampolines. */
 #include "unwind/cfi_expression.h"
 
 #include "unwind/dwarf_cursor.h"
@@ -48,10 +48,10 @@ enum {
 struct stack {
     uintptr_t slots[STACK_SLOTS];
     uint32_t depth;
-    bool bad; /* ran over or under */
+    bool bad; /* stack overflow or underflow */
 };
 
-static void push(struct stack *stack, uintptr_t value) {
+static void stack_push(struct stack *stack, uintptr_t value) {
     if (stack->depth == STACK_SLOTS) {
         stack->bad = true;
         return;
@@ -76,57 +76,57 @@ static uintptr_t read_constant(struct ag_dwarf_cursor *cursor, uint8_t operation
     return is_signed ? (uintptr_t)((int64_t)(value << (64 - bits)) >> (64 - bits)) : value;
 }
 
-/* Operations on the two upper values; false: not one of them. */
+/* Runs an operation on the two topmost values; false: it is not one of these. */
 static bool run_binary(struct stack *stack, uint8_t operation) {
     const uintptr_t b = pop(stack), a = pop(stack);
     const intptr_t signed_a = (intptr_t)a, signed_b = (intptr_t)b;
     switch (operation) {
     case DW_OP_and:
-        push(stack, a & b);
+        stack_push(stack, a & b);
         return true;
     case DW_OP_minus:
-        push(stack, a - b);
+        stack_push(stack, a - b);
         return true;
     case DW_OP_mul:
-        push(stack, a * b);
+        stack_push(stack, a * b);
         return true;
     case DW_OP_or:
-        push(stack, a | b);
+        stack_push(stack, a | b);
         return true;
     case DW_OP_plus:
-        push(stack, a + b);
+        stack_push(stack, a + b);
         return true;
     case DW_OP_shl:
-        push(stack, b < 64 ? a << b : 0);
+        stack_push(stack, b < 64 ? a << b : 0);
         return true;
     case DW_OP_shr:
-        push(stack, b < 64 ? a >> b : 0);
+        stack_push(stack, b < 64 ? a >> b : 0);
         return true;
     case DW_OP_shra:
-        push(stack, (uintptr_t)(signed_a >> (b < 64 ? b : 63)));
+        stack_push(stack, (uintptr_t)(signed_a >> (b < 64 ? b : 63)));
         return true;
     case DW_OP_xor:
-        push(stack, a ^ b);
+        stack_push(stack, a ^ b);
         return true;
     case DW_OP_eq:
-        push(stack, a == b);
+        stack_push(stack, a == b);
         return true;
     case DW_OP_ge:
-        push(stack, signed_a >= signed_b);
+        stack_push(stack, signed_a >= signed_b);
         return true;
     case DW_OP_gt:
-        push(stack, signed_a > signed_b);
+        stack_push(stack, signed_a > signed_b);
         return true;
     case DW_OP_le:
-        push(stack, signed_a <= signed_b);
+        stack_push(stack, signed_a <= signed_b);
         return true;
     case DW_OP_lt:
-        push(stack, signed_a < signed_b);
+        stack_push(stack, signed_a < signed_b);
         return true;
     case DW_OP_ne:
-        push(stack, a != b);
+        stack_push(stack, a != b);
         return true;
-    default: // division: nobody divides in CFI
+    default: // division: does not occur in CFI
         return false;
     }
 }
@@ -138,16 +138,16 @@ static bool push_register(struct stack *stack, struct ag_dwarf_cursor *cursor, u
     if (reg > UINT32_MAX || !machine->read_register(machine->context, (uint32_t)reg, &value)) {
         return false;
     }
-    push(stack, value + (uintptr_t)offset);
+    stack_push(stack, value + (uintptr_t)offset);
     return true;
 }
 
-/* Operations that push a number or a register; *ret_failed: a register that is not to be had.
- * false: not one of them. */
+/* Runs an operation that pushes a number or a register; *ret_failed: the register is not available.
+ * false: it is not one of these. */
 static bool run_push(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8_t operation,
                      const struct ag_cfi_machine *machine, bool *ret_failed) {
     if (operation >= DW_OP_lit0 && operation <= DW_OP_lit31) {
-        push(stack, operation - DW_OP_lit0);
+        stack_push(stack, operation - DW_OP_lit0);
         return true;
     }
     if (operation >= DW_OP_breg0 && operation <= DW_OP_breg31) {
@@ -155,18 +155,18 @@ static bool run_push(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8_
         return true;
     }
     if (operation >= DW_OP_const1u && operation <= DW_OP_const8s) {
-        push(stack, read_constant(cursor, operation));
+        stack_push(stack, read_constant(cursor, operation));
         return true;
     }
     switch (operation) {
     case DW_OP_addr:
-        push(stack, ag_dwarf_read_bytes(cursor, 8));
+        stack_push(stack, ag_dwarf_read_bytes(cursor, 8));
         return true;
     case DW_OP_constu:
-        push(stack, ag_dwarf_read_uleb(cursor));
+        stack_push(stack, ag_dwarf_read_uleb(cursor));
         return true;
     case DW_OP_consts:
-        push(stack, (uintptr_t)ag_dwarf_read_sleb(cursor));
+        stack_push(stack, (uintptr_t)ag_dwarf_read_sleb(cursor));
         return true;
     case DW_OP_bregx:
         *ret_failed = !push_register(stack, cursor, ag_dwarf_read_uleb(cursor), machine);
@@ -176,7 +176,8 @@ static bool run_push(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8_
     }
 }
 
-/* Operations on the uppermost values; false: not one of them, or a word that cannot be read. */
+/* Runs an operation on the topmost values; false: it is not one of these, or a word cannot be
+ * read. */
 static bool run_other(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8_t operation,
                       const struct ag_cfi_machine *machine) {
     uintptr_t a, b;
@@ -185,12 +186,12 @@ static bool run_other(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8
         if (!machine->read_word(machine->context, pop(stack), &a)) {
             return false;
         }
-        push(stack, a);
+        stack_push(stack, a);
         return true;
     case DW_OP_dup:
         a = pop(stack);
-        push(stack, a);
-        push(stack, a);
+        stack_push(stack, a);
+        stack_push(stack, a);
         return true;
     case DW_OP_drop:
         (void)pop(stack);
@@ -198,24 +199,24 @@ static bool run_other(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8
     case DW_OP_over:
         b = pop(stack);
         a = pop(stack);
-        push(stack, a);
-        push(stack, b);
-        push(stack, a);
+        stack_push(stack, a);
+        stack_push(stack, b);
+        stack_push(stack, a);
         return true;
     case DW_OP_swap:
         b = pop(stack);
         a = pop(stack);
-        push(stack, b);
-        push(stack, a);
+        stack_push(stack, b);
+        stack_push(stack, a);
         return true;
     case DW_OP_neg:
-        push(stack, -pop(stack));
+        stack_push(stack, -pop(stack));
         return true;
     case DW_OP_not:
-        push(stack, ~pop(stack));
+        stack_push(stack, ~pop(stack));
         return true;
     case DW_OP_plus_uconst:
-        push(stack, pop(stack) + ag_dwarf_read_uleb(cursor));
+        stack_push(stack, pop(stack) + ag_dwarf_read_uleb(cursor));
         return true;
     case DW_OP_nop:
         return true;
@@ -234,7 +235,7 @@ bool ag_cfi_expression_evaluate(const uint8_t *expression, uint32_t bytes, const
     struct ag_dwarf_cursor cursor = {.at = expression, .end = expression + bytes};
     struct stack stack = {.depth = 0};
     if (start != NULL) {
-        push(&stack, *start);
+        stack_push(&stack, *start);
     }
     while (cursor.at < cursor.end) {
         const uint8_t operation = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);

@@ -1,7 +1,7 @@
-/* dwarf_cursor.h: reading DWARF's numbers from bytes that may be anything.
+/* dwarf_cursor.h: reads DWARF's numbers from untrusted bytes.
  *
- * A cursor never leaves [at, end). An overrun makes it bad and gives zeros, so that a parser needs
- * one check at its end; every loop over a cursor ends, since at end it stays at end. */
+ * A cursor never leaves [at, end). An overrun makes it bad and reads zeros, so a parser needs one
+ * check at its end; every loop over a cursor terminates, because at the end it stays there. */
 #ifndef AG_DWARF_CURSOR_H
 #define AG_DWARF_CURSOR_H
 
@@ -51,7 +51,7 @@ static inline int64_t ag_dwarf_read_sleb(struct ag_dwarf_cursor *cursor) {
     return (int64_t)ag_dwarf_read_leb(cursor, /* is_signed= */ true);
 }
 
-/* Returns where the skipped bytes begin; the end when there are fewer. */
+/* Returns the address of the skipped bytes; the end if there are fewer. */
 static inline const uint8_t *ag_dwarf_skip(struct ag_dwarf_cursor *cursor, uint64_t bytes) {
     const uint8_t *start = cursor->at;
     if ((uint64_t)(cursor->end - cursor->at) < bytes) {

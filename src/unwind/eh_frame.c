@@ -4,12 +4,13 @@
  *     FDE             length | back to CIE | first pc | bytes of code | augmentation | program
  *     CIE             length | 0 | version | "zPLRS" | alignments | RA | augmentation | program
  *
- * Lazily, for one pc at a time: a program needs some hundred rows (z3: 3,829) of the 10^5 that its
- * images hold, and one costs 100 to 140 ns. The CFI program of the CIE runs first and gives the
- * initial row, which DW_CFA_restore returns to; the FDE's program then runs until it passes the pc.
+ * Rows are computed on demand, one pc at a time: a program needs a few hundred rows (z3: 3,829) of
+ * the 10^5 in its images, and one takes 100 to 140 ns. The CFI program of the CIE runs first and
+ * gives the initial row, to which DW_CFA_restore returns; then the FDE's program runs until it
+ * passes the pc.
  *
  * Hostile input: a cursor never leaves [at, end), an overrun makes it `bad` and reads zeros; every
- * instruction takes at least one byte, so a program ends. The remember stack is bounded. */
+ * instruction takes at least one byte, so a program terminates. The remember stack is bounded. */
 #include "unwind/eh_frame.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ enum {
     ENCODING_BASE = 0x70,
     ENCODING_INDIRECT = 0x80,
     HDR_VERSION = 1,
-    VERSION_WITH_SIZES = 4, /* of a CIE: DWARF 4 put two bytes behind the augmentation */
+    VERSION_WITH_SIZES = 4, /* of a CIE: DWARF 4 added two bytes after the augmentation */
     HDR_TABLE_ENCODING =
         0x3b,            /* datarel | sdata4: what every linker writes, and what can be searched */
     REMEMBERED_ROWS = 3, /* compilers nest DW_CFA_remember_state once */
@@ -33,7 +34,7 @@ enum {
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* A pointer as DW_EH_PE_* encodes it; `data_base`: what datarel is relative to. Indirection is not
+/* Reads a pointer as DW_EH_PE_* encodes it; `data_base`: the base of datarel. Indirection is not
  * followed. */
 static uint64_t read_encoded(struct ag_dwarf_cursor *cursor, uint8_t encoding,
                              uintptr_t data_base) {
@@ -90,7 +91,7 @@ static bool contains(const struct ag_cfi_tables *tables, uintptr_t address, size
 /* ---- entries ------------------------------------------------------------- */
 struct entry {                   /* a CIE or FDE */
     struct ag_dwarf_cursor body; /* after the length and the id */
-    uintptr_t id_address;        /* where the id lies; an FDE's counts back from there */
+    uintptr_t id_address;        /* address of the id, from which an FDE's offset counts back */
     uint32_t id;
 };
 struct common { /* a parsed CIE */
@@ -111,7 +112,7 @@ static bool open_entry(const struct ag_cfi_tables *tables, uintptr_t address,
     uint32_t length, id;
     memcpy(&length, (const void *)address, 4);
     memcpy(&id, (const void *)(address + 4), 4);
-    /* 0 ends the section, 0xffffffff announces 64-bit DWARF, which nobody needs below 4 GiB; both
+    /* 0 ends the section; 0xffffffff starts 64-bit DWARF, which is not needed below 4 GiB; both
      * fail here */
     if (length < 4 || !contains(tables, address + 4, length)) {
         return false;
@@ -124,12 +125,12 @@ static bool open_entry(const struct ag_cfi_tables *tables, uintptr_t address,
     return true;
 }
 
-/* What stands in a CIE instead of the way back to one. */
+/* The id that marks a CIE, in place of an FDE's offset to its CIE. */
 static uint32_t id_of_common(const struct ag_cfi_tables *tables) {
     return tables->debug_frame != 0 ? UINT32_MAX : 0;
 }
 
-/* Reads what only one version has behind the augmentation. */
+/* Reads the fields that only some versions have after the augmentation. */
 static bool is_known_version(uint8_t version, struct ag_dwarf_cursor *body) {
     if (version == VERSION_WITH_SIZES &&
         (ag_dwarf_read_bytes(body, 1) != sizeof(uintptr_t) || ag_dwarf_read_bytes(body, 1) != 0)) {
@@ -170,7 +171,7 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
             case 'P': {
                 const uint8_t encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
                 (void)read_encoded(&cursor, encoding & ~ENCODING_INDIRECT,
-                                   0); // the personality: not for us
+                                   0); // the personality routine: not used
                 break;
             }
             case 'L':
@@ -179,7 +180,7 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
             case 'S':
                 common.is_signal_frame = true;
                 break;
-            default: // what follows cannot be parsed; its length let us skip it
+            default: // the rest cannot be parsed, but its length permits skipping it
                 letter = augmentation_end - 1;
                 break;
             }
@@ -197,7 +198,7 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
 }
 
 /* The address of the FDE that may cover pc: the last one that starts at or before it. 0: none.
- * bytes: of the sorted pairs, at least one, which need not be aligned and count from the bases. */
+ * bytes: the sorted pairs, at least one, possibly unaligned, relative to the bases. */
 static uintptr_t search_places(const uint8_t *bytes, uint64_t n_places, uintptr_t pc_base,
                                uintptr_t entry_base, uintptr_t pc) {
     const int64_t relative = (int64_t)(pc - pc_base);
@@ -244,8 +245,8 @@ static AG_NOINLINE uintptr_t search_header(const struct ag_cfi_tables *tables, u
 struct machine {
     const struct common *common;
     uint32_t wanted;                /* DWARF register */
-    struct ag_cfi_row row;          /* being changed */
-    const struct ag_cfi_row *first; /* what the CIE said; NULL while the CIE itself runs */
+    struct ag_cfi_row row;          /* the current row */
+    const struct ag_cfi_row *first; /* the row of the CIE; NULL while the CIE itself runs */
     struct ag_cfi_row remembered[REMEMBERED_ROWS];
     int n_remembered;
 };
@@ -293,8 +294,8 @@ static void define_cfa(struct machine *machine, uint64_t reg, int64_t offset) {
         .kind = AG_CFI_IN_REGISTER, .reg = (uint8_t)(reg < 255 ? reg : 255), .offset = offset};
 }
 
-/* Instructions that set the rule of a register, in the order of DWARF's numbers; false: not one of
- * them. */
+/* Runs an instruction that sets the rule of a register, in the order of DWARF's numbers; false: it
+ * is not one of these. */
 static bool run_register_instruction(struct machine *machine, struct ag_dwarf_cursor *cursor,
                                      uint8_t operation) {
     const int64_t data = machine->common->data_alignment;
@@ -345,7 +346,8 @@ static bool run_register_instruction(struct machine *machine, struct ag_dwarf_cu
     }
 }
 
-/* Instructions that change the CFA or the row as a whole; false: unknown, or impossible here. */
+/* Runs an instruction that changes the CFA or the row as a whole; false: unknown, or invalid
+ * here. */
 static bool run_row_instruction(struct machine *machine, struct ag_dwarf_cursor *cursor,
                                 uint8_t operation) {
     struct ag_cfi_row *row = &machine->row;
@@ -400,9 +402,9 @@ static bool run_row_instruction(struct machine *machine, struct ag_dwarf_cursor 
     }
 }
 
-/* Runs until the row of pc is complete. `location`: the pc at which the program starts. */
-static bool run(struct machine *machine, struct ag_dwarf_cursor cursor, uintptr_t location,
-                uintptr_t pc) {
+/* Runs until the row of pc is complete. `location`: the first pc of the program. */
+static bool cfi_program_run(struct machine *machine, struct ag_dwarf_cursor cursor,
+                            uintptr_t location, uintptr_t pc) {
     const struct common *common = machine->common;
     while (cursor.at < cursor.end) {
         const uint8_t byte = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
@@ -449,7 +451,7 @@ static bool run(struct machine *machine, struct ag_dwarf_cursor cursor, uintptr_
     return !cursor.bad;
 }
 
-/* The FDE's head: its CIE, the code it is for; its body stands at the program then. */
+/* Reads the head of the FDE: its CIE and its range of code. Its body is then at the program. */
 static bool open_description(const struct ag_cfi_tables *tables, uintptr_t fde,
                              struct entry *ret_entry, struct common *ret_common,
                              uintptr_t *ret_first_pc, uintptr_t *ret_code_bytes) {
@@ -488,13 +490,13 @@ int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_
     }
     struct ag_cfi_row first = {0};
     struct machine machine = {.common = &common, .wanted = wanted};
-    if (!run(&machine, common.instructions, /* location= */ 0, UINTPTR_MAX)) {
+    if (!cfi_program_run(&machine, common.instructions, /* location= */ 0, UINTPTR_MAX)) {
         return -EBADMSG;
     }
     first = machine.row;
     machine.first = &first;
     machine.n_remembered = 0;
-    if (!run(&machine, entry.body, first_pc, pc)) {
+    if (!cfi_program_run(&machine, entry.body, first_pc, pc)) {
         return -EBADMSG;
     }
     *ret_row = machine.row;

@@ -1,8 +1,8 @@
-/* eh_frame.h: what an image's .eh_frame says about one pc.
+/* eh_frame.h: looks up the CFI row of one pc in an image's .eh_frame.
  *
- * Reads mapped memory, checks every address against the bounds it was given, allocates nothing, and
- * needs half a KiB of stack. No register has a name here: numbers are DWARF's, and the caller says
- * which register it wants to know about. */
+ * Reads mapped memory, checks every address against the bounds that it was given, allocates
+ * nothing, and needs half a KiB of stack. Registers are DWARF's numbers here, and the caller passes
+ * the register whose rule it wants. */
 #ifndef AG_EH_FRAME_H
 #define AG_EH_FRAME_H
 
@@ -12,34 +12,35 @@
 
 struct ag_cfi_tables {
     uintptr_t eh_frame_hdr; /* address of the section */
-    uintptr_t low, high;    /* readable memory; nothing outside of it is read */
-    uintptr_t debug_frame;  /* not 0: the entries are those of a .debug_frame section that begins
-                               here, and its pcs are absolute */
-    /* Of code without a header, instead of it: a sorted table that somebody else keeps. */
+    uintptr_t low, high;    /* readable memory; nothing outside is read */
+    /* not 0: the entries are those of a .debug_frame section that begins here, and pcs are
+     * absolute */
+    uintptr_t debug_frame;
+    /* For code without a header: a sorted table that the caller maintains. */
     const struct ag_cfi_place *places; /* NULL: none */
     size_t n_places;
-    uintptr_t places_pc; /* that the places' first pcs count from */
+    uintptr_t places_pc; /* the base of the places' first pcs */
 };
 struct ag_cfi_place {
     int32_t first_pc;
-    int32_t entry; /* counted from low */
+    int32_t entry; /* relative to low */
 };
 
 enum ag_cfi_rule_kind {
-    AG_CFI_SAME,          /* the register still has its value (also: nothing is said of it) */
-    AG_CFI_UNDEFINED,     /* it has none; of the return address: this is the outermost frame */
+    AG_CFI_SAME,          /* the register keeps its value (also if there is no rule) */
+    AG_CFI_UNDEFINED,     /* no value; for the return address: this is the outermost frame */
     AG_CFI_AT_CFA,        /* saved at CFA + offset */
     AG_CFI_IS_CFA,        /* its value is CFA + offset */
     AG_CFI_IN_REGISTER,   /* its value is that of register `reg` (of the CFA: plus offset) */
-    AG_CFI_AT_EXPRESSION, /* saved where the expression says */
-    AG_CFI_IS_EXPRESSION, /* its value (of the CFA: the CFA) is what the expression says */
+    AG_CFI_AT_EXPRESSION, /* saved at the address that the expression gives */
+    AG_CFI_IS_EXPRESSION, /* its value (for the CFA: the CFA) is the expression's */
 };
 struct ag_cfi_rule {
     union {
         int64_t offset;
-        const uint8_t *expression; /* within the tables' bounds ... */
+        const uint8_t *expression; /* within the tables' bounds, ... */
     };
-    uint16_t expression_bytes; /* ... with all its bytes */
+    uint16_t expression_bytes; /* ... including its last byte */
     uint8_t kind;              /* enum ag_cfi_rule_kind */
     uint8_t reg;
 };
@@ -47,25 +48,25 @@ struct ag_cfi_row {
     struct ag_cfi_rule cfa; /* IN_REGISTER or IS_EXPRESSION */
     struct ag_cfi_rule return_address, wanted;
 };
-struct ag_cfi_entry {   /* what holds for the whole function */
+struct ag_cfi_entry {   /* properties of the whole function */
     uintptr_t function; /* its first pc */
     bool is_signal_frame;
 };
 
-/* The row that holds for the instruction at pc, with the rule of register `wanted`; -ENOENT: no
- * entry covers pc; -EBADMSG: the tables are damaged or of a kind we do not know. */
+/* Finds the row of the instruction at pc, with the rule of register `wanted`. -ENOENT: no entry
+ * covers pc; -EBADMSG: the tables are damaged or of an unknown kind. */
 int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t wanted,
                      struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
 
 /* ---- without a sorted table: statically linked programs, .debug_frame ------ */
 
-/* Visits each FDE of the section [section, section + n_bytes), which lies within the bounds; what
- * is damaged ends the walk. */
+/* Visits each FDE of the section [section, section + n_bytes), which lies within the bounds; damage
+ * ends the walk. */
 typedef void ag_cfi_entry_fn(void *context, uintptr_t fde, uintptr_t first_pc,
                              uintptr_t code_bytes);
 void ag_eh_frame_walk(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes,
                       ag_cfi_entry_fn *visit, void *context);
-/* As ag_eh_frame_find, of the FDE at this address. */
+/* As ag_eh_frame_find, for the FDE at this address. */
 int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_t pc,
                      uint32_t wanted, struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
 

@@ -1,14 +1,14 @@
-/* general_step.c: the slow truth for the few rows that a packed rule cannot hold.
+/* general_step.c: the slow step, for the few rows that a packed rule cannot hold.
  *
  * They occur where a signal interrupts a prologue that realigns the stack (CFA = r10), in the lazy
  * binder (CFA = rbx, and it may allocate), and in hand-written assembler (CFA in a stack slot or in
  * any register): 0.06 % of libc's rows, 2 % of ld.so's, 0.6 % of libcrypto's.
  *
- * A walk carries pc, sp and the frame pointer. Any other register's value is where the frames
- * between this one and the walk's start saved it: each is asked by its own row, from this one
- * inward, until one saved it or is a signal's, where the kernel saved all. A register that nobody
- * saved still holds its value, in the thread's registers, which a capture does not have: then the
- * step fails. */
+ * A walk carries pc, sp and the frame pointer. The value of any other register was saved by one of
+ * the frames between this one and the walk's start: their rows are searched, from this frame
+ * inward, until one saved the register or belongs to a signal, where the kernel saved all. A
+ * register that no frame saved still has its value in the thread's registers, which a capture does
+ * not have: then the step fails. */
 #include "unwind/general_step.h"
 
 #include "unwind/cfi_expression.h"
@@ -26,7 +26,7 @@ static bool read_word(void *context, uintptr_t address, uintptr_t *ret_value) {
     return general->read(general->context, address, AG_WORD_OTHER, ret_value);
 }
 
-/* The value that register `reg` had in frames[last]. */
+/* Reads the value that register `reg` had in frames[last]. */
 static bool read_register(void *context, uint32_t reg, uintptr_t *ret_value) {
     const struct general *general = context;
     if (ag_registers_get(&general->frames[general->last].registers, reg, ret_value)) {
@@ -64,13 +64,13 @@ static bool evaluate(struct general *general, const struct ag_cfi_rule *rule, co
                                       ret_value);
 }
 
-/* What the caller's register is by its rule. `reg`: for SAME. */
+/* Computes the caller's register from its rule. `reg`: for SAME. */
 static bool apply_rule(struct general *general, const struct ag_cfi_rule *rule, uintptr_t cfa,
                        uint32_t reg, enum ag_word_role role, uintptr_t *ret_value) {
     uintptr_t address;
     switch ((enum ag_cfi_rule_kind)rule->kind) {
     case AG_CFI_SAME:
-    case AG_CFI_UNDEFINED: // nobody outward may read it
+    case AG_CFI_UNDEFINED: // no outer frame may read it
         return read_register(general, reg, ret_value);
     case AG_CFI_AT_CFA:
         return general->read(general->context, cfa + (uintptr_t)rule->offset, role, ret_value);
@@ -122,7 +122,7 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
         return AG_STEP_FAILED;
     }
     caller.sp = cfa;
-    if (entry.is_signal_frame) { // its stack pointer is another one's, and its pc is exact
+    if (entry.is_signal_frame) { // its stack pointer is in another stack, and its pc is exact
         if (ag_unwind_space_find_row(space, registers->pc, AG_DWARF_STACK_POINTER, &row, &entry,
                                      &expressions) < 0 ||
             (row.wanted.kind != AG_CFI_SAME &&

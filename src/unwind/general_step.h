@@ -1,12 +1,12 @@
-/* general_step.h: one frame outward by a row that does not fit into a packed rule. Cold. */
+/* general_step.h: one step outward by a row that does not fit into a packed rule. Cold. */
 #ifndef AG_GENERAL_STEP_H
 #define AG_GENERAL_STEP_H
 
 #include "unwind/stack_walker_fast.h"
 
-/* From frames[last], where the walk stands, to its caller. frames[0] is the innermost: registers
- * that the walk does not carry are sought where the frames in between saved them. Reads the
- * caller's return address with its role, all else as OTHER. */
+/* Steps from frames[last], the current frame, to its caller. frames[0] is the innermost: registers
+ * that the walk does not carry are searched where the frames in between saved them. Reads the
+ * caller's return address with role RETURN_ADDRESS, all other words as OTHER. */
 enum ag_step_result ag_general_step(struct ag_unwind_space *space,
                                     const struct ag_new_frame *frames, uint32_t last,
                                     ag_read_word_fn *read, void *context,

@@ -1,13 +1,13 @@
 /* readable_range.c: the probe and the growth of a readable range.
  *
- * The probe: rt_sigprocmask copies the new signal mask from user memory (EFAULT when it cannot)
- * before it looks at `how` (EINVAL for an unknown one), so with a wrong `how` it changes nothing
- * and tells whether 8 bytes can be read. 70 ns, and only for pages never seen before. mincore would
- * not do: it calls a guard page resident.
+ * The probe: rt_sigprocmask copies the new signal mask from user memory (EFAULT if it cannot)
+ * before it checks `how` (EINVAL for an unknown one). So with a wrong `how` it changes nothing and
+ * shows whether 8 bytes can be read. It takes 70 ns, and only pages never seen before need it.
+ * mincore is no alternative: it reports a guard page as resident.
  *
- * What was readable may be unmapped later, unseen (a coroutine's stack). So a range is a second
- * fence behind the walker's own reasoning (stack_walker.c, 3) and not the first: it keeps in the
- * walks that wrong rules lead astray. */
+ * Readable memory may be unmapped later without notice (a coroutine's stack). So a range is only a
+ * second safeguard, after the walker's own reasoning (stack_walker.c, 3): it stops walks that wrong
+ * rules lead astray. */
 #include "unwind/readable_range.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@ enum {
     PAGE_BYTES = AG_READABLE_PAGE,
     KERNEL_SIGSET_BYTES = 8,
     INVALID_HOW = 0x5afe,
-    /* How far away a page still counts as the same stack when all pages between are readable: a
-     * frame with a large array is crossed (256 probes, once), a stack elsewhere is not searched
-     * for. */
+    /* The distance at which a page still counts as the same stack if all pages between are
+     * readable: a frame with a large array is crossed (256 probes, once), but a stack elsewhere is
+     * not searched for. */
     GAP_PAGES_MAX = 256,
 };
 
@@ -30,7 +30,7 @@ static bool page_is_readable(uintptr_t page) {
            -EINVAL;
 }
 
-/* Are all pages of [from, to) readable, and not too many? */
+/* Whether all pages of [from, to) are readable, and there are not too many. */
 static bool gap_is_readable(uintptr_t from, uintptr_t to) {
     if ((to - from) / PAGE_BYTES > GAP_PAGES_MAX) {
         return false;

@@ -1,8 +1,8 @@
-/* readable_range.h: which memory may be read without a fault, one contiguous range at a time.
+/* readable_range.h: which memory can be read without a fault, one contiguous range at a time.
  *
- * A walk follows what a rule says to what the stack says; either can be wrong. So no word is read
+ * A walk follows rules and the contents of the stack; either can be wrong. So no word is read
  * outside a range of pages that are known to be readable. The range grows page by page, by a system
- * call that answers EFAULT instead of faulting, and moves when the walk goes to another stack (a
+ * call that returns EFAULT instead of faulting, and moves when the walk changes to another stack (a
  * coroutine, a signal stack). */
 #ifndef AG_READABLE_RANGE_H
 #define AG_READABLE_RANGE_H
@@ -14,8 +14,7 @@
 #include "base/compiler.h"
 
 struct ag_readable_range {
-    uintptr_t low,
-        high; /* [low, high), whole pages, all readable; low == high: nothing known yet */
+    uintptr_t low, high; /* [low, high), whole pages, all readable; low == high: empty */
 };
 
 enum { AG_READABLE_PAGE = 4096 }; /* bytes */
@@ -23,28 +22,28 @@ AG_FAST uintptr_t ag_readable_page(uintptr_t address) {
     return address & ~(uintptr_t)(AG_READABLE_PAGE - 1);
 }
 
-/* Is the word at address within, and aligned? Rotating the offset puts a misalignment into the
- * highest bits: one compare for both. */
+/* Whether the word at address is within the range, and aligned. Rotating the offset moves a
+ * misalignment into the highest bits: one compare for both. */
 AG_FAST bool ag_readable_range_has(const struct ag_readable_range *range, uintptr_t address) {
     const uintptr_t offset = address - range->low;
     return (offset >> 3 | offset << (sizeof offset * 8 - 3)) < (range->high - range->low) >> 3;
 }
 
 enum ag_readable_result {
-    AG_READABLE_NOT,      /* no aligned word can be read there; the range is as it was */
-    AG_READABLE_EXTENDED, /* the range grew to hold it: all that was within still is */
-    AG_READABLE_MOVED,    /* the range is now another one */
+    AG_READABLE_NOT,      /* no aligned word can be read there; the range is unchanged */
+    AG_READABLE_EXTENDED, /* the range grew to contain it: everything within it before still is */
+    AG_READABLE_MOVED,    /* the range is a different one now */
 };
 enum ag_readable_result ag_readable_range_extend(struct ag_readable_range *range,
                                                  uintptr_t address);
 
-/* Like it for an address that the caller knows to be readable (the stack it runs on). */
+/* The same for an address that the caller knows to be readable (the stack it runs on). */
 enum ag_readable_result ag_readable_range_enter(struct ag_readable_range *range, uintptr_t address);
 
-/* Is there an aligned word that can be read, now? A system call. */
+/* Whether an aligned word can be read at this moment. A system call. */
 bool ag_readable_word(uintptr_t address);
 
-/* Copies from memory that may not be there; false: not readable. A few bytes of code, say. */
+/* Copies from memory that may be unmapped; false: not readable. For a few bytes, such as code. */
 bool ag_readable_copy(void *destination, uintptr_t source, size_t bytes);
 
 #endif

@@ -1,13 +1,13 @@
-/* stack_walker.c: the walk with a memory, and the walk without.
+/* stack_walker.c: the walk with a memo, and the walk without.
  *
  * 1. The verified memo
  *
- * An unwind is a pure function: of the registers it starts from (pc, sp, rbp), of the stack words
- * it reads, and of the rules. So a walker remembers its last walk: its frames, outermost first, and
- * the words that they read. When the next walk comes to a frame whose registers equal a remembered
- * one, and every word that was read from there outward still has its value, then the rest of the
- * stack is the remembered one, and its node is known. Nothing is assumed about calls and returns in
- * between.
+ * An unwind is a pure function of the registers that it starts from (pc, sp, rbp), the stack words
+ * that it reads, and the rules. So a walker remembers its last walk: its frames, outermost first,
+ * and the words that they read. When the next walk reaches a frame whose registers equal a
+ * remembered one, and every word that was read from there outward still has its value, then the
+ * rest of the stack is the remembered one, and its node is known. Nothing is assumed about calls
+ * and returns in between.
  *
  *     frames   [0] outermost  [1]  ...  [known] the innermost that may still be right  ...
  *     words    what frame [0] read | what [1] read | ...       of each: the return address that it
@@ -16,53 +16,53 @@
  *
  * frames[known] depends on the first words, as many as it says.
  *
- * The walk goes from the innermost frame outward. At each frame: pop remembered frames that are
- * younger (their sp is lower); if the registers match, verify the words; else take one step by rule
- * and come again. At the end the new frames are appended. When a word differs, every frame that
- * depends on it is popped, and the walk goes on from the live registers: the remembered rbp may be
- * stale (see 2), so nothing is resumed from the memo.
+ * The walk goes from the innermost frame outward. At each frame it pops remembered frames that are
+ * younger (their sp is lower); if the registers match, it verifies the words; otherwise it takes
+ * one step by rule and repeats. At the end the new frames are appended. If a word differs, every
+ * frame that depends on it is popped, and the walk continues from the live registers: the
+ * remembered rbp may be stale (see 2), so a walk never resumes from the memo.
  *
  * 2. Liveness of rbp
  *
- * Compiled without frame pointers, rbp holds program data: comparing it, and the slots it was saved
- * in, would make equal stacks look different. rbp matters at a frame only if a frame further out
- * computes something from it before some frame reloads it. That is known when the frames are
- * appended, outermost first: one bit per frame. Where it is clear, rbp is not compared and the slot
- * that reloads it is not remembered. Still exact.
+ * In code compiled without frame pointers rbp holds program data: comparing it, and the slots it
+ * was saved in, would make equal stacks look different. rbp matters at a frame only if a frame
+ * further out computes something from it before some frame reloads it. That is known when the
+ * frames are appended, outermost first: one bit per frame. If the bit is clear, rbp is not compared
+ * and the slot that reloads it is not remembered. The result is still exact.
  *
  * 3. Which memory is read
  *
- * A program may give the memory above its stack pointer back at any time: a pool of coroutines
- * divides one mapping anew and puts guard pages where a stack was. No list of what is mapped could
- * follow that, since the C library and raw system calls change it unseen. What can be relied on is
- * the program itself: a frame that it is going to return through is there. So
+ * A program may unmap the memory above its stack pointer at any time: a pool of coroutines divides
+ * one mapping again and puts guard pages where a stack was. No list of mappings could follow that,
+ * since the C library and raw system calls change them unseen. Only the program itself can be
+ * relied on: a frame that it is going to return through exists. So
  *
- *     a word may be read when it lies in a frame that is known to exist. The frame that called the
+ *     a word may be read if it lies in a frame that is known to exist. The frame that called the
  *     allocation function exists. If a frame exists and its rule is the compiler's, then so does
- *     the place of its return address, and what stands there is the next frame.
+ *     the place of its return address, and that address leads to the next frame.
  *
- * Remembered words are therefore compared one by one from the innermost frame outward, and the
- * first that differs ends it: each was read by the rule of a frame whose existence the ones before
- * it have just proven. (Blocks of four, compared with one branch, were no faster, and read up to
- * three words of a stack that is gone.)
+ * Remembered words are therefore compared one by one from the innermost frame outward, up to the
+ * first that differs: each was read by the rule of a frame whose existence the words before it have
+ * just proven. (Blocks of four, compared with one branch, were no faster, and read up to three
+ * words of a stack that no longer exists.)
  *
- * A rule that was guessed (AG_RULE_FRAME_POINTER, for generated code without CFI) proves nothing.
- * From the first guess of a walk on, a word is read only in pages that this walk itself found
- * readable, by a system call each (reach_guessed). Such a stack is remembered only if its walk came
- * to the outermost frame in the end: then every guess of it was right, and is right again for the
- * same pc, sp and rbp.
+ * A guessed rule (AG_RULE_FRAME_POINTER, for generated code without CFI) proves nothing. From the
+ * first guess of a walk on, a word is read only in pages that this walk itself found readable, by a
+ * system call each (reach_guessed). Such a stack is remembered only if its walk reached the
+ * outermost frame: then every guess of it was right, and is right again for the same pc, sp and
+ * rbp.
  *
- * Besides, no walk reads outside of the walker's readable range (readable_range.h): rules are wrong
- * at times, in assembler above all. When the range moves to another stack the memo is dropped, and
- * of a walk that crosses stacks (a handler on a signal stack) only the frames of the last stack are
- * remembered: frames in the memo are in the order of their addresses.
+ * In addition, no walk reads outside of the walker's readable range (readable_range.h): rules are
+ * sometimes wrong, above all in assembler. When the range moves to another stack the memo is
+ * dropped, and of a walk that crosses stacks (a handler on a signal stack) only the frames of the
+ * last stack are remembered: frames in the memo are in the order of their addresses.
  *
  * 4. Depth
  *
- * At most `depth` frames are kept. A memo of a complete stack serves as long as remembered and new
- * frames together fit; a memo of a cut stack serves when they are exactly `depth` again (its
- * outermost frame is the depth-th). Else the walk is plain, and stops after `depth` frames: the
- * cost of a capture in a recursion is bounded by the depth, not by the recursion. */
+ * At most `depth` frames are kept. The memo of a complete stack is usable as long as remembered and
+ * new frames together fit; the memo of a cut stack is usable if they are exactly `depth` again (its
+ * outermost frame is the depth-th). Otherwise the walk is plain, and stops after `depth` frames:
+ * the cost of a capture in a recursion is bounded by the depth, not by the recursion. */
 #include "unwind/stack_walker.h"
 
 #include <stddef.h>
@@ -85,7 +85,7 @@ static uint32_t clamp_depth(uint32_t depth) {
     return depth < 1 ? 1 : depth > AG_DEPTH_MAX ? AG_DEPTH_MAX : depth;
 }
 
-/* Lays the arrays out behind the walker; returns the bytes of all. walker may be NULL. */
+/* Lays out the arrays after the walker; returns the bytes of everything. walker may be NULL. */
 static size_t lay_out(struct ag_walker *walker, uint32_t depth) {
     const size_t n_others = depth * (size_t)AG_STEP_OTHER_WORDS_MAX + 1;
     const struct {
@@ -122,8 +122,8 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
     return walker;
 }
 
-/* Empty entries are zeros, and an entry that is compared or filled meanwhile gives node 0 at worst.
- * */
+/* Empty entries are zeros, and an entry that is compared or filled meanwhile gives node 0 at
+ * worst. */
 void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes) {
     const uintptr_t page = 4096;
     const uintptr_t low = ((uintptr_t)walker->near_pcs + page - 1) & ~(page - 1);
@@ -133,14 +133,15 @@ void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes) {
 }
 
 /* ---- reading the stack --------------------------------------------------- */
-struct reader { /* of one walk: keeps what it read */
+struct reader { /* of one walk: records what it read */
     struct ag_readable_range *stack;
     struct ag_stack_word return_word; /* the last read with that role */
-    struct ag_stack_word *other;      /* where the next one of role OTHER goes */
-    bool has_moved;                   /* to another stack, since this was cleared */
-    bool has_read_guessed;            /* a word behind a guess */
+    struct ag_stack_word *other;      /* where the next word of role OTHER is stored */
+    bool has_moved;                   /* to another stack, since this flag was cleared */
+    bool has_read_guessed;            /* a word after a guess was read */
     uint32_t next_page;
-    uintptr_t pages[GUESS_PAGES]; /* once it guessed: those that it found readable lately */
+    /* after the first guess: the pages that it found readable recently */
+    uintptr_t pages[GUESS_PAGES];
 };
 
 AG_COLD static bool reach(struct reader *reader, uintptr_t address) {
@@ -166,7 +167,7 @@ AG_FAST bool read_and_keep(void *context, uintptr_t address, enum ag_word_role r
     return true;
 }
 
-/* Keeps return addresses alone: for steps that nothing is remembered of. */
+/* Records return addresses only: for steps that are not remembered. */
 AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
                        uintptr_t *ret_value) {
     struct reader *reader = context;
@@ -181,15 +182,15 @@ AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
     return true;
 }
 
-/* The frame at sp exists, or is believed to, and its caller is going to be guessed. What is known
- * to be readable is the page in which its pc was read. */
+/* The frame at sp exists, or is assumed to, and its caller is going to be guessed. Only the page
+ * from which its pc was read is known to be readable. */
 AG_COLD static void guess_begins(struct reader *reader, uintptr_t sp) {
     for (uint32_t i = 0; i < GUESS_PAGES; i++) {
         reader->pages[i] = ag_readable_page(sp - sizeof(uintptr_t));
     }
 }
 
-/* Can the word be read, by what this walk found since its first guess? */
+/* Whether the word can be read, by the pages that this walk checked since its first guess. */
 static bool reach_guessed(struct reader *reader, uintptr_t address) {
     const uintptr_t page = ag_readable_page(address);
     reader->has_read_guessed = true;
@@ -205,7 +206,7 @@ static bool reach_guessed(struct reader *reader, uintptr_t address) {
     return true;
 }
 
-/* read_and_keep behind a guess. */
+/* read_and_keep after a guess. */
 static bool read_guessed(void *context, uintptr_t address, enum ag_word_role role,
                          uintptr_t *ret_value) {
     struct reader *reader = context;
@@ -223,7 +224,7 @@ static bool read_guessed(void *context, uintptr_t address, enum ag_word_role rol
     return true;
 }
 
-/* read_only behind a guess. */
+/* read_only after a guess. */
 static bool read_only_guessed(void *context, uintptr_t address, enum ag_word_role role,
                               uintptr_t *ret_value) {
     struct reader *reader = context;
@@ -244,7 +245,7 @@ AG_FAST uint32_t near_place(uintptr_t pc) {
     return (uint32_t)(pc * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_NEAR_BITS));
 }
 
-/* The rule of a pc as far as it is near, else 0. */
+/* The rule of a pc if it is in the walker's own cache, else 0. */
 AG_FAST uint32_t near_rule(const struct ag_walker *walker, uintptr_t pc) {
     const uint32_t place = near_place(pc);
     const struct ag_near_pc *near = &walker->near_pcs[place];
@@ -257,9 +258,9 @@ AG_FAST uint32_t near_rule(const struct ag_walker *walker, uintptr_t pc) {
 
 /* ---- the memo ------------------------------------------------------------ */
 
-/* Compares the first n words with the stack, the youngest first; returns how many there are up to
- * and including the youngest that differs, 0 when all are equal. Reads none beyond that one. */
-AG_FAST uint32_t verify(const struct ag_stack_word *words, uint32_t n) {
+/* Compares the first n words with the stack, the youngest first; returns the number of words up to
+ * and including the youngest that differs, 0 if all are equal. Reads none beyond that one. */
+AG_FAST uint32_t words_verify(const struct ag_stack_word *words, uint32_t n) {
     const struct ag_stack_word *end = words + n;
     for (; end - words >= 4; end -= 4) {
         if (AG_UNLIKELY(!ag_stack_word_is(end[-1].address, end[-1].value) ||
@@ -289,22 +290,23 @@ static uint32_t verify_guessed(const struct ag_stack_word *words, uint32_t n,
     return 0;
 }
 
-/* What a walk came to. */
+/* The result of a walk. */
 struct outcome {
     enum ag_root root; /* when known < 0 */
     int32_t known;     /* the frame that matched; -1: none */
-    int32_t forgotten; /* new frames up to this one are not remembered, -1: all are; they stand on
-                          another stack than the outer ones, or depend on words that are not kept */
+    /* new frames up to this one are not remembered, -1: all are; they lie on another stack than the
+     * outer ones, or depend on words that are not kept */
+    int32_t forgotten;
     uint32_t n_new;
     struct ag_stack_word return_word; /* where the pc of frames[known] was read */
-    bool has_guessed; /* the caller of a frame was found by a rule that nobody vouches for */
-    bool is_lost;     /* no memory for what was found */
+    bool has_guessed;                 /* the caller of a frame was found by a guessed rule */
+    bool is_lost;                     /* no memory for the result */
 };
 
-/* Is the rest of the stack from these registers outward frames[known] and older? If not,
+/* Whether the rest of the stack from these registers outward is frames[known] and older. If not,
  * outcome->known becomes the youngest remembered frame that may still be right (-1: none). */
-AG_FAST bool match(const struct ag_walker *walker, const struct ag_registers *registers,
-                   struct reader *reader, struct outcome *outcome) {
+AG_FAST bool memo_match(const struct ag_walker *walker, const struct ag_registers *registers,
+                        struct reader *reader, struct outcome *outcome) {
     const struct ag_known_frame *frames = walker->frames;
     int32_t known = outcome->known;
     while (known >= 0 && frames[known].registers.sp < registers->sp) {
@@ -324,7 +326,7 @@ AG_FAST bool match(const struct ag_walker *walker, const struct ag_registers *re
     const uint32_t n_words = AG_NEEDED_WORDS(frames[known].needs);
     const uint32_t differing = AG_UNLIKELY(outcome->has_guessed)
                                    ? verify_guessed(walker->words, n_words, reader)
-                                   : verify(walker->words, n_words);
+                                   : words_verify(walker->words, n_words);
     if (AG_LIKELY(differing == 0)) {
         return true;
     }
@@ -351,15 +353,15 @@ AG_FAST uint64_t find_pc(struct ag_walker *walker, struct ag_unwind_space *space
     return value;
 }
 
-/* Appends the new frames from [first] on to the memo behind frames[known] and interns them; returns
- * the node of the innermost. Frames up to `forgotten` are interned, not remembered. */
-AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
-                        const struct outcome *outcome, uint32_t first_frame) {
+/* Appends the new frames from [first] on to the memo after frames[known] and interns them; returns
+ * the node of the innermost. Frames up to `forgotten` are interned, but not remembered. */
+AG_FAST uint32_t memo_append(struct ag_walker *walker, struct ag_unwind_space *space,
+                             const struct outcome *outcome, uint32_t first_frame) {
     const int32_t known = outcome->known;
     uint32_t node = known >= 0 ? walker->frames[known].node : outcome->root;
     uint32_t needs = known >= 0 ? walker->frames[known].needs : 0;
     uint32_t n_frames = (uint32_t)(known + 1);
-    /* not where it was read in the walk before: another may have called on from the same frame */
+    /* not the place of the previous walk: the same frame may have made another call */
     struct ag_stack_word return_word = outcome->return_word;
     for (int32_t i = (int32_t)outcome->n_new - 1; i >= (int32_t)first_frame; i--) {
         const struct ag_new_frame *frame = &walker->new_frames[i];
@@ -378,7 +380,7 @@ AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
         if (n_frames > 0) {
             walker->words[n_words++] = return_word;
         }
-        /* what stopped the walk at the outermost frame stays, whatever it is */
+        /* the word that stopped the walk at the outermost frame is kept, whatever it is */
         if (end > first && !caller_reads_rbp && ag_rule_reloads_rbp(rule) && n_frames > 0) {
             end--;
         }
@@ -393,7 +395,7 @@ AG_FAST uint32_t append(struct ag_walker *walker, struct ag_unwind_space *space,
     return node;
 }
 
-/* A step behind the first guess of a walk, or that guess itself. */
+/* A step after the first guess of a walk, or that guess itself. */
 AG_COLD static enum ag_step_result step_guessed(struct ag_walker *walker,
                                                 struct ag_unwind_space *space, uint32_t rule,
                                                 struct ag_registers *registers,
@@ -413,7 +415,7 @@ AG_COLD static enum ag_step_result step_guessed(struct ag_walker *walker,
                            registers);
 }
 
-/* One frame outward; true: the walk goes on. */
+/* Steps one frame outward; true: the walk continues. */
 AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
                       struct ag_registers *registers, struct reader *reader,
                       struct outcome *outcome) {
@@ -438,7 +440,7 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
         result = step_guessed(walker, space, rule, registers, reader, outcome);
     } else if (AG_LIKELY(rule != AG_RULE_GENERAL)) {
         result = ag_frame_step_fast(registers, rule, read_and_keep, reader);
-    } else { // what it reads is not kept, so neither is a frame that depends on it
+    } else { // its reads are not recorded, so a frame that depends on them is not kept either
         result = ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only, reader,
                                  registers);
         outcome->forgotten = (int32_t)outcome->n_new - 1;
@@ -456,8 +458,8 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     return false;
 }
 
-/* Walks from the registers until it meets the memo or an end; false: lost. What it came to:
- * new_frames[0 .. n_new - 1], innermost first, then frames[known .. 0]. */
+/* Walks from the registers until it meets the memo or an end; false: lost. The result: new_frames[0
+ * .. n_new - 1], innermost first, then frames[known .. 0]. */
 AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space,
                          struct ag_registers registers, struct outcome *ret_outcome) {
     struct reader reader = {
@@ -466,7 +468,7 @@ AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space
         .other = walker->new_others,
     };
     struct outcome outcome = {.known = (int32_t)walker->n_frames - 1, .forgotten = -1};
-    while (!match(walker, &registers, &reader, &outcome)) {
+    while (!memo_match(walker, &registers, &reader, &outcome)) {
         if (AG_LIKELY(step_out(walker, space, &registers, &reader, &outcome))) {
             continue;
         }
@@ -495,22 +497,22 @@ AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space
 static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
                      struct ag_registers registers, struct outcome *ret_outcome) {
     return find_frames(walker, space, registers, ret_outcome)
-               ? append(walker, space, ret_outcome, /* first_frame= */ 0)
+               ? memo_append(walker, space, ret_outcome, /* first_frame= */ 0)
                : (uint32_t)AG_ROOT_NOT_KEPT;
 }
 
 /* ---- the cache of whole stacks ------------------------------------------- */
 
-/* Mixes pc, sp and the next return addresses, as far as the walker has them near: what it has not
- * just ends the key. Only the compiler's own rules are followed, and by what they say: the words
- * lie in frames that exist. */
+/* Mixes pc, sp and the next return addresses, as long as the walker's own cache has their rules:
+ * the first miss ends the key. Only the compiler's own rules are followed, so the words lie in
+ * frames that exist. */
 AG_FAST uint64_t stack_key(const struct ag_walker *walker, const struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp) {
     uintptr_t pc = *sp, cfa = (uintptr_t)(sp + 1);
     uint64_t key = pc + cfa * UINT64_C(0xc2b2ae3d27d4eb4f);
     if (AG_UNLIKELY(walker->generation !=
                     atomic_load_explicit(&space->generation, memory_order_acquire))) {
-        return key; // near rules may be those of code that has gone
+        return key; // the cached rules may be those of unloaded code
     }
     for (int i = 0; i < AG_CACHED_KEY_RETURNS; i++) {
         const uint32_t rule = near_rule(walker, pc);
@@ -560,9 +562,9 @@ static bool fill_words(struct ag_cached_stack *entry, const uintptr_t *sp,
     return true;
 }
 
-/* Takes the stack that the memo has just learnt into the entry; false: it does not fit. */
-static bool fill(const struct ag_walker *walker, struct ag_cached_stack *entry, const uintptr_t *sp,
-                 uintptr_t rbp, uint32_t node) {
+/* Copies the stack that the memo has just recorded into the entry; false: it does not fit. */
+static bool cached_stack_fill(const struct ag_walker *walker, struct ag_cached_stack *entry,
+                              const uintptr_t *sp, uintptr_t rbp, uint32_t node) {
     const uint32_t known = walker->n_frames - 1;
     const struct ag_known_frame *frame = &walker->frames[known];
     uint32_t n_words = 0;
@@ -586,9 +588,9 @@ static bool fill(const struct ag_walker *walker, struct ag_cached_stack *entry, 
     return true;
 }
 
-/* Keeps the books of the cache: a miss costs, and without credit there is a bypass. */
+/* Charges the cache's credit for a miss; without credit the cache is bypassed. */
 static void charge_miss(struct ag_walker *walker) {
-    if (walker->credit >= AG_CACHE_CREDIT_MAX) { // it did pay since the last bypass
+    if (walker->credit >= AG_CACHE_CREDIT_MAX) { // it has paid off since the last bypass
         walker->bypass_length = BYPASS_LENGTH_MIN;
     }
     walker->credit -= AG_CACHE_MISS_COST;
@@ -601,8 +603,8 @@ static void charge_miss(struct ag_walker *walker) {
     }
 }
 
-/* Is it the very stack of the last capture? Half of the captures of a program that fills a
- * container are. */
+/* Whether the stack is that of the last capture, as for half of the captures of a program that
+ * fills a container. */
 AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp) {
     if (AG_UNLIKELY(
@@ -614,10 +616,10 @@ AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwin
     const struct ag_known_frame *frame = &walker->frames[last];
     return frame->registers.sp == (uintptr_t)(sp + 1) && frame->registers.pc == *sp &&
            (!AG_NEEDS_RBP(frame->needs) || frame->registers.rbp == rbp) &&
-           verify(walker->words, AG_NEEDED_WORDS(frame->needs)) == 0;
+           words_verify(walker->words, AG_NEEDED_WORDS(frame->needs)) == 0;
 }
 
-/* Before a walk: what the memo holds is of this generation and this stack. */
+/* Called before a walk: makes sure that the memo is of this generation and this stack. */
 AG_FAST struct ag_registers begin_walk(struct ag_walker *walker, struct ag_unwind_space *space,
                                        const uintptr_t *sp, uintptr_t rbp) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
@@ -633,14 +635,14 @@ AG_FAST struct ag_registers begin_walk(struct ag_walker *walker, struct ag_unwin
     return (struct ag_registers){.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
 }
 
-/* The capture by memo and rules. */
+/* Captures by memo and rules. */
 static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space *space,
                                 const uintptr_t *sp, uintptr_t rbp, struct outcome *ret_outcome) {
     return walk(walker, space, begin_walk(walker, space, sp, rbp), ret_outcome);
 }
 
-/* The place in its node's set where a stack is or may be filled in; NULL: others stay there until
- * it is missed again. */
+/* The place in its node's set where a stack is or may be filled in; NULL: the others stay until
+ * this stack is missed there again. */
 static struct ag_cached_stack *choose_place(struct ag_walker *walker, uint32_t node) {
     const uint32_t set = node * UINT32_C(0x9e3779b1) >> (32 - AG_CACHED_SETS_BITS);
     struct ag_cached_stack *entries = &walker->cache[set * 2];
@@ -659,10 +661,10 @@ static struct ag_cached_stack *choose_place(struct ag_walker *walker, uint32_t n
     return &entries[next];
 }
 
-/* After a walk that the cache could have spared: fills the stack in, or notes where it is. What it
- * learns is free of charge as long as nothing is pushed out for it. */
-static void learn(struct ag_walker *walker, struct ag_unwind_space *space, uint16_t by_key[2],
-                  const uintptr_t *sp, uintptr_t rbp, uint32_t node, uint16_t *expected) {
+/* After a walk that a cache hit could have avoided: fills in the stack, or records where it is.
+ * Filling is free of charge as long as it replaces no other stack. */
+static void cache_learn(struct ag_walker *walker, struct ag_unwind_space *space, uint16_t by_key[2],
+                        const uintptr_t *sp, uintptr_t rbp, uint32_t node, uint16_t *expected) {
     walker->last = node;
     struct ag_cached_stack *entry =
         node >= AG_NODE_FIRST && walker->n_frames > 0 ? choose_place(walker, node) : NULL;
@@ -672,7 +674,7 @@ static void learn(struct ag_walker *walker, struct ag_unwind_space *space, uint1
     }
     const bool is_free = entry->sp == 0 || entry->generation != walker->generation;
     const bool is_there = ag_cached_stack_is(entry, space, sp, rbp);
-    if (!is_there && !fill(walker, entry, sp, rbp, node)) {
+    if (!is_there && !cached_stack_fill(walker, entry, sp, rbp, node)) {
         charge_miss(walker);
         return;
     }
@@ -709,7 +711,7 @@ AG_NOINLINE uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_
         }
     }
     const uint32_t node = capture_by_walk(walker, space, sp, rbp, &outcome);
-    learn(walker, space, by_key, sp, rbp, node, expected);
+    cache_learn(walker, space, by_key, sp, rbp, node, expected);
     return node;
 }
 
@@ -750,7 +752,7 @@ uint32_t ag_walker_capture_outer(struct ag_walker *walker, struct ag_unwind_spac
     }
     const uint32_t n_inner = choose(context, &view);
     if (n_inner <= outcome.n_new) {
-        return append(walker, space, &outcome, n_inner);
+        return memo_append(walker, space, &outcome, n_inner);
     }
     walker->n_frames = (uint32_t)(outcome.known + 1);
     return n_inner < view.n_frames
@@ -783,7 +785,8 @@ uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_spa
 
 /* ---- the plain walk ------------------------------------------------------ */
 
-/* Walks into frames; returns how many, and what the end was: AG_ROOT_NOT_KEPT has no frames. */
+/* Walks into frames; returns their number, and how the walk ended: AG_ROOT_NOT_KEPT has no
+ * frames. */
 static uint32_t walk_plain(struct ag_unwind_space *space, struct ag_registers registers,
                            struct ag_new_frame *frames, enum ag_root *ret_root) {
     struct ag_readable_range stack = {0};

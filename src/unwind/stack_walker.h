@@ -17,22 +17,22 @@
 #include "base/stack_tree.h"
 
 struct ag_cfi_place;
-struct ag_unwind_image {               /* what the unwinder needs of a loaded object */
-    uintptr_t low, high;               /* of its loaded segments */
-    uintptr_t eh_frame_hdr;            /* address of PT_GNU_EH_FRAME, 0: none */
-    uintptr_t tables_low, tables_high; /* the loaded segment that holds it; 0, 0: [low, high), when
-                                          that has no holes */
-    uint32_t id; /* what is stored with each site; 0 only for memory that is no image */
-    /* Of generated code, which has no header: its frame descriptions, sorted; pcs count from low,
+struct ag_unwind_image {    /* the unwinder's view of a loaded object */
+    uintptr_t low, high;    /* of its loaded segments */
+    uintptr_t eh_frame_hdr; /* address of PT_GNU_EH_FRAME, 0: none */
+    /* the loaded segment that contains it; 0, 0: [low, high), if that has no holes */
+    uintptr_t tables_low, tables_high;
+    uint32_t id; /* stored with each site; 0 only for memory that is not an image */
+    /* For generated code, which has no header: its frame descriptions, sorted; pcs count from low,
      * entries from tables_low (eh_frame.h). */
     const struct ag_cfi_place *places; /* NULL: none */
     size_t n_places;
 };
 
-/* Calls USE, once, with the image that contains pc. Until USE returns the image stays where it is;
- * afterwards it may be unmapped at any moment, so nothing that lies in it may be kept. 0; -ENOENT:
- * no image is there; -EAGAIN: the loader is changing its list, nothing can be said now. Called on
- * the slow path only, may take time, must not call malloc, must be async-signal-safe. Supplied by
+/* Calls USE, once, with the image that contains pc. The image stays mapped until USE returns;
+ * afterwards it may be unmapped at any moment, so no pointer into it may be kept. 0; -ENOENT: no
+ * image contains pc; -EAGAIN: the loader is changing its list, so the result is unknown. Called on
+ * the slow path only; may take time; must not call malloc, must be async-signal-safe. Supplied by
  * record/. */
 typedef void ag_image_use_fn(void *context, const struct ag_unwind_image *image);
 typedef int ag_image_find_fn(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context);
@@ -48,12 +48,12 @@ struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, i
                                              const struct ag_piece_mapper *mapper, uint32_t depth,
                                              ag_populate_fn *populate, ag_image_find_fn *find,
                                              void *context);
-/* The images changed so that [low, high) is gone: its rules are forgotten, sites without an image
- * die, memos and caches of all threads are invalid from here on. Caller serialises, has taken the
- * images out of what `find` answers before, and never gives another image the same id. Call it,
- * too, for the range of a new image where code without an image (JIT) may have run. */
+/* The images in [low, high) are gone: their rules are dropped, sites without an image die, memos
+ * and caches of all threads become invalid. Callers serialize, have removed the images from the
+ * results of `find`, and never reuse an image's id. Also call it for the range of a new image where
+ * code without an image (JIT) may have run. */
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
-/* The same for the range of a new image, where only code without an image can have run before. */
+/* The same for the range of a new image where only code without an image can have run before. */
 void ag_unwind_space_forget_made(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
 
 struct ag_walker; /* memo, stack cache, verified stack bounds; one per thread */
@@ -62,24 +62,24 @@ size_t ag_walker_bytes(uint32_t depth);
  * touched). depth: the space's. */
 struct ag_walker *ag_walker_init(void *memory, uint32_t depth);
 
-/* The part of a walker that may be cleared at any moment, also while a capture is under way: the
- * caches. Whole pages, most of its memory. */
+/* The part of a walker that may be cleared at any moment, also during a capture: the caches. Whole
+ * pages, most of its memory. */
 void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes);
 
 /* The hot entry: sp points at the return address that the call of the allocation function pushed;
- * rbp as the caller left it. Returns the node id; AG_ROOT_NOT_KEPT when the tree is full or has no
- * memory; AG_ROOT_INCOMPLETE when no frame stands there. Needs 0.4 KiB of stack; 1.1 KiB where a pc
- * is seen for the first time, and 1.6 KiB where its row does not fit into a rule; besides that
- * `find`'s. */
+ * rbp as the caller left it. Returns the node id; AG_ROOT_NOT_KEPT if the tree is full or has no
+ * memory; AG_ROOT_INCOMPLETE if there is no frame at sp. Needs 0.4 KiB of stack; 1.1 KiB for a pc
+ * seen for the first time, and 1.6 KiB if its row does not fit into a rule; plus the stack of
+ * `find`. */
 uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp);
 
-/* The same past the cache, with the frames: ret_frames [the space's depth] gets them, innermost
- * first, *ret_n_frames how many, *ret_root how the walk ended. For callers that have to know where
- * on the stack a frame lies. */
+/* The same without the cache, with the frames: ret_frames [the space's depth] is filled, innermost
+ * first; *ret_n_frames is their number, *ret_root how the walk ended. For callers that need the
+ * position of a frame on the stack. */
 struct ag_walked_frame {
-    uintptr_t pc;  /* where it stands */
-    uintptr_t sp;  /* where its memory begins: it goes up to the next frame's sp */
+    uintptr_t pc;  /* the frame's pc */
+    uintptr_t sp;  /* low end of its memory, which extends to the next frame's sp */
     uint32_t site; /* of pc */
 };
 uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_space *space,
@@ -87,13 +87,13 @@ uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_spa
                                   struct ag_walked_frame *ret_frames, uint32_t *ret_n_frames,
                                   enum ag_root *ret_root);
 
-/* The same past the cache, of the outer part of the stack: CHOOSE says, once, how many of the
- * innermost frames are not wanted, and they get no node (returns at most their number; all of them:
- * the answer is the root). */
+/* The same without the cache, for the outer part of the stack: CHOOSE is called once, and returns
+ * how many of the innermost frames get no node (at most their number; if all, the result is the
+ * root). */
 struct ag_walk_view {
     uint32_t n_frames;  /* [0] is the innermost */
     enum ag_root root;  /* how the walk ended */
-    const void *frames; /* ag_walk_view_pc knows */
+    const void *frames; /* for ag_walk_view_pc only */
     uintptr_t (*pc)(const struct ag_walk_view *view, uint32_t i);
 };
 AG_FAST uintptr_t ag_walk_view_pc(const struct ag_walk_view *view, uint32_t i) {
@@ -104,12 +104,13 @@ uint32_t ag_walker_capture_outer(struct ag_walker *walker, struct ag_unwind_spac
                                  const uintptr_t *sp, uintptr_t rbp, ag_walk_choose *choose,
                                  void *context);
 
-/* The same without memo and cache: for signal handlers that interrupted a capture, and as the judge
- * in debug mode. It maps and unmaps its scratch memory (depth * 4 bytes): some microseconds. */
+/* The same without memo and cache: for signal handlers that interrupted a capture, and as the
+ * reference in debug mode. It maps and unmaps its scratch memory (depth * 4 bytes): some
+ * microseconds. */
 uint32_t ag_walk_plain(struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp);
 
-/* Debug mode: is `node`, the result of ag_walker_capture, what the plain walk of the same stack
- * finds? */
+/* Debug mode: whether the plain walk of the same stack finds `node`, the result of
+ * ag_walker_capture. */
 bool ag_walker_self_check(struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp,
                           uint32_t node);
 

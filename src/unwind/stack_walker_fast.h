@@ -1,21 +1,22 @@
-/* stack_walker_fast.h: the inline top of a capture: the cache of whole stacks.
+/* stack_walker_fast.h: the inline first part of a capture: the cache of whole stacks.
  *
- * A program mostly allocates from few stacks, which it comes back to. Each walker keeps up to 512
- * of them whole: the words that prove it (all that the walk read) and the node. Where one lies is
- * chosen by its node. Which one it may be is guessed twice, and only the proof counts:
+ * A program mostly allocates from few stacks, to which it returns. Each walker keeps up to 512 of
+ * them whole: all words that the walk read, which prove the stack, and the node. The place of a
+ * stack in the cache depends on its node. Two predictions say which entry to try, and only the
+ * proof counts:
  *
- *     expected   the stack that followed the last one when it came from here (pc, sp) before
+ *     expected   the stack that followed the last one at the previous capture from here (pc, sp)
  *     by key     the last two that had this pc, sp and next two return addresses (one is too few:
  *                wrappers; three lose again)
  *
- * So a program whose stacks differ far out, all of one key, still finds them when it takes the same
- * turns again. Where stacks do not come back, filling the cache would cost more than it gives. So
- * an entry is replaced only when another stack was missed there twice in a row, and each walker
- * lives on credit: a hit earns, a miss costs, and without credit the cache is bypassed for a while.
+ * So a program whose stacks differ far out, with one key, still hits when it repeats its sequence.
+ * If stacks do not recur, filling the cache would cost more than it gains. So an entry is replaced
+ * only after another stack was missed there twice in a row, and each walker has a credit: a hit
+ * earns, a miss costs, and without credit the cache is bypassed for a while.
  *
- * Budget, hot: 3 ns where the stack was expected, 6 ns where not, 0.45 ns for each word proven
- * (about one per frame). A bypass costs one load and one branch. bench/micro_walker.c measures it.
- */
+ * Budget, hot: 3 ns for an expected stack, 6 ns for another one, 0.45 ns for each word proven
+ * (about one per frame). A bypass costs one load and one branch. bench/micro_walker.c measures
+ * it. */
 #ifndef AG_STACK_WALKER_FAST_H
 #define AG_STACK_WALKER_FAST_H
 
@@ -24,10 +25,10 @@
 #include "unwind/unwind_space.h"
 
 enum {
-    AG_CACHED_SETS_BITS = 8, /* sets of two: stacks of one key push each other out no sooner */
+    AG_CACHED_SETS_BITS = 8, /* sets of two: two stacks with one key do not replace each other */
     AG_CACHED_STACKS = 2 << AG_CACHED_SETS_BITS,
     AG_CACHED_BLOCKS = 13,     /* 52 words; a stack that needs more is left to the memo */
-    AG_CACHED_KEY_RETURNS = 2, /* return addresses in the key beside the first */
+    AG_CACHED_KEY_RETURNS = 2, /* return addresses in the key besides the first */
     AG_EXPECTED_BITS = 10,
     AG_CACHE_CREDIT_MAX = 96, /* a hit earns one ... */
     AG_CACHE_MISS_COST = 2,   /* ... a miss costs this much: it loses twice what a hit saves */
@@ -36,8 +37,8 @@ enum {
 };
 
 /* The words of a stack are compared from the innermost frame outward, and none is read before those
- * inside of it were found equal (stack_walker.c, 3): an `or` over several differences would be one
- * branch less, and read memory that is no longer there. */
+ * inside of it were found equal (stack_walker.c, 3): an `or` over several differences would save a
+ * branch, but read memory that may no longer exist. */
 struct ag_cached_words { /* sp[offsets[i]] was values[i] */
     uintptr_t values[4];
     uint16_t offsets[4];
@@ -49,12 +50,12 @@ struct ag_cached_stack { /* 576 bytes: an odd number of cache lines, so that the
     uintptr_t rbp;                 /* compared when reads_rbp */
     uint32_t node;
     uint32_t generation;   /* of the space when it was filled */
-    uint32_t blocks_bytes; /* of those in use; the last is filled up with words of its own */
+    uint32_t blocks_bytes; /* of those in use; the last block is padded with repeated words */
     uint32_t reads_rbp;
     struct ag_cached_words blocks[AG_CACHED_BLOCKS];
 };
 _Static_assert(sizeof(struct ag_cached_stack) == 576, "an odd number of cache lines");
-/* The walker's own copies of what it looked up last, one compare away. */
+/* The walker's own copies of recent lookups, one compare away. */
 struct ag_near_pc {
     uintptr_t pc;
     uint64_t value; /* AG_PC_VALUE */
@@ -74,15 +75,15 @@ struct ag_known_frame {
 struct ag_new_frame {
     struct ag_registers registers;
     uint64_t value;    /* AG_PC_VALUE */
-    uint32_t n_others; /* words of role OTHER that it and all younger new frames read */
+    uint32_t n_others; /* words of role OTHER that this frame and all younger new frames read */
 };
 struct ag_walker {
     struct ag_readable_range stack;
-    uint32_t bypass;        /* captures to come that do without the cache; 0: use it */
+    uint32_t bypass;        /* number of coming captures that bypass the cache; 0: use it */
     uint32_t bypass_length; /* of the next bypass: doubles while the cache does not pay */
     int32_t credit;         /* <= AG_CACHE_CREDIT_MAX */
-    uint32_t last;       /* tells the last stack from others: its place in the cache, or its node */
-    uint32_t generation; /* of the space, when memo and near pcs were made */
+    uint32_t last;          /* identifies the last stack: its place in the cache, or its node */
+    uint32_t generation;    /* of the space, when memo and near pcs were made */
     uint32_t depth;
     uint32_t n_frames; /* <= depth */
     bool is_cut;       /* the outermost known frame is not the outermost of the stack */
@@ -98,12 +99,13 @@ struct ag_walker {
     AG_CACHE_ALIGNED struct ag_near_pc near_pcs[1 << AG_NEAR_BITS]; /* two places each: i, i ^ 1 */
     uint16_t expected[1 << AG_EXPECTED_BITS];     /* where in the cache, in cache lines */
     uint16_t by_key[1 << AG_CACHED_SETS_BITS][2]; /* likewise, the last two */
-    uint32_t missed[1 << AG_CACHED_SETS_BITS]; /* node that the last miss of a full set came to, and
-                                                  in bit 31 which of the two is replaced next */
+    /* node of the last miss in a full set; bit 31: which of the two is replaced next */
+    uint32_t missed[1 << AG_CACHED_SETS_BITS];
     struct ag_cached_stack cache[AG_CACHED_STACKS];
 };
 
-/* Without the cache, or after the guess missed. expected: where the right guess is noted. */
+/* Without the cache, or after the prediction missed. expected: where the right prediction is
+ * stored. */
 uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space *space,
                                 const uintptr_t *sp, uintptr_t rbp, uint16_t *expected);
 
@@ -113,12 +115,13 @@ AG_FAST const struct ag_cached_stack *ag_cached_stack_at(const struct ag_walker 
                                             (size_t)place * AG_CACHE_LINE);
 }
 
-/* Still there? volatile: the compiler must not read a word earlier than it is written here. */
+/* Whether the word is unchanged. volatile: the compiler must not read a word earlier than written
+ * here. */
 AG_FAST bool ag_stack_word_is(const uintptr_t *address, uintptr_t value) {
     return *(const volatile uintptr_t *)address == value;
 }
 
-/* Is the stack at sp this one? */
+/* Whether the stack at sp is this one. */
 AG_FAST bool ag_cached_stack_is(const struct ag_cached_stack *entry,
                                 const struct ag_unwind_space *space, const uintptr_t *sp,
                                 uintptr_t rbp) {
@@ -154,7 +157,8 @@ AG_FAST uint32_t ag_walker_capture_fast(struct ag_walker *walker, struct ag_unwi
     AG_KEEP_IN_REGISTER(entry);
     if (AG_LIKELY(ag_cached_stack_is(entry, space, sp, rbp))) {
         walker->credit += walker->credit < AG_CACHE_CREDIT_MAX;
-        walker->last = *expected; // and not the node: the next guess need not wait for the entry
+        walker->last =
+            *expected; // and not the node: the next prediction need not wait for the entry
         return entry->node;
     }
     return ag_walker_capture_slow(walker, space, sp, rbp, expected);

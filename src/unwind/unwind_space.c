@@ -1,16 +1,14 @@
-/* unwind_space.c: learning what a pc means, once: image -> CFI row -> packed rule, and its site in
- * the tree.
+/* unwind_space.c: resolves a pc once: image -> CFI row -> packed rule, and its site in the tree.
  *
- * What is found is cached by pc for good; only ag_unwind_space_forget takes it back. A word that is
- * no pc at all (a walk gone wrong) is neither cached nor given a site, else garbage would fill the
- * tables.
+ * Results are cached by pc permanently; only ag_unwind_space_forget removes them. A word that is
+ * not a pc at all (a walk gone wrong) is neither cached nor given a site, or else garbage would
+ * fill the tables.
  *
- * forget and a resolution that runs in another thread at the same time: forget moves the
- * generation, clears the values, and moves it again; a resolution that began under another
- * generation than it ends under takes back what it stored. So either forget clears the value, or
- * the resolver does, or it asked `find` after the image was gone. Where no slot has a pc of the
- * range and nobody resolves one, there is nothing to forget, and other threads keep what they know.
- */
+ * A forget may run concurrently with a resolution in another thread: forget changes the generation,
+ * clears the values, and changes it again; a resolution whose generation changed between its begin
+ * and its end removes what it stored. So either forget clears the value, or the resolver does, or
+ * it called `find` after the image was gone. If no slot has a pc of the range and no thread
+ * resolves one, there is nothing to forget, and the caches of other threads stay valid. */
 #include "unwind/unwind_space.h"
 
 #include <errno.h>
@@ -58,7 +56,8 @@ struct row_search {
     int result;
 };
 
-/* The rule points into the image, which may go. false: it is too long to be kept. */
+/* The rule points into the image, which may be unmapped. Copies the expression; false: it is too
+ * long. */
 static bool keep_expression(struct ag_cfi_rule *rule, uint8_t *bytes) {
     if (rule->kind != AG_CFI_AT_EXPRESSION && rule->kind != AG_CFI_IS_EXPRESSION) {
         return true;
@@ -119,9 +118,9 @@ static void use_for_rule(void *context, const struct ag_unwind_image *image) {
         search->rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
         return;
     }
-    /* What no call can have left on a stack is there by hand. The first byte of a function, with
-     * nothing before it: what a coroutine's first function returns to (makecontext), so the end. A
-     * signal trampoline: what the kernel lets a handler return to. */
+    /* Addresses that no call can have left on a stack were put there by hand. The first byte of a
+     * function, with nothing before it, is what a coroutine's first function returns to
+     * (makecontext): the end. A signal trampoline is what the kernel makes a handler return to. */
     if (r == -ENOENT && ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row, &entry) == 0) {
         const uint32_t rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
         if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) {
@@ -144,7 +143,7 @@ static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32
     return r == 0 ? search.rule : r == -EAGAIN ? AG_RULE_NOTHING : ag_frame_rule_guess(pc);
 }
 
-/* The slot of pc, claimed if need be; NULL: its buckets are full. */
+/* The slot of pc, claimed if necessary; NULL: its buckets are full. */
 static struct ag_pc_entry *claim_entry(struct ag_unwind_space *space, uintptr_t pc) {
     const uint64_t hash = ag_stack_tree_hash(pc);
     uint32_t level_start = 0;
@@ -189,7 +188,7 @@ static uint64_t find_known(struct ag_unwind_space *space, uintptr_t pc) {
     return 0;
 }
 
-/* Finds out what the pc means, and keeps it unless images went meanwhile. */
+/* Resolves the pc, and caches the result unless images were unloaded meanwhile. */
 static uint64_t resolve(struct ag_unwind_space *space, uintptr_t pc) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
     uint32_t image = 0;
@@ -234,7 +233,7 @@ AG_NOINLINE uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc
     return value;
 }
 
-/* Does anything that somebody keeps come from [low, high)? */
+/* Whether any cached result comes from [low, high). */
 static bool is_anything_kept(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
     if (atomic_load_explicit(&space->n_resolving, memory_order_seq_cst) != 0 ||
         atomic_load_explicit(&space->has_unkept, memory_order_seq_cst)) {
@@ -263,7 +262,7 @@ void ag_unwind_space_forget_made(struct ag_unwind_space *space, uintptr_t low, u
 
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
     if (!is_anything_kept(space, low, high)) {
-        return; // as of most modules that iconv loads: what all threads know of other code stays
+        return; // as for most modules that iconv loads: all threads keep their other caches
     }
     atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&space->has_unkept, memory_order_seq_cst) &&

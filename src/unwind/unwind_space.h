@@ -1,9 +1,9 @@
-/* unwind_space.h: what all walkers of a process share: the tree, and what is known of each pc (its
- * site and its rule).
+/* unwind_space.h: what all walkers of a process share: the tree, and the site and the rule of each
+ * pc.
  *
- * The table of pcs is private and only grows: a pc claims a slot by compare-and-swap and keeps it;
- * its value, one word with site and rule, is stored when both are known, and cleared when the image
- * goes. Readers need one cache line and no lock. */
+ * The table of pcs is private and only grows: a pc claims a slot by compare-and-swap and keeps it.
+ * Its value, one word with site and rule, is stored when both are known, and cleared when the image
+ * is unloaded. Readers need one cache line and no lock. */
 #ifndef AG_UNWIND_SPACE_H
 #define AG_UNWIND_SPACE_H
 
@@ -19,7 +19,7 @@ enum {
 };
 struct ag_pc_entry {
     _Atomic uint64_t pc;    /* 0: free */
-    _Atomic uint64_t value; /* AG_PC_VALUE(site, rule); 0: not known (any more) */
+    _Atomic uint64_t value; /* AG_PC_VALUE(site, rule); 0: not resolved (any more) */
 };
 #define AG_PC_VALUE(site, rule) ((uint64_t)(site) << 32 | (rule))
 #define AG_PC_SITE(value) ((uint32_t)((value) >> 32))
@@ -30,20 +30,21 @@ struct ag_unwind_space {
     uint32_t depth;
     ag_image_find_fn *find;
     void *find_context;
-    /* What ag_unwind_space_forget has to look at; each is set before it is true, and stays. */
+    /* What ag_unwind_space_forget has to examine; each flag is set before it becomes true, and
+     * stays set. */
     _Atomic bool uses_level[AG_PC_LEVELS];
-    _Atomic bool has_unkept;      /* a pc found no slot: only walkers know it */
-    _Atomic bool has_imageless;   /* a site was given to a pc in no image */
-    _Atomic uint32_t n_resolving; /* threads that are finding out what a pc means, or left that by
-                                     longjmp: never too few */
+    _Atomic bool has_unkept;    /* a pc found no slot: only walkers cache it */
+    _Atomic bool has_imageless; /* a site was given to a pc in no image */
+    /* threads that are resolving a pc, or left that by longjmp: never too small */
+    _Atomic uint32_t n_resolving;
     AG_CACHE_ALIGNED _Atomic uint32_t
-        generation; /* changes whenever a pc may have changed its meaning */
+        generation; /* changes whenever the meaning of a pc may have changed */
     AG_CACHE_ALIGNED struct ag_pc_entry pcs[AG_PC_SLOTS];
 };
 
 /* The CFI row of the instruction at pc - 1, with the rule of DWARF register `wanted`. -ENOENT: no
- * image is there, or nothing in it covers the pc; -EAGAIN: nothing can be said now. Expressions are
- * copied to ret_expressions, where the row's rules point; NULL: they are empty. */
+ * image, or nothing in it covers the pc; -EAGAIN: unknown at this moment. Expressions are copied to
+ * ret_expressions, where the row's rules then point; NULL: they are empty. */
 enum { AG_ROW_EXPRESSION_BYTES = 64 }; /* the longest in libc, ld.so and libcrypto has 31 */
 struct ag_row_expressions {
     uint8_t bytes[3][AG_ROW_EXPRESSION_BYTES];

@@ -1,11 +1,12 @@
-/* arch.h: picks the folder of the machine. Each folder has the same files:
+/* arch.h: includes the folder of the machine. Each folder has the same files:
  *
- *   frame_step_fast.h   registers, the packed rule, one step, which registers a rule reads; all
- * inline frame_rule.c/.h     a CFI row -> a packed rule; what code bytes say where there is no row
- *   capture_entry.h     the assembler stub that hands (sp, rbp) of a call to C
+ *     frame_step_fast.h   registers, the packed rule, one step, which registers a rule reads;
+ *                         all inline
+ *     frame_rule.c/.h     a CFI row -> a packed rule; a rule from the code bytes if there is no row
+ *     capture_entry.h     the assembler stub that passes (sp, rbp) of a call to C
  *
- * Another CPU keeps the shape: one 32-bit rule per pc, a frame pointer that may or may not be live.
- */
+ * A port to another CPU keeps the scheme: one 32-bit rule per pc, and a frame pointer that may or
+ * may not be live. */
 #ifndef AG_ARCH_H
 #define AG_ARCH_H
 

@@ -1,8 +1,9 @@
-/* instruction.c: the lengths of x86-64 instructions.
+/* instruction.c: finds the lengths of x86-64 instructions.
  *
- * An instruction is: prefixes, REX (or VEX, EVEX, which hold the opcode map too), opcode, ModRM
- * with SIB and displacement, immediate. Two letters per opcode say which of them follow; the tables
- * are the opcode maps of the Intel manual (volume 2, appendix A), one row for 16 opcodes:
+ * An instruction consists of prefixes, REX (or VEX or EVEX, which include the opcode map), opcode,
+ * ModRM with SIB and displacement, and immediate. One letter per opcode says which of them follow.
+ * The tables are the opcode maps of the Intel manual (volume 2, appendix A), one row for 16
+ * opcodes:
  *
  *     .  nothing follows             m  ModRM                  z  imm32 (imm16 with prefix 66)
  *     b  imm8                        M  ModRM and imm8         Z  ModRM and imm32 (imm16 with 66)
@@ -10,11 +11,11 @@
  *     e  imm16 and imm8 (enter)      o  64-bit address (mov to and from the accumulator)
  *     j  branch rel8                 J  branch rel32
  *     g  group 3: ModRM, and for its /0 and /1 (test) the immediate of b or z
- *     p  prefix, or the way to another table
+ *     p  prefix, or escape to another table
  *     -  no instruction in 64-bit mode, or not known here
  *
- * Why not a library: the agent links nothing but libc, and Debian's Zydis comes as a shared object
- * only. Zydis judges this file instead: a test compares both over all code of the C library and the
+ * Why not a library: the agent links only libc, and Debian's Zydis is a shared object only. Zydis
+ * verifies this file instead: a test compares the two over all code of the C library and the
  * allocators. */
 #include "instruction.h"
 
@@ -41,11 +42,11 @@ static const char one_byte_map[256 + 1] =
     "jjjjbbbbJJ-j...." /* e */
     "p.pp..gg......mm" /* f */;
 
-static const char two_byte_map[256 + 1] = /* behind 0f */
+static const char two_byte_map[256 + 1] = /* after 0f */
     /* 0123456789abcdef */
     "mmmm-.....-.-m.M" /* 0 */
     "mmmmmmmmmmmmmmmm" /* 1 */
-    "--------mmmmmmmm" /* 2: control registers are the kernel's */
+    "--------mmmmmmmm" /* 2: control registers are privileged */
     "......-.p-p-----" /* 3 */
     "mmmmmmmmmmmmmmmm" /* 4 */
     "mmmmmmmmmmmmmmmm" /* 5 */
@@ -60,7 +61,7 @@ static const char two_byte_map[256 + 1] = /* behind 0f */
     "mmmmmmmmmmmmmmmm" /* e */
     "mmmmmmmmmmmmmmmm" /* f */;
 
-/* The state of one decoding. */
+/* The state of decoding one instruction. */
 struct reading {
     const uint8_t *bytes;
     size_t n_bytes, at;
@@ -129,8 +130,8 @@ static int set_vector_shape(struct reading *reading, unsigned map) {
     }
 }
 
-/* C5 has one byte behind it, C4 two, 62 three; then the opcode. REX and 66 cannot stand before
- * them. */
+/* One byte follows C5, two follow C4, three follow 62; then the opcode. Neither REX nor 66 can
+ * precede them. */
 static int read_vector_opcode(struct reading *reading, uint8_t escape) {
     const size_t n_payload = escape == 0xc5 ? 1 : escape == 0xc4 ? 2 : 3;
     if (reading->rex != 0 || reading->has_16) {
@@ -145,7 +146,7 @@ static int read_vector_opcode(struct reading *reading, uint8_t escape) {
     reading->opcode = reading->bytes[reading->at++];
     const int r = set_vector_shape(reading, map);
     reading->is_two_byte = true;
-    reading->opcode = 0; /* of another map: nothing below asks for it */
+    reading->opcode = 0; /* of another map: not examined below */
     return r;
 }
 
@@ -170,7 +171,7 @@ static int read_opcode(struct reading *reading) {
         }
         reading->shape = reading->opcode == 0x38 ? 'm' : 'M';
         reading->at++;
-        reading->opcode = 0; /* of another map: nothing below asks for it */
+        reading->opcode = 0; /* of another map: not examined below */
     }
     return 0;
 }
@@ -179,7 +180,7 @@ static bool has_operand_byte(char shape) {
     return shape == 'm' || shape == 'M' || shape == 'Z' || shape == 'g';
 }
 
-/* ModRM, SIB and displacement. *ret_modrm is for those that mean different things by it. */
+/* Reads ModRM, SIB and displacement. *ret_modrm is for opcodes whose meaning depends on it. */
 static int read_operand(struct reading *reading, struct ag_instruction *instruction,
                         uint8_t *ret_modrm) {
     if (!has(reading, 1)) {
@@ -269,7 +270,7 @@ static enum ag_flow flow_of(const struct reading *reading, uint8_t modrm) {
     }
 }
 
-/* What decodes, but is not what the tables take it for. */
+/* Whether the bytes decode, but are not the instruction that the tables assume. */
 static bool is_strange(const struct reading *reading, uint8_t modrm) {
     const unsigned extension = (modrm >> 3) & 7;
     if (reading->is_two_byte) {

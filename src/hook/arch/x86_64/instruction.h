@@ -1,38 +1,37 @@
-/* instruction.h: where an x86-64 instruction ends and what in it depends on where it stands. No
- * more is needed to move one.
- */
+/* instruction.h: where an x86-64 instruction ends, and which of its bytes depend on its address. No
+ * more is needed to relocate one. */
 #ifndef AG_INSTRUCTION_H
 #define AG_INSTRUCTION_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AG_INSTRUCTION_BYTES = 15 }; /* the longest there is */
+enum { AG_INSTRUCTION_BYTES = 15 }; /* the longest possible */
 
 enum ag_flow {
-    AG_FLOW_NEXT,      /* goes on behind itself; also indirect calls and system calls */
+    AG_FLOW_NEXT,      /* continues after itself; also indirect calls and system calls */
     AG_FLOW_CALL,      /* call rel32 */
     AG_FLOW_JUMP,      /* jmp rel8, jmp rel32 */
     AG_FLOW_CONDITION, /* jcc rel8, jcc rel32 */
-    AG_FLOW_COUNT,     /* loop, loope, loopne, jrcxz: rel8 is all they have */
-    AG_FLOW_END, /* ret, indirect jmp, ud2, hlt, int3: what follows is not reached from here */
+    AG_FLOW_COUNT,     /* loop, loope, loopne, jrcxz: have only a rel8 */
+    AG_FLOW_END,       /* ret, indirect jmp, ud2, hlt, int3: execution does not continue after it */
 };
 struct ag_instruction {
     uint8_t n_bytes;
     enum ag_flow flow;
-    uint8_t condition; /* of AG_FLOW_CONDITION: the low half of its opcode, 0 to 15 */
-    uint8_t
-        memory_offset; /* of the disp32 of a rip-relative operand in the instruction, 0: has none */
-    uint8_t target_offset; /* of the rel8 or rel32 of a branch, 0: has none */
+    uint8_t condition;     /* of AG_FLOW_CONDITION: the low half of its opcode, 0 to 15 */
+    uint8_t memory_offset; /* of the disp32 of a rip-relative operand in the instruction; 0: none */
+    uint8_t target_offset; /* of the rel8 or rel32 of a branch; 0: none */
     uint8_t target_bytes;  /* 1 or 4 */
 };
 
-/* Reads the instruction at BYTES. -EILSEQ: none, or one that is not known here (the rare of AMD,
- * 16-bit branches, transactions); -ENODATA: it does not end within N_BYTES. Async-signal-safe. */
+/* Decodes the instruction at BYTES. -EILSEQ: no instruction, or one that is not known here (rare
+ * ones of AMD, 16-bit branches, transactions); -ENODATA: it does not end within N_BYTES.
+ * Async-signal-safe. */
 int ag_instruction_decode(const uint8_t *bytes, size_t n_bytes,
                           struct ag_instruction *ret_instruction);
 
-/* Where the branch goes, or the operand lies, when the instruction stands at ADDRESS. */
+/* The target of the branch, or the address of the operand, for an instruction at ADDRESS. */
 uint64_t ag_instruction_target(const struct ag_instruction *instruction, const uint8_t *bytes,
                                uint64_t address);
 uint64_t ag_instruction_memory(const struct ag_instruction *instruction, const uint8_t *bytes,

@@ -4,7 +4,7 @@
     .hidden ag_call_keeping_vectors
     .text
 
-    /* What the datum says is called with the caller's arguments; rbp is the frame's. For
+    /* Calls the function in the datum with the caller's arguments; rbp is the frame's. For
      * ag_call_keeping_vectors: rdi is the frame. */
     .type kept_call_datum, @function
     .p2align 4

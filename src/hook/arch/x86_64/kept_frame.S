@@ -1,21 +1,24 @@
-/* kept_frame.S: the frame of a call that keeps all registers, for whatever is behind a detour of such calls
- * (hook/kept_call.h). Included by assembler files; by itself it is empty.
+/* kept_frame.S: the stack frame of a call that preserves all registers, for code behind a detour of
+ * a function whose callers need that (hook/kept_call.h). Included by assembler files; by itself it
+ * is empty.
  *
- * The callers of a detoured function may stand in the same object, even in the same source file. Then the compiler knows what
- * the function does to registers and stack, and a call is more than the ABI says:
+ * The callers of a detoured function may be in the same object, even in the same source file. Then
+ * the compiler knows what the function does to registers and stack, and may rely on more than the
+ * ABI guarantees:
  *
- *     -fipa-ra               a register that the function leaves alone keeps its value: argument registers, r10, r11, vector
- *                            registers; rax too where nothing is returned
- *     -fipa-stack-alignment  the stack is aligned to 8 bytes where the function needs no more
+ *     -fipa-ra               a register that the function does not use keeps its value: argument registers, r10, r11, vector
+ *                            registers; rax too if nothing is returned
+ *     -fipa-stack-alignment  the stack is aligned to 8 bytes if the function needs no more
  *
- * So all general registers and the flags are kept but what the original itself changes, and the stack is aligned.
+ * So all general registers and the flags are preserved, except those that the original changes, and
+ * the stack is aligned.
  *
  *     caller's sp ->  return address    [rbp + 8]
  *                     caller's rbp      [rbp]
  *                     struct ag_kept_call (hook/kept_call.h), from its last member downward
  *
- * The page of the detour has made the frame when the code of this file begins: rbp and rsp are set, rax and one datum are
- * saved (ag_write_kept_frame in relocate.c). */
+ * The detour's page has made the frame when the code of this file begins: rbp and rsp are set, rax
+ * and one datum are saved (ag_write_kept_frame in relocate.c). */
 #ifndef AG_KEPT_FRAME
 #define AG_KEPT_FRAME
 
@@ -43,7 +46,7 @@
 \name:
     .endm
 
-    /* Unwinding works from here on. */
+    /* From here on the frame can be unwound. */
     .macro kept_begin
     .cfi_startproc
     .cfi_def_cfa %rbp, 16
@@ -79,7 +82,7 @@
     mov OFFSET_RDI(%rbp), %rdi
     .endm
 
-    /* As the caller had them. */
+    /* Restores the caller's registers. */
     .macro kept_restore
     kept_restore_but_rax_rdx
     mov OFFSET_RDX(%rbp), %rdx
@@ -101,7 +104,7 @@
     .cfi_restore %rbp
     .endm
 
-    /* Returns to the caller, with what is in result and result_2. */
+    /* Returns to the caller, with result and result_2. */
     .macro kept_return
     kept_restore_flags
     kept_restore_but_rax_rdx
@@ -112,7 +115,7 @@
     .cfi_restore_state
     .endm
 
-    /* Goes on in the original as if nothing had been in between. */
+    /* Continues in the original as if it had been called directly. */
     .macro kept_go_on
     kept_restore_flags
     kept_restore
@@ -126,9 +129,10 @@
     .size \name, . - \name
     .endm
 
-    /* A whole function: calls begins(struct ag_kept_call *). Where that says true it calls the original, with the registers and
-     * nothing else of the caller, and then ends(struct ag_kept_call *); else it goes on in the original. In front of the struct
-     * lie ROOM bytes (a multiple of 16) for both. */
+    /* Defines a function that calls begins(struct ag_kept_call *). If that returns true, it calls
+     * the original with the caller's registers, but not with the caller's stack, and then
+     * ends(struct ag_kept_call *); otherwise it continues in the original. ROOM bytes (a multiple
+     * of 16) before the struct are free for the use of both functions. */
     .macro kept_between name, begins, ends, room=0
     .hidden \begins
     .hidden \ends

@@ -1,5 +1,4 @@
-/* relocate.c: what depends on its place gets its distance anew, and short branches become long
- * ones.
+/* relocate.c: recomputes rip-relative distances, and makes short branches long.
  *
  *     original                         copy
  *     mov   x(%rip), %rax              mov   x'(%rip), %rax        the same operand from elsewhere
@@ -7,9 +6,9 @@
  *     call  rel32                      call  rel32'                returns into the copy
  *     jrcxz rel8                       jrcxz 2; jmp 5; jmp rel32   has no long form
  *
- * A branch into the bytes that the detour overwrites cannot be kept: those bytes will be a jump.
- * One to the very first byte from behind them is harmless, it calls the function again. A function
- * of known size is searched for both kinds. */
+ * A branch into the bytes that the detour overwrites cannot be supported: they become a jump. A
+ * branch from the rest of the function to its very first byte is harmless; it calls the function
+ * again. If the function's size is known, it is searched for both kinds. */
 #include "relocate.h"
 
 #include <errno.h>
@@ -20,7 +19,7 @@
 
 static const uint8_t landing[AG_LANDING_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-enum { ALIGNMENT_BYTES = 16 }; /* of functions: padding reaches to the next multiple */
+enum { ALIGNMENT_BYTES = 16 }; /* of functions: padding extends to the next multiple */
 
 size_t ag_landing_bytes(const uint8_t *code, size_t n_bytes) {
     return n_bytes >= AG_LANDING_BYTES && memcmp(code, landing, AG_LANDING_BYTES) == 0
@@ -32,7 +31,7 @@ void ag_write_landing(uint8_t ret_bytes[AG_LANDING_BYTES]) {
     memcpy(ret_bytes, landing, AG_LANDING_BYTES);
 }
 
-/* The distance from the end of an instruction; false: it does not fit. */
+/* The distance from the end of an instruction to TARGET; false: it does not fit. */
 static bool distance_between(uint64_t end, uint64_t target, int32_t *ret_distance) {
     const int64_t distance = (int64_t)(target - end);
     *ret_distance = (int32_t)distance;
@@ -75,12 +74,12 @@ void ag_write_kept_frame(uint8_t ret_bytes[AG_KEPT_FRAME_BYTES], uint64_t enter,
     ag_write_far_jump(ret_bytes + sizeof(keep_datum), enter);
 }
 
-static int refuse(struct ag_relocation *relocation, int error, const char *reason) {
+static int relocation_fail(struct ag_relocation *relocation, int error, const char *reason) {
     relocation->reason = reason;
     return error;
 }
 
-/* The copy while it grows. */
+/* The copy being written. */
 struct writing {
     struct ag_relocation *relocation;
     size_t n_bytes;
@@ -123,8 +122,8 @@ static bool put_unchanged(struct writing *writing, const uint8_t *bytes,
     return true;
 }
 
-static bool put(struct writing *writing, const uint8_t *bytes,
-                const struct ag_instruction *instruction, uint64_t address) {
+static bool code_put(struct writing *writing, const uint8_t *bytes,
+                     const struct ag_instruction *instruction, uint64_t address) {
     if (instruction->target_bytes == 0) {
         return put_unchanged(writing, bytes, instruction, address);
     }
@@ -145,10 +144,10 @@ static bool put(struct writing *writing, const uint8_t *bytes,
     case AG_FLOW_END:
         break;
     }
-    return false; /* none of these has a target */
+    return false; /* these have no target */
 }
 
-/* Behind the last instruction of a short function there may be padding, which nothing reaches. */
+/* The last instruction of a short function may be followed by padding, which is never executed. */
 static bool is_padding(const uint8_t *bytes, const struct ag_instruction *instruction) {
     size_t at = 0;
     while (at < instruction->n_bytes && (bytes[at] == 0x66 || bytes[at] == 0x2e)) {
@@ -158,7 +157,7 @@ static bool is_padding(const uint8_t *bytes, const struct ag_instruction *instru
            (at + 1 < instruction->n_bytes && bytes[at] == 0x0f && bytes[at + 1] == 0x1f);
 }
 
-/* How many bytes from AT on are padding up to the next aligned address. */
+/* The number of padding bytes from AT up to the next aligned address. */
 static size_t padding_bytes(const struct ag_relocation *relocation, size_t at) {
     size_t n_bytes = 0;
     while ((relocation->address + at + n_bytes) % ALIGNMENT_BYTES != 0) {
@@ -185,7 +184,8 @@ static bool ends(const struct ag_instruction *instruction) {
     return instruction->flow == AG_FLOW_END || instruction->flow == AG_FLOW_JUMP;
 }
 
-/* Copies instructions until a jump has room; *ret_ended: the last one does not go on. */
+/* Copies instructions until there is room for a jump; *ret_ended: execution does not continue after
+ * the last one. */
 static int copy_beginning(struct writing *writing, bool *ret_ended) {
     struct ag_relocation *relocation = writing->relocation;
     size_t at = 0;
@@ -197,20 +197,21 @@ static int copy_beginning(struct writing *writing, bool *ret_ended) {
         if (has_ended || (relocation->function_bytes != 0 && at >= relocation->function_bytes)) {
             const bool is_whole = has_ended && relocation->function_bytes == at;
             if (!is_whole || at + padding_bytes(relocation, at) < AG_JUMP_BYTES) {
-                return refuse(relocation, -ENOSPC, "its beginning has no room for a jump");
+                return relocation_fail(relocation, -ENOSPC, "its beginning has no room for a jump");
             }
             at = AG_JUMP_BYTES;
             break;
         }
         if (ag_landing_bytes(bytes, readable) != 0) {
-            return refuse(relocation, -EBUSY, "an indirect branch may land within its first bytes");
+            return relocation_fail(relocation, -EBUSY,
+                                   "an indirect branch may land within its first bytes");
         }
         if (ag_instruction_decode(bytes, readable, &instruction) < 0) {
-            return refuse(relocation, -EILSEQ, "one of its first instructions is unknown");
+            return relocation_fail(relocation, -EILSEQ, "one of its first instructions is unknown");
         }
-        if (!put(writing, bytes, &instruction, relocation->address + at)) {
-            return refuse(relocation, -ERANGE,
-                          "an operand of its first instructions is out of reach");
+        if (!code_put(writing, bytes, &instruction, relocation->address + at)) {
+            return relocation_fail(relocation, -ERANGE,
+                                   "an operand of its first instructions is out of reach");
         }
         has_ended = ends(&instruction);
         at += instruction.n_bytes;
@@ -220,8 +221,8 @@ static int copy_beginning(struct writing *writing, bool *ret_ended) {
     return 0;
 }
 
-/* Whether a branch at offsets [FROM, TO) of the function goes to offsets [FIRST, replaced_bytes).
- * What does not decode (a jump table within code) is stepped over by a byte. */
+/* Whether a branch at offsets [FROM, TO) of the function goes to offsets [FIRST, replaced_bytes). A
+ * byte that does not decode (a jump table within code) is skipped. */
 static bool is_entered(const struct ag_relocation *relocation, size_t from, size_t to,
                        size_t first) {
     for (size_t at = from; at < to;) {
@@ -256,11 +257,11 @@ int ag_relocate(struct ag_relocation *relocation) {
                              : relocation->readable_bytes;
     if (is_entered(relocation, 0, relocation->replaced_bytes, 0) ||
         is_entered(relocation, relocation->replaced_bytes, known, 1)) {
-        return refuse(relocation, -EBUSY, "the function jumps back into its first bytes");
+        return relocation_fail(relocation, -EBUSY, "the function jumps back into its first bytes");
     }
     const uint64_t rest = relocation->address + relocation->replaced_bytes;
     if (!has_ended && !put_branch(&writing, (const uint8_t[]){0xe9}, 1, rest)) {
-        return refuse(relocation, -ERANGE, "its rest is out of reach");
+        return relocation_fail(relocation, -ERANGE, "its rest is out of reach");
     }
     return 0;
 }

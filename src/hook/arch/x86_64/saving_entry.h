@@ -1,14 +1,14 @@
-/* saving_entry.h (x86-64): the way into a C function for callers that count on all registers.
+/* saving_entry.h (x86-64): the entry of a C function whose callers rely on all registers.
  *
- * An optimizing compiler knows which registers a function of the same file leaves alone, and counts
- * on it (-fipa-ra): a function that takes the place of an empty one must change none. Flags belong
- * to no one across a call. Vector registers need no saving: the code behind the entry is compiled
- * for general registers alone (base/vector_state.h). */
+ * An optimizing compiler knows which registers a function of the same file leaves unchanged, and
+ * relies on it (-fipa-ra): a function that replaces an empty one must change none. Flags are not
+ * preserved across a call. Vector registers need no saving: the code after the entry is compiled to
+ * use general registers only (base/vector_state.h). */
 #ifndef AG_SAVING_ENTRY_H
 #define AG_SAVING_ENTRY_H
 
-/* Defines NAME, a function without arguments and result that calls IMPLEMENTATION, which must be
- * hidden and marked used, on an aligned stack. */
+/* Defines NAME, a function without arguments and result that calls IMPLEMENTATION on an aligned
+ * stack. IMPLEMENTATION must be hidden and marked used. */
 #define AG_SAVING_ENTRY(name, implementation)                                       \
     __asm__(".pushsection .text\n.p2align 4\n.hidden " #name "\n.globl " #name "\n" \
             ".type " #name ",@function\n" #name ":\n"                               \

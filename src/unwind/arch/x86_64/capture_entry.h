@@ -1,12 +1,12 @@
-/* capture_entry.h (x86-64): the way into a hook with the exact registers of the call.
+/* capture_entry.h (x86-64): the entry of a hook that needs the exact registers of the call.
  *
  *     void *malloc(size_t bytes)
  *     void *implementation(size_t bytes, const uintptr_t *sp, uintptr_t rbp)
  *
- * A C function cannot know its caller's sp and rbp without a frame pointer; three instructions in
- * front of it can. They pass them as the two arguments after the function's own and jump, so the
- * implementation returns to the caller. Its CFI is that of a function that has not pushed anything.
- * endbr64: it may be called through a pointer under CET. */
+ * A C function cannot get its caller's sp and rbp without a frame pointer; three instructions in
+ * front of it can. They pass the two as additional last arguments and jump, so the implementation
+ * returns to the caller. Their CFI is that of a function that has not pushed anything. endbr64: the
+ * entry may be called through a pointer under CET. */
 #ifndef AG_CAPTURE_ENTRY_H
 #define AG_CAPTURE_ENTRY_H
 
@@ -17,7 +17,7 @@
             "\njmp " #implementation "\n.cfi_endproc\n.size " #name ", .-" #name                  \
             "\n.popsection\n")
 
-/* By the number of integer arguments that the function has. `implementation` must be hidden and
+/* One macro per number of integer arguments of the function. `implementation` must be hidden and
  * marked used. */
 #define AG_CAPTURE_ENTRY_0(name, implementation) \
     AG_CAPTURE_ENTRY_(name, implementation, "rdi", "rsi")

@@ -1,7 +1,8 @@
-/* frame_rule.c (x86-64): packing CFI rows into 32 bits; reading code where there is no CFI.
+/* frame_rule.c (x86-64): packs CFI rows into 32 bits, and reads code if there is no CFI.
  *
- * Every row of libc, libstdc++, z3 and jq that can stand at a call fits (measured), but for a
- * handful of hand-written functions that keep their CFA in another register: those are GENERAL. */
+ * Every row of libc, libstdc++, z3 and jq that can apply at a call fits (measured), except for a
+ * handful of hand-written functions that keep their CFA in another register: those become
+ * GENERAL. */
 #include "unwind/arch/x86_64/frame_rule.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@
 enum { DWARF_RBP = AG_DWARF_FRAME_POINTER, DWARF_RSP = 7 };
 enum { DW_OP_deref = 0x06, DW_OP_breg6 = 0x76, DW_OP_breg7 = 0x77 };
 
-/* Is the expression `register + offset`, followed by exactly `tail`? */
+/* Whether the expression is `register + offset`, followed by exactly `tail`. */
 static bool is_register_plus(const struct ag_cfi_rule *rule, uint8_t operation, const uint8_t *tail,
                              size_t tail_bytes, int64_t *ret_offset) {
     struct ag_dwarf_cursor cursor = {rule->expression, rule->expression + rule->expression_bytes,
@@ -34,7 +35,8 @@ static bool is_deref_of(const struct ag_cfi_rule *rule, uint8_t operation, int64
     return is_register_plus(rule, operation, deref, sizeof deref, ret_offset);
 }
 
-/* The linker's PLT: rsp + 8 + ((rip & 15) >= N) * 8, N being where in the entry the push ends. */
+/* The linker's PLT: rsp + 8 + ((rip & 15) >= N) * 8, where N is the offset in the entry at which
+ * the push ends. */
 static bool is_plt(const struct ag_cfi_rule *rule, uint32_t *ret_push_end) {
     /* breg7 8 | breg16 0 | lit15 | and | litN | ge | lit3 | shl | plus */
     static const uint8_t head[] = {DW_OP_breg7, 8, 0x80, 0, 0x3f, 0x1a};
@@ -52,12 +54,12 @@ static bool is_plt(const struct ag_cfi_rule *rule, uint32_t *ret_push_end) {
     return true;
 }
 
-/* Where the caller's rbp lies, as a slot; false: nowhere that a slot can say. */
+/* The place of the caller's rbp as a slot; false: no slot can express it. */
 static bool pack_rbp_slot(const struct ag_cfi_rule *rule, uint32_t *ret_slot) {
     int64_t offset;
     switch ((enum ag_cfi_rule_kind)rule->kind) {
     case AG_CFI_SAME:
-    case AG_CFI_UNDEFINED: // then nobody outward reads it
+    case AG_CFI_UNDEFINED: // no outer frame reads it then
         *ret_slot = AG_RULE_SLOT_SAME;
         return true;
     case AG_CFI_AT_CFA:
@@ -120,7 +122,8 @@ uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame) 
     }
 }
 
-/* Do the bytes before a return address end with a call? The longest indirect form has 7 bytes. */
+/* Whether the bytes before a return address end with a call. The longest indirect form has 7
+ * bytes. */
 static bool ends_with_call(const uint8_t *end) {
     if (end[-5] == 0xe8) { // call rel32
         return true;

@@ -37,7 +37,7 @@ enum ag_rule_kind {
     AG_RULE_OTHER,
 };
 enum ag_rule_other {
-    AG_OTHER_NONE = 0,          /* nothing known, and nothing says that this is code at all */
+    AG_OTHER_NONE = 0,          /* unknown; it may not be code at all */
     AG_OTHER_FRAME_POINTER = 1, /* code without a row: try rbp as a frame pointer */
     AG_OTHER_GENERAL = 2,       /* a row that does not fit into 32 bits */
 };
@@ -47,8 +47,8 @@ enum {
     AG_RULE_OFFSET_MAX =
         (1 << 20) - 1, /* in units of 8 bytes; half of it for BP_DEREF, both ways */
     AG_GUESSED_FRAME_BYTES_MAX =
-        1 << 20,                 /* further away rbp is taken for data, not for a frame pointer */
-    AG_STEP_OTHER_WORDS_MAX = 2, /* read by one step, beside the return address */
+        1 << 20,                 /* if rbp is further away, it is data and not a frame pointer */
+    AG_STEP_OTHER_WORDS_MAX = 2, /* read by one step, besides the return address */
 };
 #define AG_RULE(kind, slot, offset8) \
     ((uint32_t)(kind) | (uint32_t)(slot) << 3 | ((uint32_t)(offset8)&AG_RULE_OFFSET_MAX) << 12)
@@ -63,21 +63,21 @@ enum {
 /* ucontext_t as the kernel lays it out, seen from sp at the signal trampoline */
 enum { AG_SIGNAL_RBP = 120, AG_SIGNAL_RSP = 160, AG_SIGNAL_RIP = 168 };
 
-struct ag_registers { /* a frame: where it stands, and what its caller is found from */
+struct ag_registers { /* a frame: its pc, and what its caller is computed from */
     uintptr_t pc, sp, rbp;
 };
 
 enum ag_step_result {
     AG_STEP_CALLER, /* registers are the caller's now */
-    AG_STEP_END,    /* there is no caller, as it should be */
-    AG_STEP_FAILED, /* no rule, or it led to an unreadable or impossible place */
+    AG_STEP_END,    /* there is no caller, as expected */
+    AG_STEP_FAILED, /* no rule, or the rule led to an unreadable or impossible address */
 };
 
-/* What a step reads a word for: a walk that remembers keeps the two apart. */
+/* Why a step reads a word: a walk that caches words treats the two differently. */
 enum ag_word_role { AG_WORD_RETURN_ADDRESS, AG_WORD_OTHER };
 
-/* Reads one word of the stack; false: cannot. In process: a load within verified bounds. From
- * outside: whatever reads there. */
+/* Reads one word of the stack; false: unreadable. In process it is a load within verified bounds;
+ * from outside it depends on the reader. */
 typedef bool ag_read_word_fn(void *context, uintptr_t address, enum ag_word_role role,
                              uintptr_t *ret_value);
 
@@ -120,7 +120,7 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
         if (rule != AG_RULE_FRAME_POINTER) {
             return AG_STEP_FAILED;
         }
-        if (registers->rbp == 0) { // the ABI's mark of the outermost frame: ld.so has it
+        if (registers->rbp == 0) { // the ABI's mark of the outermost frame; ld.so uses it
             return AG_STEP_END;
         }
         cfa = registers->rbp + 16;
@@ -149,7 +149,8 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
 
 /* ---- liveness of rbp ------------------------------------------------------ */
 
-/* Does the walk from this frame outward depend on rbp, given whether it does from the caller on? */
+/* Whether the walk from this frame outward depends on rbp, given whether it does from the caller
+ * on. */
 AG_FAST bool ag_rule_reads_rbp(uint32_t rule, bool caller_reads_rbp) {
     switch (AG_RULE_KIND(rule)) {
     case AG_RULE_BP:
@@ -170,8 +171,8 @@ AG_FAST bool ag_rule_reads_rbp(uint32_t rule, bool caller_reads_rbp) {
     return true;
 }
 
-/* Does the step end with reading the caller's rbp (and role OTHER)? Then that word need not be
- * remembered when the caller does not depend on rbp. */
+/* Whether the step ends by reading the caller's rbp (with role OTHER). Then that word need not be
+ * cached when the caller does not depend on rbp. */
 AG_FAST bool ag_rule_reloads_rbp(uint32_t rule) {
     return AG_RULE_SLOT(rule) != AG_RULE_SLOT_SAME;
 }
