@@ -292,7 +292,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
 
 static int stand(bool is_on) {
     if (is_on) {
-        ag_bdwgc_listen_besides(ag_bdwgc_cycle_event);
+        ag_bdwgc_listen_also(ag_bdwgc_cycle_event);
     } else {
         ag_bdwgc_listen(
             atomic_load_explicit(&ag_program_listener, memory_order_acquire)); /* may be NULL */

@@ -512,7 +512,7 @@ void ag_bdwgc_listen(ag_collection_listener *listener) {
     }
 }
 
-void ag_bdwgc_listen_besides(ag_collection_listener *listener) {
+void ag_bdwgc_listen_also(ag_collection_listener *listener) {
     for (size_t i = 0; i < N_ROWS; i++) {
         if (rows[i].shape == SHAPE_GET_LISTENER && ag_bdwgc_originals[i]) {
             atomic_store_explicit(&ag_program_listener,

@@ -76,7 +76,7 @@ typedef void ag_collection_listener(int event);
 /* Sets the collector's listener. */
 void ag_bdwgc_listen(ag_collection_listener *listener);
 /* Sets the collector's listener, and keeps calling the one that the program may have set before. */
-void ag_bdwgc_listen_besides(ag_collection_listener *listener);
+void ag_bdwgc_listen_also(ag_collection_listener *listener);
 /* The program's own listener; may be NULL. */
 extern _Atomic(ag_collection_listener *) ag_program_listener AG_HIDDEN;
 

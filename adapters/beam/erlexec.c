@@ -1,17 +1,17 @@
-/* erlexec.c: the half of the adapter that lives in the agent: it gets the tracer into Erlang nodes.
+/* erlexec.c: the part of the adapter in the agent: it loads the tracer into Erlang nodes.
  *
  * However a node is started (erl, escript, elixir, the start script of a release), a program called
- * erlexec puts the emulator's arguments together, with those that the environment has in ERL_AFLAGS
- * before the user's own. There, and in no other program, the variable gets two more: where the
- * module is, and the call that begins to trace. From then on the emulator itself loads what counts
- * (allogram.erl); under the agent its counters go into the trace of the emulator.
+ * erlexec assembles the emulator's arguments, with those of the environment's ERL_AFLAGS before the
+ * user's own. In that program only, the variable gets two more: the folder of the module, and the
+ * call that begins tracing. From then on the emulator itself loads the tracer (allogram.erl); under
+ * the agent its counters go into the trace of the emulator.
  *
- * Releases boot in embedded mode, in which no module is loaded because it is called, and a failing
- * -s ends the node: so what is called loads first, and catches whatever happens. Without blanks,
- * for the variable is split there.
+ * Releases boot in embedded mode, in which a call does not load a module, and a failing -s ends the
+ * node: so the call first loads the module, and catches all errors. It contains no blanks, because
+ * erlexec splits the variable at them.
  *
- * Tracing is exact; where a sample is wanted nothing is added. The memory is ours and stays until
- * erlexec becomes the emulator. */
+ * Tracing is exact; for a sampled recording nothing is added. The agent's memory for the variable
+ * stays valid until erlexec becomes the emulator. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static bool is_erlexec(void) {
     return slash != NULL && strcmp(slash + 1, "erlexec") == 0;
 }
 
-/* Text of at most TEXT_BYTES; what has no room makes it too long for use. */
+/* A string of at most TEXT_BYTES; appending more than fits makes it unusable. */
 struct text {
     char bytes[TEXT_BYTES];
     size_t length;
@@ -58,7 +58,7 @@ static void add_word(struct text *text, const char *word) {
 }
 
 /* The folder of the module: beside the agent where both are installed, or the adapter's own in a
- * build tree. False: it is not there, or no flag can name it. */
+ * build tree. Returns false if it is not there, or cannot be written as a flag. */
 static bool find_folder(struct text *ret_folder) {
     static const char *const places[] = {"/beam", "/../beam"};
     struct ag_symbol_place agent;
@@ -79,7 +79,7 @@ static bool find_folder(struct text *ret_folder) {
     return false;
 }
 
-/* The environment with this variable in front, in memory of ours. */
+/* Replaces the environment by a copy with this variable first. */
 static void variable_put(char *variable, const char *name) {
     const size_t name_length = strlen(name);
     size_t count = 0;
@@ -109,9 +109,10 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     static const char name[] = "ERL_AFLAGS", call[] = " -eval catch(code:load_file(allogram)),"
                                                       "catch(code:load_file(allogram_built_in)),"
                                                       "catch(allogram:inject())";
-    static struct text folder, variable; /* what getenv returns has to stay */
+    static struct text folder, variable; /* static: the string that getenv returns has to stay valid
+                                          * */
     const char *before = getenv(name);
-    (void)ret_runtime; /* the node tells of itself */
+    (void)ret_runtime; /* the node reports its runtime itself */
     if (!is_erlexec() || ag_recorder.header->mode != AG_MODE_EXACT || !find_folder(&folder) ||
         (before != NULL && strstr(before, call) != NULL)) {
         return AG_ADAPTER_ABSENT;

@@ -1,10 +1,10 @@
-/* event_clock.c: what the emulator does for an event is not the program's time.
+/* event_clock.c: excludes the emulator's work for an event from the program's time.
  *
  * The tracer reads the clock when it begins and when it ends, so its own time is in no interval.
- * What the emulator does around it (the breakpoint, the question whether the event is wanted, the
- * tuple) is in every one, and always the same: it is measured once, by functions that do nothing,
- * for each pair of kinds of events, and taken off each interval. Without that 500 tiny calls
- * outrank three long ones. The lower quartile counts: noise only ever adds. */
+ * The emulator's work around it (the breakpoint, the check whether the event is wanted, the tuple)
+ * is in every interval, and always the same. It is measured once, by functions that do nothing, for
+ * each pair of kinds of events, and subtracted from each interval. Without that, 500 tiny calls
+ * outrank three long ones. The lower quartile is used, since noise only ever adds. */
 #include "event_clock.h"
 
 #include <cpuid.h>

@@ -13,21 +13,21 @@ enum ag_event_kind { AG_EVENT_CALL, AG_EVENT_RETURN, AG_EVENT_OTHER, AG_EVENT_KI
 struct ag_event_clock {
     uint32_t kind; /* enum ag_clock_kind */
     uint64_t ns_per_2_32;
-    /* Clock between the end of an event and the begin of the next one, where nothing happens in
-     * between; by the kinds of the two. */
+    /* Clock ticks between the end of an event and the begin of the next one, when nothing happens
+     * in between; by the kinds of the two events. */
     uint64_t costs[AG_EVENT_KINDS][AG_EVENT_KINDS];
 };
 extern struct ag_event_clock ag_event_clock AG_HIDDEN;
 
 /* Measures the clock's rate; takes some milliseconds. */
 void ag_event_clock_start(void);
-/* Without waiting for what came before, as stamps of the recorder do: that takes 10 ns twice an
- * event, and what it moves, some instructions, is in the measured costs too. */
+/* Does not wait for earlier instructions, as the recorder's time stamps do: that takes 10 ns twice
+ * an event, and the reordering, of some instructions, is part of the measured costs too. */
 AG_FAST uint64_t ag_event_clock_now(void) {
     return AG_LIKELY(ag_event_clock.kind == AG_CLOCK_TSC) ? __builtin_ia32_rdtsc()
                                                           : ag_raw_clock(ag_event_clock.kind);
 }
-/* Nanoseconds that the program took between the end of an event and the begin of the next. */
+/* Nanoseconds that the program ran between the end of an event and the begin of the next. */
 AG_FAST uint64_t ag_event_clock_ns(uint64_t from, uint64_t to, enum ag_event_kind before,
                                    enum ag_event_kind now) {
     const uint64_t cost = ag_event_clock.costs[before][now];
@@ -37,10 +37,10 @@ AG_FAST uint64_t ag_event_clock_ns(uint64_t from, uint64_t to, enum ag_event_kin
                : 0;
 }
 
-/* While costs are measured each interval is told here. */
+/* While costs are measured: adds one interval. */
 void ag_event_clock_learn(uint64_t from, uint64_t to, enum ag_event_kind before,
                           enum ag_event_kind now);
-/* The intervals that were told become costs. */
+/* Computes the costs from the added intervals. */
 void ag_event_clock_settle(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* function_handles.c: a table from {Module, Function, Arity} to handles, read without a lock.
  *
  * Open addressing in memory that never moves. A slot is filled under the lock and published by its
- * last word (the arity and the handle), so who reads a slot with a handle finds it whole. Nothing
- * is ever taken away: atoms are for ever, too. */
+ * last word (the arity and the handle), so a thread that reads a slot with a handle reads it whole.
+ * Entries are never removed: atoms are permanent, too. */
 #include "function_handles.h"
 
 #include <errno.h>
@@ -24,13 +24,12 @@ struct slot {
 };
 static struct {
     pthread_mutex_t lock;
-    struct slot *slots;  /* room for all, touched as it is used */
+    struct slot *slots;  /* room for the maximum, touched only as it is used */
     uint32_t *by_handle; /* slot of each handle, + 1 */
     uint32_t n_used;
 } handles = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void *room(
-    size_t bytes) { /* not the program's: a system call that nobody stands in front of */
+static void *room(size_t bytes) { /* by system call: mmap is interposed by the agent */
     const long at = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return ag_syscall_failed(at) ? NULL : (void *)at;
@@ -53,7 +52,7 @@ static struct slot *slot_of(const struct ag_mfa *mfa) {
         (mfa->module * 31 + mfa->function * 7 + mfa->arity) * UINT64_C(0x9E3779B97F4A7C15);
     for (uint32_t at = (uint32_t)(mixed >> 43);; at = (at + 1) & (SLOTS - 1)) {
         struct slot *slot = &handles.slots[at];
-        /* acquire: pairs with the release of who filled it */
+        /* acquire: pairs with the release of the thread that filled it */
         if (atomic_load_explicit(&slot->handle, memory_order_acquire) == 0 ||
             is_same(&slot->mfa, mfa)) {
             return slot;
@@ -88,7 +87,7 @@ void ag_function_name(const struct ag_mfa *mfa, char *ret_name, size_t bytes) {
 AG_COLD static allogram_function add(const struct ag_mfa *mfa) {
     char name[2 * NAME_BYTES];
     allogram_function handle = 0;
-    (void)pthread_mutex_lock(&handles.lock); /* cannot fail: it is ours */
+    (void)pthread_mutex_lock(&handles.lock); /* cannot fail: a mutex of this file */
     struct slot *slot = slot_of(mfa);
     handle = atomic_load_explicit(&slot->handle, memory_order_relaxed);
     if (handle == 0 && handles.n_used < MOST) {
@@ -100,7 +99,7 @@ AG_COLD static allogram_function add(const struct ag_mfa *mfa) {
             slot->mfa = *mfa;
             handles.by_handle[handle] = (uint32_t)(slot - handles.slots) + 1;
             handles.n_used++;
-            /* release: pairs with the acquire of who looks for it */
+            /* release: pairs with the acquire in the lookup */
             atomic_store_explicit(&slot->handle, handle, memory_order_release);
         }
     }

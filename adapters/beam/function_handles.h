@@ -1,4 +1,4 @@
-/* function_handles.h: {Module, Function, Arity} to the handle of a function in allogram.h. */
+/* function_handles.h: maps {Module, Function, Arity} to the handle of a function in allogram.h. */
 #ifndef AG_BEAM_FUNCTION_HANDLES_H
 #define AG_BEAM_FUNCTION_HANDLES_H
 
@@ -13,13 +13,14 @@ struct ag_mfa {
     ERL_NIF_TERM module, function;
     uint32_t arity;
 };
-/* False: there is no memory for the table. Once. */
+/* Returns false if out of memory. Called once. */
 int ag_function_handles_start(void);
-/* 0: too many, or no memory. From any thread; takes a lock only for a function it never saw. */
+/* 0: too many functions, or out of memory. From any thread; takes a lock only for a new
+ * function. */
 allogram_function ag_function_handle(const struct ag_mfa *mfa);
-/* Of a handle that it gave out; NULL: of another one. */
+/* The function of a handle from ag_function_handle; NULL: any other handle. */
 const struct ag_mfa *ag_function_mfa(allogram_function handle);
-/* As its programmers write it: lists:map/2, and of Elixir Enum.map/2. */
+/* The name as programmers write it: lists:map/2, and for Elixir Enum.map/2. */
 void ag_function_name(const struct ag_mfa *mfa, char *ret_name, size_t bytes);
 
 #endif

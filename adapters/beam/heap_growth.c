@@ -1,31 +1,29 @@
 /* heap_growth.c: words allocated between two events of a process.
  *
- * 1. A process allocates by moving the top of its heap, or where there is no room by a fragment
- * beside it. So what it allocated since the last event is the growth of both together. At events
- * that a collection begins and ends with, growth is taken before and begun anew behind it: what a
+ * 1. A process allocates by moving the top of its heap or, if there is no room, a fragment beside
+ * it. So the words allocated since the last event are the growth of both together. At the events at
+ * which a collection begins and ends, growth is read before and restarted after it: what a
  * collection copies is never counted.
  *
- * 2. A delayed collection. A large heap is collected by a dirty scheduler, later: until then the
- * process goes on with a small heap. The old one is abandoned, and the emulator writes how many
- * words of it were used into its last word. When the small heap is full as well it becomes a
- * fragment, and another one follows. Neither is an event: the growth then has the rest of the heap
- * before.
+ * 2. A delayed collection. A dirty scheduler collects a large heap later; until then the process
+ * continues with a small heap. The old heap is abandoned, and the emulator writes the number of its
+ * used words into its last word. When the small heap is full as well it becomes a fragment, and
+ * another one follows. Neither is an event: the growth then includes the rest of the heap before.
  *
- * 3. A heap that changed without either was collected unseen (hibernation, the purge of a module's
- * literals). No code of the process ran in that time: nothing is counted.
+ * 3. A heap that changed without either was collected without an event (hibernation, the purge of a
+ * module's literals). No code of the process ran in that time: nothing is counted.
  *
- * 4. Messages that were received are linked to the process as fragments of another list. A growth
- * of fragments with a new head of that list is taken for messages.
+ * 4. Messages that were received are linked to the process as fragments of another list. If the
+ * fragments have grown and that list has a new head, the growth is counted as messages.
  *
- * 5. A built-in function may take all that is left of the heap and give back what it did not need
- * (maps:from_list/1 does). When it gives up its turn in between, its process is scheduled out with
- * a full heap, and what is given back later is a growth of less than nothing, of the same function.
- */
+ * 5. A built-in function may take all the rest of the heap and give back what it did not need
+ * (maps:from_list/1 does). If it yields in between, its process is scheduled out with a full heap,
+ * and what is given back later is a negative growth of the same function. */
 #include "heap_growth.h"
 
 enum { TAG_MASK = 3, TAG_BOXED = 2, HEADER_TUPLE_3 = 3 << 6 };
 
-/* The tuple is the newest on the heap, or in a fragment. */
+/* The tuple is the newest term on the heap, or in a fragment. */
 uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term) {
     if ((term & TAG_MASK) != TAG_BOXED) {
         return 0;

@@ -8,24 +8,24 @@
 
 #include "process_layout.h"
 
-struct ag_heap_growth { /* of a process, at its last event */
+struct ag_heap_growth { /* state of a process at its last event */
     const uint64_t *heap, *end;
     uint64_t used_words, fragment_words;
     const void *message_fragments;
-    bool is_abandoned; /* the heap is a small one, until a collection on a dirty scheduler */
+    bool is_abandoned; /* the heap is a small one, until a dirty scheduler collects */
     bool has_begun;    /* there was an event */
 };
 
 enum { AG_EVENT_TUPLE_WORDS = 4 };
 
-/* The words of the tuple {Module, Function, Arity} that the emulator made on the process' heap for
- * this event are taken out of what was read. Returns them: 4, or 0 where TERM is no such tuple. */
+/* Subtracts from HEAP the words of the tuple {Module, Function, Arity} that the emulator made on
+ * the process' heap for this event. Returns them: 4, or 0 where TERM is no such tuple. */
 uint64_t ag_heap_take_off_tuple(struct ag_process_heap *heap, ERL_NIF_TERM term);
-/* Words that the code of the process allocated since the last event; less than 0 where it gave back
- * what it had asked for before that event. */
+/* Words that the code of the process allocated since the last event; negative if it gave back what
+ * it had allocated before that event. */
 int64_t ag_heap_growth_words(const struct ag_heap_growth *growth,
                              const struct ag_process_heap *heap);
-/* From here on; HEAP is as it was read, with the event's own tuple. */
+/* Restarts the growth at HEAP, which was read now, without the event's own tuple. */
 void ag_heap_growth_begin(struct ag_heap_growth *growth, const struct ag_process_heap *heap);
 
 #endif

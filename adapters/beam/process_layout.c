@@ -1,18 +1,19 @@
-/* process_layout.c: finds where a process keeps its heap, by the process that asks.
+/* process_layout.c: finds where a process keeps its heap, by reading a process whose state is
+ * known.
  *
  * A native function's environment has copies of two of the pointers (the heap's top and its limit),
- * and what a term costs is known. So each word is recognised by what it must hold, and none is
- * taken where two would do:
+ * and the size of a term is known. So each word is recognized by what it must hold, and the layout
+ * is refused where two words fit:
  *
- *     heap top, stack top    the first is the environment's, the second at most a reserve above the
- *                            environment's limit
- *     heap, end, abandoned, size    below the top; above the stack's top; and in between as many
- *                            words as the fourth says
- *     fragments, messages, fragment words    a list that fits no heap is made: the first becomes
- * the environment's fragment, the third grows by just the list
+ *     heap top, stack top                   the first is the environment's, the second at most a
+ *                                           reserve above the environment's limit
+ *     heap, end, abandoned, size            the first is below the top, the second above the
+ *                                           stack top, the fourth is the words between them
+ *     fragments, messages, fragment words   a list is made that fits no heap: the first becomes the
+ *                                           environment's fragment, the third grows by that list
  *
- * Word 0 is the process' identifier. The offsets seen: heap top 80, heap 128 (OTP 25) or 192 (27,
- * 29), fragments 560 or 544 bytes; a Debian build each. */
+ * Word 0 is the process' identifier. Offsets seen in Debian's builds: heap top 80, heap 128 (OTP
+ * 25) or 192 (27, 29), fragments 560 or 544 bytes. */
 #include "process_layout.h"
 
 #include <string.h>
@@ -70,7 +71,7 @@ static uint64_t make_fragment(ErlNifEnv *env) {
     for (size_t i = 0; i < n_cells; i++) {
         cells[i] = enif_make_int(env, 0);
     }
-    (void)enif_make_list_from_array(env, cells, (unsigned)n_cells); /* for what it costs */
+    (void)enif_make_list_from_array(env, cells, (unsigned)n_cells); /* only for its size */
     enif_free(cells);
     return 2 * n_cells;
 }

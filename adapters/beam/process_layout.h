@@ -1,5 +1,5 @@
-/* process_layout.h: where a process of the emulator keeps its heap: word numbers in a structure
- * that no header publishes, found by looking at a process whose state is known. */
+/* process_layout.h: where a process of the emulator keeps its heap. No public header has this
+ * structure; the word numbers are found by reading a process whose state is known. */
 #ifndef AG_BEAM_PROCESS_LAYOUT_H
 #define AG_BEAM_PROCESS_LAYOUT_H
 
@@ -10,19 +10,20 @@
 
 #include "base/compiler.h"
 
-/* Numbers of words of a process; see ag_process_layout_find for what they were told by. */
+/* Word numbers in a process; ag_process_layout_find says how they are found. */
 struct ag_process_layout {
-    uint32_t heap_top, stack_top; /* the heap grows up to the one, the stack down to the other */
+    uint32_t heap_top, stack_top; /* the heap grows up to the stack's top, the stack down to the
+                                   * heap's */
     uint32_t heap, heap_end, abandoned_heap;
     uint32_t message_fragments, fragment_words;
     bool is_known;
 };
 extern struct ag_process_layout ag_process_layout AG_HIDDEN;
 
-/* What is read of a process at an event, by the thread that runs it. */
+/* The words of a process that are read at an event, by the thread that runs the process. */
 struct ag_process_heap {
     const uint64_t *heap, *top, *stack, *end, *abandoned;
-    const void *message_fragments; /* received messages that are no part of the heap yet */
+    const void *message_fragments; /* received messages that are not part of the heap yet */
     uint64_t fragment_words;
 };
 
@@ -33,12 +34,12 @@ AG_FAST const uint64_t *ag_env_word(ErlNifEnv *env, uint32_t word) {
     return ((const uint64_t *const *)env)[word];
 }
 
-/* Finds the layout from an ordinary call of a native function, and checks it as it goes. NULL, or
- * what could not be found. */
+/* Finds the layout from an ordinary call of a native function, and verifies it. Returns NULL, or
+ * the name of what could not be found. */
 const char *ag_process_layout_find(ErlNifEnv *env);
 
-/* Is the environment that of the process itself, so that its heap can be read? Word 0 of a process
- * is its own identifier. */
+/* Whether the environment is that of the process itself, so that its heap can be read. Word 0 of a
+ * process is its own identifier. */
 AG_FAST bool ag_process_is_here(ErlNifEnv *env, ERL_NIF_TERM pid) {
     const uint64_t *process = ag_env_word(env, AG_ENV_PROCESS);
     return process != NULL && process[0] == pid;

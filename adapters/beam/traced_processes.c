@@ -1,9 +1,9 @@
 /* traced_processes.c: a hash table by process identifier, which is one word.
  *
- * The thread that runs a process is the only one that uses its entry, and remembers the last one it
- * had; so the locks of the table, one for each of its rows, are taken when another process is
- * scheduled. Entries are used again and their memory is never given back: what a thread remembers
- * may be another process' entry by now, and is told by the identifier. */
+ * Only the thread that runs a process uses its entry, and it remembers the last one it used. So the
+ * locks of the table, one for each of its rows, are taken only when another process is scheduled.
+ * Entries are reused and their memory is never freed: a remembered entry may belong to another
+ * process by now, which its identifier shows. */
 #include "traced_processes.h"
 
 #include <pthread.h>
@@ -56,7 +56,7 @@ struct ag_traced_process *ag_traced_process_find(ERL_NIF_TERM pid) {
         return last_used;
     }
     struct row *row = row_of(pid);
-    (void)pthread_mutex_lock(&row->lock); /* cannot fail: it is ours, here and below */
+    (void)pthread_mutex_lock(&row->lock); /* cannot fail: a mutex of this file, here and below */
     struct ag_traced_process *found = find_locked(row, pid);
     (void)pthread_mutex_unlock(&row->lock);
     last_used = found != NULL ? found : last_used;

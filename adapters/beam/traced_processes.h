@@ -1,4 +1,4 @@
-/* traced_processes.h: what is known of each traced process of the emulator. */
+/* traced_processes.h: the state of each traced process of the emulator. */
 #ifndef AG_BEAM_TRACED_PROCESSES_H
 #define AG_BEAM_TRACED_PROCESSES_H
 
@@ -10,34 +10,36 @@
 #include "heap_growth.h"
 
 enum { AG_PROCESS_NAME_BYTES = 128, AG_PROCESS_FIRST_LEVELS = 16 };
-struct ag_level {         /* a function that is entered */
-    uint32_t stack_words; /* of the process, when it was called; a tail call has its caller's */
+struct ag_level {         /* a function on the stack */
+    uint32_t stack_words; /* of the process, when the function was called; a tail call has its
+                           * caller's */
     allogram_function function;
 };
 struct ag_traced_process {
     ERL_NIF_TERM pid;
     allogram_counters *counters;
     struct ag_heap_growth growth;
-    struct ag_level *levels; /* as deep as allogram_depth(counters) */
+    struct ag_level *levels; /* as many as allogram_depth(counters) */
     uint32_t n_levels, level_room;
-    uint64_t returnable_words; /* counted as it was scheduled out, in the middle of a function */
-    bool is_running;           /* its time counts */
-    uint8_t last_kind;         /* of its last event, enum ag_event_kind */
-    uint64_t last_clock;       /* at the end of it */
+    uint64_t returnable_words; /* counted when it was scheduled out in the middle of a function; may
+                                * be given back */
+    bool is_running;           /* its time is counted */
+    uint8_t last_kind;         /* kind of its last event, enum ag_event_kind */
+    uint64_t last_clock;       /* clock at the end of that event */
     struct ag_traced_process *next;
-    struct ag_level first_levels[AG_PROCESS_FIRST_LEVELS]; /* all that most processes need */
+    struct ag_level first_levels[AG_PROCESS_FIRST_LEVELS]; /* enough for most processes */
 };
 
-/* NULL: it was never seen. By the thread that runs the process. */
+/* NULL: it was never seen. Called by the thread that runs the process. */
 struct ag_traced_process *ag_traced_process_find(ERL_NIF_TERM pid);
-/* New where it was never seen. INITIAL_CALL "": not known. NULL: no memory. */
+/* Adds the process if it was never seen. INITIAL_CALL "": unknown. NULL: out of memory. */
 struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *name,
                                                 const char *initial_call);
-/* It has ended: its counters are written. */
+/* The process has ended: writes its counters. */
 void ag_traced_process_end(ERL_NIF_TERM pid);
-/* Nothing is traced any more: all of them end. */
+/* Tracing has ended: ends all processes. */
 void ag_traced_processes_end_all(void);
-/* Room for one level more. False: no memory. */
+/* Makes room for one more level. Returns false if out of memory. */
 bool ag_traced_process_has_level(struct ag_traced_process *process);
 
 #endif

@@ -1,35 +1,37 @@
-/* tracer.c: the native half of the tracer of Erlang nodes: functions and their words, exactly.
+/* tracer.c: the native half of the tracer of Erlang nodes: counts functions and their words
+ * exactly.
  *
- * 1. Who calls. The emulator calls a tracer module's functions at the events of the processes that
- * are traced: a call, a return to a function, the begin and end of a collection, being scheduled in
+ * 1. Who calls. The emulator calls a tracer module's functions at the events of the traced
+ * processes: a call, a return to a function, the begin and end of a collection, being scheduled in
  * and out, a message, a birth and a death. They are native functions here, and run in the thread
- * and in the context of the process: so its heap can be read as it is at that moment
- * (process_layout.h), and what it allocated since the last event is what the function at hand
- * allocated (heap_growth.h).
+ * and in the context of the process. So its heap can be read as it is at that moment
+ * (process_layout.h), and the words allocated since the last event are those of the current
+ * function (heap_growth.h).
  *
- * 2. Which function is at hand. The emulator does not say who calls. But the words on the process'
- * stack do: a call at a depth is below all that was called at a lower one. So a stack of levels is
- * kept for each process. A call takes off the levels that are as deep or deeper, then adds its own.
- * A return to a function takes off those that it returns from. An exception takes off whatever the
- * next event finds to be gone.
+ * 2. Which function is the current one. The emulator does not say which function calls. But the
+ * number of words on the process' stack does: a call at a depth is below all calls at a lower
+ * depth. So a stack of levels is kept for each process. A call removes the levels that are as deep
+ * or deeper, then adds its own. A return to a function removes those that it returns from. After an
+ * exception, the next event removes the levels that are gone.
  *
- *     caller_a        40 words    call f at 40: under nothing
- *       g             45          call g at 45: body call, a level below f
- *       h             45 + R      call h: a tail call of g, for R words are the frame that
- * return_to put there for g; h gets g's depth, and is counted below g return to f     at 40 + ..  g
- * and h are left
+ *     caller_a        40 words    call f at 40: no caller
+ *       g             45          call g at 45: a body call, one level below f
+ *       h             45 + R      call h: a tail call of g, because the additional R words are the
+ *                                 frame that return_to has put there for g; h gets g's depth, and
+ *                                 is counted below g
+ *     return to f     40 + ..     g and h are left
  *
  * A function that is called again in such a chain of tail calls is taken for the one that is there:
  * a loop of tail calls is one level for each of its functions.
  *
- * 3. What is kept out. The emulator makes a tuple on the process' heap for the event: the
- * profiler's own words. Messages are counted when they are received, arguments of spawn when a
+ * 3. What is excluded. The emulator makes a tuple on the process' heap for the event: these words
+ * are the profiler's own. Messages are counted when they are received, arguments of spawn when a
  * process begins, each by the size that the emulator itself copies. What appears on the heap while
  * the process is scheduled out was put there by senders. Copies by collections are no growth.
  *
- * 4. Who else may be here. Events of one process come one after the other, whichever thread runs
- * it; each has an entry of its own (traced_processes.h), and nothing is shared but tables that are
- * read without a lock. No event allocates from the host's heap. */
+ * 4. Concurrency. Events of one process come one after the other, whichever thread runs it. Each
+ * process has an entry of its own (traced_processes.h), and the only shared data are tables that
+ * are read without a lock. No event allocates from the host's heap. */
 #include <dlfcn.h>
 #include <erl_nif.h>
 #include <errno.h>
@@ -56,8 +58,9 @@ static struct {
     ERL_NIF_TERM spawn, spawned, exit, registered, extra, messages, spawn_arguments, profiler;
 } atoms;
 
-/* What the emulator copies for a term: its own function, exported for natively compiled code.
- * Literals of loaded modules are not copied: those of no purge are told by an area of nothing. */
+/* The size that the emulator copies for a term: its own function, exported for natively compiled
+ * code. Literals of loaded modules are not copied; an empty purge area means that no module is
+ * being purged. */
 struct purge_area {
     const void *start;
     uint64_t bytes;
@@ -65,9 +68,9 @@ struct purge_area {
 typedef uint64_t size_of_term_fn(ERL_NIF_TERM term, struct purge_area *area);
 static size_of_term_fn *size_of_term;
 
-static uint32_t return_words; /* of the frame that return_to puts on the stack; 0: not known yet */
+static uint32_t return_words; /* of the frame that return_to puts on the stack; 0: unknown yet */
 
-/* Of the process that is watched to learn what events cost. */
+/* The process that is watched to measure the cost of events. */
 static struct {
     ERL_NIF_TERM pid; /* 0: none */
     uint64_t n_calls, first_depth, second_depth, last_clock;
@@ -75,13 +78,13 @@ static struct {
     bool is_same;
 } learning;
 
-/* ---- steps ---- */
+/* ---- parts of an event ---- */
 
-struct event {      /* filled as far as it is used: zeros would take as long as the clock */
+struct event {      /* filled only as far as needed: zeroing it would take as long as the clock */
     uint64_t begin; /* clock */
     struct ag_traced_process *process;
     struct ag_process_heap as_read, program; /* with the event's tuple, and without it */
-    uint64_t own_words;                      /* of that tuple */
+    uint64_t own_words;                      /* words of that tuple */
 };
 
 static bool read_event(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM term,
@@ -142,7 +145,8 @@ static bool mfa_of(ErlNifEnv *env, ERL_NIF_TERM term, struct ag_mfa *ret_mfa) {
     return true;
 }
 
-/* The chain of tail calls that ends at the last level: the level where the function is already. */
+/* In the chain of tail calls that ends at the last level: the level that has the function
+ * already. */
 static uint32_t level_in_chain(const struct ag_traced_process *process, uint32_t depth,
                                allogram_function function) {
     for (uint32_t level = process->n_levels; level > 0; level--) {
@@ -156,7 +160,7 @@ static uint32_t level_in_chain(const struct ag_traced_process *process, uint32_t
     return process->n_levels;
 }
 
-/* The same of an event's own tuple, as it lies there: two calls of the emulator less. */
+/* Same for an event's own tuple, read in place: saves two calls of the emulator. */
 static bool event_mfa(const struct event *event, ERL_NIF_TERM term, struct ag_mfa *ret_mfa) {
     enum { BOXED = 2, SMALL_BITS = 4, SMALL = 15 };
     const ERL_NIF_TERM *tuple = (const ERL_NIF_TERM *)(uintptr_t)(term - BOXED);
@@ -214,7 +218,7 @@ static void learn_from(ErlNifEnv *env, uint64_t begin, bool is_call) {
     } else if (learning.n_calls == 1) {
         learning.second_depth = depth;
         learning.is_same = true;
-    } else if (learning.n_calls < 100) { /* of the loop of tail calls, all but its first */
+    } else if (learning.n_calls < 100) { /* all calls of the loop of tail calls but the first */
         learning.is_same &= depth == learning.second_depth;
     }
     learning.n_calls++;
@@ -246,7 +250,7 @@ static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
 
 /* ---- collections ---- */
 
-/* The sum of what the information of a collection says of the parts of the heap, in bytes. */
+/* The sum of the sizes of the parts of the heap in a collection's information, in bytes. */
 static uint64_t heap_bytes(ErlNifEnv *env, ERL_NIF_TERM list) {
     ERL_NIF_TERM head;
     uint64_t words = 0;
@@ -294,7 +298,8 @@ static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_
     (void)argc;
     const bool is_in = argv[0] == atoms.in;
     event.process = is_in ? ag_traced_process_get(argv[2], NULL, "")
-                          : ag_traced_process_find(argv[2]); /* one that ends is not met again */
+                          : ag_traced_process_find(argv[2]); /* a process that ends is not seen
+                                                              * again */
     if (event.process == NULL || !read_event(env, argv[2], argv[3], &event)) {
         return atoms.ok;
     }
@@ -325,7 +330,7 @@ static ERL_NIF_TERM trace_receive(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
     return atoms.ok;
 }
 
-/* The elements of a list that are looked at. Returns how many there are, at most N. */
+/* The first elements of a list, at most N. Returns how many there are. */
 static unsigned first_of(ErlNifEnv *env, ERL_NIF_TERM list, ERL_NIF_TERM *ret_elements,
                          unsigned n) {
     unsigned count = 0;
@@ -335,9 +340,9 @@ static unsigned first_of(ErlNifEnv *env, ERL_NIF_TERM list, ERL_NIF_TERM *ret_el
     return count;
 }
 
-/* What a process of OTP's behaviours is for: proc_lib and gen begin them all, with what to call
- * among the arguments; a gen_server, gen_statem, ... is told by its module's init/1, as OTP itself
- * does in '$initial_call'. */
+/* The purpose of a process of OTP's behaviours. proc_lib and gen start them all, with the function
+ * among the arguments; a gen_server, gen_statem, ... is identified by its module's init/1, as OTP
+ * itself does in '$initial_call'. */
 static struct ag_mfa initial_call(ErlNifEnv *env, struct ag_mfa spawned, ERL_NIF_TERM arguments) {
     enum { PARENT, ANCESTORS, MODULE, FUNCTION, ARGUMENTS, OF_PROC_LIB, OF_GEN = 7 };
     ERL_NIF_TERM given[OF_GEN], of_gen[OF_GEN];
@@ -351,13 +356,13 @@ static struct ag_mfa initial_call(ErlNifEnv *env, struct ag_mfa spawned, ERL_NIF
     if (given[MODULE] == atoms.gen && given[FUNCTION] == atoms.init_it &&
         (arity == 6 || arity == OF_GEN) &&
         first_of(env, given[ARGUMENTS], of_gen, OF_GEN) == arity &&
-        of_gen[0] != atoms.gen_event /* which has no module of its own */) {
+        of_gen[0] != atoms.gen_event /* that one has no module of its own */) {
         return (struct ag_mfa){.module = of_gen[arity - 3], .function = atoms.init, .arity = 1};
     }
     return (struct ag_mfa){.module = given[MODULE], .function = given[FUNCTION], .arity = arity};
 }
 
-/* A process that was spawned: its first function and the arguments that were copied for it. */
+/* A process was spawned: records its first function and the arguments that were copied for it. */
 static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     ERL_NIF_TERM call;
     const ERL_NIF_TERM *parts;
@@ -379,8 +384,8 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     }
 }
 
-/* It spawned another one: the tuple that says what is on its heap, and is the profiler's. The
- * environment is not the process' here, but where its heap is is known from its last event. */
+/* The process spawned another one: the tuple on its heap that says so is the profiler's. The
+ * environment is not the process' here, but the place of its heap is known from its last event. */
 static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     struct ag_traced_process *process = ag_traced_process_find(pid);
     const ERL_NIF_TERM *parts;
@@ -433,7 +438,7 @@ static ERL_NIF_TERM is_wanted(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[
     return atoms.trace;
 }
 
-/* ---- what allogram.erl asks for ---- */
+/* ---- functions that allogram.erl calls ---- */
 
 static ERL_NIF_TERM find_layout(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)argc;
@@ -517,7 +522,7 @@ static void list_path(void *context, const struct allogram_path *path) {
     listing->list = enif_make_list_cell(env, row, listing->list);
 }
 
-/* Of a process: [{Node, Parent, {M, F, A}, Calls, Words, Nanoseconds}]. */
+/* Returns the table of a process: [{Node, Parent, {M, F, A}, Calls, Words, Nanoseconds}]. */
 static ERL_NIF_TERM table(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     struct listing listing = {.env = env, .list = enif_make_list(env, 0)};
     const struct ag_traced_process *process = ag_traced_process_find(argv[0]);
@@ -548,7 +553,7 @@ static ERL_NIF_TERM begin_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
                             : enif_make_string(env, message, ERL_NIF_LATIN1);
 }
 
-/* Of the command that attached: ok, or why not. */
+/* Called for the command that attached: returns ok, or why not. */
 static ERL_NIF_TERM join_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char path[4096], message[512] = "";
     (void)argc;
@@ -571,11 +576,12 @@ static ERL_NIF_TERM report_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
 static ERL_NIF_TERM end_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     (void)argc;
     (void)argv;
-    (void)allogram_stop(); /* where none runs nothing has to end */
+    (void)allogram_stop(); /* no session need be running */
     return enif_make_string(env, allogram_trace(), ERL_NIF_LATIN1);
 }
 
-/* For the first lines of a report: report_runtime(Release, Note), Note "" where all is counted. */
+/* For the first lines of a report: report_runtime(Release, Note). Note "" where everything is
+ * counted. */
 static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char release[64], note[256];
     (void)argc;
@@ -592,8 +598,8 @@ static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
     return atoms.ok;
 }
 
-/* What a counter of the emulator's own grew by: count_calls(MFA, Calls, Words, Ns), all below one
- * row of processes. By one process of Erlang's at a time. */
+/* Adds the growth of one of the emulator's own counters: count_calls(MFA, Calls, Words, Ns), below
+ * one row for all processes. Called by one Erlang process at a time. */
 static ERL_NIF_TERM count_calls(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     static allogram_counters *all;
     struct ag_mfa mfa;
@@ -616,13 +622,14 @@ static ERL_NIF_TERM count_calls(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     return atoms.ok;
 }
 
-/* One line on standard error, where io would go through a group leader. */
+/* Writes one line to standard error, because io would go through a group leader. */
 static ERL_NIF_TERM say(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char text[1024], line[1100];
     (void)argc;
     if (enif_get_string(env, argv[0], text, sizeof text, ERL_NIF_LATIN1) != 0) {
         const int length = snprintf(line, sizeof line, "allogram: %s\n", text);
-        (void)!write(STDERR_FILENO, line, (size_t)length); /* nobody else to tell */
+        (void)!write(STDERR_FILENO, line, (size_t)length); /* an error cannot be reported anywhere
+                                                            * else */
     }
     return atoms.ok;
 }

@@ -1,11 +1,11 @@
-/* node_calls.c: a hidden node of our own that calls functions of the one that is asked for.
+/* node_calls.c: a hidden node that allogram starts, which calls functions of the node to attach to.
  *
- * The protocol is OTP's own C library's (ei): it finds the node through epmd, proves that both know
- * the cookie, and packs terms. What the node sends is read when somebody waits for an answer or
- * listens; each time the library also answers the node's question whether we live (every 15 s). A
+ * The protocol is that of OTP's own C library (ei): it finds the node through epmd, proves that
+ * both know the cookie, and encodes terms. Messages of the node are read only while waiting for an
+ * answer or in ag_node_listen; the library then also answers the node's keep-alive (every 15 s). A
  * message is either the answer to a call ({rex, Answer}) or the keeper's ({allogram, Event},
- * allogram_attached.erl). Nobody's length is believed: the size of a text is asked for before it is
- * decoded. */
+ * allogram_attached.erl). Received lengths are not trusted: the size of a string is checked before
+ * it is decoded. */
 #include "node_calls.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 enum {
     CONNECT_MS = 10 * 1000,
     EPMD_S = 3,
-    ANSWER_MS = 60 * 1000, /* a node that is busy to the brim still has to set its patterns */
+    ANSWER_MS = 60 * 1000, /* a fully loaded node still has to set its trace patterns */
     PART_MS = 1000,
 };
 
@@ -35,8 +35,8 @@ static uint64_t now_ms(void) {
 
 /* ---- connecting ---- */
 
-/* The library does not say how far it came: this asks epmd itself, as it did. Whether it knows the
- * node, or a negative errno. */
+/* The library does not say at which step it failed: this asks epmd itself, as the library did.
+ * Returns whether epmd knows the node, or a negative errno. */
 static int ask_epmd(const char *alive, size_t alive_length, const char *host) {
     enum { PORT_PLEASE = 122, HERE_IT_IS = 119, TAG_BYTES = 1, LENGTH_BYTES = 2 };
     const char *port = getenv("ERL_EPMD_PORT");
@@ -64,7 +64,7 @@ static int ask_epmd(const char *alive, size_t alive_length, const char *host) {
         r = answer[1] == 0 ? 1 : 0;
     }
     if (fd >= 0) {
-        (void)close(fd); /* only asked */
+        (void)close(fd); /* only a query */
     }
     freeaddrinfo(found);
     return r;
@@ -103,7 +103,7 @@ int ag_node_connect(struct ag_node_connection *connection, const struct ag_link_
     (void)snprintf(alive, sizeof alive, "allogram_%d", (int)getpid());
     (void)snprintf(own, sizeof own, "%s@%s", alive, host);
     (void)snprintf(name, sizeof name, "%s", place->name);
-    (void)ei_init(); /* of locks; fails for want of memory only, and connecting then does */
+    (void)ei_init(); /* for locks; fails only if out of memory, and connecting fails then */
     if (ei_connect_xinit(&connection->self, host, alive, own, NULL, place->cookie,
                          (short)(time(NULL) & 0x7fff)) < 0) {
         (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "%.200s: begin to connect: %s", place->name,
@@ -117,7 +117,7 @@ int ag_node_connect(struct ag_node_connection *connection, const struct ag_link_
 
 void ag_node_disconnect(struct ag_node_connection *connection) {
     if (connection->fd >= 0) {
-        (void)ei_close_connection(connection->fd); /* whether it says good-bye or not */
+        (void)ei_close_connection(connection->fd); /* the result of closing does not matter */
     }
     connection->fd = -1;
 }
@@ -155,7 +155,7 @@ static bool take_list(const ei_x_buff *answer, int *at, char *ret_text, size_t c
         }
     }
     ret_text[length] = '\0';
-    return arity == 0 || ei_skip_term(answer->buff, at) == 0; /* the tail */
+    return arity == 0 || ei_skip_term(answer->buff, at) == 0; /* the tail of the list */
 }
 
 bool ag_node_text(const ei_x_buff *answer, int *at, char *ret_text, size_t capacity) {
@@ -192,7 +192,7 @@ static void note_event(struct ag_node_connection *connection, const ei_x_buff *m
 
 enum came { CAME_NOTHING, CAME_SOMETHING, CAME_ANSWER };
 
-/* Waits up to MS for one message. Where the answer to a call begins: *ret_at. */
+/* Waits up to MS for one message. *ret_at: where the answer to a call begins. */
 static enum came take_message(struct ag_node_connection *connection, unsigned ms,
                               ei_x_buff *message, int *ret_at) {
     erlang_msg about;
@@ -223,7 +223,7 @@ void ag_node_listen(struct ag_node_connection *connection, unsigned ms) {
     ei_x_buff message;
     int at;
     if (!connection->is_gone && ei_x_new(&message) == 0) {
-        (void)take_message(connection, ms, &message, &at); /* late answers are nobody's */
+        (void)take_message(connection, ms, &message, &at); /* late answers are dropped */
         (void)ei_x_free(&message);
     }
 }

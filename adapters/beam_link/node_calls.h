@@ -9,26 +9,27 @@
 #include "remote/machine_link.h"
 
 struct ag_node_connection {
-    ei_cnode self; /* what we are to the node */
+    ei_cnode self; /* allogram's own node */
     int fd;
     bool is_gone;
-    uint32_t events; /* bits: 1 << enum ag_link_event, of messages that came besides answers */
+    uint32_t events; /* bits: 1 << enum ag_link_event, of messages received that are no answers */
 };
 
-/* 0, or a negative errno with a line in ret_text. */
+/* Returns 0, or a negative errno with a line in ret_text. */
 int ag_node_connect(struct ag_node_connection *connection, const struct ag_link_place *place,
                     char ret_text[AG_LINK_TEXT_BYTES]);
 void ag_node_disconnect(struct ag_node_connection *connection);
 
-/* Calls MODULE:FUNCTION with ARGUMENTS, a whole list. ret_answer: a fresh buffer; *ret_at is where
- * the answer begins in it. 0; -ENOTCONN: the node is gone; -ETIMEDOUT; -EPROTO: no answer of the
- * form. The caller frees ret_answer in any case. */
+/* Calls MODULE:FUNCTION with ARGUMENTS, a complete list. ret_answer: a new buffer; *ret_at is where
+ * the answer begins in it. Returns 0; -ENOTCONN: the node is gone; -ETIMEDOUT; -EPROTO: the answer
+ * has another form. The caller frees ret_answer in any case. */
 int ag_node_call(struct ag_node_connection *connection, const char *module, const char *function,
                  const ei_x_buff *arguments, ei_x_buff *ret_answer, int *ret_at);
-/* Takes what has come, waiting up to MS. */
+/* Reads the messages that have arrived, waiting up to MS. */
 void ag_node_listen(struct ag_node_connection *connection, unsigned ms);
 
-/* The text at AT, which moves behind it. false: there is none. What is no ASCII becomes '?'. */
+/* Reads the string at AT and advances AT. Returns false if there is none. Characters that are not
+ * ASCII become '?'. */
 bool ag_node_text(const ei_x_buff *answer, int *at, char *ret_text, size_t capacity);
 bool ag_node_is_atom(const ei_x_buff *answer, int *at, const char *atom);
 

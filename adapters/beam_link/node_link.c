@@ -1,9 +1,10 @@
-/* node_link.c: an Erlang node as a machine that has a name (remote/machine_link.h).
+/* node_link.c: attaches to an Erlang node by name (remote/machine_link.h).
  *
- * The node loads our two modules from the bytes that we send, and the native half from the file
- * beside them: it has to run on this machine and see that folder. A module called allogram that the
- * node has already is used when it is the same, and left there at the end; else the node is left
- * alone. Everything that can be refused is refused before anything is traced. */
+ * The node loads two modules from bytes that are sent to it, and the native half from the file
+ * beside them: so the node has to run on this machine and see that folder. If the node already has
+ * a module called allogram that is the same, it is used, and stays loaded at the end; if it is
+ * another one, the node is refused. Everything that can be refused is refused before anything is
+ * traced. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,9 +24,9 @@ static const char *const modules[] = {"allogram", "allogram_attached"};
 struct ag_link {
     struct ag_node_connection connection;
     char name[MAXNODELEN + 1];
-    char folder[PATH_BYTES]; /* of the modules; "": not found */
+    char folder[PATH_BYTES]; /* folder of the modules; "": not found */
     uint32_t pid;
-    bool has_loaded; /* the modules are there because of us */
+    bool has_loaded; /* the modules were loaded by this link */
 };
 
 /* ---- answers ---- */
@@ -44,7 +45,7 @@ static int fail_call(const struct ag_link *link, int error, char ret_text[AG_LIN
                 ret_text);
 }
 
-/* The texts of a list, one after the other, parted by "; ". */
+/* Joins the strings of a list, separated by "; ". */
 static bool join_texts(const ei_x_buff *answer, int at, char ret_text[AG_LINK_TEXT_BYTES]) {
     int arity = 0;
     size_t length = 0;
@@ -64,7 +65,7 @@ static bool join_texts(const ei_x_buff *answer, int at, char ret_text[AG_LINK_TE
     return true;
 }
 
-/* ok, {ok, [Text]}, {error, Text}, or what rpc says when a call failed. */
+/* The answer is ok, {ok, [Text]}, {error, Text}, or what rpc returns when a call failed. */
 static int take_answer(const struct ag_link *link, const ei_x_buff *answer, int at,
                        char ret_text[AG_LINK_TEXT_BYTES]) {
     char why[AG_LINK_TEXT_BYTES];
@@ -90,7 +91,8 @@ static int take_answer(const struct ag_link *link, const ei_x_buff *answer, int 
 /* ---- calls of one argument, or of none ---- */
 
 static void begin_arguments(ei_x_buff *arguments, int n) {
-    (void)ei_x_new(arguments); /* no memory shows when it is sent: an empty list is no call */
+    (void)ei_x_new(arguments); /* out of memory is noticed when it is sent: an empty list makes no
+                                * call */
     if (n > 0) {
         (void)ei_x_encode_list_header(arguments, n);
     }
@@ -108,7 +110,7 @@ static int call_for_answer(struct ag_link *link, const char *function, ei_x_buff
     return r;
 }
 
-/* MODULE:FUNCTION(Atom), for what it does. Answers whether it said WANTED. */
+/* Calls MODULE:FUNCTION(Atom) for its effect. Returns whether the answer was WANTED. */
 static bool ask_about(struct ag_link *link, const char *module, const char *function,
                       const char *atom, const char *wanted) {
     ei_x_buff arguments, answer;
@@ -218,8 +220,8 @@ static int read_module(const char *path, char **ret_bytes, long *ret_length) {
     return 0;
 }
 
-/* What the file's code and the node's have in common is their checksum: code:module_md5(Bytes)
- * beside erlang:get_module_info(Module, md5). */
+/* Compares the checksums of the file's code and of the node's: code:module_md5(Bytes) and
+ * erlang:get_module_info(Module, md5). */
 static bool is_the_same(struct ag_link *link, const char *module, const char *bytes, long length) {
     ei_x_buff arguments, ours, theirs;
     int at = 0, their_at = 0, size = 0, type = 0;
@@ -277,14 +279,16 @@ static int send_module(struct ag_link *link, const char *module, const char *pat
 
 static void remove_modules(struct ag_link *link) {
     for (size_t i = 0; link->has_loaded && i < AG_ARRAY_SIZE(modules); i++) {
-        (void)ask_about(link, "code", "purge", modules[i], "false"); /* an older one of ours */
+        (void)ask_about(link, "code", "purge", modules[i], "false"); /* an older version of
+                                                                      * allogram's module */
         (void)ask_about(link, "code", "delete", modules[i], "true");
         (void)ask_about(link, "code", "purge", modules[i], "false");
     }
     link->has_loaded = false;
 }
 
-/* Where the native half is: while a module is loaded it does not know that itself. */
+/* Tells the node the folder of the native half: a module does not know it while it is being
+ * loaded. */
 static void report_folder(struct ag_link *link, bool is_there) {
     ei_x_buff arguments, answer;
     int at;
@@ -296,7 +300,8 @@ static void report_folder(struct ag_link *link, bool is_there) {
     }
     (void)ei_x_encode_empty_list(&arguments);
     (void)ag_node_call(&link->connection, "application", is_there ? "set_env" : "unset_env",
-                       &arguments, &answer, &at); /* what failed shows when the module is loaded */
+                       &arguments, &answer, &at); /* a failure is noticed when the module is loaded
+                                                   * */
     (void)ei_x_free(&arguments);
     (void)ei_x_free(&answer);
 }
@@ -345,7 +350,7 @@ static void encode_texts(ei_x_buff *arguments, const char *name, const char *con
     (void)ei_x_encode_empty_list(arguments);
 }
 
-static int node_link_start(struct ag_link *link, const struct ag_link_options *wishes,
+static int node_link_start(struct ag_link *link, const struct ag_link_options *options,
                            char ret_text[AG_LINK_TEXT_BYTES]) {
     ei_x_buff arguments;
     if (link->folder[0] == '\0') {
@@ -361,13 +366,13 @@ static int node_link_start(struct ag_link *link, const struct ag_link_options *w
     (void)ei_x_encode_atom(&arguments, "owner");
     (void)ei_x_encode_pid(&arguments, &owner);
     (void)ei_x_encode_atom(&arguments, "live");
-    (void)ei_x_encode_string(&arguments, wishes->live_path);
+    (void)ei_x_encode_string(&arguments, options->live_path);
     (void)ei_x_encode_atom(&arguments, "mode");
-    (void)ei_x_encode_atom(&arguments, wishes->is_exact ? "exact" : "sample");
+    (void)ei_x_encode_atom(&arguments, options->is_exact ? "exact" : "sample");
     (void)ei_x_encode_atom(&arguments, "removes");
     (void)ei_x_encode_boolean(&arguments, link->has_loaded);
-    encode_texts(&arguments, "processes", wishes->processes, wishes->n_processes);
-    encode_texts(&arguments, "functions", wishes->functions, wishes->n_functions);
+    encode_texts(&arguments, "processes", options->processes, options->n_processes);
+    encode_texts(&arguments, "functions", options->functions, options->n_functions);
     r = call_for_answer(link, "attach", &arguments, ret_text);
     if (r < 0) {
         remove_modules(link);

@@ -1,4 +1,4 @@
-/* node_link_none.c: where the library that speaks to Erlang nodes was not there to build with. */
+/* node_link_none.c: used in place of node_link.c if allogram was built without OTP's C library. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
  *
- * node.bpf.c: the half in the kernel. It copies what a process of the node looks like at the very
- * moment of a sample or of a collection; later it would look different.
+ * node.bpf.c: the half in the kernel. It copies the state of an Erlang process at the moment of a
+ * sample or of a collection; it would have changed if it were read later.
  *
  * A sample in generated code has the process in r13 and its stack in rsp. In native code the
- * scheduler's structure says which process it runs; where that word is for each thread, the other
- * half writes into `current_of`.
+ * scheduler's structure has the process that it runs; the other half writes the address of that
+ * word for each thread into `current_of`.
  *
- * A collection is seen where its function begins. Most are not told of where there are many
- * (node_pace.h decides by the bytes allocated), so the way up to there is kept short: one lookup,
- * one copy of the process. One that is told of is captured, and becomes a record where its
- * function returns: until then it waits in `watched`, by thread. Where the kernel knows sessions
- * (Linux 6.13), `node_collection` is called at both ends, and its answer at the beginning decides
- * whether the return costs anything. Elsewhere there are two programs, and each return is paid for.
+ * A collection is seen at the entry of its function. Most collections are not reported if there are
+ * many (node_pace.h decides by the bytes allocated), so the code up to that decision is kept short:
+ * one lookup, one copy of the process. A reported collection is captured, and becomes a record
+ * where its function returns: until then it is kept in `watched`, by thread. If the kernel has
+ * uprobe sessions (Linux 6.13), `node_collection` is called at both ends, and its result at the
+ * entry decides whether the return is probed. Otherwise there are two programs, and each return has
+ * its cost.
  *
- * Collections do not nest, but their functions call each other: what begins inside of one that is
- * told of counts as that one's depth, and what begins with a heap just like that of the call before
- * is that call's.
+ * Collections do not nest, but their functions call each other: a call inside of a reported one
+ * increments that one's depth, and a call with the same heap as the call before belongs to that
+ * one.
  *
- * Nothing here trusts what it reads: the length of a stack is cut to the record's, a read that
- * fails leaves an empty stack. What finds no room in the ring is counted in `lost`. */
+ * No value that is read is trusted: the length of a stack is limited to the record's, a read that
+ * fails leaves an empty stack. Records that find no room in the ring are counted in `lost`. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 
@@ -49,7 +50,7 @@ struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 4096);
     __type(key, __u32);   /* thread */
-    __type(value, __u64); /* address of the word with its process */
+    __type(value, __u64); /* address of the word that has its process */
 } current_of SEC(".maps");
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -63,7 +64,7 @@ struct {
     __uint(max_entries, 1);
     __type(key, __u32);
     __type(value, struct node_watched);
-} nothing_watched SEC(".maps"); /* zeros, for a new thread: too much for the stack */
+} nothing_watched SEC(".maps"); /* zeros for a new thread: too large for the stack */
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
@@ -83,8 +84,8 @@ static __always_inline __u64 word_at(__u64 address) {
     return word;
 }
 
-/* Waking the reader takes as long as all the rest: it is woken when much is waiting, or it slept
- * for long. What two threads write at once does no harm. */
+/* Waking the reader takes as long as all the rest: it is woken when much is waiting, or when the
+ * last time is long ago. A race between two threads does no harm. */
 static __u64 woken_ns;
 
 static __always_inline __u64 wake_flags(__u64 now_ns) {
@@ -104,14 +105,14 @@ static __always_inline void count_lost(void) {
     }
 }
 
-/* The process as it is now, by one reading: a dozen would take as long as the breakpoint. */
+/* Copies the process by one read: a dozen would take as long as the breakpoint. */
 static __always_inline int copy_process(struct node_process_copy *copy, __u64 process,
                                         const struct node_bpf_settings *at) {
     const __u32 n_bytes = at->process_bytes & (8 * NODE_PROCESS_WORDS - 1); /* for the verifier */
     return (int)bpf_probe_read_user(copy->words, n_bytes, (void *)process);
 }
 
-/* The word at OFFSET of it: the bound is for the verifier. */
+/* The word at OFFSET of the process: the bound is for the verifier. */
 static __always_inline __u64 word_of(const struct node_process_copy *copy, __u32 offset) {
     return copy->words[(offset & (8 * NODE_PROCESS_WORDS - 1)) / 8];
 }
@@ -136,8 +137,9 @@ static __always_inline void look_at_heap(const struct node_process_copy *copy,
     state->minor_count = minor_count_of(copy, at);
 }
 
-/* The stack from TOP on, or as much of it as there is room for. While a collector changes from one
- * heap to the other, TOP is in neither: then too much is copied, the reader finds the end. */
+/* Copies the stack from TOP on, or as much of it as there is room for. While a collector changes
+ * from one heap to the other, TOP is in neither: then too much is copied, and the reader finds the
+ * end. */
 static __always_inline void copy_stack(struct node_event *event, __u64 top) {
     __u64 n_bytes = event->before.heap_end - top;
     event->top = top;
@@ -211,8 +213,8 @@ int node_sample(struct bpf_perf_event_data *sample) {
         top -= NODE_EVENT_MARGIN * 8;
     }
     copy_stack(event, top);
-    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP); /* read when its sample is */
-    return 1;                                    /* the sample itself is wanted as well */
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP); /* the reader is woken when its sample is read */
+    return 1;                                    /* the sample itself is kept as well */
 }
 
 static __always_inline struct node_watched *watch_thread(void) {
@@ -229,17 +231,17 @@ static __always_inline struct node_watched *watch_thread(void) {
     return now;
 }
 
-/* What lies above what survived the collection before. */
+/* The bytes above what survived the collection before. */
 static __always_inline __u64 allocated_bytes(const struct node_process_copy *copy,
                                              const struct node_bpf_settings *at) {
     const __u64 heap = word_of(copy, at->heap), top = word_of(copy, at->heap_top),
                 high_water = word_of(copy, at->high_water);
     const __u64 low = high_water >= heap && high_water <= top ? high_water : heap;
     const __u64 n_bytes = (top > low ? top - low : 0) + word_of(copy, at->fragment_words) * 8;
-    return n_bytes < 1ull << 46 ? n_bytes : 0; /* else it is no process */
+    return n_bytes < 1ull << 46 ? n_bytes : 0; /* else it is not a process */
 }
 
-/* Whether the call before saw the same heap: it calls this one. */
+/* Whether the call before saw the same heap: then it calls this one. */
 static __always_inline int is_same_call(struct node_watched *now,
                                         const struct node_bpf_settings *at) {
     const __u64 id = now->copy.words[0], heap = word_of(&now->copy, at->heap),
@@ -254,7 +256,7 @@ static __always_inline int is_same_call(struct node_watched *now,
     return is_same;
 }
 
-/* 1: its return need not be seen. */
+/* Returns 1 if the function's return need not be probed. */
 static __always_inline int begin_collection(struct pt_regs *registers) {
     const __u32 zero = 0;
     const __u64 process = PT_REGS_PARM1(registers);
@@ -271,7 +273,8 @@ static __always_inline int begin_collection(struct pt_regs *registers) {
         return 1;
     }
     __u64 weight = 0;
-    if (word_of(&now->copy, at->abandoned_heap) == 0) { /* else the rest of a call before */
+    if (word_of(&now->copy, at->abandoned_heap) == 0) { /* else this is the rest of an earlier call
+                                                         * */
         const __u64 bytes = allocated_bytes(&now->copy, at), period = at->period_bytes;
         if (is_same_call(now, at)) {
             return 1;
@@ -300,7 +303,7 @@ static __always_inline void end_collection(void) {
     const struct node_bpf_settings *at = bpf_map_lookup_elem(&settings, &zero);
     struct node_watched *now = bpf_map_lookup_elem(&watched, &thread);
     if (!at || !now || now->depth == 0) {
-        return; /* it began before we looked, or is not told of */
+        return; /* it began before the probes were attached, or is not reported */
     }
     now->depth--;
     if (now->depth > 0) {
@@ -320,8 +323,8 @@ static __always_inline void end_collection(void) {
     }
 }
 
-/* At both ends: where it begins the instruction is the function's, where it returned its caller's.
- * The answer 1 at the beginning: do not come back. */
+/* Called at both ends: at the entry the instruction pointer is in the function, at the return in
+ * its caller. Result 1 at the entry: do not call at the return. */
 SEC("uprobe")
 int node_collection(struct pt_regs *registers) {
     if (PT_REGS_IP(registers) == bpf_get_func_ip(registers)) {
@@ -333,7 +336,7 @@ int node_collection(struct pt_regs *registers) {
 
 SEC("uprobe")
 int node_collection_begins(struct pt_regs *registers) {
-    (void)begin_collection(registers); /* its return is seen in any case */
+    (void)begin_collection(registers); /* its return is probed in any case */
     return 0;
 }
 

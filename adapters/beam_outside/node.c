@@ -1,9 +1,9 @@
-/* node.c: an Erlang emulator seen from outside: is it there, which version is it, do its structures
- * look as the row of that version says; and the table by which the observer asks.
+/* node.c: opens an Erlang emulator from outside: whether the process is one, which version it is,
+ * whether its structures fit the row of that version; and the table of functions for the observer.
  *
  * A stripped emulator keeps the names that its own loadable drivers may need, so every global
- * object is found by name; among them its version, as text. A version without a row in layout.def
- * is refused, also when a neighbour's row would seem to fit. */
+ * object is found by name, including the string of its version. A version without a row in
+ * layout.def is refused, even if the row of a neighboring version seems to fit. */
 #include "node.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static int text_of(struct allogram_target *target, const char *symbol, char *ret
     return r < 0 ? r : allogram_target_read_text(target, found.address, ret_text, limit);
 }
 
-/* The version's row, or why not. */
+/* Finds the version's row, or the reason why it is refused. */
 static int choose_layout(struct node *node, char *ret_problem, size_t problem_bytes) {
     char release[16], erts[32], known[256];
     if (text_of(node->target, "etp_otp_release", release, sizeof release) < 0 ||
@@ -84,7 +84,7 @@ static int choose_layout(struct node *node, char *ret_problem, size_t problem_by
     return 0;
 }
 
-/* An exported object of exactly N bytes; 0: of any size. */
+/* The address of an exported object of exactly N bytes; 0: of any size. */
 static int address_of(struct node *node, const char *name, uint64_t n_bytes,
                       uint64_t *ret_address) {
     struct allogram_target_symbol found;

@@ -1,8 +1,8 @@
 /* node.h: a running Erlang emulator (BEAM with the JIT), read from outside by a row of layout.def.
  *
- * Words of this folder. *node*: one emulator process. *process*: an Erlang process, unless said
+ * Terms of this folder. *node*: one emulator process. *process*: an Erlang process, unless said
  * otherwise. *fragment*: code of the JIT that belongs to no function and that functions share.
- * Nothing here calls into the target or stops it; what is read may be torn, so every structure is
+ * Nothing here calls into the target or stops it. What is read may be torn, so every structure is
  * copied once, checked by its invariants and then used. */
 #ifndef AG_NODE_H
 #define AG_NODE_H
@@ -11,7 +11,7 @@
 
 #include "node_code.h"
 
-/* How the word of a process identifier tells the two numbers in <0.N.S>. */
+/* How the word of a process identifier encodes the two numbers in <0.N.S>. */
 enum node_identifier {
     NODE_IDENTIFIER_DATA, /* low 28 bits: N 15 bits, S 13 */
     NODE_IDENTIFIER_SLOT, /* the slot of the process table; the table says how it is mixed */
@@ -22,19 +22,20 @@ struct node_layout {
     /* struct process */
     uint32_t process_bytes;
     uint32_t process_registered;                  /* -> { .., .., process, port, name }, or 0 */
-    uint32_t process_heap_top, process_stack_top; /* allocated up to; [stack top, heap end) */
+    uint32_t process_heap_top, process_stack_top; /* heap_top: end of the allocated part; stack:
+                                                   * [stack top, heap end) */
     uint32_t process_heap, process_heap_end;
-    uint32_t process_abandoned_heap; /* while a dirty scheduler still has to collect it */
+    uint32_t process_abandoned_heap; /* set while a dirty scheduler still has to collect it */
     uint32_t process_heap_words;     /* == (heap end - heap) / 8 */
-    uint32_t process_instruction;    /* where it goes on, or its last caller of native code */
-    uint32_t process_queue;          /* messages that it has taken over */
-    uint32_t process_incoming;       /* messages that it has not */
+    uint32_t process_instruction;    /* where it continues, or its last caller of native code */
+    uint32_t process_queue;          /* messages that it has moved to its own queue */
+    uint32_t process_incoming;       /* messages that it has not moved yet */
     uint32_t process_initial;        /* {module, function, arity} */
-    uint32_t process_current;        /* -> the same, when it waits in a function without frame */
-    uint32_t process_high_water;     /* what survived the last minor collection lies below */
+    uint32_t process_current;        /* -> the same, when it waits in a function without a frame */
+    uint32_t process_high_water;     /* what survived the last minor collection is below */
     uint32_t process_old_heap, process_old_top, process_old_end;
     uint32_t process_minor_count;    /* 16 bits: minor collections since the last major one */
-    uint32_t process_fragment_words; /* of heap fragments that it owns */
+    uint32_t process_fragment_words; /* of the heap fragments that it owns */
     uint32_t process_state;          /* 32 bits of flags */
     /* erts_proc, the table of processes */
     uint32_t table_bytes, table_slots, table_size, table_element_bytes;
@@ -50,7 +51,7 @@ enum {
     NODE_STATE_RUNNING = 1 << 15, /* its own code, on a normal scheduler */
 };
 enum { NODE_PROCESS_MOST_BYTES = 1024 };
-/* A copy of a process, not yet believed. */
+/* A copy of a process that is not checked yet. */
 struct node_process {
     uint64_t address;
     uint64_t words[NODE_PROCESS_MOST_BYTES / 8];
@@ -65,7 +66,8 @@ struct node {
     char version[64]; /* "OTP 25, ERTS 13.1.5" */
     struct node_code code;
     uint64_t code_stamp;
-    uint64_t caught_up_ns;              /* when code that was not known made us look for new code */
+    uint64_t caught_up_ns;              /* when unknown code last caused the code map to be read
+                                         * again */
     uint64_t process_table, no_process; /* the latter marks slots that are being filled */
     uint64_t atom_table;
     struct {
@@ -74,14 +76,14 @@ struct node {
     } schedulers[NODE_SCHEDULER_KINDS];
     struct allogram_target_symbol dirty_main; /* the loop of dirty schedulers */
     struct node_kernel *kernel;               /* NULL: nothing is captured in the kernel */
-    struct node_capture *capture;             /* NULL: samples are read later */
-    struct node_collections *collections;     /* NULL: nobody watches */
+    struct node_capture *capture;             /* NULL: process states are read after the sample */
+    struct node_collections *collections;     /* NULL: collections are not watched */
 };
 
 /* ---- one process ------------------------------------------------------------------------- */
 
 uint64_t node_process_word(const struct node_process *process, uint32_t offset);
-/* 0, or the error of the reading. Believe it only when node_process_is_sound. */
+/* Returns 0, or the error of reading. Check the copy with node_process_is_sound before use. */
 int node_read_process(struct node *node, uint64_t address, struct node_process *ret_process);
 /* heap <= heap top <= stack top <= heap end, and the sizes agree. */
 bool node_process_is_sound(const struct node *node, const struct node_process *process);
@@ -92,17 +94,17 @@ int node_identifier_text(struct node *node, uint64_t id, char ret_text[NODE_IDEN
 /* ---- names -------------------------------------------------------------------------------- */
 
 enum { NODE_ATOM_BYTES = 256 * 4 + 1, NODE_FUNCTION_BYTES = 2 * NODE_ATOM_BYTES + 16 };
-/* The text of an atom, without quotes; -EBADMSG when the term is none. */
+/* The text of an atom, without quotes; -EBADMSG if the term is not an atom. */
 int node_atom_text(struct node *node, uint64_t term, char ret_text[NODE_ATOM_BYTES]);
 /* "module:function/arity" of the three words at ADDRESS. */
 int node_function_text(struct node *node, uint64_t address, char ret_text[NODE_FUNCTION_BYTES]);
 
-/* Reads the code map again when it has changed, but not all the time. True: it is another. */
+/* Reads the code map again if it has changed, at a limited rate. Returns true if it was read. */
 bool node_code_catch_up(struct node *node);
 
 /* ---- parts of the inspector ---------------------------------------------------------------- */
 
-/* The addresses of all processes, by the table; the caller frees them. */
+/* The addresses of all processes, from the process table; the caller frees them. */
 int node_process_addresses(struct node *node, uint64_t **ret_addresses, size_t *ret_n);
 int node_report_processes(struct node *node, struct allogram_answers *answers);
 int node_report_allocators(struct node *node, struct allogram_answers *answers);

@@ -1,10 +1,10 @@
-/* node_allocators.c: what each instance of the emulator's allocators took from the kernel or from
- * malloc (carriers), and how much of that is in use (blocks).
+/* node_allocators.c: the memory that each instance of the emulator's allocators has from the kernel
+ * or from malloc (carriers), and how much of it is in use (blocks).
  *
- * erts_allctrs_info has a row per allocator; those of the usual kind (alloc_util) have one
+ * erts_allctrs_info has a row per allocator. An allocator of the usual kind (alloc_util) has one
  * instance, or one per scheduler and another for all other threads. An instance counts its carriers
  * by kind: multi-block, single-block, and pooled: half-empty multi-block ones that any instance may
- * take over, which still count for the one that made them. The counters are those that
+ * take over, which are still counted by the one that made them. The counters are those that
  * erlang:system_info({allocator_sizes, A}) prints; the two agree to the byte while a node idles.
  *
  *     erts_allctrs_info[A]   0 int alloc_util, 4 int enabled, 8 int per thread, 16 -> instance, or
@@ -17,9 +17,9 @@
  *                            80 {number, bytes} x {now, most, most ever} by allocator
  *     carrier                0 bytes, flags in the low bits, 8 -> next, 16 -> previous
  *
- * The same in OTP 25 and 27 (erl_alloc.h, erl_alloc_util.h). What is read is checked: a name ends
- * in
- * "_", what is held never exceeds the most that was, and the links of a list agree both ways. */
+ * The offsets are the same in OTP 25 and 27 (erl_alloc.h, erl_alloc_util.h). What is read is
+ * checked: a name ends in "_", the current value never exceeds the maximum, and the links of a list
+ * agree in both directions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,8 +49,8 @@ struct instance_sizes {
     uint64_t carriers_bytes, blocks_bytes;
 };
 
-/* Adds what is held now, which was never more than the most. (The most ever is only brought up to
- * date when somebody asks the emulator.) */
+/* Adds the current values, which must not exceed the maximum. (The emulator updates the all-time
+ * maximum only when it is queried.) */
 static int add_counters(const uint8_t *counters, struct instance_sizes *sizes) {
     const uint64_t now = ag_get_64(counters + 8) + ag_get_64(counters + 24);
     if (now > ag_get_64(counters + 56)) {
@@ -98,7 +98,8 @@ static int add_range(struct range_list *list, uint64_t low, uint64_t high) {
     return 0;
 }
 
-/* The carriers of a list. It changes while it is read: what a step back contradicts ends it. */
+/* Adds the carriers of a list. The list changes while it is read: the walk ends at a carrier whose
+ * backward link does not fit. */
 static void add_carriers(struct node *node, uint64_t first, struct range_list *list) {
     uint64_t previous = 0;
     for (int i = 0; first != 0 && i < CARRIERS_MOST; i++) {
@@ -161,11 +162,11 @@ static int report_instance(struct node *node, uint64_t address, uint32_t number,
     return 0;
 }
 
-/* The instances of one row. */
+/* Reports the instances of one row. */
 static int report_row(struct node *node, const uint8_t *row, struct allogram_answers *answers) {
     const uint64_t extra = ag_get_64(row + 16);
     if (ag_get_32(row) == 0 || ag_get_32(row + 4) == 0 || extra == 0) {
-        return 0; /* not of the usual kind, or switched off */
+        return 0; /* not of the usual kind, or disabled */
     }
     if (ag_get_32(row + 8) == 0) {
         return report_instance(node, extra, 0, answers);

@@ -1,8 +1,9 @@
-/* node_capture.c: what the kernel half copied at samples, kept until the observer asks about them.
+/* node_capture.c: keeps the process states that the kernel half copied at samples until the
+ * observer looks them up.
  *
- * The observer's ring and ours are filled by the same interrupt, so both have a sample of a thread
- * at nearly the same time: which belongs to which is told by the thread and by the nearest time.
- * The newest few thousand are kept; older ones were lost by the observer. */
+ * The observer's ring and the one of the kernel half are filled by the same interrupt, so both have
+ * a sample of a thread at nearly the same time: they are matched by thread and nearest time. The
+ * newest few thousand are kept; for older ones, the observer has lost the sample. */
 #include "node_capture.h"
 
 #include <errno.h>
@@ -13,12 +14,12 @@
 
 enum {
     KEPT = 4096,
-    APART_NS = 300 * 1000, /* between the two halves of one interrupt: some us, more when the
-                              hypervisor takes the CPU away between them */
+    APART_NS = 300 * 1000, /* maximum time between the two halves of one interrupt: some us, more
+                            * when the hypervisor takes the CPU away between them */
     DISORDER_NS = 20 * 1000 * 1000, /* likewise, between a CPU's clock and its place in the ring */
 };
 struct node_capture {
-    uint64_t n; /* noted so far: the next goes to n % KEPT */
+    uint64_t n; /* number of captures so far: the next goes to n % KEPT */
     struct node_captured kept[KEPT];
 };
 
@@ -40,8 +41,8 @@ void node_capture_note(struct node *node, const struct node_event *event, size_t
     memcpy(to->words, event->words, to->n_words * sizeof *to->words);
 }
 
-/* They are in order of time, but for what two CPUs did at once: from the newest back, as far as
- * there can be one. */
+/* Captures are in order of time, except those of two CPUs at the same time: searched from the
+ * newest backward, as long as one can match. */
 static const struct node_captured *nearest(const struct node_capture *capture, uint32_t thread,
                                            uint64_t time_ns) {
     const struct node_captured *found = NULL;
@@ -78,7 +79,7 @@ const struct node_captured *node_capture_find(struct node *node,
 int node_capture_program(struct node *node, char *ret_problem, size_t problem_bytes) {
     const int r = node_kernel_start(node, ret_problem, problem_bytes);
     if (r < 0) {
-        return r; /* the observer goes on with late reading, and says so */
+        return r; /* the observer continues with late reading, and reports that */
     }
     if (node->capture == NULL) {
         node->capture = malloc(sizeof *node->capture);

@@ -1,5 +1,5 @@
-/* node_capture.h: the state and stack of the process that a thread runs, copied in the kernel at
- * the moment of a sample. */
+/* node_capture.h: the state and stack of the Erlang process that a thread runs, copied in the
+ * kernel at the moment of a sample. */
 #ifndef AG_NODE_CAPTURE_H
 #define AG_NODE_CAPTURE_H
 
@@ -12,12 +12,12 @@ struct node_captured {
     uint64_t process; /* its address */
     uint64_t heap, heap_end, stack_top, instruction;
     uint32_t state;
-    uint64_t top; /* where words[0] was */
+    uint64_t top; /* address of words[0] */
     size_t n_words;
     uint64_t words[NODE_CAPTURED_WORDS];
 };
 
-/* What was captured for this sample, or NULL; valid until the next call. */
+/* The capture that belongs to this sample, or NULL; valid until the next call. */
 const struct node_captured *node_capture_find(struct node *node,
                                               const struct allogram_sample *sample);
 

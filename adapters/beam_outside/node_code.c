@@ -1,11 +1,11 @@
-/* node_code.c: the code map of a node, from what its JIT tells debuggers: no flag, file or signal
- * is needed for it.
+/* node_code.c: the code map of a node, from what its JIT registers for debuggers: no flag, file or
+ * signal is needed for it.
  *
- * The emulator keeps the list of GDB's JIT interface up to date whether or not a debugger is there,
- * one entry per loaded module, and another for the shared fragments. An entry's symbol file is of
- * the emulator's own making, the same in OTP 25 and 27:
+ * The emulator maintains the list of GDB's JIT interface even without a debugger, with one entry
+ * per loaded module, and another for the shared fragments. An entry's symbol file has the
+ * emulator's own format, the same in OTP 25 and 27:
  *
- *     0   u32  1: a module (0: the emulator's own facts, which nobody needs here)
+ *     0   u32  1: a module (0: facts about the emulator, not used here)
  *     8   u64  base: where the code starts
  *     16  u32  number of ranges
  *     20  u32  bytes of code
@@ -16,12 +16,12 @@
  *             2 bytes of padding, then its lines
  *     line:   u32 start, u32 line, u16 bytes of the file's name, the name, 2 bytes of padding
  *
- * (erts/emulator/beam/jit/beam_jit_metadata.cpp of OTP writes it.) The copy of the file is kept,
- * names and lines are used where they lie: about 1.4 MB for the hundred modules of a small node.
- * The list keeps modules that are gone, and their addresses are used again (each reloading does
- * that). It has the newest first: a module whose code lies where a newer one's does is of old.
+ * (written by erts/emulator/beam/jit/beam_jit_metadata.cpp of OTP). The copy of the file is kept,
+ * and names and lines are used in place: about 1.4 MB for the hundred modules of a small node. The
+ * list keeps modules that are unloaded, and their addresses are reused (each reload does that). The
+ * newest is first: a module whose code overlaps a newer one's is obsolete.
  *
- * A file may lie: each length is checked against what is left, names must end in their zero. */
+ * A file may be damaged: each length is checked against the rest, names must end in their zero. */
 #include "node_code.h"
 
 #include <errno.h>
@@ -36,9 +36,9 @@ enum {
     FILE_NAME_LEN = 24,
     RANGE_HEAD_BYTES = 14,
     LINE_HEAD_BYTES = 10,
-    TRAILER_BYTES = 2, /* behind each name */
+    TRAILER_BYTES = 2, /* after each name */
 };
-/* Of all files together; a node with two million functions has about a tenth. */
+/* All files together; a node with two million functions has about a tenth. */
 static const size_t file_most_bytes = (size_t)1 << 30;
 
 struct node_code_file {
@@ -47,7 +47,7 @@ struct node_code_file {
     uint8_t bytes[];
 };
 
-/* Entries that are looked at: a node with ten thousand modules has reloaded each nine times. */
+/* Maximum number of entries: a node with ten thousand modules has reloaded each nine times. */
 enum { FILES_MOST = 100000, TRIES = 10 };
 
 static const char prologue[] = "-CodeInfoPrologue";
@@ -76,7 +76,7 @@ static int node_code_append(struct node_code *code, const struct node_function *
     return 0;
 }
 
-/* A name of N bytes with its zero at AT, or NULL; *ret_end is behind it and its trailer. */
+/* A name of N bytes with its zero at AT, or NULL; *ret_end is after it and its trailer. */
 static uint8_t *name_at(uint8_t *at, const uint8_t *end, uint16_t n, uint8_t **ret_end) {
     if (n == 0 || (size_t)(end - at) < (size_t)n + TRAILER_BYTES || at[n - 1] != 0) {
         return NULL;
@@ -85,7 +85,7 @@ static uint8_t *name_at(uint8_t *at, const uint8_t *end, uint16_t n, uint8_t **r
     return at;
 }
 
-/* Steps over N lines; NULL when they do not fit. */
+/* Skips N lines; NULL when they do not fit. */
 static uint8_t *skip_lines(uint8_t *at, const uint8_t *end, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         if (end - at < LINE_HEAD_BYTES ||
@@ -96,7 +96,7 @@ static uint8_t *skip_lines(uint8_t *at, const uint8_t *end, uint32_t n) {
     return at;
 }
 
-/* The head of a function, which the JIT lists apart, is the function's. */
+/* The JIT lists the head of a function separately; it gets the function's name. */
 static void strip_prologue(char *name, size_t len) {
     const size_t suffix_len = sizeof prologue - 1;
     if (len > suffix_len && memcmp(name + len - suffix_len, prologue, suffix_len) == 0) {
@@ -104,7 +104,7 @@ static void strip_prologue(char *name, size_t len) {
     }
 }
 
-/* One range at *at, appended; *at behind it. */
+/* Appends the range at *at, and advances *at. */
 static int add_range(struct node_code *code, uint64_t base, uint8_t **at, const uint8_t *end) {
     if (end - *at < RANGE_HEAD_BYTES) {
         return -EBADMSG;
@@ -130,7 +130,7 @@ static int add_range(struct node_code *code, uint64_t base, uint8_t **at, const 
     return low == high ? 0 : node_code_append(code, &function);
 }
 
-/* Whether newer code lies there. */
+/* Whether newer code overlaps it. */
 static bool is_replaced(const struct node_code *code, uint64_t base, uint64_t n_bytes) {
     for (const struct node_code_file *file = code->files; file != NULL; file = file->next) {
         if (base < file->high && file->low < base + n_bytes) {
@@ -207,8 +207,7 @@ static bool load_entry(void *context, uint64_t entry_address, const void *file, 
 }
 
 /* A node that loads code all the time changes its list while it is read: then the fullest of some
- * readings is as good as can be had, and not so far from the truth: what it misses is new, or goes.
- */
+ * readings is used. It misses only code that is new, or about to be unloaded. */
 int node_code_load(struct node_code *code, struct allogram_target *target) {
     struct node_code best = {0};
     int r = -EAGAIN;
@@ -257,7 +256,7 @@ bool node_function_line(const struct node_function *function, uint64_t address,
     const uint8_t *at = function->lines;
     bool is_known = false;
     uint64_t nearest = 0;
-    /* checked when they were added; not always in the order of addresses */
+    /* the lines were checked when they were added; they are not always in the order of addresses */
     for (uint32_t i = 0; i < function->n_lines; i++) {
         const uint64_t start = function->base + ag_get_32(at);
         if (start <= address && (!is_known || start >= nearest)) {

@@ -1,21 +1,22 @@
-/* node_collections.c: collections of Erlang heaps: how long, of which process, how much was in use
- * before and after, and by whose stack.
+/* node_collections.c: collections of Erlang heaps: their duration, process, the memory in use
+ * before and after, and the stack that caused them.
  *
  * A heap is collected when it is full, so collections are a sample of allocation that costs nothing
- * extra: each stands for all that its process allocated since the one before, and the stack at
- * its beginning is of the function that asked once too often. The bytes of a process are exact;
+ * extra: each stands for all that its process allocated since the one before, and the stack at its
+ * beginning is that of the allocation that found the heap full. The bytes of a process are exact;
  * their share among its functions is that of a sample taken at every n-th byte, n being the free
- * part of the heap. n hardly changes, so a process that allocates in a cycle of just that length is
- * always caught at the same place; chance, as in src/base/skip.c, would need a collection at will.
+ * part of the heap. n hardly changes, so a process that allocates in a cycle of exactly that length
+ * is always caught at the same place; random intervals, as in src/base/skip.c, would need a
+ * collection at any moment.
  *
- * Up to MANY_PER_SECOND all of them are told of. Where there are more, the kernel half is given a
- * period of bytes, so that about WANTED_PER_SECOND are, and those stand for the others
+ * Up to MANY_PER_SECOND all collections are reported. If there are more, the kernel half is given a
+ * period of bytes, so that about WANTED_PER_SECOND are reported, and those stand for the others
  * (node_pace.h).
  *
- * Large heaps are collected by dirty schedulers: the function is called on the normal scheduler,
- * gives the heap up (`abandoned_heap`) and returns; later a dirty one calls it again and collects.
- * That is one collection, with the stack, the need and the bytes of the first call and the time of
- * the second. A call that changed nothing was put off (a process may switch collection off). */
+ * Dirty schedulers collect large heaps: the function is called on the normal scheduler, gives the
+ * heap up (`abandoned_heap`) and returns; later a dirty one calls it again and collects. That is
+ * one collection, with the stack, the need and the bytes of the first call and the time of the
+ * second. A call that changed nothing was postponed (a process may switch collection off). */
 #include "node_collections.h"
 
 #include <errno.h>
@@ -31,8 +32,8 @@ enum {
     WAITING_MOST = 4096, /* delegated, not yet collected */
     NOTED_MOST = 1 << 16,
     MANY_PER_SECOND = 2000,
-    WANTED_PER_SECOND = 1000,    /* shares within 1 % after ten seconds */
-    PACE_NS = 100 * 1000 * 1000, /* between two looks at how many there are */
+    WANTED_PER_SECOND = 1000,    /* shares are within 1 % after ten seconds */
+    PACE_NS = 100 * 1000 * 1000, /* interval at which the rate is checked */
     SECOND_NS = 1000 * 1000 * 1000,
 };
 struct noted {
@@ -48,8 +49,8 @@ struct node_collections {
     struct pace_look {
         uint64_t time_ns, n_seen, bytes;
     } look;                  /* the last one */
-    uint64_t reported_bytes; /* weights of all that were noted */
-    uint64_t period_bytes;   /* that the kernel half was given */
+    uint64_t reported_bytes; /* sum of the weights of all that were reported */
+    uint64_t period_bytes;   /* the period that the kernel half has */
 };
 
 void node_collections_note(struct node *node, const struct node_event *event, size_t n_words) {
@@ -82,7 +83,7 @@ static uint64_t used_bytes(const struct node_heap_state *state) {
            state->fragment_words * 8;
 }
 
-/* Since the last collection: what lies above what survived that one. */
+/* Allocated since the last collection: what is above the survivors of that one. */
 static uint64_t allocated_bytes(const struct node_heap_state *state) {
     const bool is_inside = state->high_water >= state->heap && state->high_water <= state->heap_top;
     return distance(is_inside ? state->high_water : state->heap, state->heap_top) +
@@ -115,7 +116,7 @@ static struct noted *take_delegated(struct node_collections *collections, uint64
 }
 
 static void keep_delegated(struct node_collections *collections, struct noted *noted) {
-    free(take_delegated(collections, noted->event.id)); /* given up by its process */
+    free(take_delegated(collections, noted->event.id)); /* an older one that its process gave up */
     if (collections->n_delegated == WAITING_MOST) {
         struct noted **oldest = &collections->delegated;
         while ((*oldest)->next != NULL) {
@@ -175,7 +176,8 @@ static void report_noted(struct node *node, struct noted *noted, struct allogram
         return;
     } else if (event->before.abandoned_heap != 0 && event->after.abandoned_heap == 0) {
         struct noted *cause = take_delegated(collections, event->id);
-        if (cause != NULL) { /* else it was given up before we looked, or is not told of */
+        if (cause != NULL) { /* else the heap was given up before the probes were attached, or it is
+                              * not reported */
             report_collection(node, &cause->event, event, answers);
         }
         free(cause);
@@ -185,7 +187,7 @@ static void report_noted(struct node *node, struct noted *noted, struct allogram
     free(noted);
 }
 
-/* The period that leaves WANTED_PER_SECOND of those that came since the look before. */
+/* The period that leaves WANTED_PER_SECOND of the collections since the check before. */
 static uint64_t wanted_period(const struct pace_look *before, const struct pace_look *now) {
     const double seconds = (double)(now->time_ns - before->time_ns) / SECOND_NS;
     if ((double)(now->n_seen - before->n_seen) <= MANY_PER_SECOND * seconds) {
@@ -195,7 +197,7 @@ static uint64_t wanted_period(const struct pace_look *before, const struct pace_
     return period < 1 ? 1 : period > UINT32_MAX ? UINT32_MAX : (uint64_t)period;
 }
 
-/* A period that is right within a factor of two stays. */
+/* A period that is right within a factor of two is kept. */
 static void keep_pace(struct node *node, uint64_t n_seen) {
     struct node_collections *collections = node->collections;
     struct timespec time;

@@ -1,5 +1,5 @@
-/* node_collections.h: the collections of a node's processes, seen at the functions that begin and
- * end them. */
+/* node_collections.h: watches the collections of a node's processes, by the functions that begin
+ * and end them. */
 #ifndef AG_NODE_COLLECTIONS_H
 #define AG_NODE_COLLECTIONS_H
 

@@ -1,5 +1,5 @@
-/* node_events.h: what the kernel half (node.bpf.c) and this half agree on: its settings, and the
- * records in its ring buffer. Plain C types of fixed size: it is compiled for two machines. */
+/* node_events.h: data shared by the kernel half (node.bpf.c) and the other half: its settings, and
+ * the records in its ring buffer. Plain C types of fixed size: it is compiled for two machines. */
 #ifndef AG_NODE_EVENTS_H
 #define AG_NODE_EVENTS_H
 
@@ -8,21 +8,21 @@
 #include "node_pace.h"
 
 enum {
-    NODE_EVENT_WORDS = 512, /* of a stack, from its top on: 4 KiB */
+    NODE_EVENT_WORDS = 512, /* maximum number of words of a stack, from its top on: 4 KiB */
     NODE_EVENT_MARGIN = 16, /* words above the stack's top that are captured too: native code may
-                               have been entered with more on it than the process knows */
+                             * have been entered with more on it than the process knows */
     NODE_CODE_AREAS = 8,
-    NODE_PROCESS_WORDS = 128, /* of struct process, from its start on, that are looked at */
+    NODE_PROCESS_WORDS = 128, /* words of struct process, from its start on, that are read */
 };
 
-/* Offsets in struct process, and where generated code is; written before anything is attached, and
- * again when code is added or the period changes. */
+/* Offsets in struct process, and the ranges of generated code; written before anything is attached,
+ * and again when code is added or the period changes. */
 struct node_bpf_settings {
     __u32 heap_top, stack_top, heap, heap_end, instruction, high_water, old_heap, old_top,
         minor_count, abandoned_heap, fragment_words, state;
     __u32 n_areas;
     __u32 process_bytes; /* up to the last of these words: at most 8 * NODE_PROCESS_WORDS */
-    __u64 period_bytes;  /* of allocation, for a collection that is told of; 0: all are */
+    __u64 period_bytes;  /* of allocation per reported collection; 0: all are reported */
     struct {
         __u64 low, high;
     } areas[NODE_CODE_AREAS];
@@ -42,20 +42,20 @@ struct node_event {
     __u64 start_ns, end_ns; /* CLOCK_MONOTONIC; a sample: both the same */
     __u64 process, id, instruction;
     __u64 needed_words;
-    __u64 weight_bytes; /* of a collection: allocated bytes that it stands for (node_pace.h); 0: it
-                           was begun by an earlier call */
+    __u64 weight_bytes; /* of a collection: allocated bytes that it stands for (node_pace.h); 0: an
+                         * earlier call began it */
     __u64 state;        /* low 32 bits: flags */
-    struct node_heap_state before, after; /* a sample has no after */
-    __u64 top, n_words;                   /* words[0] was at `top` */
+    struct node_heap_state before, after; /* a sample has only before */
+    __u64 top, n_words;                   /* address of words[0] */
     __u64 words[NODE_EVENT_WORDS];
 };
 struct node_process_copy {
     __u64 words[NODE_PROCESS_WORDS];
 };
-struct node_watched { /* a thread that collects; the kernel's own */
+struct node_watched { /* a thread that collects; used only in the kernel */
     struct node_pace pace;
-    __u64 n_seen;                          /* collections, told of or not */
-    __u64 depth;                           /* of the one that is told of; 0: none is */
+    __u64 n_seen;                          /* collections, reported or not */
+    __u64 depth;                           /* of the reported collection; 0: none */
     __u64 id, heap, heap_top, minor_count; /* of the process of the call before */
     struct node_process_copy copy;
     struct node_event event;

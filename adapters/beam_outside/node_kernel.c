@@ -1,5 +1,5 @@
-/* node_kernel.c: the programs of node.bpf.c: loaded, told where things are in this node, attached.
- */
+/* node_kernel.c: loads the programs of node.bpf.c, passes them the addresses in this node, attaches
+ * them. */
 #include "node_kernel.h"
 
 #include <bpf/bpf.h>
@@ -53,10 +53,10 @@ static int take_record(void *context, void *record, size_t n_bytes) {
     return 0;
 }
 
-/* Neighbouring ranges, joined until they fit. */
+/* Joins neighboring ranges until they fit. */
 static void find_areas(const struct node_code *code, struct node_bpf_settings *settings) {
-    const uint64_t near = UINT64_C(64) << 20; /* the JIT's areas lie further apart than that, or it
-                                                 does no harm to take them for one */
+    const uint64_t near = UINT64_C(64) << 20; /* the JIT's areas are further apart than that, or
+                                               * joining them does no harm */
     for (size_t i = 0; i < code->n; i++) {
         const uint64_t low = code->items[i].low, high = code->items[i].high;
         uint32_t n = settings->n_areas;
@@ -73,7 +73,7 @@ static void find_areas(const struct node_code *code, struct node_bpf_settings *s
     }
 }
 
-/* Up to the last word that is looked at: the offsets are the first fields. */
+/* Up to the last word that is read: the offsets are the first fields. */
 static uint32_t bytes_looked_at(const struct node_bpf_settings *settings) {
     const uint32_t *offsets = &settings->heap_top;
     const size_t n = offsetof(struct node_bpf_settings, n_areas) / sizeof *offsets;
@@ -107,7 +107,7 @@ static void write_settings(struct node *node) {
     (void)bpf_map_update_elem(node->kernel->settings, &zero, &settings, BPF_ANY); // it has one slot
 }
 
-/* The name of a thread, as the kernel has it. */
+/* The kernel's name of a thread. */
 static bool thread_name(int pid, const char *tid, char *ret_name, int limit) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "/proc/%d/task/%s/comm", pid, tid);
@@ -134,7 +134,7 @@ static void write_threads(struct node *node) {
         if (tid != 0 && thread_name(pid, entry->d_name, name, sizeof name) &&
             (address = node_current_process_word(node, name)) != 0) {
             (void)bpf_map_update_elem(node->kernel->current_of, &tid, &address,
-                                      BPF_ANY); // full: late
+                                      BPF_ANY); // full: its samples are read late
         }
     }
     if (folder != NULL) {
@@ -156,7 +156,7 @@ static int explain(int error, char *ret_problem, size_t problem_bytes) {
     return error;
 }
 
-/* With the program for sessions, which older kernels refuse, or without it. */
+/* Loads with the program for sessions, which older kernels refuse, or without it. */
 static int node_kernel_load(struct node_kernel *kernel, bool has_sessions) {
     kernel->object = bpf_object__open_mem(node_object, node_object_bytes, NULL);
     if (kernel->object == NULL) {
@@ -227,7 +227,7 @@ int node_kernel_readable(struct node *node) {
 
 void node_kernel_drain(struct node *node) {
     if (node->kernel != NULL) {
-        (void)ring_buffer__consume(node->kernel->ring); // what take_record says: always 0
+        (void)ring_buffer__consume(node->kernel->ring); // the result of take_record: always 0
     }
 }
 

@@ -1,4 +1,5 @@
-/* node_kernel_none.c: in place of node_kernel.c where allogram is built without clang or libbpf. */
+/* node_kernel_none.c: used in place of node_kernel.c if allogram is built without clang or
+ * libbpf. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,12 +1,11 @@
-/* node_names.c: what the emulator calls things: process identifiers and atoms, as Erlang prints
- * them.
+/* node_names.c: process identifiers and atoms as Erlang prints them.
  *
  * The table of atoms (erts_atom_table, an IndexTable) has segments of 1024 pointers; an atom is its
  * index there, tagged:
  *
  *     120 of the table -> segment[i >> 10] -> atom[i & 1023] -> 24: u16 bytes, 32: -> UTF-8
  *
- * the same in OTP 25 and 27 (erts/emulator/beam/index.h, atom.h). */
+ * This is the same in OTP 25 and 27 (erts/emulator/beam/index.h, atom.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -88,7 +87,8 @@ int node_function_text(struct node *node, uint64_t address, char ret_text[NODE_F
     return 0;
 }
 
-/* The mixing of ErtsPTable: neighbours in numbers are kept apart in cache lines. */
+/* Undoes the mixing of ErtsPTable: processes with neighboring numbers are in different cache
+ * lines. */
 static int number_of_slot(struct node *node, uint64_t slot, uint64_t *ret_number) {
     enum { MASK = 216, LINE_MASK = 224, PLACE_MASK = 232, LINE_SHIFT = 240, BYTES = 248 };
     uint8_t table[BYTES];

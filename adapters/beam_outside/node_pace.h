@@ -1,21 +1,21 @@
-/* node_pace.h: which collections are told of, where there are too many to tell of each.
+/* node_pace.h: chooses which collections are reported, if there are too many to report each.
  *
- * Allocation is a line of bytes, along which there are points, `period_bytes` apart in the mean and
- * by chance: a Poisson process. A collection that comes with n allocated bytes takes the next n of
- * them: where a point is among these, it is told of, and stands for all bytes from the point told
- * of before to its last one (its weight); otherwise it costs a comparison and a subtraction, and
- * nobody hears of it.
+ * Allocation is seen as a line of bytes with points on it, `period_bytes` apart in the mean and at
+ * random: a Poisson process. A collection that comes with n allocated bytes takes the next n of
+ * them. If there is a point among these, the collection is reported, and stands for all bytes from
+ * the previous reported point to its last one (its weight); otherwise it costs a comparison and a
+ * subtraction, and is not reported.
  *
  *     bytes   |.....a.....|..b..|.......c.......|.d.|....      collections
  *     points       ^                ^      ^
  *             a: up to here         c: from there to its last point
  *
- * Each byte is a point with the same probability, whatever came before, so the weights of a
- * function are, in the mean, what it allocated; and all weights together are what was allocated, up
- * to the last distance. Of the points within one collection only the last matters: it lies an
- * exponential distance before its end, since the process looks the same backward.
+ * Each byte is a point with the same probability, whatever came before, so the expected sum of a
+ * function's weights is what it allocated; and the sum of all weights is what was allocated, up to
+ * the last distance. Of the points within one collection only the last matters: its distance from
+ * the end is exponential, since the process looks the same backward.
  *
- * Without a period each collection is told of, with its own bytes. Plain C for two machines: the
+ * Without a period each collection is reported, with its own bytes. Plain C for two machines: the
  * kernel half has one pace for each thread. */
 #ifndef AG_NODE_PACE_H
 #define AG_NODE_PACE_H
@@ -25,12 +25,12 @@
 #define NODE_PACE_INLINE static inline __attribute__((always_inline))
 
 struct node_pace {
-    __u64 period_bytes; /* that `left_bytes` was drawn with; 0: none */
+    __u64 period_bytes; /* the period that `left_bytes` was drawn with; 0: none */
     __u64 left_bytes;   /* to the next point, at least 1 with a period */
     __u64 gap_bytes;    /* from the last point to the next: what that one will stand for */
 };
 
-/* Whether nobody hears of a collection with so many bytes. */
+/* Whether a collection with so many bytes is not reported. */
 NODE_PACE_INLINE int node_pace_passes(struct node_pace *pace, __u64 bytes, __u64 period_bytes) {
     if (pace->period_bytes != period_bytes || bytes >= pace->left_bytes) {
         return 0;
@@ -39,7 +39,7 @@ NODE_PACE_INLINE int node_pace_passes(struct node_pace *pace, __u64 bytes, __u64
     return 1;
 }
 
-/* How many of its upper bits are zero; NUMBER is not 0. (clang 14 has no such builtin for BPF.) */
+/* The number of leading zero bits; NUMBER is not 0. (clang 14 has no such builtin for BPF.) */
 NODE_PACE_INLINE __u32 node_pace_zeros(__u32 number) {
     __u32 n = 0;
     for (__u32 step = 16; step > 0; step /= 2) {
@@ -52,7 +52,7 @@ NODE_PACE_INLINE __u32 node_pace_zeros(__u32 number) {
 }
 
 /* An exponential distance with that mean, from 32 random bits: -ln(u), in integers. The logarithm
- * to base 2 of 1 + m is a polynomial, right within 0.001. */
+ * to base 2 of 1 + m is a polynomial, exact to 0.001. */
 NODE_PACE_INLINE __u64 node_pace_distance(__u64 period_bytes, __u32 random) {
     const __u64 one = 1 << 16, ln_2 = 45426;
     const __u32 bits = random | 1;
@@ -63,12 +63,12 @@ NODE_PACE_INLINE __u64 node_pace_distance(__u64 period_bytes, __u32 random) {
     return (period_bytes * factor >> 16) + 1;
 }
 
-/* The weight of one that does not pass; 0: it passes after all, by another period than before.
- * FIRST and SECOND: random bits. Periods are below 4 GiB. */
+/* The weight of a collection that is reported; 0: it is not reported after all, because the period
+ * has changed. FIRST and SECOND: random bits. Periods are below 4 GiB. */
 NODE_PACE_INLINE __u64 node_pace_weight(struct node_pace *pace, __u64 bytes, __u64 period_bytes,
                                         __u32 first, __u32 second) {
     if (pace->period_bytes != period_bytes) {
-        /* no point's distance remembers what came before: so the next one may be drawn anew */
+        /* the distance to the next point does not depend on the past, so it may be drawn anew */
         pace->gap_bytes -= pace->left_bytes;
         pace->period_bytes = period_bytes;
         pace->left_bytes = period_bytes != 0 ? node_pace_distance(period_bytes, first) : 0;
@@ -79,14 +79,14 @@ NODE_PACE_INLINE __u64 node_pace_weight(struct node_pace *pace, __u64 bytes, __u
         pace->left_bytes -= bytes;
         return 0;
     }
-    const __u64 over = bytes - pace->left_bytes; /* behind its first point */
+    const __u64 over = bytes - pace->left_bytes; /* after its first point */
     if (period_bytes == 0) {
         const __u64 weight = pace->gap_bytes + over;
         pace->gap_bytes = 0;
         return weight;
     }
     const __u64 back = node_pace_distance(period_bytes, first);
-    const __u64 rest = back < over ? back : over; /* behind its last one */
+    const __u64 rest = back < over ? back : over; /* after its last one */
     const __u64 weight = pace->gap_bytes + over - rest;
     pace->left_bytes = node_pace_distance(period_bytes, second);
     pace->gap_bytes = rest + pace->left_bytes;

@@ -1,15 +1,15 @@
-/* node_probes.c: collections are seen by breakpoints (uprobes) where the functions that collect
- * begin and, for those that are told of, where they return.
+/* node_probes.c: watches collections by breakpoints (uprobes) where the functions that collect
+ * begin and, for reported collections, where they return.
  *
- * The kernel steps over the instruction at a breakpoint itself. Some it can only step over out of
- * line, which takes 20 us in a virtual machine instead of 0.6; pushes it emulates. So a function is
- * only probed where a push stands in its first instructions while nothing has changed the
- * arguments or the stack; another build whose functions begin differently is refused rather than
+ * The kernel executes the instruction at a breakpoint itself. Some instructions it can only execute
+ * out of line, which takes 20 us in a virtual machine instead of 0.6; pushes it emulates. So a
+ * function is only probed if one of its first instructions is a push, and nothing before it changes
+ * the arguments or the stack. A build whose functions begin differently is refused rather than
  * slowed.
  *
- * A session is one program at both ends, whose answer at the beginning says whether it wants the
- * other one: a return costs half as much as a beginning. Linux 6.13 has them; libbpf 1.1 has not,
- * so the link is made by the system call. */
+ * A session is one program at both ends, whose result at the entry says whether it is called at the
+ * return: a return costs half as much as an entry. Linux 6.13 has sessions; libbpf 1.1 does not, so
+ * the link is made by the system call. */
 #include "node_probes.h"
 
 #include <bpf/bpf.h>
@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What collects, and whether its second argument is the number of words that were needed. */
+/* The functions that collect, and whether their second argument is the number of needed words. */
 static const struct {
     const char *name;
     bool needs_words;
@@ -36,10 +36,11 @@ _Static_assert(2 * N_COLLECTING <= NODE_PROBES_MOST, "a link for each end");
 
 struct place {
     char path[PATH_MAX];
-    uint64_t offset; /* in the file, of the push */
+    uint64_t offset; /* offset of the push in the file */
 };
 
-/* Where in the function a push stands before anything else (behind endbr64); -ENOTSUP: nowhere. */
+/* The offset in the function of a push before which there is nothing (but endbr64); -ENOTSUP: there
+ * is none. */
 static int cheap_offset(const uint8_t *code, size_t n_bytes) {
     static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
     const int at = n_bytes > sizeof endbr64 && memcmp(code, endbr64, sizeof endbr64) == 0 ? 4 : 0;
@@ -142,7 +143,7 @@ int node_probes_attach(struct node *node, struct bpf_object *object, bool has_se
 
 void node_probes_detach(struct node_probes *probes) {
     for (size_t i = 0; probes->session == 0 && i < probes->n; i++) {
-        (void)bpf_link__destroy(probes->links[i]); // nothing could be done about it
+        (void)bpf_link__destroy(probes->links[i]); // an error has no remedy
     }
     if (probes->session != 0) {
         close(probes->session - 1);

@@ -1,10 +1,10 @@
-/* node_processes.c: all Erlang processes of a node, from its process table: who they are, where
- * they stand, what their heaps, stacks and queues hold.
+/* node_processes.c: lists all Erlang processes of a node, from its process table: identifier, name,
+ * current function, and the sizes of heap, stack and queues.
  *
- * The table never moves and its slots are single words, so that a slot is a process, empty, or
- * marked as being filled. A process may die while it is read: its memory then holds something else,
- * which its invariants refuse. So the list is no snapshot of one moment, but each row is a process
- * that was there. */
+ * The table never moves and its slots are single words: a slot is a process, empty, or marked as
+ * being filled. A process may die while it is read: its memory then holds something else, which its
+ * invariants refuse. So the list is no snapshot of one moment, but each row is a process that
+ * existed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,8 +118,8 @@ static bool registered_name(struct node *node, const struct node_process *proces
            node_atom_text(node, ag_get_64(name), ret_name) == 0;
 }
 
-/* What process_info calls current_function: where it waits, or the function without a frame of its
- * own that it waits in. */
+/* current_function of process_info: the function in which it waits, which may have no frame of its
+ * own. */
 static const char *current_function(struct node *node, const struct node_process *process,
                                     char text[NODE_FUNCTION_BYTES]) {
     const uint64_t instruction = node_process_word(process, node->layout->process_instruction),
@@ -194,7 +194,7 @@ int node_report_processes(struct node *node, struct allogram_answers *answers) {
     return 0;
 }
 
-/* Of the first processes that are there nine in ten must be sound: one or two may just be running,
+/* Of the first existing processes nine in ten must be sound: one or two may just be running,
  * exiting or collected. */
 static int check_once(struct node *node) {
     enum { CHECKED_MOST = 1000 };
@@ -217,14 +217,14 @@ static int check_once(struct node *node) {
     return n_checked > 0 && n_sound * 10 >= n_checked * 9 ? 0 : -EBADMSG;
 }
 
-/* Where processes live for microseconds most may be gone when their turn comes: some tries later it
- * is not most of them. By a wrong row none is sound, however often one looks. */
+/* If processes live for microseconds, most of those read may be gone by then; a few tries later
+ * most will not be. With a wrong row none is sound in any try. */
 int node_check_processes(struct node *node) {
     enum { TRIES = 50 };
     const struct timespec pause = {.tv_nsec = 2000000};
     int r = check_once(node);
     for (int i = 1; i < TRIES && r == -EBADMSG; i++) {
-        (void)nanosleep(&pause, NULL); /* a signal ends it sooner */
+        (void)nanosleep(&pause, NULL); /* a signal ends it early */
         r = check_once(node);
     }
     return r;

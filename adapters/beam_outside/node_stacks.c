@@ -2,26 +2,26 @@
  * other.
  *
  * 1. An Erlang stack. It grows down inside the process' heap block: [top, heap end). Its words are
- * terms, whose two low bits are never both zero, and continuation pointers: real return addresses,
- * which are aligned so that theirs are. Nothing else marks a frame. So a frame is a word with two
- * low zeros that lies in generated code; when frame pointers are on (erts_frame_layout is 1, after
- * +JPperf or +JPfp), saved ones lie between, which are in no code. The outermost word returns to
- * code that ends the process; below it is the process' first function.
+ * terms, whose two low bits are never both zero, and continuation pointers: return addresses, which
+ * are aligned so that their two low bits are zero. Nothing else marks a frame. So a frame is a word
+ * with two low zeros that lies in generated code. When frame pointers are on (erts_frame_layout is
+ * 1, after +JPperf or +JPfp), saved ones lie between, which are in no code. The outermost word
+ * returns to code that ends the process; below it is the process' first function.
  *
- * 2. Its innermost frame. A function that runs is in the pc. One that called native code, or a
- * fragment, is where the stack's first word returns to; such calls need not be aligned. A process
- * that does not run goes on at its instruction, which is nowhere on the stack.
+ * 2. Its innermost frame. A function that runs is in the pc. If it called native code, or a
+ * fragment, the stack's first word returns to it; such calls need not be aligned. A process that
+ * does not run continues at its instruction, which is nowhere on the stack.
  *
  * 3. Threads. A normal scheduler runs generated code on the Erlang stack itself, so a sample there
- * has the stack in its copy. For native code it changes to the thread's own stack, where unwinding
- * ends at generated code, which keeps the process in r13. The Erlang stack it has left in the
- * process or in rbp, and what it does not keep there is an old value: which one it is, the
- * instruction tells by which it will take the stack back. A dirty scheduler never runs generated
- * code: its process is in the scheduler's structure, which the thread's name tells.
+ * has the stack in its copy. For native code it switches to the thread's own stack, where unwinding
+ * ends at generated code, which keeps the process in r13. It has saved the Erlang stack either in
+ * the process or in rbp, and the other of the two is an old value: the instruction that restores
+ * the stack shows which one is valid. A dirty scheduler never runs generated code: its process is
+ * in the scheduler's structure, which is found by the thread's name.
  *
- * 4. Time. What is not in the sample was captured in the interrupt where the kernel lets us
- * (node_capture), else it is read now, later than the sample. Such a stack is believed when
- * the process says the same of itself before and after, and refused as stale when it does not. */
+ * 4. Time. What is not in the sample was captured in the interrupt if the kernel allows that
+ * (node_capture), else it is read now, later than the sample. Such a stack is used if the process
+ * has the same state before and after reading, and refused as stale if not. */
 #include "node_stacks.h"
 
 #include <stdio.h>
@@ -32,13 +32,13 @@
 #include "node_capture.h"
 
 enum {
-    WORDS_MOST = 1 << 16,  /* of a stack that are read: 512 KiB */
-    FRAMES_MOST = 1 << 14, /* that are told */
+    WORDS_MOST = 1 << 16,  /* maximum number of words of a stack that are read: 512 KiB */
+    FRAMES_MOST = 1 << 14, /* maximum number of frames that are reported */
     TAG_MASK = 3,          /* 0: a continuation pointer */
 };
 
-/* A scheduler runs a process for about a millisecond at a time; what waits for its observer longer
- * than that many times is of somebody else, or of long ago. */
+/* A scheduler runs a process for about a millisecond at a time. A sample that waited for the
+ * observer longer than many times that is refused: the thread may run another process by now. */
 static const uint64_t late_most_ns = 50 * 1000 * 1000;
 
 static bool is_word_address(uint64_t address) {
@@ -47,7 +47,7 @@ static bool is_word_address(uint64_t address) {
 
 /* ---- the stack of a process -------------------------------------------------------------- */
 
-/* ADDRESS lies in the instruction, not behind it. */
+/* ADDRESS lies in the instruction, not after it. */
 static void report_function(const struct node_function *function, uint64_t address,
                             struct allogram_stack *stack) {
     struct allogram_managed_frame frame = {.function = function->name};
@@ -59,23 +59,25 @@ static const struct node_function *caller_at(const struct node *node, uint64_t w
     return (word & TAG_MASK) == 0 && word != 0 ? node_code_find(&node->code, word - 1) : NULL;
 }
 
-/* Where the process goes on, when it was not running. */
+/* Reports where a process continues that was not running. */
 static void report_instruction(const struct node *node, uint64_t instruction,
                                struct allogram_stack *stack) {
     const struct node_function *function = node_code_find(&node->code, instruction);
     if (function != NULL && !node_function_is_plumbing(function)) {
-        /* mostly the return address of a call; where a function starts, there is nothing before */
+        /* mostly the return address of a call; at the start of a function, there is nothing before
+         * it */
         report_function(function, instruction - (instruction > function->low), stack);
     }
 }
 
-/* The innermost frame, so far as it is not told. True: the first word has been told by it. */
+/* Reports the innermost frame, unless it was reported. Returns true if the first word was used for
+ * it. */
 static bool report_innermost(const struct node *node, const struct node_moment *moment,
                              struct allogram_stack *stack) {
     const uint64_t first = moment->n_words > 0 ? moment->words[0] : 0;
     const struct node_function *caller = first != 0 ? node_code_find(&node->code, first - 1) : NULL;
     switch (moment->innermost) {
-    case NODE_TOP_TOLD:
+    case NODE_TOP_REPORTED:
         return false;
     case NODE_TOP_CALLED:
         if (caller != NULL && !node_function_is_plumbing(caller)) {
@@ -93,7 +95,7 @@ static bool report_innermost(const struct node *node, const struct node_moment *
     return false;
 }
 
-/* The outermost word of every stack returns there. */
+/* Whether it is the function to which the outermost word of every stack returns. */
 static bool is_bottom(const struct node_function *function) {
     return strncmp(function->name, "erts_beamasm:normal_exit", 24) == 0;
 }
@@ -122,8 +124,8 @@ enum allogram_stack_verdict node_report_moment(struct node *node, const struct n
     return has_frame ? ALLOGRAM_STACK_INCOMPLETE : ALLOGRAM_STACK_STALE;
 }
 
-/* The words of [top, heap end) that are wanted, of a process as it is in memory now; the caller
- * frees them. */
+/* Reads the words of [top, heap end) that are needed, as they are in memory now; the caller frees
+ * them. */
 static int read_words(struct node *node, struct node_moment *moment, uint64_t **ret_words) {
     const uint64_t n_all = (moment->heap_end - moment->top) / 8;
     const size_t n = n_all < WORDS_MOST ? (size_t)n_all : WORDS_MOST;
@@ -179,9 +181,9 @@ int node_stack_of_waiting(struct node *node, const struct node_process *process,
 
 /* ---- the stack of a sample ---------------------------------------------------------------- */
 
-/* The kinds of scheduler threads by their names, which the kernel cuts at 15 characters. */
+/* The kinds of scheduler threads by their names, which the kernel truncates to 15 characters. */
 static const struct {
-    const char *format; /* %n: the whole name must be that */
+    const char *format; /* %n: it must match the whole name */
     enum node_scheduler_kind kind;
 } thread_names[] = {
     {"erts_sched_%u%n", NODE_SCHEDULER_NORMAL}, {"erts_dcpus_%u%n", NODE_SCHEDULER_CPU},
@@ -209,7 +211,8 @@ uint64_t node_current_process_word(const struct node *node, const char *thread_n
     return 0;
 }
 
-/* What the scheduler of this thread runs, 0: nothing, or it is no scheduler's. */
+/* The process that the scheduler of this thread runs; 0: none, or it is not a scheduler's
+ * thread. */
 static uint64_t process_of_thread(struct node *node, const char *name) {
     const uint64_t at = name != NULL ? node_current_process_word(node, name) : 0;
     uint64_t process;
@@ -227,8 +230,8 @@ static void report_native(size_t n, struct allogram_stack *stack) {
 /* What is known of the process of a sample. */
 struct sampled_process {
     uint64_t address;
-    const struct node_captured *captured; /* at the sample; NULL: read now */
-    struct node_moment moment;            /* .top: as the process has it */
+    const struct node_captured *captured; /* captured at the sample; NULL: read now */
+    struct node_moment moment;            /* .top: as stored in the process */
 };
 
 static bool is_plausible(const struct node_moment *moment) {
@@ -260,7 +263,7 @@ static bool look_at_process(struct node *node, const struct allogram_sample *sam
     return is_plausible(&ret_process->moment);
 }
 
-/* Copies what [address, address + n_bytes) and the words have in common over the words. */
+/* Copies the intersection of [address, address + n_bytes) and the words over the words. */
 static void overlay(struct node_moment *moment, uint64_t *words, uint64_t address,
                     const void *bytes, size_t n_bytes) {
     const uint64_t end = moment->top + moment->n_words * 8;
@@ -277,9 +280,9 @@ static bool holds(uint64_t address, size_t n_bytes, uint64_t low, uint64_t high)
     return address <= low && high <= address + n_bytes;
 }
 
-/* How many words from .top on there are to look for, 0: it is no stack of this process. A collector
- * that is between two heaps has the top in the one and the end in the other: then what was captured
- * is searched for the end. */
+/* The number of words from .top to be read; 0: it is no stack of this process. A collector that is
+ * between two heaps has the top in the one and the end in the other: then the captured words are
+ * searched for the end. */
 static size_t n_words_of(const struct node_moment *moment, const struct node_captured *captured) {
     if (moment->top >= moment->heap && moment->top <= moment->heap_end) {
         const uint64_t n = (moment->heap_end - moment->top) / 8;
@@ -292,8 +295,8 @@ static size_t n_words_of(const struct node_moment *moment, const struct node_cap
                : 0;
 }
 
-/* What was neither sampled nor captured, as it is now: false when that is too long after the
- * sample, or the process has got another heap since. */
+/* Reads the words that were neither sampled nor captured. Returns false if that is too long after
+ * the sample, or the process has another heap since. */
 static bool read_late(struct node *node, const struct allogram_sample *sample,
                       const struct node_moment *moment, uint64_t *ret_words) {
     struct node_process process;
@@ -321,15 +324,18 @@ static size_t n_words_known(const struct allogram_sample *sample,
                                                        : moment->n_words;
 }
 
-/* The stack from .top on: as it was in the sample, else when it was captured, else as it is now. */
+/* Reports the stack from .top on: words of the sample, else captured words, else as they are
+ * now. */
 static enum allogram_stack_verdict report_words(struct node *node,
                                                 const struct allogram_sample *sample,
                                                 const struct sampled_process *process,
                                                 struct allogram_stack *stack) {
     struct node_moment moment = process->moment;
     const struct node_captured *captured = process->captured;
-    if (captured != NULL && moment.innermost != NODE_TOP_TOLD && moment.top == moment.heap_end) {
-        if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else what it was in last is over */
+    if (captured != NULL && moment.innermost != NODE_TOP_REPORTED &&
+        moment.top == moment.heap_end) {
+        if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else the function it was in has ended
+                                                           * */
             (void)report_innermost(node, &moment, stack); /* it begins: no frame yet */
         }
         return ALLOGRAM_STACK_COMPLETE;
@@ -359,15 +365,15 @@ static enum allogram_stack_verdict report_words(struct node *node,
     return verdict;
 }
 
-/* Between processes: nobody's stack is there. */
+/* Between processes: there is no process' stack. */
 static bool is_scheduling(const struct node_function *fragment) {
     return strncmp(fragment->name, "global::process_main", 20) == 0 ||
            strncmp(fragment->name, "global::context_switch", 22) == 0 ||
            strncmp(fragment->name, "global::do_schedule", 19) == 0;
 }
 
-/* Generated code that returns from native code takes its stack back with one of these, after at
- * most a few other instructions: `mov rsp, [r13 + stack top]` or `mov rsp, rbp`. */
+/* Generated code that returns from native code restores its stack by one of these, after at most a
+ * few other instructions: `mov rsp, [r13 + stack top]` or `mov rsp, rbp`. */
 enum stack_keeper { KEPT_NOWHERE, KEPT_BY_PROCESS, KEPT_IN_RBP };
 
 static enum stack_keeper stack_keeper_at(struct node *node, uint64_t return_address) {
@@ -402,7 +408,7 @@ static uint64_t stack_top_of(struct node *node, const struct allogram_native_fra
     return has_saved && stack_keeper_at(node, frame->pc) == KEPT_IN_RBP ? saved : moment->top;
 }
 
-/* FUNCTION holds the pc of frames[n_native]; those before it are native. */
+/* FUNCTION contains the pc of frames[n_native]; the frames before it are native. */
 static enum allogram_stack_verdict report_generated(struct node *node,
                                                     const struct allogram_sample *sample,
                                                     size_t n_native,
@@ -423,14 +429,15 @@ static enum allogram_stack_verdict report_generated(struct node *node,
     }
     process.moment.innermost = NODE_TOP_CALLED;
     if (!node_function_is_plumbing(function)) {
-        process.moment.innermost = NODE_TOP_TOLD;
+        process.moment.innermost = NODE_TOP_REPORTED;
         report_function(function, at, stack);
     }
     process.moment.top = stack_top_of(node, frame, &process.moment);
     return report_words(node, sample, &process, stack);
 }
 
-/* How many native frames belong to what the process does, the scheduler's own loop last. */
+/* The number of native frames that belong to what the process does; the last is the scheduler's own
+ * loop. */
 static size_t frames_of_process(const struct node *node, const struct allogram_sample *sample) {
     for (size_t i = 0; i < sample->n_frames; i++) {
         if (sample->frames[i].pc - node->dirty_main.address < node->dirty_main.n_bytes) {
@@ -440,7 +447,7 @@ static size_t frames_of_process(const struct node *node, const struct allogram_s
     return sample->n_frames;
 }
 
-/* The first frame in generated code, n_frames: none is. */
+/* The first frame in generated code; n_frames: none. */
 static size_t find_generated(const struct node *node, const struct allogram_sample *sample,
                              const struct node_function **ret_function) {
     for (size_t i = 0; i < sample->n_frames; i++) {

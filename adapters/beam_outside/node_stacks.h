@@ -6,9 +6,9 @@
 
 /* Where the innermost frame of a process is. */
 enum node_top {
-    NODE_TOP_TOLD,   /* in the pc of a sample: told already */
+    NODE_TOP_REPORTED, /* in the pc of a sample: reported already */
     NODE_TOP_CALLED, /* it called native code or a fragment: the stack's first word returns to it */
-    NODE_TOP_RESTS,  /* it does not run: its instruction says where it goes on */
+    NODE_TOP_RESTS,  /* it does not run: its instruction is where it continues */
 };
 /* Part of a process at one moment. */
 struct node_moment {
@@ -17,22 +17,22 @@ struct node_moment {
     uint64_t instruction;
     uint32_t state;
     enum node_top innermost;
-    uint64_t top; /* of the stack: where words[0] was */
+    uint64_t top; /* of the stack: the address of words[0] */
     const uint64_t *words;
     size_t n_words;
 };
 
-/* Tells the frames of a stack. COMPLETE, INCOMPLETE (it ends before the process' first function),
- * STALE (words that are no stack). */
+/* Reports the frames of a stack. Returns COMPLETE, INCOMPLETE (it ends before the process' first
+ * function), STALE (words that are no stack). */
 enum allogram_stack_verdict node_report_moment(struct node *node, const struct node_moment *moment,
                                                struct allogram_stack *stack);
-/* What `state` says about the innermost frame of a process that no pc tells of. */
+/* Where the innermost frame is of a process with this `state`, without a pc. */
 enum node_top node_top_of(uint32_t state);
 /* The stack of a process that does not run. */
 int node_stack_of_waiting(struct node *node, const struct node_process *process,
                           struct allogram_stack *stack);
-/* Where the scheduler of the thread with this name keeps the address of the process that it runs;
- * 0: that is no scheduler. */
+/* The address of the word in which the scheduler of the thread with this name stores its process;
+ * 0: it is not a scheduler. */
 uint64_t node_current_process_word(const struct node *node, const char *thread_name);
 /* allogram_inspector.stack */
 enum allogram_stack_verdict node_stack_of_sample(struct node *node,

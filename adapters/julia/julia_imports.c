@@ -268,25 +268,25 @@ static const char *const families[] = {
     "malloc",       "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "memalign",
     "reallocarray", "valloc", "pvalloc", "mmap", "mmap64",         "munmap",
 };
-static struct ag_import_target wishes[AG_ARRAY_SIZE(families)];
+static struct ag_import_target targets[AG_ARRAY_SIZE(families)];
 static size_t n_targets;
 static uint64_t rebound_version;
 
 void ag_julia_look_at_libraries(void) {
-    ag_imports_rebind(wishes, n_targets, &rebound_version);
+    ag_imports_rebind(targets, n_targets, &rebound_version);
 }
 
 /* If the program has an allocator of its own in front of the C library's, nothing is changed. */
-static void wish_for_families(void) {
+static void target_families(void) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(families); i++) {
         struct ag_symbol_place first, next;
         if (ag_symbol_find(families[i], AG_SYMBOL_FIRST, NULL, &first) &&
-            ag_symbol_find(families[i], AG_SYMBOL_NEXT, (const void *)(uintptr_t)wish_for_families,
+            ag_symbol_find(families[i], AG_SYMBOL_NEXT, (const void *)(uintptr_t)target_families,
                            &next) &&
             !first.in_executable) {
-            wishes[n_targets++] = (struct ag_import_target){.name = families[i],
-                                                            .passed_by = (uintptr_t)next.address,
-                                                            .wanted = (uintptr_t)first.address};
+            targets[n_targets++] = (struct ag_import_target){.name = families[i],
+                                                             .passed_by = (uintptr_t)next.address,
+                                                             .wanted = (uintptr_t)first.address};
         }
     }
 }
@@ -309,7 +309,7 @@ static struct {
 
 int ag_julia_imports_follow(const void *inside, const char **ret_name) {
     int r = 0;
-    wish_for_families();
+    target_families();
     for (size_t i = 0; i < AG_ARRAY_SIZE(imports) && r == 0; i++) {
         r = ag_import_replace(inside, imports[i].name, imports[i].replacement, imports[i].original);
         imports[i].is_replaced = r == 0;

@@ -36,8 +36,7 @@ extern allogram_heap ag_julia_heaps[AG_JULIA_HEAPS] AG_HIDDEN;
 
 /* A block that is not recorded yet, since its type is not written yet. */
 struct ag_julia_pending {
-    uintptr_t object;  /* 0: none. The address after its header; for malloc'ed data, 0 is valid too:
-                        * it has no object */
+    uintptr_t object;  /* the address after its header; of `data`, 0: none yet */
     uintptr_t address; /* the address that identifies its death */
     uintptr_t before;  /* the pool object that was made immediately before it; 0: none */
     size_t bytes;
@@ -53,7 +52,7 @@ struct ag_julia_chunk { /* addresses of pool objects, 64 KiB */
     uintptr_t objects[AG_JULIA_CHUNK_OBJECTS];
 };
 struct ag_julia_objects {
-    struct ag_julia_chunk *first, *last; /* only last may be not full */
+    struct ag_julia_chunk *first, *last; /* chunks before last are full */
 };
 
 struct ag_julia_node { /* the stack of blocks of one type */

@@ -13,9 +13,9 @@ static allogram_heap minor_heap, major_heap;
 static void (*at_minor_end)(void); /* in a program that was attached to; or NULL */
 static _Atomic bool is_in_minor, is_in_slice;
 /* A collection that Memprof caused allocates for itself: recording is resumed in it. */
-static __thread uintptr_t spoke_in_minor __attribute__((tls_model("initial-exec")));
+static __thread uintptr_t resumed_in_minor __attribute__((tls_model("initial-exec")));
 static __thread uint64_t promoted_before_words __attribute__((tls_model("initial-exec")));
-static __thread uintptr_t spoke_in_slice __attribute__((tls_model("initial-exec")));
+static __thread uintptr_t resumed_in_slice __attribute__((tls_model("initial-exec")));
 
 static uint64_t in_use_bytes(const struct ag_ocaml_counters *counters) {
     return counters->heap_words > counters->free_words
@@ -27,7 +27,7 @@ static uint64_t in_use_bytes(const struct ag_ocaml_counters *counters) {
 static void minor_begins(void) {
     struct ag_ocaml_counters counters = {0};
     atomic_store_explicit(&is_in_minor, true, memory_order_relaxed);
-    spoke_in_minor = ag_ocaml_resume();
+    resumed_in_minor = ag_ocaml_resume();
     (void)ag_ocaml_counters_read(&counters); /* 0: unknown */
     promoted_before_words = counters.promoted_words;
     allogram_gc_begin(minor_heap, 0, counters.minor_used_words * 8);
@@ -45,13 +45,13 @@ static void minor_ends(void) {
         ag_host_gc_end(minor_heap, "minor", counters.minor_used_words * 8,
                        is_known ? &promoted_bytes : NULL);
     }
-    ag_ocaml_suppress(spoke_in_minor);
+    ag_ocaml_suppress(resumed_in_minor);
 }
 
 static void slice_begins(void) {
     struct ag_ocaml_counters counters = {0};
     atomic_store_explicit(&is_in_slice, true, memory_order_relaxed);
-    spoke_in_slice = ag_ocaml_resume();
+    resumed_in_slice = ag_ocaml_resume();
     (void)ag_ocaml_counters_read(&counters);
     allogram_gc_begin(major_heap, 0, in_use_bytes(&counters));
 }
@@ -61,7 +61,7 @@ static void slice_ends(void) {
     atomic_store_explicit(&is_in_slice, false, memory_order_relaxed);
     (void)ag_ocaml_counters_read(&counters);
     allogram_gc_end(major_heap, "major slice", in_use_bytes(&counters));
-    ag_ocaml_suppress(spoke_in_slice);
+    ag_ocaml_suppress(resumed_in_slice);
 }
 
 /* Functions that finish a whole cycle have no hooks: Gc.full_major, Gc.compact, Gc.major. Minor

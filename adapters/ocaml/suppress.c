@@ -45,51 +45,51 @@ struct result {
 };
 typedef struct result entry_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
-#define AG_HUSHED(name, call)                                                                \
-    static entry_fn *name;                                                                   \
-    static struct result hushed_##name(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d) { \
-        if (!ag_ocaml_memprof_is_ours()) {                                                   \
-            return name(a, b, c, d);                                                         \
-        }                                                                                    \
-        const uintptr_t suspended = suppressed ? 0 : ag_record_suspend();                    \
-        suppressed = suspended ? suspended : suppressed;                                     \
-        depth++;                                                                             \
-        const struct result result = name(a, b, c, d);                                       \
-        depth--;                                                                             \
-        if (suspended) {                                                                     \
-            (void)ag_ocaml_resume();                                                         \
-        }                                                                                    \
-        return result;                                                                       \
+#define AG_SUPPRESSED(name, call)                                                                \
+    static entry_fn *name;                                                                       \
+    static struct result suppressed_##name(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d) { \
+        if (!ag_ocaml_memprof_is_ours()) {                                                       \
+            return name(a, b, c, d);                                                             \
+        }                                                                                        \
+        const uintptr_t suspended = suppressed ? 0 : ag_record_suspend();                        \
+        suppressed = suspended ? suspended : suppressed;                                         \
+        depth++;                                                                                 \
+        const struct result result = name(a, b, c, d);                                           \
+        depth--;                                                                                 \
+        if (suspended) {                                                                         \
+            (void)ag_ocaml_resume();                                                             \
+        }                                                                                        \
+        return result;                                                                           \
     }
 #include "memprof_entries.def"
-#undef AG_HUSHED
+#undef AG_SUPPRESSED
 
 /* The stacks of OCaml 4's interpreter and of OCaml 5's fibers, with the memory that their registers
  * are saved to. One is inside the other. */
-#define AG_SPOKEN(name)                               \
-    static uintptr_t (*name)(uintptr_t words);        \
-    static uintptr_t spoken_##name(uintptr_t words) { \
-        const uintptr_t resumed = ag_ocaml_resume();  \
-        const uintptr_t result = name(words);         \
-        ag_ocaml_suppress(resumed);                   \
-        return result;                                \
+#define AG_RESUMED(name)                               \
+    static uintptr_t (*name)(uintptr_t words);         \
+    static uintptr_t resumed_##name(uintptr_t words) { \
+        const uintptr_t resumed = ag_ocaml_resume();   \
+        const uintptr_t result = name(words);          \
+        ag_ocaml_suppress(resumed);                    \
+        return result;                                 \
     }
-AG_SPOKEN(realloc_stack)
-AG_SPOKEN(try_realloc_stack)
-AG_SPOKEN(maybe_expand_stack)
-#undef AG_SPOKEN
+AG_RESUMED(realloc_stack)
+AG_RESUMED(try_realloc_stack)
+AG_RESUMED(maybe_expand_stack)
+#undef AG_RESUMED
 
 void ag_ocaml_suppress_follow(void) {
-    (void)ag_ocaml_detour("caml_realloc_stack", ag_kept_call, (void *)spoken_realloc_stack,
+    (void)ag_ocaml_detour("caml_realloc_stack", ag_kept_call, (void *)resumed_realloc_stack,
                           (void **)&realloc_stack);
-    (void)ag_ocaml_detour("caml_try_realloc_stack", ag_kept_call, (void *)spoken_try_realloc_stack,
+    (void)ag_ocaml_detour("caml_try_realloc_stack", ag_kept_call, (void *)resumed_try_realloc_stack,
                           (void **)&try_realloc_stack);
     (void)ag_ocaml_detour("caml_maybe_expand_stack", ag_kept_call,
-                          (void *)spoken_maybe_expand_stack, (void **)&maybe_expand_stack);
-#define AG_HUSHED(name, call)                    \
+                          (void *)resumed_maybe_expand_stack, (void **)&maybe_expand_stack);
+#define AG_SUPPRESSED(name, call)                \
     is_whole &=                                  \
         !ag_ocaml_find("caml_memprof_" #name) || \
-        ag_ocaml_detour("caml_memprof_" #name, call, (void *)hushed_##name, (void **)&name);
+        ag_ocaml_detour("caml_memprof_" #name, call, (void *)suppressed_##name, (void **)&name);
 #include "memprof_entries.def"
-#undef AG_HUSHED
+#undef AG_SUPPRESSED
 }

@@ -1,23 +1,23 @@
 /* frame_walk.c: the unwinder of the observer.
  *
- * 1. Rules. A pc's rules are its CFI row, for the return address, the CFA and each register that
- *    functions preserve (in a signal frame: for all). They are found once per pc and kept until
- *    the mapped files change; a program that runs for hours shows some thousand pcs.
+ * 1. Rules. A pc's rules are its CFI row, for the return address, the CFA and each callee-saved
+ * register (in a signal frame: for all). They are found once per pc and kept until the mapped files
+ * change; a program that runs for hours shows some thousand pcs.
  *
- * 2. The stack. The kernel copied its top at the moment of the sample. What lies deeper is read
- *    from the target when a walk gets there, milliseconds later. Outer frames change rarely, but
- *    they do: the last KiB of the copy is read again together with it and has to be the same
- *    bytes. If it is not, the program returned through there in between, and the walk ends as cut.
- *    Nothing unchecked is ever taken for a frame.
+ * 2. The stack. The kernel copied its top at the moment of the sample. Deeper words are read from
+ * the target when a walk gets there, milliseconds later. Outer frames change rarely, but they do:
+ * the last KiB of the copy is read again with them and must have the same bytes. If it does not,
+ * the program returned through there in between, and the walk ends as cut. No unverified word is
+ * ever taken for a frame.
  *
- * 3. Code without CFI (musl's libc, hand-written assembler). Three ways, the surest first: a word
- * of the stack that follows a call to exactly the function that pc lies in; rbp, where it points to
- * a plausible frame; the first word that follows any call. What is found this way is right for
+ * 3. Code without CFI (musl's libc, hand-written assembler). Three ways, the most reliable first: a
+ * word of the stack that follows a call to exactly the function that contains pc; rbp, if it points
+ * to a plausible frame; the first word that follows any call. What is found this way is right for
  * functions that were called directly; a function that was reached by a tail call or a pointer may
  * lose a frame.
  *
  * 4. The end. A row without a return address, the program's entry, a caller of 0, or, without CFI,
- *    a frame pointer of 0 with no caller in sight: the ABI's mark of the outermost frame. */
+ * a frame pointer of 0 with no caller found: the ABI's mark of the outermost frame. */
 #include "frame_walk.h"
 
 #include <errno.h>
@@ -33,10 +33,11 @@ enum {
     REG_BP = ALLOGRAM_RBP,
     REG_SP = ALLOGRAM_RSP,
     REG_PC = ALLOGRAM_RIP,
-    PRESERVED = 1 << 3 | 1 << 6 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15, /* of the x86-64 ABI */
-    LATER_BYTES = 256 << 10, /* read at most behind the copy */
+    PRESERVED = 1 << 3 | 1 << 6 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15, /* callee-saved in the
+                                                                          * x86-64 ABI */
+    LATER_BYTES = 256 << 10, /* maximum read beyond the copy */
     OVERLAP_BYTES = 1024,    /* of the copy, compared with it */
-    SCANNED_WORDS = 192,     /* for a return address, where nothing says where it is */
+    SCANNED_WORDS = 192,     /* searched for a return address, if no table says where it is */
     GUESSED_FRAME_BYTES = 1 << 20,
     ENTRY_BYTES = 64,
     CODE_BEFORE_CALL = 8,
@@ -188,7 +189,7 @@ static bool read_word(void *context, uintptr_t address, uintptr_t *ret_value) {
 /* ---- a step by a row --------------------------------------------------------- */
 struct step {
     const struct allogram_registers *from;
-    uint64_t address; /* of the instruction that the frame stands at */
+    uint64_t address; /* of the instruction that the frame executes */
     struct ag_stack_copy *stack;
 };
 
@@ -225,7 +226,7 @@ static bool find_cfa(struct step *step, const struct ag_cfi_rule *rule, uintptr_
     return true;
 }
 
-/* What the caller's register is; `reg`: for SAME. */
+/* The caller's value of the register; `reg`: for SAME. */
 static bool frame_rule_apply(struct step *step, const struct ag_cfi_rule *rule, uintptr_t cfa,
                              uint32_t reg, uintptr_t *ret_value) {
     uintptr_t address;
@@ -251,7 +252,7 @@ static bool frame_rule_apply(struct step *step, const struct ag_cfi_rule *rule, 
 
 enum outcome { STEP_CALLER, STEP_END, STEP_FAILED, STEP_CUT };
 
-/* Is a stack address beyond what could be read? */
+/* Whether a stack address is beyond what could be read. */
 static bool is_beyond(const struct ag_stack_copy *stack, uint64_t address) {
     return address >= stack->address + stack->n_bytes + stack->n_later;
 }
@@ -290,7 +291,7 @@ static enum outcome step_by_row(struct step *step, const struct ag_frame_rules *
 
 /* ---- 3. without a row ------------------------------------------------------- */
 
-/* What kind of call ends right before this return address, and where it goes. */
+/* The kind of call that ends right before this return address, and its target. */
 enum call { CALL_NONE, CALL_DIRECT, CALL_INDIRECT };
 
 static enum call call_in(const uint8_t code[CODE_BEFORE_CALL], uint64_t return_address,
@@ -327,7 +328,7 @@ static enum call call_before(const struct ag_observed_images *images, uint64_t r
     return call_in(code, return_address, ret_target);
 }
 
-/* The same for code that the target generated, which stands in its memory only. */
+/* The same for code that the target generated, which is in its memory only. */
 static enum call call_before_in_memory(const struct ag_frame_walker *walker,
                                        const struct step *step, uint64_t return_address) {
     const struct ag_remote_mapping *mapping =
@@ -341,7 +342,7 @@ static enum call call_before_in_memory(const struct ag_frame_walker *walker,
     return is_code ? call_in(code, return_address, &target) : CALL_NONE;
 }
 
-/* The first address of the function that holds the address in memory, 0: not known. */
+/* The first address of the function that contains the address in memory, 0: unknown. */
 static uint64_t function_start(struct ag_observed_image *image, uint64_t address) {
     const struct ag_remote_symbol *function =
         image->is_open ? ag_remote_elf_function(&image->elf, address - image->bias) : NULL;
@@ -349,7 +350,7 @@ static uint64_t function_start(struct ag_observed_image *image, uint64_t address
 }
 
 struct guess {
-    uint64_t at, pc; /* where the return address lies, and what it is; at 0: none */
+    uint64_t at, pc; /* where the return address is, and its value; at 0: none */
 };
 
 static struct guess scan(struct ag_frame_walker *walker, struct step *step,
@@ -374,7 +375,7 @@ static struct guess scan(struct ag_frame_walker *walker, struct step *step,
     return any;
 }
 
-/* rbp as a frame pointer: it points at the caller's, and behind that a return address lies. */
+/* rbp as a frame pointer: it points to the caller's, which is followed by a return address. */
 static struct guess frame_pointer(struct ag_frame_walker *walker, const struct step *step) {
     uintptr_t rbp, word;
     uint64_t target;
@@ -420,7 +421,7 @@ static enum outcome step_by_guess(struct ag_frame_walker *walker, struct step *s
         caller.registers.value[REG_BP] = rbp;
         caller.registers.known |= 1u << REG_BP;
     }
-    if (guess.at == from->value[REG_SP]) { /* nothing was pushed: all is as it was */
+    if (guess.at == from->value[REG_SP]) { /* nothing was pushed: all registers are unchanged */
         caller.registers.known |= from->known & PRESERVED;
         for (uint32_t reg = 0; reg < ALLOGRAM_REGISTERS; reg++) {
             caller.registers.value[reg] = from->value[reg];
@@ -446,7 +447,7 @@ static bool is_code(const struct ag_frame_walker *walker, uint64_t address) {
            (walker->owns != NULL && walker->owns(walker->owner, address));
 }
 
-/* The kernel's trampoline, which a return probe put in the place of a return address. */
+/* The kernel's trampoline, with which a return probe replaces a return address. */
 static bool is_probe(const struct ag_frame_walker *walker, uint64_t address) {
     const struct ag_remote_mapping *mapping = ag_remote_maps_find(&walker->images->maps, address);
     return mapping != NULL && strcmp(mapping->path, "[uprobes]") == 0;
@@ -473,7 +474,7 @@ static enum outcome find_caller(struct ag_frame_walker *walker, struct allogram_
     if (outcome != STEP_CALLER || ret_caller->pc == 0) {
         return outcome == STEP_CALLER ? STEP_END : outcome;
     }
-    /* a word that is no code is no caller: a row was wrong, or the stack was switched */
+    /* a word that is not in code is no caller: a row was wrong, or the stack was switched */
     return is_code(walker, ret_caller->pc - !ret_caller->is_exact) ? STEP_CALLER : STEP_FAILED;
 }
 

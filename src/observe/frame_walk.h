@@ -1,7 +1,7 @@
-/* frame_walk.h: from the registers and the stack of one sample to its native frames.
+/* frame_walk.h: finds the native frames of one sample from its registers and stack.
  *
- * Unlike the walker inside a process (unwind/stack_walker.h) it carries all registers that
- * functions preserve: an inspector finds its runtime's state in them. */
+ * Unlike the walker inside a process (unwind/stack_walker.h) it keeps all callee-saved registers:
+ * an inspector finds its runtime's state in them. */
 #ifndef AG_FRAME_WALK_H
 #define AG_FRAME_WALK_H
 
@@ -12,13 +12,14 @@
 
 #include "observed_images.h"
 
-/* What is known of a thread's stack: the copy made at the sample, and the memory behind it now. */
+/* The known parts of a thread's stack: the copy made at the sample, and the memory beyond it
+ * now. */
 struct ag_stack_copy {
     uint64_t address;
     const uint8_t *bytes;
     size_t n_bytes;
-    pid_t pid; /* whose memory may be read for what is deeper; 0: nobody's */
-    /* its own: what was read later, behind the copy */
+    pid_t pid; /* process whose memory may be read for deeper frames; 0: none */
+    /* owned: what was read later, beyond the copy */
     uint8_t *later;
     size_t n_later;
     bool later_tried;
@@ -26,15 +27,15 @@ struct ag_stack_copy {
 /* Frees what was read later. */
 void ag_stack_copy_done(struct ag_stack_copy *stack);
 
-/* Is pc, which no image holds, code of a runtime that knows its own frames? */
+/* Whether pc, which no image contains, is code of a runtime that has its own frames. */
 typedef bool ag_owns_pc_fn(void *context, uint64_t pc);
 
 struct ag_frame_rules;
-struct ag_frame_walker { /* zero but for the first three */
+struct ag_frame_walker { /* all zero except the first three */
     struct ag_observed_images *images;
     ag_owns_pc_fn *owns;
     void *owner;
-    /* rules by pc, of this generation of the images */
+    /* rules by pc, for this generation of the images */
     struct ag_frame_rules **rules;
     size_t n_rules, capacity;
     uint64_t generation;

@@ -1,4 +1,5 @@
-/* generated_code.c: three ways in which compilers that run inside programs tell what they made.
+/* generated_code.c: reads the three ways in which compilers inside programs publish the code that
+ * they made.
  *
  *     perf map     /tmp/perf-PID.map: "START SIZE NAME" in hexadecimal, a line per function
  *     jitdump      jit-PID.dump, mapped by the program so that perf notices it:
@@ -7,9 +8,9 @@
  *                  address u64, code bytes u64, number u64, name, 0, code
  *     GDB's list   entries with an ELF object each, in the target's memory
  *
- * All of it is outside input. A perf map is read only when it belongs to the target's user: anybody
- * can put a file into /tmp. Functions move and are replaced: of overlapping ones the newest counts.
- */
+ * All of it is outside input. A perf map is read only if it belongs to the target's user: any user
+ * can create a file in /tmp. Functions move and are replaced: of overlapping ones the newest is
+ * used. */
 #include "generated_code.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ enum {
     MOST_FILE_BYTES = 1 << 30,
     MOST_NAME_BYTES = 4096,
     MOST_FUNCTION_BYTES = 1 << 28,
-    SHARED_NAMES = 4, /* times the object: names may be each other's ends, but not all of them */
+    SHARED_NAMES = 4, /* times the object's size: names may share their ends, but not all of them */
     LOOK_BACK = 16,   /* overlapping functions before the one that starts last */
     DUMP_MAGIC = 0x4a695444,
     DUMP_HEADER_BYTES = 40,
@@ -46,7 +47,7 @@ static void generated_code_add(struct ag_generated_code *code, uint64_t low, uin
         const size_t capacity = code->capacity != 0 ? 2 * code->capacity : 1024;
         struct ag_generated_function *items = reallocarray(code->items, capacity, sizeof *items);
         if (items == NULL) {
-            return; /* the others are found all the same */
+            return; /* out of memory: the others are found all the same */
         }
         code->items = items;
         code->capacity = capacity;
@@ -55,7 +56,7 @@ static void generated_code_add(struct ag_generated_code *code, uint64_t low, uin
     if (kept == NULL) {
         return;
     }
-    for (char *letter = kept; *letter != '\0'; letter++) { /* it goes to a terminal */
+    for (char *letter = kept; *letter != '\0'; letter++) { /* names are printed to a terminal */
         *letter = (unsigned char)*letter < ' ' || *letter == 0x7f ? '?' : *letter;
     }
     code->items[code->n++] = (struct ag_generated_function){low, low + n_bytes, kept, ++code->age};
@@ -84,7 +85,7 @@ static uint64_t number_at(const uint8_t *bytes, size_t n) {
 void ag_generated_code_read_dump(struct ag_generated_code *code, const uint8_t *bytes,
                                  size_t n_bytes) {
     if (n_bytes < DUMP_HEADER_BYTES || number_at(bytes, 4) != DUMP_MAGIC) {
-        return; /* none, or of a machine with the other byte order */
+        return; /* no jitdump, or of a machine with the other byte order */
     }
     size_t at = number_at(bytes + 8, 4);
     while (at <= n_bytes && n_bytes - at >= DUMP_RECORD_BYTES) {
@@ -127,7 +128,7 @@ void ag_generated_code_read_object(struct ag_generated_code *code, const void *f
         if (symbol->is_function && base + symbol->address != 0) {
             const size_t name_bytes = strnlen(symbol->name, MOST_NAME_BYTES);
             if (name_bytes > left) {
-                break; /* what came is kept */
+                break; /* what was read so far is kept */
             }
             left -= name_bytes;
             generated_code_add(code, base + symbol->address, symbol->n_bytes, symbol->name,
@@ -139,7 +140,7 @@ void ag_generated_code_read_object(struct ag_generated_code *code, const void *f
 
 /* ---- files ---------------------------------------------------------------------- */
 
-/* The whole file with a zero behind it, when it belongs to the user and changed since. */
+/* The whole file with a terminating zero, if it belongs to the user and has changed. */
 static char *read_file(const char *path, uid_t user, int64_t *last_bytes, int64_t *last_time_ns,
                        size_t *ret_bytes) {
     struct stat facts;
@@ -169,7 +170,7 @@ static char *read_file(const char *path, uid_t user, int64_t *last_bytes, int64_
     return text;
 }
 
-/* Its number in its own pid namespace: what it calls its files by. */
+/* The process' number in its own pid namespace, which is in its files' names. */
 static pid_t own_number(const struct ag_remote_process *process) {
     char path[64], line[256];
     pid_t number = process->pid;
@@ -237,7 +238,7 @@ static int by_low(const void *a, const void *b) {
     return first->age < second->age ? -1 : first->age > second->age;
 }
 
-/* Sorted, and of those that start at one address the newest only. */
+/* Sorts, and keeps only the newest of those that start at one address. */
 void ag_generated_code_sort(struct ag_generated_code *code) {
     if (code->n == 0) {
         return;
@@ -261,7 +262,8 @@ void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observe
     const uint64_t stamp = allogram_target_code_stamp(target);
     if (stamp != code->list_stamp) {
         code->list_stamp = stamp;
-        (void)allogram_target_code_entries(target, read_entry, code); /* what came is kept */
+        (void)allogram_target_code_entries(target, read_entry, code); /* what was read so far is
+                                                                       * kept */
     }
     if (code->age != age) {
         ag_generated_code_sort(code);
@@ -270,7 +272,7 @@ void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observe
 
 const struct ag_generated_function *ag_generated_code_find(const struct ag_generated_code *code,
                                                            uint64_t pc) {
-    size_t low = 0, high = code->n; /* the first that starts beyond pc */
+    size_t low = 0, high = code->n; /* the first that starts after pc */
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (code->items[middle].low <= pc) {

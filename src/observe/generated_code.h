@@ -1,5 +1,6 @@
-/* generated_code.h: functions that the target made while it ran, by address: from its perf map, its
- * jitdump file, and the list that it keeps for debuggers (`__jit_debug_descriptor`). */
+/* generated_code.h: finds functions that the target generated at run time, by address: from its
+ * perf map, its jitdump file, and the list that it keeps for debuggers
+ * (`__jit_debug_descriptor`). */
 #ifndef AG_GENERATED_CODE_H
 #define AG_GENERATED_CODE_H
 
@@ -13,25 +14,25 @@
 struct ag_generated_function {
     uint64_t low, high;
     char *name;
-    uint32_t age; /* of the same address the newest counts */
+    uint32_t age; /* at the same address the newest is used */
 };
 struct ag_generated_code {               /* all zero: empty */
-    struct ag_generated_function *items; /* sorted by low once refreshed */
+    struct ag_generated_function *items; /* sorted by low after refresh */
     size_t n, capacity;
     uint32_t age;
     uint64_t list_stamp;            /* of the debuggers' list as read */
     int64_t map_bytes, map_time_ns; /* of the perf map as read */
     int64_t dump_bytes, dump_time_ns;
 };
-/* Reads what changed since. */
+/* Reads what has changed since the last call. */
 void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observed_images *images,
                                struct allogram_target *target);
-/* The function that holds pc, or NULL. */
+/* The function that contains pc, or NULL. */
 const struct ag_generated_function *ag_generated_code_find(const struct ag_generated_code *code,
                                                            uint64_t pc);
 void ag_generated_code_done(struct ag_generated_code *code);
 
-/* Reads functions out of the bytes of such a file, whatever is in them. */
+/* Reads functions from the bytes of such a file, which may have any content. */
 void ag_generated_code_read_map(struct ag_generated_code *code, char *text);
 void ag_generated_code_read_dump(struct ag_generated_code *code, const uint8_t *bytes,
                                  size_t n_bytes);

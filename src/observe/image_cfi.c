@@ -1,8 +1,8 @@
 /* image_cfi.c: see image_cfi.h.
  *
- * .eh_frame says where code is by distances from itself, so a copy at another address works as it
- * is: everything in it is shifted by as much as the copy is. .debug_frame says absolute addresses
- * of the file. */
+ * .eh_frame gives positions of code relative to itself, so a copy at another address can be used
+ * unchanged: all addresses in it are shifted by as much as the copy is. .debug_frame has absolute
+ * addresses of the file. */
 #include "image_cfi.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static void add_place(void *context, uintptr_t fde, uintptr_t first_pc, uintptr_
         const size_t capacity = copy->capacity != 0 ? 2 * copy->capacity : 1024;
         struct ag_fde_place *places = reallocarray(copy->places, capacity, sizeof *places);
         if (places == NULL) {
-            return; /* what is there is found all the same */
+            return; /* out of memory: what was read so far is used */
         }
         copy->places = places;
         copy->capacity = capacity;
@@ -37,7 +37,8 @@ static void index_places(struct ag_cfi_copy *copy, uintptr_t section, size_t n_b
     }
 }
 
-/* With the linker's sorted header: the part of its segment from there or from .eh_frame on. */
+/* With the linker's sorted header: copies the part of its segment from the header or from .eh_frame
+ * on. */
 static void open_sorted(struct ag_cfi_copy *copy, const struct ag_remote_elf *elf,
                         const Elf64_Phdr *header) {
     const Elf64_Phdr *segment = ag_remote_elf_loaded(elf, header->p_vaddr);
@@ -109,7 +110,7 @@ static int find_in(const struct ag_cfi_copy *copy, uintptr_t pc, uint32_t wanted
     if (copy->tables.eh_frame_hdr != 0) {
         return ag_eh_frame_find(&copy->tables, pc, wanted, ret_row, ret_entry);
     }
-    size_t low = 0, high = copy->n_places; /* the first that starts beyond pc */
+    size_t low = 0, high = copy->n_places; /* the first that starts after pc */
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (copy->places[middle].first_pc <= pc) {

@@ -1,5 +1,5 @@
-/* image_cfi.h: the unwind tables of one mapped file, copied: .eh_frame by its sorted header,
- * without one by an index of our own (static programs), and .debug_frame (Go). */
+/* image_cfi.h: a copy of the unwind tables of one mapped file: .eh_frame by its sorted header, or
+ * without a header by an index that is built here (static programs), and .debug_frame (Go). */
 #ifndef AG_IMAGE_CFI_H
 #define AG_IMAGE_CFI_H
 
@@ -15,7 +15,7 @@ struct ag_fde_place {
 struct ag_cfi_copy { /* all zero: empty */
     uint8_t *bytes;
     struct ag_cfi_tables tables;
-    uintptr_t shift;             /* pc that the tables know = the file's address + shift */
+    uintptr_t shift;             /* pc in the tables = the file's address + shift */
     struct ag_fde_place *places; /* sorted; NULL: the tables have a sorted header */
     size_t n_places, capacity;
 };
@@ -28,7 +28,7 @@ void ag_image_cfi_close(struct ag_image_cfi *cfi);
 /* The row for the instruction at ADDRESS of the file; -ENOENT: no entry covers it. */
 int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
                       struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
-/* Where the function that holds the address of the file begins; 0: no entry covers it. */
+/* The begin of the function that contains the address of the file; 0: no entry covers it. */
 uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address);
 
 #endif

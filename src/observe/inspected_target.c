@@ -1,4 +1,5 @@
-/* inspected_target.c: what inspectors may ask about the target, see allogram/inspector.h. */
+/* inspected_target.c: the functions by which inspectors read the target, see
+ * allogram/inspector.h. */
 #include <allogram/inspector.h>
 #include <errno.h>
 #include <stdio.h>
@@ -91,7 +92,8 @@ enum {
     MOST_ENTRIES = 1 << 17,
     MOST_OBJECT_BYTES = 64 << 20,
     MOST_LIST_BYTES = 1 << 30, /* of all objects, in one reading */
-    REST = 20,                 /* times what a reading took, until the next one */
+    REST = 20,                 /* pause until the next reading, in multiples of the time that one
+                                * took */
 };
 static const uint64_t most_reading_ns = UINT64_C(500000000);
 
@@ -122,7 +124,7 @@ static int read_head(struct allogram_target *target, uint64_t *ret_first) {
     }
     memcpy(&version, descriptor, sizeof version);
     memcpy(ret_first, descriptor + FIRST_AT, sizeof *ret_first);
-    return version == 1 ? 0 : -ENOENT; /* 0: nobody has registered anything yet */
+    return version == 1 ? 0 : -ENOENT; /* 0: nothing is registered yet */
 }
 
 uint64_t allogram_target_code_stamp(struct allogram_target *target) {
@@ -160,11 +162,12 @@ int allogram_target_code_entries(struct allogram_target *target, allogram_code_e
         uint8_t *file;
         if (at == landmark || n == MOST_ENTRIES || n_bytes > MOST_LIST_BYTES ||
             ag_observation_now_ns() - begin_ns > most_reading_ns || is_stopped(target)) {
-            r = -EBADMSG; /* a circle, or without an end: what was read until here is kept */
+            r = -EBADMSG; /* a cycle, or no end: what was read so far is kept */
             break;
         }
         if ((n & (n - 1)) == 0) {
-            landmark = at; /* Brent: one on the circle, once the distance suffices for a round */
+            landmark = at; /* Brent's algorithm: a landmark on the cycle, once the distance suffices
+                            * for a round */
         }
         r = allogram_target_read(target, at, entry, sizeof entry);
         r = r < 0 ? (r == -EFAULT ? -EAGAIN : r) : read_object(target, entry, &file);

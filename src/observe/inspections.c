@@ -1,7 +1,7 @@
-/* inspections.c: which inspectors recognise the target, and what they tell of it.
+/* inspections.c: finds the inspectors that recognize the target, and stores what they report.
  *
- * An inspector tells a stack innermost frame first; nodes are made outermost first, so the frames
- * wait in an array. What it tells of processes, allocators and collections is copied. */
+ * An inspector reports a stack innermost frame first; nodes are made outermost first, so the frames
+ * are collected in an array. What it reports of processes, allocators and collections is copied. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "observation_state.h"
 
-enum { PROBLEM_BYTES = 512, MOST_TOLD = 1 << 20 };
+enum { PROBLEM_BYTES = 512, MOST_REPORTED = 1 << 20 };
 
 /* ---- stacks --------------------------------------------------------------------------- */
 
@@ -22,7 +22,7 @@ static void stack_push(struct allogram_stack *stack, const struct ag_seen_frame 
     stack->frames[stack->n++] = id;
 }
 
-/* Where a function that is watched returns to first: it stands in for its caller, which only the
+/* The address to which a probed function returns first: it replaces its caller, which only the
  * kernel knows until then. */
 static bool is_trampoline(const struct ag_observation *observation, uint64_t address) {
     const struct ag_remote_mapping *mapping =
@@ -73,13 +73,13 @@ static void begin_stack(struct allogram_stack *stack, const struct allogram_samp
     stack->is_cut = false;
 }
 
-/* The node of what was told; the root says how it ended. */
+/* The node of the reported stack; the root says how it ended. */
 static uint32_t end_stack(struct allogram_stack *stack, uint32_t root) {
     uint32_t node = stack->is_cut ? AG_SEEN_CUT : root;
     for (size_t i = stack->n; i-- > 0;) {
         node = ag_seen_node_id(&stack->observation->seen, node, stack->frames[i]);
         if (node == UINT32_MAX) {
-            return AG_SEEN_INCOMPLETE; /* no memory */
+            return AG_SEEN_INCOMPLETE; /* out of memory */
         }
     }
     return node;
@@ -123,7 +123,7 @@ bool ag_inspections_stack(struct ag_observation *observation, const struct allog
     return true;
 }
 
-/* ---- who is there ------------------------------------------------------------------------ */
+/* ---- finding inspectors ---- */
 
 bool ag_inspections_own(void *context, uint64_t pc) {
     struct ag_observation *observation = context;
@@ -228,21 +228,21 @@ void ag_inspections_close(struct ag_observation *observation) {
     observation->n_inspections = 0;
 }
 
-/* ---- what they tell beside samples --------------------------------------------------------- */
+/* ---- reports other than samples ---- */
 
-/* Room for one more; false: enough, or no memory. */
+/* Makes room for one more; false: the maximum is reached, or out of memory. */
 static bool inspections_make_room(void **items, size_t n, size_t size) {
     if (n != 0 && (n & (n - 1)) != 0) {
         return true; /* capacities are powers of two */
     }
-    void *more = n < MOST_TOLD ? reallocarray(*items, n != 0 ? 2 * n : 1, size) : NULL;
+    void *more = n < MOST_REPORTED ? reallocarray(*items, n != 0 ? 2 * n : 1, size) : NULL;
     if (more != NULL) {
         *items = more;
     }
     return more != NULL;
 }
 
-/* Texts are kept with those of the frames; the pointer stays. */
+/* Texts are kept with those of the frames; the pointer stays valid. */
 static const char *inspections_keep_text(struct ag_observation *observation, const char *text) {
     const uint32_t id = ag_seen_text(&observation->seen, text);
     return id == UINT32_MAX || id == 0 ? NULL : observation->seen.texts[id];

@@ -1,11 +1,12 @@
-/* mapping_ledger.c: disjoint ranges in an array, cut where somebody unmaps or maps anew.
+/* mapping_ledger.c: an array of disjoint ranges, which are split where memory is unmapped or mapped
+ * again.
  *
  * A thread that moves to another CPU writes to another buffer, and buffers are read one after the
- * other: a munmap may be told before its mmap. So calls wait until all buffers were read to a later
- * time, and are applied by their times.
+ * other: a munmap may be read before its mmap. So calls are queued until all buffers were read up
+ * to a later time, and are applied in the order of their times.
  *
- * brk tells only where the heap ends: what lies between two answers was mapped or unmapped. What
- * was there before the first one belongs to nobody that was seen. */
+ * brk returns only the end of the heap: the memory between two results was mapped or unmapped.
+ * Memory from before the first result has no known stack. */
 #include "mapping_ledger.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ static uint64_t to_page(uint64_t bytes) {
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-/* The first range that ends beyond the address. */
+/* The first range that ends after the address. */
 static size_t mappings_find(const struct ag_mapping_ledger *ledger, uint64_t address) {
     size_t low = 0, high = ledger->n;
     while (low < high) {
@@ -92,7 +93,7 @@ static int change_heap(struct ag_mapping_ledger *ledger, uint64_t end, uint32_t 
 static int mappings_apply(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call) {
     const uint64_t *arguments = call->arguments, result = call->result;
     if (result > UINT64_MAX - MOST_ERRNO) {
-        return 0; /* it failed */
+        return 0; /* the call failed */
     }
     switch (call->call) {
     case AG_CALL_MMAP:

@@ -1,4 +1,4 @@
-/* mapping_ledger.h: which stack mapped what is mapped, from the system calls that were seen. */
+/* mapping_ledger.h: which stack mapped each mapped range, from the observed system calls. */
 #ifndef AG_MAPPING_LEDGER_H
 #define AG_MAPPING_LEDGER_H
 
@@ -9,7 +9,7 @@ enum ag_mapping_call { AG_CALL_MMAP, AG_CALL_MUNMAP, AG_CALL_BRK, AG_CALL_MREMAP
 
 struct ag_ledger_range {
     uint64_t low, high;
-    uint32_t node; /* who mapped it */
+    uint32_t node; /* the stack that mapped it */
 };
 struct ag_ledger_call { /* a system call at its exit */
     uint64_t time_ns, arguments[3], result;
@@ -19,16 +19,16 @@ struct ag_ledger_call { /* a system call at its exit */
 struct ag_mapping_ledger {         /* all zero: empty; brk starts at the first call */
     struct ag_ledger_range *items; /* sorted, disjoint */
     size_t n, capacity;
-    struct ag_ledger_call *pending; /* told, in no order, and not applied yet */
+    struct ag_ledger_call *pending; /* queued in no order, not applied yet */
     size_t n_pending, pending_capacity;
-    uint64_t end_of_heap; /* what the last brk answered, 0: none yet */
+    uint64_t end_of_heap; /* the last result of brk, 0: none yet */
 };
 /* 0 or -ENOMEM. */
 int ag_mapping_ledger_map(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high,
                           uint32_t node);
 int ag_mapping_ledger_unmap(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high);
-/* Calls are told as they come out of the buffers of several CPUs, and applied in the order of their
- * times: all that are older than UNTIL_NS. 0 or -ENOMEM. */
+/* Calls are queued as they come out of the buffers of several CPUs. This applies all that are older
+ * than UNTIL_NS, in the order of their times. Returns 0 or -ENOMEM. */
 int ag_mapping_ledger_notify(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call);
 int ag_mapping_ledger_settle(struct ag_mapping_ledger *ledger, uint64_t until_ns);
 void ag_mapping_ledger_done(struct ag_mapping_ledger *ledger);

@@ -1,17 +1,17 @@
-/* observation.c: the loop that looks from outside, see observation.h.
+/* observation.c: the main loop of an observation, see observation.h.
  *
  *     perf events -> ring -> registers, stack -> native frames -> inspectors -> a node, counted
  *
- * 1. Order. What a sample means depends on what was mapped when it was taken. A file that was
- * mapped announces itself in the same ring, before the first sample in its code; the map is read
- * again then, at most every 20 ms, and once a second in any case. A sample in a file that was
- * unmapped before it was read loses its name, not its place.
+ * 1. Order. The meaning of a sample depends on the mappings at its time. The mapping of a file
+ * appears in the same ring, before the first sample in its code; the map is read again then, at
+ * most every 20 ms, and once a second in any case. If a file was unmapped before its sample is
+ * read, the sample has no name, but its place is right.
  *
- * 2. Cost. Stacks are walked as samples arrive and kept once; names are looked up when somebody
- *    asks, once per address. At 99 Hz the loop wakes some dozen times a second.
+ * 2. Cost. Stacks are walked as samples arrive and kept once; names are looked up on request, once
+ * per address. At 99 Hz the loop wakes some dozen times a second.
  *
- * 3. Ends. The time is over; somebody said stop (Ctrl-C); the target ended, by whatever cause. All
- *    three lead to the same result: what was seen until then. */
+ * 3. Ends. The time is over; is_stopped returned true (Ctrl-C); or the target ended, for any
+ * reason. All three give the same result: what was observed until then. */
 #include "observation.h"
 
 #include <errno.h>
@@ -26,14 +26,15 @@
 #include "observation_state.h"
 
 enum {
-    STACK_BYTES = 16384, /* copied of a stack; typical ones have 1 to 6 KiB */
+    STACK_BYTES = 16384, /* bytes of a stack that are copied; typical ones have 1 to 6 KiB */
     STACK_BYTES_FAST = 8192,
     FAST_RATE = 500, /* from this rate on */
     GROWTH_STACK_BYTES = 4096,
     GROWTH_PERIOD = 8, /* page faults: 32 KiB a sample */
     PAGE_BYTES = 4096,
     WAIT_MS = 50,
-    WAIT_INSPECTED_MS = 5, /* foreign stacks that are deep are read after the sample: soon */
+    WAIT_INSPECTED_MS = 5, /* deep stacks of inspected runtimes are read after the sample, so soon
+                            * */
     REFRESH_NS = 1000000000,
     REFRESH_SOON_NS = 20000000,
     RAW_MOST = 1 << 24,
@@ -71,7 +72,7 @@ static void add_source(struct ag_observation *observation, struct ag_perf_source
     observation->source_periods[n] = source->period;
 }
 
-/* The number of a tracepoint, or -1: not there, or not for us. */
+/* The number of a tracepoint, or -1: it is not there, or must not be used. */
 static long tracepoint(const char *group, const char *name) {
     static const char *const folders[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     for (size_t i = 0; i < 2; i++) {
@@ -113,7 +114,7 @@ static int add_map_sources(struct ag_observation *observation, struct ag_perf_so
     return 0;
 }
 
-/* Waking us at each sample costs the target an interrupt more: only where its runtime's stacks are
+/* Waking at each sample costs the target one more interrupt: only done if its runtime's stacks are
  * read, not captured at the sample. */
 static bool must_read_soon(const struct ag_observation *observation) {
     for (size_t i = 0; i < observation->n_inspections; i++) {
@@ -298,7 +299,7 @@ const char *ag_observation_thread_name(struct ag_observation *observation, uint3
     return thread_name(observation, thread);
 }
 
-/* False: it is not to be counted (stale). */
+/* Returns false if it is not to be counted (stale). */
 static bool find_stack(struct ag_observation *observation, const struct ag_perf_sample *sample,
                        uint32_t *ret_node) {
     struct ag_stack_copy stack = {
@@ -348,7 +349,7 @@ static void take_sample(void *context, const struct ag_perf_sample *sample) {
     uint32_t node = AG_SEEN_INCOMPLETE;
     const enum ag_seen_source kind = observation->source_kinds[sample->source];
     if (!sample->has_registers) {
-        return; /* of the kernel's own work in the thread's name: at its end */
+        return; /* the kernel's own work for the thread, at its end */
     }
     if (!find_stack(observation, sample, &node)) {
         observation->facts.stale += kind == AG_SEEN_CPU;
@@ -403,7 +404,7 @@ static void refresh(struct ag_observation *observation, uint64_t now_ns) {
     }
     observation->last_refresh_ns = now_ns;
     observation->images_changed = false;
-    (void)ag_observed_images_refresh(&observation->images); /* gone: found out by who asks */
+    (void)ag_observed_images_refresh(&observation->images); /* if it is gone, the caller notices */
     if (observation->images.is_over_bound) {
         ag_observation_note(observation,
                             "some of its mapped files were not opened: there are too many, or they "
@@ -458,18 +459,18 @@ static void drain(struct ag_observation *observation) {
     const uint64_t now_ns = ag_observation_now_ns();
     ag_perf_watch_drain(observation->watch, &sink);
     (void)ag_mapping_ledger_settle(&observation->mappings,
-                                   now_ns); /* no memory: some are missing */
+                                   now_ns); /* out of memory: some are missing */
 }
 
-/* Interrupts cost the target what a sample was measured to; faults and system calls, which are in
- * the kernel already, what writing their record does. */
+/* An interrupt costs the target what was measured for a sample. A fault or system call, which is in
+ * the kernel already, costs what writing its record was measured to cost. */
 static double cost_ns(const struct ag_observation_facts *facts) {
     const double n_interrupts = (double)(facts->samples + facts->stale);
     const double n_records = (double)(facts->growth_faults + facts->map_calls + facts->lost);
     return n_interrupts * facts->sample_cost_ns + n_records * facts->record_cost_ns;
 }
 
-/* A process may become another program; what was seen is of both then. */
+/* A process may execute another program; the results are then of both. */
 static void note_another_program(struct ag_observation *observation) {
     char exe[PATH_MAX], line[512];
     if (observation->exe[0] == '\0' ||
@@ -489,12 +490,12 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
     struct ag_observation_facts *facts = &observation->facts;
     ag_perf_watch_stop(observation->watch);
     drain(observation);
-    (void)ag_mapping_ledger_settle(&observation->mappings, UINT64_MAX); /* the rest is right */
+    (void)ag_mapping_ledger_settle(&observation->mappings, UINT64_MAX); /* the others are right */
     take_collections(observation);
     facts->duration_ns = ag_observation_now_ns() - facts->start_ns;
     const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);
     const uint64_t sampled_ns = facts->samples * (1000000000 / observation->options.rate);
-    /* a target that ended no longer tells; what was sampled does */
+    /* a target that has ended has no CPU time to read; the samples' sum is used */
     facts->target_cpu_ns = cpu_ns > cpu_before_ns ? cpu_ns - cpu_before_ns : sampled_ns;
     facts->resident_after_bytes = ag_remote_process_resident_bytes(&observation->process);
     if (facts->end != AG_OBSERVED_TARGET_ENDED) {
@@ -576,7 +577,7 @@ int ag_observation_run(struct ag_observation *observation, char ret_message[512]
                        observation->process.pid, observation->process.name, strerror(-r));
         return r;
     }
-    observation->images_changed = true; /* what was mapped since opening */
+    observation->images_changed = true; /* files mapped since opening */
     loop(observation);
     observation_finish(observation, cpu_ns, own_ns);
     return 0;

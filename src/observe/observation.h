@@ -1,10 +1,10 @@
-/* observation.h: a running process, looked at from outside for a while: where its threads spend
- * time, whose stacks make its memory grow, what it maps.
+/* observation.h: observes a running process from outside for a while: where its threads spend time,
+ * which stacks make its memory grow, what it maps.
  *
- *     ag_observation_open -> ag_observation_run -> questions -> ag_observation_close
+ *     ag_observation_open -> ag_observation_run -> queries -> ag_observation_close
  *
- * The target is never stopped and nothing in it is changed. An observation is one thread's. Texts
- * that it answers with live until it is closed. */
+ * The target is never stopped and nothing in it is changed. An observation may be used by one
+ * thread only. Texts that it returns are valid until it is closed. */
 #ifndef AG_OBSERVATION_H
 #define AG_OBSERVATION_H
 
@@ -29,47 +29,47 @@ struct ag_observe_options {
     pid_t pid;
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t rate;        /* CPU samples per second of a thread's CPU time */
-    unsigned what;        /* of enum ag_observe_what, beside the CPU samples */
+    unsigned what;        /* bits of enum ag_observe_what, in addition to CPU samples */
     const struct allogram_inspector *const *inspectors; /* ended by NULL */
-    bool (*is_hurried)(void); /* true: a while after that, names may be short; may be NULL */
-    bool (*is_stopped)(void); /* true: end now, with what there is; may be NULL */
+    bool (*is_hurried)(void); /* returns true when looking up names should soon end; may be NULL */
+    bool (*is_stopped)(void); /* returns true to end now with the present results; may be NULL */
     /* called about once a second while it runs; may be NULL */
     void (*tick)(void *context);
     void *context;
 };
 
 struct ag_observation;
-/* 0; or a negative errno and one line with the remedy. */
+/* Returns 0; or a negative errno and one line with the remedy. */
 int ag_observation_open(const struct ag_observe_options *options,
                         struct ag_observation **ret_observation, char ret_message[512]);
 struct ag_observation *ag_observation_close(struct ag_observation *observation);
-/* Until the time is over, the target has ended or somebody said stop. 0, or a negative errno with a
- * line; what was seen until then can be asked for in any case. */
+/* Runs until the time is over, the target has ended or is_stopped returns true. Returns 0, or a
+ * negative errno with a line; results up to then can be queried in any case. */
 int ag_observation_run(struct ag_observation *observation, char ret_message[512]);
 
-/* ---- what was seen ---------------------------------------------------------------- */
+/* ---- results ---- */
 enum ag_observation_end { AG_OBSERVED_TIME_OVER, AG_OBSERVED_STOPPED, AG_OBSERVED_TARGET_ENDED };
 struct ag_observation_facts {
     pid_t pid;
     const char *name;
     uint64_t duration_ns, start_ns, start_realtime_ns;
     enum ag_observation_end end;
-    uint64_t samples;          /* of the CPU, that count */
-    uint64_t lost, stale;      /* and that do not */
+    uint64_t samples;          /* of the CPU, that are counted */
+    uint64_t lost, stale;      /* and that are not */
     uint64_t complete_stacks;  /* of samples: up to the outermost frame */
     uint64_t growth_faults;    /* sampled page faults */
-    uint64_t map_calls;        /* mmap, munmap, brk, mremap that were seen */
-    uint64_t collections_seen; /* by an inspector; those told of are all of them, or a sample */
-    uint64_t target_cpu_ns;    /* what the target's threads used meanwhile */
-    uint64_t own_cpu_ns;       /* what looking cost this process */
-    double sample_cost_ns;     /* of one sample to a running thread: measured at the start */
-    double record_cost_ns;     /* of one page fault or system call that was written down */
+    uint64_t map_calls;        /* mmap, munmap, brk, mremap calls */
+    uint64_t collections_seen; /* by an inspector; the reported ones are all of them, or a sample */
+    uint64_t target_cpu_ns;    /* CPU time of the target's threads during the observation */
+    uint64_t own_cpu_ns;       /* CPU time of this process for observing */
+    double sample_cost_ns;     /* cost of one sample to a running thread: measured at the start */
+    double record_cost_ns;     /* cost of one recorded page fault or system call */
     double target_cost_percent;
     bool sees_kernel;
     uint64_t resident_before_bytes, resident_after_bytes;
 };
 const struct ag_observation_facts *ag_observation_facts(struct ag_observation *observation);
-/* Lines that the reader should know of: what could not be read, and why. */
+/* Lines to be shown to the user: what could not be read, and why. */
 size_t ag_observation_notes(const struct ag_observation *observation,
                             const char *const **ret_notes);
 
@@ -89,26 +89,26 @@ struct ag_observed_function {
     uint64_t own, total; /* samples: innermost; anywhere in the stack, once each */
 };
 struct ag_observed_stack {
-    uint32_t node, thread; /* thread 0: of all */
+    uint32_t node, thread; /* thread 0: all threads */
     uint64_t samples, bytes;
 };
-/* Sorted, the greatest first; the caller frees. Negative errno: no memory. */
+/* Sorted, the greatest first; the caller frees. Negative errno: out of memory. */
 ssize_t ag_observation_functions(struct ag_observation *observation,
                                  struct ag_observed_function **ret_functions);
 ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_source source,
                               struct ag_observed_stack **ret_stacks);
-/* Only samples below a native function that the glob matches, by the innermost managed function
- * above it (or native one, where there is none): samples in `own`. */
+/* Counts only samples below a native function that matches the glob, by the innermost managed
+ * function above it (or a native one, if there is none): samples in `own`. */
 ssize_t ag_observation_blame(struct ag_observation *observation, const char *glob,
                              struct ag_observed_function **ret_functions);
 
-struct ag_observed_map { /* what one stack mapped and has not unmapped */
+struct ag_observed_map { /* memory that one stack mapped and has not unmapped */
     uint32_t node;
     uint64_t bytes, resident_bytes, n_mappings;
 };
 ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observed_map **ret_maps);
 
-/* What inspectors told, as they told it. */
+/* The reports of inspectors, unchanged. */
 struct ag_reported_process {
     const char *id, *name, *current_function, *runtime;
     uint64_t heap_words, stack_words, queue;
@@ -123,7 +123,7 @@ struct ag_reported_collection {
     const char *runtime, *kind, *process;
     uint32_t thread, node;
     uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes, allocated_bytes;
-    uint64_t weight_bytes; /* allocated bytes that it stands for: its own, where all are told of */
+    uint64_t weight_bytes; /* allocated bytes that it stands for: its own, if all are reported */
 };
 size_t ag_observation_processes(const struct ag_observation *observation,
                                 const struct ag_reported_process **ret_processes);
@@ -132,7 +132,7 @@ size_t ag_observation_allocators(const struct ag_observation *observation,
 size_t ag_observation_collections(const struct ag_observation *observation,
                                   const struct ag_reported_collection **ret_collections);
 
-struct ag_observed_collector { /* who made collections happen: the innermost managed function */
+struct ag_observed_collector { /* a function that caused collections: the innermost managed one */
     const char *function;
     uint64_t n_collections, bytes; /* of a sample: estimates of all */
 };
@@ -140,7 +140,7 @@ struct ag_observed_collector { /* who made collections happen: the innermost man
 ssize_t ag_observation_collectors(struct ag_observation *observation,
                                   struct ag_observed_collector **ret_collectors);
 
-/* Writes what was seen as a trace. PATTERN as of `run -o`, NULL: the default. */
+/* Writes the observation as a trace. PATTERN as in `run -o`, NULL: the default. */
 int ag_observation_write_trace(struct ag_observation *observation, const char *pattern,
                                char ret_path[4096], char ret_message[512]);
 /* Writes the target's generated code as a perf map, /tmp/perf-PID.map where perf looks for it. */

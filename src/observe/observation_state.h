@@ -1,4 +1,4 @@
-/* observation_state.h: what an observation consists of, for the files of src/observe/ only. */
+/* observation_state.h: the parts of an observation, for the files of src/observe/ only. */
 #ifndef AG_OBSERVATION_STATE_H
 #define AG_OBSERVATION_STATE_H
 
@@ -15,25 +15,26 @@
 
 enum { AG_WALK_FRAMES = 512, AG_INSPECTORS_MOST = 16, AG_NOTES_MOST = 64 };
 
-struct allogram_target { /* what inspectors see of it */
+struct allogram_target { /* the target as inspectors see it */
     struct ag_remote_process *process;
     struct ag_observed_images *images;
-    struct allogram_target_mapping *mappings; /* of maps as of `n_mappings` */
+    struct allogram_target_mapping *mappings; /* copies of maps; n_mappings of them */
     size_t n_mappings;
-    uint64_t code_list; /* address of the descriptor, 0: not looked for yet, UINT64_MAX: none */
-    uint64_t code_list_rest_ns, code_list_stamp; /* it is not read again before; as it was read */
-    bool (*is_stopped)(void);                    /* as of the observation; may be NULL */
+    uint64_t code_list; /* address of the descriptor, 0: not searched yet, UINT64_MAX: none */
+    uint64_t code_list_rest_ns, code_list_stamp; /* not read again before this time; as it was read
+                                                  * */
+    bool (*is_stopped)(void);                    /* the observation's; may be NULL */
 };
 
-struct ag_inspection { /* an inspector that recognised the target */
+struct ag_inspection { /* an inspector that recognized the target */
     const struct allogram_inspector *inspector;
     void *state;
-    int collections_fd;  /* -1: does not watch */
+    int collections_fd;  /* -1: does not watch collections */
     int capture_program; /* -1: what it needs of a sample is read later */
     uint32_t runtime;    /* text */
 };
 
-struct allogram_stack { /* being told: frames innermost first */
+struct allogram_stack { /* a stack being reported: frames innermost first */
     struct ag_observation *observation;
     const struct allogram_sample *sample;
     uint32_t runtime;
@@ -54,7 +55,7 @@ struct ag_thread_label {
     uint32_t thread;
     char name[32];
 };
-struct ag_named_stack { /* of a node, made when it is asked for */
+struct ag_named_stack { /* of a node, made on request */
     struct ag_observed_frame *frames;
     size_t n;
 };
@@ -62,7 +63,7 @@ struct ag_named_stack { /* of a node, made when it is asked for */
 struct ag_observation {
     struct ag_observe_options options;
     struct ag_remote_process process;
-    char exe[PATH_MAX]; /* the program as it was opened; empty: not to be seen */
+    char exe[PATH_MAX]; /* the program as it was opened; empty: not readable */
     struct ag_observed_images images;
     struct ag_frame_walker walker;
     struct ag_perf_watch *watch;
@@ -88,7 +89,8 @@ struct ag_observation {
     size_t n_symbolized_images;
     struct ag_named_stack *named; /* by node */
     size_t n_named;
-    struct ag_observed_frame **named_frames; /* by frame id: ended by one without a function */
+    struct ag_observed_frame **named_frames; /* by frame id; each ends with one without a function
+                                              * */
     size_t n_named_frames;
     const char **notes;
     size_t n_notes;
@@ -109,22 +111,22 @@ void ag_inspections_open(struct ag_observation *observation);
 void ag_inspections_refresh(struct ag_observation *observation);
 void ag_inspections_close(struct ag_observation *observation);
 bool ag_inspections_own(void *observation, uint64_t pc);
-/* The node of a sample's stack; false: stale. */
+/* The node of a sample's stack; returns false if it is stale. */
 bool ag_inspections_stack(struct ag_observation *observation, const struct allogram_sample *sample,
                           uint32_t *ret_node);
 
 /* ---- observed_names.c ---- */
-/* Tells the symbolizer of new images; opens files that go with the target. */
+/* Adds new images to the symbolizer; opens files that disappear with the target. */
 void ag_observed_names_prepare(struct ag_observation *observation);
-/* The expanded frames of one frame id, ended by one without a function. NULL: no memory. */
+/* The expanded frames of one frame id; the last one has no function. NULL: out of memory. */
 const struct ag_observed_frame *ag_observed_names_of(struct ag_observation *observation,
                                                      uint32_t frame);
 void ag_observed_names_done(struct ag_observation *observation);
 
 /* ---- sample_cost.c ---- */
-/* What one sample with that much stack costs the thread it interrupts, in ns; 0: not to be told. */
+/* The cost of one sample with that much stack for the thread it interrupts, in ns; 0: unknown. */
 double ag_sample_cost_measure(uint32_t stack_bytes);
-/* What writing down one page fault costs, likewise. */
+/* The cost of recording one page fault, likewise. */
 double ag_record_cost_measure(uint32_t stack_bytes);
 
 #endif

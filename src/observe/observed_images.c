@@ -1,9 +1,9 @@
-/* observed_images.c: executable mappings of files to images, see observed_images.h.
+/* observed_images.c: maps executable mappings of files to images, see observed_images.h.
  *
  * An image is a file at a bias: a file whose code is mapped in several pieces is one, a file that
- * is mapped twice at different places is two. Its bias comes from the segment that its mapping's
- * file offset lies in. A file that was deleted or replaced since is opened through
- * /proc/PID/map_files, which leads to what is mapped and not to what has its name now. */
+ * is mapped twice at different places is two. Its bias comes from the segment that contains its
+ * mapping's file offset. A file that was deleted or replaced is opened through /proc/PID/map_files,
+ * which leads to the mapped file and not to the one that has its name now. */
 #include "observed_images.h"
 
 #include <errno.h>
@@ -20,10 +20,11 @@
 enum {
     VDSO_BYTES_MAX = 64 << 10,
     MOST_IMAGES = 1 << 16,
-    LOOK_BACK = 4096, /* images, from the newest on: a process has some hundred */
-    COST = 4,         /* tables and unwind rules of a file, times its bytes */
+    LOOK_BACK = 4096, /* images searched, from the newest on: a process has some hundred */
+    COST = 4,         /* memory for tables and unwind rules of a file, in multiples of its bytes */
     NS_PER_BYTE = 50,
-    MOST_COST = 16, /* times what the files occupy: one that is mapped often is read often */
+    MOST_COST = 16, /* in multiples of what the files occupy: a file that is mapped often is read
+                     * often */
 };
 static const uint64_t free_cost = UINT64_C(192) << 20, most_open_ns = UINT64_C(1000000000);
 
@@ -43,8 +44,8 @@ static bool is_the_file(const struct ag_observed_images *images, const char *pat
            ag_foreign_file_is_mapped(&facts, images->process->pid, mapping);
 }
 
-/* The map names a file by the path that it has below our root, or below the target's where that
- * lies elsewhere (a container); a deleted one is what map_files leads to. */
+/* The map has the path of a file below this process' root, or below the target's if that is another
+ * one (a container); a deleted file is what map_files leads to. */
 static int find_place(const struct ag_observed_images *images, const char *path,
                       const struct ag_remote_mapping *mapping, char *ret_place, size_t limit) {
     (void)snprintf(ret_place, limit, "%s", path);
@@ -80,7 +81,7 @@ static int open_image(const struct ag_observed_images *images,
     }
     int r = find_place(images, image->path, mapping, place, sizeof place);
     r = r < 0 ? r : ag_remote_elf_open(place, &image->elf);
-    image->place = r == 0 ? strdup(place) : NULL; /* no memory: without names */
+    image->place = r == 0 ? strdup(place) : NULL; /* out of memory: no names */
     return r;
 }
 
@@ -108,8 +109,8 @@ static bool is_of(const struct ag_observed_image *image, const struct ag_remote_
            image->low <= mapping->low && mapping->high <= image->high;
 }
 
-/* The image that this mapping is of, when it is known: nearly always one that was mapped at the
- * last refresh; else one that came back. */
+/* The image of this mapping, if it is known: nearly always one that was mapped at the last refresh;
+ * else one that was mapped again. */
 static struct ag_observed_image *known(const struct ag_observed_images *images,
                                        const struct ag_remote_mapping *mapping) {
     struct ag_observed_image *image = ag_observed_images_find(images, mapping->low);
@@ -130,8 +131,8 @@ static uint64_t cpu_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* One more file may be opened. A file that is mapped a thousand times occupies its place once, but
- * is read a thousand times. */
+/* Whether one more file may be opened. A file that is mapped a thousand times occupies its bytes
+ * once, but is read a thousand times. */
 static bool may_open(const struct ag_observed_images *images) {
     return !images->is_over_bound && (images->is_stopped == NULL || !images->is_stopped()) &&
            images->cost <= free_cost + MOST_COST * images->stored_bytes;
@@ -284,7 +285,7 @@ int ag_observed_images_refresh(struct ag_observed_images *images) {
 
 struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
                                                   uint64_t pc) {
-    size_t low = 0, high = images->n_sorted; /* the first that starts beyond pc */
+    size_t low = 0, high = images->n_sorted; /* the first that starts after pc */
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (images->sorted[middle]->low <= pc) {

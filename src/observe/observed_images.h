@@ -1,5 +1,5 @@
-/* observed_images.h: the files with code that the target has mapped, kept up to date while it runs.
- */
+/* observed_images.h: the files with code that the target has mapped, kept up to date while it
+ * runs. */
 #ifndef AG_OBSERVED_IMAGES_H
 #define AG_OBSERVED_IMAGES_H
 
@@ -14,39 +14,40 @@
 
 struct ag_observed_image {
     uint32_t id;              /* from 1, never used twice */
-    uint64_t low, high, bias; /* of its code; address in memory less address in the file */
+    uint64_t low, high, bias; /* of its code; bias: address in memory minus address in the file */
     uint64_t device, inode;
     char *path;  /* as the target's map has it, without " (deleted)" */
-    char *place; /* the path under which this process opened it; NULL: it could not */
+    char *place; /* the path under which this process opened it; NULL: it failed */
     bool is_gone, is_program;
     bool is_open; /* the file could be read: elf and cfi are filled */
     struct ag_remote_elf elf;
     struct ag_image_cfi cfi;
 };
-struct ag_observed_images { /* zero but for the process; then _refresh */
+struct ag_observed_images { /* all zero except the process; then _refresh */
     const struct ag_remote_process *process;
     struct ag_remote_maps maps;
-    struct ag_observed_image **items; /* all that there ever were */
+    struct ag_observed_image **items; /* all images, also those that are unmapped */
     size_t n, capacity;
     struct ag_observed_image **sorted; /* those that are mapped, by address */
     size_t n_sorted;
-    uint64_t generation;         /* changes with what is mapped */
-    bool (*is_stopped)(void);    /* true: no more files are opened; may be NULL */
-    uint64_t cost, stored_bytes; /* bytes that open files may cost us, and that they occupy */
+    uint64_t generation;         /* changes with the mappings */
+    bool (*is_stopped)(void);    /* returns true to open no more files; may be NULL */
+    uint64_t cost, stored_bytes; /* memory that open files may need, and bytes that they occupy */
     bool is_over_bound;          /* some files were not opened: too many, or they cost too much */
 };
-/* Reads the map again. 0, or a negative errno; then all stays. */
+/* Reads the map again. Returns 0, or a negative errno; then nothing is changed. */
 int ag_observed_images_refresh(struct ag_observed_images *images);
 struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
                                                   uint64_t pc);
-/* A symbol of any mapped file, the program first: its address in memory; false: none has it. */
+/* The address in memory of a symbol of any mapped file, the program first; false: no file has
+ * it. */
 bool ag_observed_images_symbol(struct ag_observed_images *images, const char *name,
                                uint64_t *ret_address, uint64_t *ret_bytes);
-/* The path under which we can open the file that is mapped at ADDRESS, and the offset that it has
- * there. 0 or -ENOENT. */
+/* The path under which this process can open the file that is mapped at ADDRESS, and the file
+ * offset of ADDRESS. Returns 0 or -ENOENT. */
 int ag_observed_images_place(const struct ag_observed_images *images, uint64_t address,
                              char *ret_place, size_t limit, uint64_t *ret_offset);
-/* The path under which we can open what the target calls PATH. */
+/* The path under which this process can open the target's PATH. */
 void ag_observed_images_path(const struct ag_observed_images *images, const char *path,
                              char *ret_path, size_t limit);
 void ag_observed_images_done(struct ag_observed_images *images);

@@ -1,7 +1,7 @@
-/* observed_names.c: names for what was seen, and what they add up to.
+/* observed_names.c: names of the observed frames, and sums by name.
  *
- * A frame is looked up once, when somebody asks; a native one may be several functions, since
- * compilers inline. A function is the same wherever its name, image and runtime are. */
+ * A frame is looked up once, on request; a native one may be several functions, since compilers
+ * inline. Functions with the same name, image and runtime are one. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -34,8 +34,8 @@ void ag_observed_names_prepare(struct ag_observation *observation) {
         const char *place = image->place != NULL ? image->place : image->path;
         (void)ag_symbolizer_image(observation->symbolizer, image->id, place, image->elf.build_id,
                                   image->elf.build_id_bytes, image->bias, image->low,
-                                  image->high); /* no memory: its name is an address */
-        if (strncmp(place, "/proc/", 6) == 0) { /* goes with the target: opened now */
+                                  image->high); /* out of memory: its name is an address */
+        if (strncmp(place, "/proc/", 6) == 0) { /* disappears with the target: opened now */
             const struct ag_symbol_frame *frames;
             (void)ag_symbolizer_frames(observation->symbolizer, image->id, image->low,
                                        /* return_address= */ false, &frames);
@@ -51,8 +51,8 @@ static const char *image_name(const struct ag_observation *observation, uint32_t
     return slash != NULL ? slash + 1 : path;
 }
 
-/* A function without a symbol: its unwind table knows at least where it begins, which is the same
- * for all of its instructions. */
+/* A function without a symbol: its unwind table still has its begin, which is the same for all of
+ * its instructions. */
 static void name_by_start(struct ag_observation *observation, const struct ag_seen_frame *frame,
                           struct ag_observed_frame *named) {
     char text[PATH_MAX + 32];
@@ -190,7 +190,7 @@ void ag_observed_names_done(struct ag_observation *observation) {
  * Found by a hash of name, image and runtime; open addressing over an array that grows. */
 struct function_table {
     struct ag_observed_function *items;
-    uint64_t *last;  /* the stack that an item was counted in last: once each */
+    uint64_t *last;  /* the last stack in which an item was counted, so that it counts once each */
     uint32_t *slots; /* number + 1 */
     size_t n, capacity;
 };
@@ -239,7 +239,7 @@ static bool grow_functions(struct function_table *table) {
     return true;
 }
 
-/* The number of the frame's function; SIZE_MAX: no memory. */
+/* The number of the frame's function; SIZE_MAX: out of memory. */
 static size_t function_of(struct function_table *table, const struct ag_observed_frame *frame) {
     if (table->n * 2 >= table->capacity && !grow_functions(table)) {
         return SIZE_MAX;
@@ -320,8 +320,8 @@ static bool is_native(const struct ag_observed_frame *frame) {
     return strcmp(frame->runtime, "c") == 0;
 }
 
-/* The frame to blame for a stack: the innermost managed one above the innermost match; without
- * one the match's caller, or itself. NULL: the glob matches nothing here. */
+/* The frame to blame for a stack: the innermost managed one above the innermost match; if there is
+ * none, the caller of the match, or the match itself. NULL: the glob does not match. */
 static const struct ag_observed_frame *blamed(const struct ag_observed_frame *frames, size_t n,
                                               const char *glob) {
     size_t match = 0;
@@ -390,7 +390,7 @@ ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_s
         if (count->source != (uint32_t)source) {
             continue;
         }
-        /* growth is of all threads together */
+        /* growth is counted for all threads together */
         uint32_t *known = first != NULL ? &first[count->node - AG_SEEN_FIRST] : NULL;
         if (known != NULL && *known != 0) {
             stacks[*known - 1].samples += count->samples;
@@ -451,8 +451,7 @@ ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observ
     return (ssize_t)n;
 }
 
-/* ---- what inspectors told ----------------------------------------------------------------------
- */
+/* ---- what inspectors reported ---- */
 
 size_t ag_observation_processes(const struct ag_observation *observation,
                                 const struct ag_reported_process **ret_processes) {
@@ -482,7 +481,7 @@ struct collected { /* by one function */
     uint64_t bytes;
 };
 
-/* How many collections like this one there were, to one that is told of: it is told of with a
+/* How many collections like this one there were per reported one: a collection is reported with a
  * probability in proportion to its own bytes. */
 static double stands_for(const struct ag_reported_collection *collection) {
     return collection->allocated_bytes != 0 && collection->weight_bytes != 0

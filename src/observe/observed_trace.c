@@ -1,14 +1,15 @@
-/* observed_trace.c: what was seen, as a trace that report, view, export and diff read.
+/* observed_trace.c: writes an observation as a trace that report, view, export and diff read.
  *
  *     CPU samples       cpu_samples: each with its time and its native stack, and, for the readers
- *                       that know calls and not moments, functions and calls: a tree per thread,
+ *                       that use calls and not moments, functions and calls: a tree per thread,
  *                       own_ns is the CPU time that the samples stand for
  *     growth            allocations of the heap "resident memory": a sampled page fault is a block
  *                       of as many pages as faults it stands for
  *     mappings          allocations of the heap "mappings": what is still mapped at the end
  *     collections       gc
  *
- * Both heaps have address spaces of their own, so that no block meets one of the process' own. */
+ * Each of these heaps has an address space of its own, so that no block has the address of one of
+ * the process' own. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ struct writing {
     struct ag_observation *observation;
     struct ag_trace_writer *writer;
     struct ag_blob blob;
-    uint32_t *frame_ids;  /* of the trace, by frame of the observation: managed ones */
+    uint32_t *frame_ids;  /* the trace's ids of managed frames, by frame of the observation */
     uint32_t n_frame_ids; /* given out so far */
     uint64_t session;
 };
@@ -48,7 +49,7 @@ static struct ag_bytes bytes_of(const char *text) {
 }
 
 static void trace_append_record(struct writing *writing, const struct ag_record *record) {
-    (void)ag_record_append(&writing->blob, record); /* errors stick to the blob */
+    (void)ag_record_append(&writing->blob, record); /* the blob stores errors */
 }
 
 /* ---- what there is ------------------------------------------------------------------ */
@@ -66,7 +67,7 @@ static void define_process(struct writing *writing) {
     size_t n = command != NULL
                    ? ag_remote_process_command(&observation->process, command, COMMAND_BYTES)
                    : 0;
-    if (n == 0 && command != NULL) { /* it has ended */
+    if (n == 0 && command != NULL) { /* the target has ended */
         n = strlen(observation->process.name) + 1;
         memcpy(command, observation->process.name, n);
     }
@@ -114,7 +115,7 @@ static void define_threads(struct writing *writing) {
 
 static void define_heap(struct writing *writing, uint32_t heap, const char *name,
                         const char *allocator, const char *via) {
-    /* what is mapped holds what becomes resident: it is not counted twice */
+    /* mapped memory contains what becomes resident: it is not counted twice */
     const bool is_backing =
         heap == MAP_HEAP && (writing->observation->options.what & AG_OBSERVE_GROWTH) != 0;
     const struct ag_record defined = {.kind = AG_RECORD_HEAP,
@@ -176,7 +177,7 @@ static int write_nodes(struct writing *writing) {
                                     .pc = frame->pc + frame->is_exact,
                                     .image = frame->image};
         if (frame->runtime == 0) {
-            continue; /* native: readers look at the byte before pc */
+            continue; /* native: readers use the byte before pc */
         }
         uint32_t *id = &writing->frame_ids[node->frame];
         const struct ag_observed_frame *named =
@@ -187,7 +188,7 @@ static int write_nodes(struct writing *writing) {
         nodes[i].image = AG_IMAGE_MANAGED;
         nodes[i].pc = ag_managed_pc(*id, frame->line);
     }
-    (void)ag_record_append_nodes(&writing->blob, nodes, seen->n_nodes); /* sticks to the blob */
+    (void)ag_record_append_nodes(&writing->blob, nodes, seen->n_nodes); /* the blob stores errors */
     free(nodes);
     return 0;
 }
@@ -212,18 +213,18 @@ static int write_cpu_samples(struct writing *writing) {
                                                   raw->weight, raw->node, raw->thread};
         }
     }
-    (void)ag_record_append_cpu_samples(&writing->blob, samples, n); /* sticks to the blob */
+    (void)ag_record_append_cpu_samples(&writing->blob, samples, n); /* the blob stores errors */
     free(samples);
     return 0;
 }
 
-/* A tree of calls: paths of one thread, a row each. */
+/* A tree of calls: the paths of one thread, a row each. */
 struct call_tree {
     struct ag_call_path *paths;
     uint32_t *function_ids; /* FRAME by path */
     size_t n, capacity;
 };
-struct named_function { /* FRAME records given out, by name */
+struct named_function { /* FRAME records made, by name */
     const struct ag_observed_frame *frame;
     uint32_t id;
 };
@@ -256,7 +257,7 @@ static uint32_t function_id(struct writing *writing, struct function_names *name
     return writing->n_frame_ids;
 }
 
-/* The path that calls `frame` from `parent`; 0: no memory. */
+/* The path that calls `frame` from `parent`; 0: out of memory. */
 static uint32_t path_of(struct call_tree *tree, uint32_t parent, uint32_t frame) {
     for (size_t i = parent; i < tree->n; i++) { /* callees come after their callers */
         if (tree->paths[i].parent == parent && tree->paths[i].frame == frame) {
@@ -288,7 +289,7 @@ static void add_stack(struct writing *writing, struct function_names *names, str
         const uint32_t frame = function_id(writing, names, &frames[i]);
         const uint32_t next = frame != 0 ? path_of(tree, node, frame) : 0;
         if (next == 0) {
-            break; /* no memory: counted for the caller */
+            break; /* out of memory: counted for the caller */
         }
         node = next;
     }
@@ -313,7 +314,7 @@ static void write_tree(struct writing *writing, const struct call_tree *tree, ui
                                                      .time_ns = observation->facts.duration_ns,
                                                      .runtime = bytes_of("c")}};
     trace_append_record(writing, &record);
-    (void)ag_record_append_calls(&writing->blob, tree->paths, tree->n); /* sticks to the blob */
+    (void)ag_record_append_calls(&writing->blob, tree->paths, tree->n); /* the blob stores errors */
 }
 
 static void write_call_trees(struct writing *writing) {
@@ -460,7 +461,7 @@ static int write_growth(struct writing *writing, struct ag_event_encoder *encode
     return r < 0 ? r : end_stream(&stream);
 }
 
-/* In a stream of their own, behind those of the threads. */
+/* In a stream of their own, after those of the threads. */
 static int write_mappings(struct writing *writing, struct ag_event_encoder *encoder) {
     const struct ag_observation *observation = writing->observation;
     struct stream stream = {writing, encoder, (uint32_t)observation->n_threads, 0, 0, true};

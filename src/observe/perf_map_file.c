@@ -1,9 +1,9 @@
-/* perf_map_file.c: `--perf-map`: the target's generated code as the file that perf looks for, so
- * that `perf report` and `perf script` name its functions.
+/* perf_map_file.c: `--perf-map`: writes the target's generated code as the file that perf looks
+ * for, so that `perf report` and `perf script` name its functions.
  *
- * /tmp/perf-PID.map stands where anybody can write: it is made anew and follows no link; somebody
- * else's file of that name is an error, not ours to replace. It gets the target's owner, since perf
- * trusts no other. */
+ * Any user can create files in the folder of /tmp/perf-PID.map: the file is created anew and no
+ * link is followed; an existing file of another user is an error and is not replaced. The file gets
+ * the target's owner, since perf trusts no other. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,7 +25,8 @@ static bool write_line(void *context, uint64_t address, uint64_t n_bytes, const 
                    (unsigned long long)n_bytes, name) > 0;
 }
 
-/* The descriptor of a new file, after what an earlier run of ours or of the target left there. */
+/* Creates the file, replacing one from an earlier run of allogram or of the target. Returns its
+ * descriptor. */
 static int create(const char *path, const struct ag_remote_process *process) {
     struct stat facts;
     if (lstat(path, &facts) == 0) {
@@ -39,7 +40,7 @@ static int create(const char *path, const struct ag_remote_process *process) {
     }
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0 && process->user != geteuid()) {
-        (void)fchown(fd, process->user, (gid_t)-1); /* only root can; else it stays ours */
+        (void)fchown(fd, process->user, (gid_t)-1); /* only root can; else it keeps this user */
     }
     return fd < 0 ? -errno : fd;
 }

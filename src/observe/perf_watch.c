@@ -1,22 +1,22 @@
 /* perf_watch.c: one ring buffer per CPU, one event per source, thread and CPU.
  *
- * 1. Why so many events. A process-wide event does not exist: an event belongs to a thread, and
- * only one that is bound to a CPU may be inherited by the threads that its thread starts and still
- * be written to a shared buffer. So each thread that runs already gets an event per CPU, and all
- *    events of a CPU share its buffer.
+ * 1. Why so many events. There are no process-wide events: an event belongs to a thread, and only
+ * one that is bound to a CPU may be inherited by the threads that its thread starts and still be
+ * written to a shared buffer. So each running thread gets an event per CPU, and all events of a CPU
+ * share its buffer.
  *
  * 2. No thread is missed and none is counted twice. Threads may start while the list of threads is
- *    read: by a thread that has its events (then they are inherited) or by one that has not yet.
- *    The list is read until it shows nobody new, and everybody new gets events. A thread that has
- *    both kinds tells everything twice; a sample says whose event it came from, and of a thread
- * that has its own only those count.
+ * read: from a thread that has its events (then they are inherited) or from one that does not yet.
+ * The list is read until it shows no new thread, and each new thread gets events. A thread that has
+ * both inherited and own events writes everything twice; a sample contains the id of its event, and
+ * for a thread that has its own events only those count.
  *
- * 3. The ring. The kernel writes and moves data_head; we read up to it and move data_tail. Records
- *    may wrap. What does not fit is counted by the kernel in a record of its own. All lengths in a
- *    record are checked: a sample that is not of the shape we asked for is passed over.
+ * 3. The ring. The kernel writes and advances data_head; this file reads up to it and advances
+ * data_tail. Records may wrap. The kernel counts records that do not fit in a record of its own.
+ * All lengths in a record are checked: a sample without the requested format is skipped.
  *
- * 4. Rights. Without the right to see the kernel (perf_event_paranoid 2) events are limited to user
- *    mode: time in system calls is not seen then, and the report says so. */
+ * 4. Rights. Without the right to observe the kernel (perf_event_paranoid 2) events are limited to
+ * user mode: time in system calls is not included, and the report says so. */
 #include "perf_watch.h"
 
 #include <errno.h>
@@ -36,12 +36,12 @@
 
 enum {
     PAGE_BYTES = 4096,
-    RING_PAGES = 512,        /* 2 MiB a CPU: 0.1 s of 999 Hz with 16 KiB of stack */
-    RING_PAGES_MODEST = 128, /* what perf_event_mlock_kb allows everybody: 516 KiB with the head */
+    RING_PAGES = 512,        /* 2 MiB per CPU: 0.1 s at 999 Hz with 16 KiB of stack */
+    RING_PAGES_MODEST = 128, /* what perf_event_mlock_kb allows every user: 516 KiB with the head */
     RING_PAGES_LEAST = 8,
     MOST_CPUS = 4096,
     MOST_THREADS = 1 << 16,
-    LISTINGS = 16, /* of the threads, until nobody is new */
+    LISTINGS = 16, /* of the threads, until none is new */
     RECORD_BYTES = 1 << 16,
 };
 /* ax bx cx dx si di bp sp ip, r8 to r15: the kernel's numbers 0 to 8 and 16 to 23 */
@@ -59,7 +59,7 @@ struct event {
 struct ring {
     struct perf_event_mmap_page *head; /* NULL: no such CPU */
     size_t n_bytes;                    /* of data, a power of two */
-    int fd;                            /* whose event made it */
+    int fd;                            /* the event that the buffer belongs to */
 };
 struct ag_perf_watch {
     struct ag_remote_process process;
@@ -74,7 +74,7 @@ struct ag_perf_watch {
     size_t n_threads;
     uint64_t lost;
     struct pollfd *polled;
-    uint8_t record[RECORD_BYTES]; /* one that wraps */
+    uint8_t record[RECORD_BYTES]; /* a copy of a record that wraps */
 };
 
 /* ---- opening ---------------------------------------------------------------- */
@@ -166,13 +166,13 @@ static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, s
     return r;
 }
 
-/* All sources on all CPUs for one thread. -ESRCH: it is gone, which is no failure. */
+/* Opens all sources on all CPUs for one thread. -ESRCH: it is gone, which is not a failure. */
 static int add_thread(struct ag_perf_watch *watch, pid_t thread) {
     for (size_t cpu = 0; cpu < watch->n_cpus; cpu++) {
         for (size_t source = 0; source < watch->n_sources; source++) {
             const int r = add_event(watch, source, thread, cpu);
             if (r == -ENODEV || r == -ENXIO) {
-                break; /* this CPU is off */
+                break; /* this CPU is offline */
             }
             if (r < 0) {
                 return r;
@@ -191,7 +191,7 @@ static bool has_own(const struct ag_perf_watch *watch, pid_t thread) {
     return bsearch(&thread, watch->threads, watch->n_threads, sizeof thread, by_number) != NULL;
 }
 
-/* Everybody who is there and has no events yet; how many that were, or a negative errno. */
+/* Adds all threads that have no events yet; returns how many, or a negative errno. */
 static int add_new_threads(struct ag_perf_watch *watch, pid_t *list) {
     const size_t there = ag_remote_process_threads(&watch->process, list, MOST_THREADS);
     const size_t n = there < MOST_THREADS ? there : MOST_THREADS;
@@ -243,12 +243,12 @@ static void close_all(struct ag_perf_watch *watch) {
     watch->n_events = watch->n_threads = 0;
 }
 
-/* Threads times CPUs times sources are more descriptors than the usual 1024. */
+/* Threads times CPUs times sources are more descriptors than the usual limit of 1024. */
 static void raise_descriptor_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* then opening tells */
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails, opening fails with an error */
     }
 }
 
@@ -303,7 +303,7 @@ static int by_id(const void *a, const void *b) {
     return first->id < second->id ? -1 : first->id > second->id;
 }
 
-/* With all that we would like, then with what the kernel allows or knows. */
+/* Opens with all features, then with those that the kernel allows or has. */
 static int open_somehow(struct ag_perf_watch *watch) {
     int r = open_all(watch);
     if ((r == -EACCES || r == -EPERM) && !watch->excludes_kernel) {
@@ -311,7 +311,7 @@ static int open_somehow(struct ag_perf_watch *watch) {
         watch->excludes_kernel = true;
         r = open_all(watch);
     }
-    if (r == -EINVAL) { /* before Linux 5.13: children come along, and are left out here */
+    if (r == -EINVAL) { /* before Linux 5.13: child processes inherit too, and are excluded here */
         close_all(watch);
         watch->inherits_processes = true;
         r = open_all(watch);
@@ -388,7 +388,7 @@ int ag_perf_watch_start(struct ag_perf_watch *watch) {
 
 void ag_perf_watch_stop(struct ag_perf_watch *watch) {
     for (size_t i = 0; i < watch->n_events; i++) {
-        (void)ioctl(watch->events[i].fd, PERF_EVENT_IOC_DISABLE, 0); /* its thread may be gone */
+        (void)ioctl(watch->events[i].fd, PERF_EVENT_IOC_DISABLE, 0); /* its thread may have ended */
     }
 }
 
@@ -406,9 +406,10 @@ bool ag_perf_watch_wait(struct ag_perf_watch *watch, int timeout_ms, int other) 
         is_hung_up &= watch->polled[i].fd < 0 || (watch->polled[i].revents & POLLIN) == 0;
     }
     if (is_hung_up && (watch->polled[0].revents & POLLIN) == 0) {
-        /* the threads that the buffers were made for have ended: poll says so for ever */
+        /* the threads that the buffers were made for have ended: poll returns that at once from now
+         * on */
         const struct timespec pause = {.tv_nsec = (long)timeout_ms * 1000000};
-        (void)nanosleep(&pause, NULL); /* a signal ends it, as it should */
+        (void)nanosleep(&pause, NULL); /* a signal interrupts it, as intended */
     }
     return r > 0 && (watch->polled[0].revents & POLLIN) != 0;
 }
@@ -471,7 +472,7 @@ static void read_sample(struct ag_perf_watch *watch, const struct ag_perf_sink *
                         struct cursor cursor) {
     struct ag_perf_sample sample = {0};
     const struct event *event = event_of(watch, cursor_take(&cursor));
-    (void)cursor_take(&cursor); /* the ip, which is the kernel's where it was sampled there */
+    (void)cursor_take(&cursor); /* the ip, which is the kernel's if the sample was taken there */
     const uint64_t ids = cursor_take(&cursor);
     sample.time_ns = cursor_take(&cursor);
     sample.address = cursor_take(&cursor);
@@ -506,7 +507,7 @@ static void read_record(struct ag_perf_watch *watch, const struct ag_perf_sink *
             sink->code_mapped(sink->context);
         }
         break;
-    default: /* throttling and what newer kernels tell */
+    default: /* throttling and records of newer kernels */
         break;
     }
 }
@@ -522,7 +523,7 @@ static void drain_ring(struct ag_perf_watch *watch, struct ring *ring,
         const size_t at = tail & (ring->n_bytes - 1), left = ring->n_bytes - at;
         memcpy(&header, data + at, sizeof header); /* records are aligned to 8: never split */
         if (header.size < sizeof header || header.size > head - tail) {
-            tail = head; /* not to be: nothing behind it can be read */
+            tail = head; /* must not happen: the rest cannot be read */
             break;
         }
         const uint8_t *record = data + at;

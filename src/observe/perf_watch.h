@@ -1,5 +1,5 @@
-/* perf_watch.h: the kernel's perf events on all threads of a process, those to come included: what
- * happened, with the registers and the top of the stack of that moment.
+/* perf_watch.h: the kernel's perf events on all threads of a process, including future ones: each
+ * event with the registers and the top of the stack at that moment.
  *
  * The process is never stopped. A sample costs it an interrupt (some us in a virtual machine). */
 #ifndef AG_PERF_WATCH_H
@@ -15,7 +15,7 @@
 enum { AG_PERF_SOURCES = 8 };
 struct ag_perf_source {
     uint32_t type;   /* PERF_TYPE_* */
-    uint64_t config; /* of it */
+    uint64_t config; /* of that type */
     uint64_t rate;   /* per second of CPU time; 0: by period */
     uint64_t period; /* every so many events */
     uint32_t stack_bytes;
@@ -24,17 +24,17 @@ struct ag_perf_sample {
     size_t source; /* which of the sources */
     uint32_t thread;
     uint64_t time_ns; /* CLOCK_MONOTONIC */
-    uint64_t address; /* that the event is about, of a page fault */
+    uint64_t address; /* of a page fault: the accessed address */
     bool has_registers;
     struct allogram_registers registers;
     uint64_t arguments[3]; /* of a system call, at its exit: the first three */
-    uint64_t result;       /* likewise */
+    uint64_t result;       /* likewise: its result */
     const uint8_t *stack;  /* from registers.value[ALLOGRAM_RSP] on */
     size_t stack_bytes;
 };
 struct ag_perf_sink {
     void (*sample)(void *context, const struct ag_perf_sample *sample);
-    /* a file with code was mapped: the images are to be read again */
+    /* a file with code was mapped: the images have to be read again */
     void (*code_mapped)(void *context);
     void *context;
 };
@@ -42,26 +42,27 @@ struct ag_perf_sink {
 struct ag_perf_watch;
 struct ag_perf_watch_options {
     bool wakes_at_once; /* at each sample, not when a buffer is half full */
-    bool is_user_only;  /* not asked for the time in the kernel */
+    bool is_user_only;  /* time in the kernel is not requested */
 };
-/* Opens all sources, disabled. 0; or a negative errno with one line and its remedy. */
+/* Opens all sources, disabled. Returns 0; or a negative errno with one line and its remedy. */
 int ag_perf_watch_open(const struct ag_remote_process *process,
                        const struct ag_perf_source *sources, size_t n_sources,
                        const struct ag_perf_watch_options *options,
                        struct ag_perf_watch **ret_watch, char ret_message[512]);
 struct ag_perf_watch *ag_perf_watch_close(struct ag_perf_watch *watch);
-/* A BPF program to run at each event of the source before it is written. 0 or a negative errno. */
+/* Sets a BPF program to run at each event of the source before it is written. Returns 0 or a
+ * negative errno. */
 int ag_perf_watch_set_program(struct ag_perf_watch *watch, size_t source, int program);
 int ag_perf_watch_start(struct ag_perf_watch *watch);
 void ag_perf_watch_stop(struct ag_perf_watch *watch);
-/* Waits for something to read, for `other` (a descriptor, -1: none), for a signal or for the time
- * to pass. Returns true when `other` is readable. */
+/* Waits until there is something to read, `other` (a descriptor, -1: none) is readable, a signal
+ * arrives or the time is over. Returns true if `other` is readable. */
 bool ag_perf_watch_wait(struct ag_perf_watch *watch, int timeout_ms, int other);
-/* Gives out all that was written since. */
+/* Passes all events that were written since the last call to the callbacks. */
 void ag_perf_watch_drain(struct ag_perf_watch *watch, const struct ag_perf_sink *sink);
-/* Samples that the kernel could not write. */
+/* The number of samples that the kernel could not write. */
 uint64_t ag_perf_watch_lost(const struct ag_perf_watch *watch);
-/* Is the time that threads spend in the kernel seen as well? */
+/* Whether time that threads spend in the kernel is included. */
 bool ag_perf_watch_sees_kernel(const struct ag_perf_watch *watch);
 size_t ag_perf_watch_n_descriptors(const struct ag_perf_watch *watch);
 

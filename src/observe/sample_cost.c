@@ -1,10 +1,10 @@
-/* sample_cost.c: what a sample costs the thread that it interrupts, measured on this machine.
+/* sample_cost.c: measures on this machine what a sample costs the thread that it interrupts.
  *
- * The cost is not in the target's CPU time: the kernel takes it in an interrupt. So a thread of our
- * own reads the clock without a pause, under the same kind of event, and looks at the gaps: a gap
- * in which a sample's time lies is that sample, less the usual gap. The median of some dozen is
- * used, since other interrupts and the scheduler make gaps of their own; 20 us in a virtual
- * machine, 2 on bare metal. */
+ * The cost is not in the target's CPU time: it occurs in the kernel's interrupt. So a thread of
+ * this process reads the clock without a pause, under the same kind of event, and evaluates the
+ * gaps: a gap that contains a sample's time is that sample, minus the usual gap. The median of some
+ * dozen is used, since other interrupts and the scheduler make gaps of their own. It is 20 us in a
+ * virtual machine, 2 on bare metal. */
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static int open_event(uint64_t config, uint64_t rate, uint32_t stack_bytes) {
         .size = sizeof attr,
         .config = config,
         .freq = rate != 0,
-        .sample_freq = rate != 0 ? rate : 1, /* a period of 1 else: the two are one field */
+        .sample_freq = rate != 0 ? rate : 1, /* with 0 a period of 1: the two are one field */
         .sample_type = PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
         .sample_regs_user = UINT64_C(0xff01ff),
         .sample_stack_user = stack_bytes,
@@ -124,8 +124,8 @@ double ag_sample_cost_measure(uint32_t stack_bytes) {
 /* ---- page faults ------------------------------------------------------------------------ */
 enum { TOUCHED_PAGES = 40, ROUNDS = 16 }; /* what one round writes fits the ring */
 
-/* The least time in which fresh pages are touched, per page; RING, or NULL, is emptied each time.
- */
+/* The least time in which fresh pages are touched, per page; RING, or NULL, is emptied each
+ * time. */
 static double touch_ns(struct perf_event_mmap_page *ring) {
     const size_t n_bytes = (size_t)TOUCHED_PAGES * PAGE_BYTES;
     double least_ns = 1e9;

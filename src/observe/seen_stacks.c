@@ -1,5 +1,5 @@
-/* seen_stacks.c: four interning tables of one kind: an array of things, and an index of their
- * hashes. See seen_stacks.h. */
+/* seen_stacks.c: four interning tables of one kind: an array of items, and a hash index of them.
+ * See seen_stacks.h. */
 #include "seen_stacks.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static int index_grow(struct ag_seen_index *index, const struct ag_seen_stacks *
     return 0;
 }
 
-/* The slot of something with this hash: one that `is` accepts, or the empty one where it goes. */
+/* The slot of an item with this hash: one that `is` accepts, or the empty one where it would be. */
 typedef bool is_fn(const struct ag_seen_stacks *stacks, uint32_t number, const void *key);
 
 static uint32_t *index_find(struct ag_seen_index *index, const struct ag_seen_stacks *stacks,

@@ -1,8 +1,7 @@
-/* seen_stacks.h: the stacks that were seen, each frame and each stack kept once, with what was
- * counted for them.
+/* seen_stacks.h: the observed stacks, each frame and each stack stored once, with its counts.
  *
- * Ids of nodes are those of the trace (docs/trace-format.md, nodes): below AG_SEEN_FIRST stands the
- * state of the outermost frame. */
+ * Ids of nodes are those of the trace (docs/trace-format.md, nodes): ids below AG_SEEN_FIRST are
+ * the state of the outermost frame. */
 #ifndef AG_SEEN_STACKS_H
 #define AG_SEEN_STACKS_H
 
@@ -13,7 +12,7 @@
 enum { AG_SEEN_COMPLETE = 0, AG_SEEN_INCOMPLETE = 1, AG_SEEN_CUT = 2, AG_SEEN_FIRST = 16 };
 
 struct ag_seen_frame {
-    bool is_exact;                 /* native: pc is where it stood, not a return address */
+    bool is_exact;                 /* native: pc is the instruction itself, not a return address */
     uint32_t image;                /* native: id, 0: none */
     uint64_t pc;                   /* native */
     uint32_t runtime;              /* managed: text; 0: native */
@@ -39,7 +38,7 @@ struct ag_seen_stacks { /* all zero: empty */
     size_t frame_capacity, node_capacity, count_capacity, text_capacity;
     struct ag_seen_index frame_index, node_index, count_index, text_index;
 };
-/* Ids of what is equal are equal. UINT32_MAX: no memory. */
+/* Equal items have equal ids. UINT32_MAX: out of memory. */
 uint32_t ag_seen_text(struct ag_seen_stacks *stacks, const char *text);
 uint32_t ag_seen_frame_id(struct ag_seen_stacks *stacks, const struct ag_seen_frame *frame);
 uint32_t ag_seen_node_id(struct ag_seen_stacks *stacks, uint32_t parent, uint32_t frame);

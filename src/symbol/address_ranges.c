@@ -1,4 +1,4 @@
-/* address_ranges.c: a sorted array; each item knows how far it and its predecessors reach, which
+/* address_ranges.c: a sorted array; each item stores how far it and its predecessors reach, which
  * ends a search early. */
 #include "address_ranges.h"
 
@@ -7,7 +7,7 @@
 
 enum {
     FIRST_RANGES = 16,
-    STEPS_BACK = 256, /* bounds the search where hostile ranges overlap in masses */
+    STEPS_BACK = 256, /* bounds the search if a hostile file has many overlapping ranges */
 };
 
 int ag_address_ranges_add(struct ag_address_ranges *ranges, uint64_t low, uint64_t high,
@@ -29,7 +29,7 @@ int ag_address_ranges_add(struct ag_address_ranges *ranges, uint64_t low, uint64
     return 0;
 }
 
-/* Of ranges with one low, the wider comes first: the last one that matches is the innermost. */
+/* Of ranges with one low, the wider comes first: so the last one that matches is the innermost. */
 static int address_ranges_compare(const void *left, const void *right) {
     const struct ag_address_range *a = left, *b = right;
     if (a->low != b->low) {

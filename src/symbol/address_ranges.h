@@ -1,5 +1,5 @@
-/* address_ranges.h: which of many address ranges holds an address; nested and overlapping ones are
- * allowed. */
+/* address_ranges.h: finds the address range that contains an address; ranges may be nested and
+ * overlap. */
 #ifndef AG_ADDRESS_RANGES_H
 #define AG_ADDRESS_RANGES_H
 
@@ -16,12 +16,12 @@ struct ag_address_ranges { /* all zero: empty */
     size_t n, capacity;
 };
 
-/* Adds a range; empty and inverted ones are left out. Not found until ag_address_ranges_sort. */
+/* Adds a range; empty and inverted ones are ignored. Not found before ag_address_ranges_sort. */
 int ag_address_ranges_add(struct ag_address_ranges *ranges, uint64_t low, uint64_t high,
                           size_t value);
 void ag_address_ranges_sort(struct ag_address_ranges *ranges);
-/* The range with the greatest low that holds ADDRESS (for nested ranges: the innermost), or NULL.
- */
+/* The range with the greatest low that contains ADDRESS (for nested ranges: the innermost), or
+ * NULL. */
 const struct ag_address_range *ag_address_ranges_find(const struct ag_address_ranges *ranges,
                                                       uint64_t address);
 void ag_address_ranges_clear(struct ag_address_ranges *ranges);

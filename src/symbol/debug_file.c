@@ -1,5 +1,5 @@
-/* debug_file.c: composes the candidate paths; elf_file.c decides whether one is safe to open and
- * the right one. */
+/* debug_file.c: composes the candidate paths; elf_file.c decides whether one is safe to open and is
+ * the right file. */
 #include "debug_file.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ int ag_debug_file_by_build_id(const struct ag_debug_places *places, const struct
     return -ENOENT;
 }
 
-/* The polynomial of zlib's crc32, bit by bit reflected: .gnu_debuglink is defined by it. */
+/* The polynomial of zlib's crc32, reflected, bit by bit: .gnu_debuglink is defined by it. */
 static uint32_t checksum_add(uint32_t checksum, const uint8_t *bytes, size_t n_bytes) {
     checksum = ~checksum;
     for (size_t i = 0; i < n_bytes; i++) {
@@ -54,8 +54,7 @@ static bool has_checksum(int fd, uint32_t wanted) {
     return checksum == wanted;
 }
 
-/* A linked file has to have the main file's build id, or its checksum where there is no build id to
- * compare. */
+/* A linked file must have the main file's build id, or its checksum if there is no build id. */
 static int open_linked(const char *path, const struct ag_elf_file *main, uint32_t checksum,
                        struct ag_elf_file *ret_file) {
     struct ag_elf_file file;
@@ -90,7 +89,7 @@ static int find_linked(const struct ag_debug_places *places, const struct ag_elf
     const char *slash = strrchr(main->path, '/');
     const int folder_bytes = slash != NULL ? (int)(slash - main->path) : 0;
     const size_t n_candidates =
-        2 + places->n_folders; /* beside it, in .debug/, and below each folder */
+        2 + places->n_folders; /* in the same folder, in .debug/, and below each folder */
     for (size_t i = 0; i < n_candidates; i++) {
         char *path;
         const char *before = i < 2 ? "" : places->folders[i - 2];

@@ -1,5 +1,5 @@
-/* debug_file.h: where the debug information of a stripped file lies: the places that gdb looks in,
- * in its order. */
+/* debug_file.h: finds the debug information of a stripped file: in the places that gdb searches, in
+ * its order. */
 #ifndef AG_DEBUG_FILE_H
 #define AG_DEBUG_FILE_H
 
@@ -7,7 +7,7 @@
 
 struct ag_debug_places {
     const char *const
-        *folders; /* as /usr/lib/debug: each with .build-id/ and copies of the tree in it */
+        *folders; /* such as /usr/lib/debug: each has .build-id/ and copies of the tree */
     size_t n_folders;
     bool allow_debuginfod;
 };
@@ -20,8 +20,8 @@ int ag_debug_file_by_build_id(const struct ag_debug_places *places, const struct
  * debuginfod when that is allowed. 0 or -ENOENT. */
 int ag_debug_file_find(const struct ag_debug_places *places, const struct ag_elf_file *main,
                        struct ag_elf_file *ret_file);
-/* What dwz moved out of DEBUG to share it: the file its .gnu_debugaltlink names, with the build id
- * it states. 0, or -ENOENT: it names one that is not there; -ENODATA: it names none. */
+/* The file that dwz made of DEBUG's shared parts: named in its .gnu_debugaltlink, with the build id
+ * stated there. Returns 0, -ENOENT: the named file is not there; -ENODATA: it names none. */
 int ag_debug_file_find_shared(const struct ag_debug_places *places, const struct ag_elf_file *debug,
                               struct ag_elf_file *ret_file);
 

@@ -1,7 +1,7 @@
-/* debuginfod.c: loads elfutils' libdebuginfod when it is wanted, so that allogram does not depend
- * on an HTTP client. What a server answers is a file like any other: its build id is compared, and
- * its size pays for what reading it costs. The library stores all of it first, so the size itself
- * has a bound. */
+/* debuginfod.c: loads elfutils' libdebuginfod on first use, so that allogram does not depend on an
+ * HTTP client. A file from a server is treated like any other: its build id is compared, and its
+ * size determines the work that may be spent on it. The library stores all of the answer first, so
+ * its size has a bound, too. */
 #include "debuginfod.h"
 
 #include <dlfcn.h>
@@ -17,10 +17,11 @@ typedef int find_fn(debuginfod_client *client, const unsigned char *build_id, in
 typedef int progress_fn(debuginfod_client *client, long done_bytes, long all_bytes);
 typedef void set_progress_fn(debuginfod_client *client, progress_fn *progress);
 
-/* Debug information of the largest browsers has 3 GiB. */
+/* The debug information of the largest browsers has 3 GiB. */
 static const int64_t answer_most_bytes = INT64_C(8) << 30;
 
-/* Called while an answer comes, ALL_BYTES as it announces, or 0. Another value than 0 ends that. */
+/* Called while an answer arrives. ALL_BYTES: its announced size, or 0. A result other than 0 ends
+ * the transfer. */
 static int refuse_too_much(debuginfod_client *client, long done_bytes, long all_bytes) {
     (void)client;
     return done_bytes > answer_most_bytes || all_bytes > answer_most_bytes;
@@ -35,7 +36,7 @@ int ag_debuginfod_open(const struct ag_build_id *id, enum ag_debuginfod_kind kin
     if (id->n_bytes == 0) {
         return -ENOENT;
     }
-    /* Never unloaded: the HTTP client below it leaves threads and exit handlers behind. */
+    /* Never unloaded: its HTTP client leaves threads and exit handlers behind. */
     void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == NULL) {
         return -ENOENT;

@@ -1,8 +1,8 @@
 /* decoder_file.c: see decoder.h. The file is the program itself, never its separate debug file:
- * what a runtime keeps for its own use (frame tables, type names) is loaded with it.
+ * tables of the runtime (frame tables, type names) are loaded with the program.
  *
- * A position-independent file holds zeros where an address will be; what will be there stands in
- * its relative relocations. */
+ * In a position-independent file a word that will hold an address is zero; the address is in the
+ * file's relative relocations. */
 #include "decoder_file.h"
 
 #include <errno.h>
@@ -66,7 +66,7 @@ const unsigned char *ag_decoder_bytes(struct ag_decoder_file *file, uint64_t add
         return NULL;
     }
     const struct ag_decoder_segment *segment = segment_at(file, address);
-    (void)ag_decoder_file_bytes(file); /* reads them */
+    (void)ag_decoder_file_bytes(file); /* the page faults of reading count */
     if (segment == NULL || file->bytes == NULL || segment->offset > file->n_bytes ||
         address - segment->low >= file->n_bytes - segment->offset) {
         return NULL;
@@ -114,10 +114,10 @@ static int decoder_rows_compare(const void *left, const void *right) {
     return (a->place > b->place) - (a->place < b->place);
 }
 
-/* Without memory it is what was read until then. */
+/* If out of memory, the relocations read so far are used. */
 static void read_relocations(struct ag_decoder_file *file) {
     const unsigned type = relative_type(file->elf);
-    size_t left = ag_decoder_file_bytes(file); /* many headers may name the same table */
+    size_t left = ag_decoder_file_bytes(file); /* several headers may name the same table */
     file->has_relocations = true;
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
         GElf_Shdr header;
@@ -185,7 +185,7 @@ static bool find_in_table(struct ag_decoder_file *file, Elf_Scn *section, const 
 }
 
 bool ag_decoder_symbol(struct ag_decoder_file *file, const char *name, uint64_t *ret_address) {
-    size_t left = ag_decoder_file_bytes(file); /* many headers may name the same table */
+    size_t left = ag_decoder_file_bytes(file); /* several headers may name the same table */
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
         GElf_Shdr header;
         if (gelf_getshdr(section, &header) == NULL || header.sh_size > left ||

@@ -1,4 +1,4 @@
-/* decoder_file.h: an image's file as decoders see it (decoder.h), for the symbolizer. */
+/* decoder_file.h: the image's file that the functions of decoder.h read; used by the symbolizer. */
 #ifndef AG_DECODER_FILE_H
 #define AG_DECODER_FILE_H
 
@@ -10,22 +10,24 @@ struct ag_decoder_segment {
     uint64_t low, high, offset;
     bool is_code;
 };
-struct ag_decoder_relocation { /* the word at place is this, at bias 0 */
+struct ag_decoder_relocation { /* the value of the word at place, at bias 0 */
     uint64_t place, word;
 };
 struct ag_decoder_file {         /* all zero: closed */
-    Elf *elf;                    /* the caller's */
-    struct ag_work_meter *meter; /* the caller's, of the image: when it is spent, nothing is read */
+    Elf *elf;                    /* owned by the caller */
+    struct ag_work_meter *meter; /* the image's, owned by the caller: when it is spent, nothing is
+                                  * read */
     const unsigned char *bytes;
     size_t n_bytes;
     struct ag_decoder_segment *segments;
     size_t n_segments;
-    struct ag_decoder_relocation *relocations; /* by place; read at the first word */
+    struct ag_decoder_relocation *relocations; /* sorted by place; read when the first word is
+                                                * requested */
     size_t n_relocations;
     bool has_relocations;
 };
 
-/* 0, -ENOMEM or -ENOEXEC. FILE and METER stay as long. */
+/* Returns 0, -ENOMEM or -ENOEXEC. FILE and METER must stay valid until the file is closed. */
 int ag_decoder_file_open(const struct ag_elf_file *file, struct ag_work_meter *meter,
                          struct ag_decoder_file *ret_file);
 void ag_decoder_file_close(struct ag_decoder_file *file);

@@ -1,12 +1,12 @@
-/* demangle.c: linker names to the names that programmers wrote, for C++, Rust (legacy and v0) and
- * D, by GNU libiberty.
+/* demangle.c: converts linker names to names as programmers wrote them, for C++, Rust (legacy and
+ * v0) and D, by GNU libiberty.
  *
- * A mangled name comes from a hostile file, and back references let a kilobyte of it expand to more
- * text than there are atoms. So the limits are: libiberty's own recursion limits stay on, a long
- * name is not tried, and the printing demanglers are left by longjmp once they exceed
- * TEXT_LIMIT_BYTES (they keep their state on the stack; Rust's punycode buffer, a few hundred
- * bytes, may leak then). D's demangler returns all its text at once: for it the number of type back
- * references is bounded, which bounds the expansion. */
+ * A mangled name may come from a hostile file, and by back references a kilobyte of it can expand
+ * to an astronomical amount of text. So there are limits: libiberty's own recursion limits stay on,
+ * a long name is not demangled, and the printing demanglers are left by longjmp when their text
+ * exceeds TEXT_LIMIT_BYTES (they keep their state on the stack; Rust's punycode buffer, a few
+ * hundred bytes, may leak then). D's demangler returns all its text at once: for it the number of
+ * type back references is bounded, which bounds the expansion. */
 #include "symbol.h"
 
 #include <ctype.h>
@@ -20,16 +20,15 @@
 
 enum {
     MANGLED_LIMIT_BYTES =
-        8 << 10, /* libiberty gives up on C++ names over 1 KiB itself (DEMANGLE_RECURSION_LIMIT) */
+        8 << 10, /* libiberty itself refuses C++ names over 1 KiB (DEMANGLE_RECURSION_LIMIT) */
     TEXT_LIMIT_BYTES = 32 << 10,
-    D_BACK_REFERENCES =
-        24, /* text grows at most by e^(24/e), 7000 times, over the name's own length */
+    D_BACK_REFERENCES = 24, /* bounds the text to e^(24/e), 7000 times, the name's own length */
 };
 
 struct text {
     char *bytes;
     size_t length, capacity;
-    jmp_buf too_long; /* taken when the text outgrows its limit, or memory ends */
+    jmp_buf too_long; /* left through this when the text exceeds its limit, or out of memory */
 };
 
 static void demangled_append(const char *piece, size_t length, void *context) {
@@ -71,7 +70,7 @@ static char *demangled_print(print_fn *printer, const char *mangled, int options
 }
 
 /* A 'Q' and base-26 letters point back to earlier text: to an identifier (a digit), which costs its
- * length, or to a type, which may point back in turn. Only the second kind multiplies. */
+ * length, or to a type, which may point back in turn. Only type references multiply. */
 static size_t d_type_back_references(const char *mangled) {
     size_t n = 0;
     for (const char *at = strchr(mangled, 'Q'); at != NULL; at = strchr(at + 1, 'Q')) {
@@ -124,9 +123,9 @@ char *ag_demangle(const char *name) {
     return text;
 }
 
-/* What compilers and linkers append when they copy or split a function: the programmer knows one
- * function. Outlined bodies (._omp_fn, coroutine .actor and .destroy) are pieces of their own and
- * keep their suffix. */
+/* Suffixes that compilers and linkers append when they copy or split a function: to the programmer
+ * it is one function. Outlined bodies (._omp_fn, coroutine .actor and .destroy) are separate pieces
+ * and keep their suffix. */
 static const char *const copy_suffixes[] = {
     "cold", "part", "isra", "constprop", "lto_priv", "llvm", "localalias", "unlikely", "warm",
 };
@@ -154,7 +153,7 @@ size_t ag_name_stem_bytes(const char *name, size_t length) {
     for (size_t end = stem; end > 0;) {
         const size_t digits = digits_before(name, end);
         if (digits > 0 && digits < end && name[end - digits - 1] == '.') {
-            end -= digits + 1; /* ".0" counts only behind a word */
+            end -= digits + 1; /* ".0" is a suffix only after a word */
         }
         const char *dot = memrchr(name, '.', end);
         if (dot == NULL || dot == name ||

@@ -1,5 +1,5 @@
-/* die_walk.c: one path of entries. It ends because offsets only grow: an entry that does not lie
- * behind the one visited before it ends the walk. */
+/* die_walk.c: keeps the path of entries from the root. It ends because offsets only grow: an entry
+ * whose offset is not greater than the previous one's ends the walk. */
 #include "die_walk.h"
 
 void ag_die_walk(const Dwarf_Die *root, struct ag_work_meter *meter, ag_die_visit_fn *visit,

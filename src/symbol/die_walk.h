@@ -1,5 +1,5 @@
-/* die_walk.h: visiting the tree of debugging entries (DIEs) below one, without recursion and
- * whatever the file says. */
+/* die_walk.h: visits the tree of debugging entries (DIEs) below one, without recursion and with any
+ * content of the file. */
 #ifndef AG_DIE_WALK_H
 #define AG_DIE_WALK_H
 
@@ -9,10 +9,10 @@
 
 #include "work_meter.h"
 
-enum { AG_DIE_DEPTH = 256 }; /* what lies deeper is not visited; compilers stay below 100 */
+enum { AG_DIE_DEPTH = 256 }; /* deeper entries are not visited; compilers stay below 100 */
 
-/* Called for each entry, parents first; DEPTH 0 is a child of the root. True: its children are
- * wanted as well. */
+/* Called for each entry, parents first; DEPTH 0 is a child of the root. Returns true if its
+ * children are to be visited. */
 typedef bool ag_die_visit_fn(void *context, Dwarf_Die *die, size_t depth);
 
 /* Ends early when METER (may be NULL) is spent. */

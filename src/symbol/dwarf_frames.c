@@ -1,14 +1,14 @@
-/* dwarf_frames.c: the line table says where the innermost function is; every inlined call says
- * where it was called, which is the place in the function around it. So the lines move one frame
- * outwards from the functions:
+/* dwarf_frames.c: finds functions, files and lines of an address in DWARF. The line table has the
+ * line in the innermost function; every inlined call has the line where it was called, which is a
+ * line of the function around it. So the lines move one frame outwards from the functions:
  *
  *     function                 line
  *     innermost inlined  <---- line table
  *     inlined around it  <---- call_line of the innermost
  *     the real function  <---- call_line of the outermost inlined
  *
- * Innermost wrappers that their author wants to be seen as part of the caller are left out (GNU C's
- * attribute `artificial`: the inline functions of allogram.h). */
+ * Innermost functions that their author wants to be shown as part of the caller are left out (GNU
+ * C's attribute `artificial`: the inline functions of allogram.h). */
 #include "dwarf_frames.h"
 
 #include <dwarf.h>
@@ -29,7 +29,7 @@ static const char *text_attribute(Dwarf_Die *die, unsigned name) {
     return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
 }
 
-/* The declaration that DIE is an instance of: there it stands in its name spaces. */
+/* The declaration that DIE is an instance of: its parents are its name spaces. */
 static Dwarf_Die declaration_of(const Dwarf_Die *die) {
     Dwarf_Die at = *die;
     for (int i = 0; i < REFERENCES; i++) {
@@ -47,9 +47,10 @@ static Dwarf_Die declaration_of(const Dwarf_Die *die) {
     return at;
 }
 
-/* Rust's older mangling leaves out what a generic function was made for; its debug information has
- * it: "alloc::vec::Vec<T,A>::push" and "push<u64, alloc::alloc::Global>" become one. Other
- * languages' names end with arguments, or have no such part: they stay as they are. */
+/* Rust's older mangling does not have the type arguments of a generic function; its debug
+ * information does: "alloc::vec::Vec<T,A>::push" and "push<u64, alloc::alloc::Global>" are merged
+ * into one. Other languages' names end with arguments, or have no such part: they are not
+ * changed. */
 static const char *with_type_arguments(const char *function, const char *name,
                                        struct ag_names *names) {
     const char *arguments = name != NULL && function != NULL ? strchr(name, '<') : NULL;
@@ -138,8 +139,8 @@ static struct place place_of_call(struct ag_dwarf_units *units, struct ag_dwarf_
     return place;
 }
 
-/* An assembler lists the labels as functions, of aliases whichever came first; the symbol table
- * knows which is public. */
+/* An assembler lists labels as functions, and of aliases whichever came first; the symbol table
+ * says which one is public. */
 static bool is_assembly(Dwarf_Die *unit) {
     Dwarf_Attribute attribute; /* not dwarf_srclang: for a skeleton it opens the split unit */
     Dwarf_Word language;
@@ -171,8 +172,7 @@ size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag
     if (function->tree == NULL) {
         function->tree = ag_inline_tree_new(&function->die, units->meter);
     }
-    /* Names come last: finding one may read the unit anew, and that frees its functions and trees.
-     */
+    /* Names come last: finding one may read the unit again, which frees its functions and trees. */
     Dwarf_Die dies[AG_FRAMES_PER_ADDRESS];
     size_t n = 0;
     uint32_t index =

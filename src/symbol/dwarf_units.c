@@ -1,10 +1,10 @@
-/* dwarf_units.c: reads no more of the debug information than the look-ups touch.
+/* dwarf_units.c: reads only the debug information that the look-ups need.
  *
  * At opening: the first entry of each unit, for its address ranges (not .debug_aranges: clang and
  * rustc write none). At the first look-up in a unit its outline: the functions and name spaces at
- * its upper levels, skipping over function bodies. Only when an address of the unit is in none of
- * those, the whole unit once: functions of local classes and nested functions hide inside of
- * bodies. What was inlined into a function is read per function: see inline_tree.c. */
+ * its upper levels, skipping function bodies. If an address of the unit is in none of those, the
+ * whole unit once: functions of local classes and nested functions are inside of bodies. Inlined
+ * calls are read per function: see inline_tree.c. */
 #include "dwarf_units.h"
 
 #include <dwarf.h>
@@ -17,8 +17,9 @@
 #include "split_unit.h"
 
 enum {
-    RANGES_PER_DIE = 1 << 16, /* the greatest seen is 30,000, a unit of link-time optimised clang */
-    CONTAINER_DEPTH = 32,     /* name spaces shown of one name */
+    RANGES_PER_DIE = 1 << 16, /* the most seen is 30,000, a unit of clang that was linked with link-
+                               * time optimization */
+    CONTAINER_DEPTH = 32,     /* maximum number of name spaces shown in one name */
     UNITS_PER_LOOK = 8,       /* libdw may read a long table for each */
 };
 
@@ -190,11 +191,11 @@ struct ag_dwarf_unit *ag_dwarf_units_at(const struct ag_dwarf_units *units, uint
     return range != NULL ? units->units[range->value] : NULL;
 }
 
-/* Reading a unit. The containers that the walk is in right now are open[0 .. n_open). */
+/* State while a unit is read. The containers around the current entry are open[0 .. n_open). */
 struct unit_reading {
     struct ag_dwarf_unit *unit;
     struct ag_work_meter *meter;
-    bool bodies; /* look inside of functions too */
+    bool bodies; /* also look inside of functions */
     int result;
     size_t functions_capacity, containers_capacity;
     size_t n_open;
@@ -211,7 +212,7 @@ static bool is_container(int tag) {
     case DW_TAG_structure_type:
     case DW_TAG_union_type:
     case DW_TAG_interface_type:
-    case DW_TAG_enumeration_type: /* Rust's have functions */
+    case DW_TAG_enumeration_type: /* enumerations of Rust have functions */
     case DW_TAG_subprogram:       /* local classes */
         return true;
     default:
@@ -282,7 +283,7 @@ static bool dwarf_units_visit(void *context, Dwarf_Die *die, size_t depth) {
     return is_body(tag) ? reading->bodies : is_container(tag);
 }
 
-/* The split unit's entries belong to the skeleton's unit from now on. */
+/* From now on the split unit's entries belong to the skeleton's unit. */
 static bool open_split(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit,
                        Dwarf_Die *ret_root) {
     Dwarf_Die root;

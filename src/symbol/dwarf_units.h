@@ -1,5 +1,5 @@
-/* dwarf_units.h: the compilation units of a file: which one holds an address, and its functions and
- * name spaces. */
+/* dwarf_units.h: the compilation units of a file: finds the unit of an address, and its functions
+ * and name spaces. */
 #ifndef AG_DWARF_UNITS_H
 #define AG_DWARF_UNITS_H
 
@@ -14,39 +14,40 @@
 
 struct ag_dwarf_function {
     Dwarf_Die die;
-    struct ag_inline_tree *tree; /* what was inlined into it; built at the first look-up */
+    struct ag_inline_tree *tree; /* inlined calls; built at the first look-up */
 };
 /* A name space, class, or function: DIEs with offsets in (begin, end) are declared in it. */
 struct ag_dwarf_container {
     Dwarf_Off begin, end;
     size_t parent; /* index + 1 of the one around it, 0: none */
     const char *name;
-    bool is_function; /* what it holds is only known of a unit that was read completely */
+    bool is_function; /* its contents are known only if the unit was read completely */
 };
 struct ag_dwarf_unit {
     Dwarf_Die die;
     enum { AG_LINES_UNKNOWN, AG_LINES_READ, AG_LINES_REFUSED } lines;
-    bool is_skeleton; /* its functions are in a split unit, opened at reading */
+    bool is_skeleton; /* its functions are in a split unit, opened when the unit is read */
     enum { AG_UNIT_UNREAD, AG_UNIT_OUTLINE, AG_UNIT_COMPLETE } reading;
     struct ag_dwarf_function *functions;
     size_t n_functions;
     struct ag_address_ranges ranges;       /* of functions */
-    struct ag_dwarf_container *containers; /* by begin */
+    struct ag_dwarf_container *containers; /* sorted by begin */
     size_t n_containers;
 };
 struct ag_dwarf_units {           /* all zero: empty */
-    struct ag_work_meter *meter;  /* of the image; NULL: no bound */
+    struct ag_work_meter *meter;  /* the image's; NULL: no bound */
     const Elf_Data *line_section; /* .debug_line, NULL: none */
-    /* Of line programs: read, and at most; one may have half. A byte can make a row of 120. */
+    /* Bytes of line programs: read so far, and the maximum; one program may have half. One byte can
+     * make a row of 120 bytes. */
     uint64_t line_bytes, most_line_bytes;
-    size_t n_refused; /* units whose lines are not read for that */
+    size_t n_refused; /* units whose lines are not read because of that */
     char *folder;     /* of the file, as the kernel names it */
     struct ag_dwarf_unit **units;
     size_t n_units, capacity;
     struct ag_address_ranges ranges; /* of units */
     struct ag_pointer_table
         by_cu; /* libdw's handle -> unit; also units without code, of other files */
-    struct ag_pointer_table split_files; /* those whose size is counted */
+    struct ag_pointer_table split_files; /* files of split units whose size is counted */
 };
 
 /* DWARF comes from the file at PATH. */
@@ -54,17 +55,17 @@ int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf, const char *
 void ag_dwarf_units_clear(struct ag_dwarf_units *units);
 
 struct ag_dwarf_unit *ag_dwarf_units_at(const struct ag_dwarf_units *units, uint64_t address);
-/* The function of UNIT whose code holds ADDRESS, or NULL. */
+/* The function of UNIT whose code contains ADDRESS, or NULL. */
 struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_units *units,
                                                     struct ag_dwarf_unit *unit, uint64_t address);
-/* NAME of the entry DIE with its name spaces before it, "outer::inner::name", cut to CAPACITY. */
+/* NAME of the entry DIE after its name spaces, "outer::inner::name", truncated to CAPACITY. */
 void ag_dwarf_units_qualify(struct ag_dwarf_units *units, Dwarf_Die *die, const char *name,
                             char *ret_text, size_t capacity);
 
-/* Whether the line program of UNIT may be run: libdw runs all of it at the first question. */
+/* Whether the line program of UNIT may be run: libdw runs all of it at the first query. */
 bool ag_dwarf_unit_has_lines(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit);
 
-/* Adds the code ranges of DIE, each with VALUE: all, or as many as METER (may be NULL) bears. */
+/* Adds the code ranges of DIE, each with VALUE: all, or as many as METER (may be NULL) allows. */
 int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *ranges,
                         struct ag_work_meter *meter);
 

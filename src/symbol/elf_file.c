@@ -1,5 +1,5 @@
-/* elf_file.c: see elf_file.h. libelf maps the file: it checks every offset against the size at
- * opening. A file that is cut while it is read reads as zeros behind its end
+/* elf_file.c: see elf_file.h. libelf maps the file, and checks every offset against the size at
+ * opening. If the file is truncated while it is read, the part after its end reads as zeros
  * (writer/cut_files.h). */
 #include "elf_file.h"
 
@@ -85,7 +85,7 @@ int ag_elf_file_open(const char *path, const struct ag_build_id *wanted,
     return fd < 0 ? fd : ag_elf_file_adopt(fd, path, wanted, ret_found, ret_file);
 }
 
-/* The section headers end the vdso's image. */
+/* The vdso's image ends with its section headers. */
 static size_t vdso_bytes(const Elf64_Ehdr *header) {
     return header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
 }
@@ -107,8 +107,8 @@ int ag_elf_file_open_vdso(const struct ag_build_id *wanted, struct ag_elf_file *
     return ag_elf_file_adopt(fd, "[vdso]", wanted, NULL, ret_file);
 }
 
-/* How large a section is once it is decompressed: by its own header, or by the one of the older
- * form, ".zdebug_...": "ZLIB" and eight bytes, the first the highest. 0: it is not compressed. */
+/* The size of a section after decompression: by its own header, or by the header of the older form,
+ * ".zdebug_...": "ZLIB" and eight bytes, big-endian. 0: it is not compressed. */
 static uint64_t decompressed_bytes(Elf_Scn *section, const GElf_Shdr *header, const char *name) {
     enum { OLD_HEADER_BYTES = 12 };
     GElf_Chdr compressed;

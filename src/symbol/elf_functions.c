@@ -1,7 +1,7 @@
-/* elf_functions.c: all function symbols, sorted; of the aliases at one address the one that people
- * know is kept.
+/* elf_functions.c: all function symbols, sorted; of the aliases at one address the best-known name
+ * is kept.
  *
- * That choice does not depend on the order of the tables: .symtab before .dynsym, a function before
+ * The choice does not depend on the order of the tables: .symtab before .dynsym, a function before
  * an untyped label, global before weak before local, fewer leading underscores (malloc, not
  * __libc_malloc), then the shorter and the alphabetically first name. */
 #include "elf_functions.h"
@@ -13,9 +13,9 @@
 
 enum {
     FIRST_FUNCTIONS = 256,
-    NAME_BYTES = 2048,  /* of a name that is compared with its aliases */
-    LABEL_RANK = 64,    /* above every function's */
-    DYNAMIC_RANK = 128, /* a linker takes what is behind an "@" of a name for its version */
+    NAME_BYTES = 2048,  /* bytes of a name that are compared with its aliases */
+    LABEL_RANK = 64,    /* above the rank of every function */
+    DYNAMIC_RANK = 128, /* a linker takes the part of a name after "@" for its version */
 };
 
 static int elf_functions_push(struct ag_elf_functions *functions,
@@ -45,8 +45,8 @@ static unsigned rank(const GElf_Sym *symbol, const char *name, bool is_dynamic) 
            (unsigned)(underscores < 15 ? underscores : 15);
 }
 
-/* The section that a symbol lies in, when it holds code; a debug file keeps these headers without
- * the contents. */
+/* The section that a symbol lies in, if it has code; a debug file keeps these headers without the
+ * contents. */
 static bool code_section(Elf *elf, size_t index, GElf_Shdr *ret_header) {
     Elf_Scn *section = index == SHN_UNDEF || index >= SHN_LORESERVE ? NULL : elf_getscn(elf, index);
     return section != NULL && gelf_getshdr(section, ret_header) != NULL &&
@@ -63,7 +63,7 @@ static int add_table(struct ag_elf_functions *functions, Elf *elf, Elf_Scn *sect
     }
     const char *text = strings->d_buf;
     if (text[strings->d_size - 1] != '\0') {
-        return 0; /* the last name would not end */
+        return 0; /* the last name would not be terminated */
     }
     size_t code_index = SHN_UNDEF;
     GElf_Shdr code = {0};
@@ -109,7 +109,7 @@ static int add_table(struct ag_elf_functions *functions, Elf *elf, Elf_Scn *sect
 
 int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file) {
     size_t n_bytes = 0;
-    (void)elf_rawfile(file->elf, &n_bytes); /* its size */
+    (void)elf_rawfile(file->elf, &n_bytes); /* for the size of the file */
     functions->table_bytes = 0;
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
         GElf_Shdr header;
@@ -154,9 +154,9 @@ void ag_elf_functions_sort(struct ag_elf_functions *functions) {
     }
     struct ag_elf_function *items = functions->items;
     qsort(items, functions->n, sizeof(items[0]), elf_functions_compare);
-    size_t n = 0; /* one per address: its first, with the greatest size of all */
+    size_t n = 0; /* one per address: the first, with the greatest size of all */
     uint64_t covered =
-        0; /* sized functions reach to here: an untyped label below it is inside of one */
+        0; /* sized functions reach up to here: an untyped label below it is inside of one */
     for (size_t i = 0; i < functions->n; i++) {
         if (n > 0 && items[n - 1].address == items[i].address) {
             if (items[n - 1].size_bytes < items[i].size_bytes) {
@@ -180,7 +180,7 @@ void ag_elf_functions_sort(struct ag_elf_functions *functions) {
             end = items[i + 1].address;
         }
         if (ag_address_ranges_add(&functions->ranges, items[i].address, end, i) < 0) {
-            break; /* without memory: what was added answers */
+            break; /* if out of memory, the symbols added so far are used */
         }
     }
     ag_address_ranges_sort(&functions->ranges);

@@ -1,4 +1,4 @@
-/* elf_functions.h: functions by address from ELF symbol tables, for code without DWARF. */
+/* elf_functions.h: finds functions by address in ELF symbol tables, for code without DWARF. */
 #ifndef AG_ELF_FUNCTIONS_H
 #define AG_ELF_FUNCTIONS_H
 
@@ -9,21 +9,21 @@ struct ag_elf_function {
     uint64_t address, size_bytes; /* size 0: up to the next symbol or the end of the section */
     const char *name;             /* in the ELF file's string table, terminated there */
     uint64_t limit;               /* end of its section */
-    unsigned rank;                /* among aliases the lowest is shown */
-    uint32_t name_bytes;          /* as far as it counts */
+    unsigned rank;                /* the alias with the lowest is shown */
+    uint32_t name_bytes;          /* the bytes that are compared */
 };
 struct ag_elf_functions { /* all zero: empty */
     struct ag_elf_function *items;
     size_t n, capacity;
     struct ag_address_ranges ranges;
-    uint64_t table_bytes; /* of the file that is read: of its symbol tables, so far */
+    uint64_t table_bytes; /* of the current file: bytes of its symbol tables so far */
 };
 
-/* Collects the functions of .symtab and .dynsym of FILE, which stays open. Its tables
- * together have no more bytes than the file: a thousand headers may state the same one. */
+/* Collects the functions of .symtab and .dynsym of FILE, which must stay open. The sum of its
+ * tables is bounded by the size of the file: many headers may state the same table. */
 int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file);
 void ag_elf_functions_sort(struct ag_elf_functions *functions);
-/* The function that holds ADDRESS (as the ELF file counts), or NULL. */
+/* The function that contains ADDRESS (an address of the ELF file), or NULL. */
 const struct ag_elf_function *ag_elf_functions_find(const struct ag_elf_functions *functions,
                                                     uint64_t address);
 void ag_elf_functions_clear(struct ag_elf_functions *functions);

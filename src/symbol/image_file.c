@@ -1,9 +1,9 @@
-/* image_file.c: from a recorded path and build id to open ELF and DWARF files.
+/* image_file.c: opens ELF and DWARF files for a recorded path and build id.
  *
- * The file at the path comes first, then the program in .build-id folders, then debuginfod. Its
- * debug information may be inside of it or in a separate file; when the program itself is gone or
- * was replaced, the separate file alone still has functions and lines, since the build id finds it.
- */
+ * The file at the path is tried first, then the program in .build-id folders, then debuginfod. Its
+ * debug information may be inside of it or in a separate file. When the program itself is gone or
+ * was replaced, the separate file alone still has functions and lines, since the build id finds
+ * it. */
 #include "image_file.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/keyed_hash.h"
 #include "debuginfod.h"
 
-enum { SPENT_NAME_BYTES = 512 }; /* of a name, where no more memory may be used */
+enum { SPENT_NAME_BYTES = 512 }; /* of a name, if no more memory may be used */
 
 /* The kernel appends " (deleted)" to the name of a file that was removed or replaced. */
 static size_t bytes_without_deleted(const char *path) {
@@ -47,7 +47,7 @@ struct ag_image_file *ag_image_file_free(struct ag_image_file *image) {
     ag_decoder_file_close(&image->decoder_file);
     ag_elf_functions_clear(&image->functions);
     ag_dwarf_units_clear(&image->units);
-    (void)dwarf_end(image->dwarf); /* takes NULL; its result says nothing that could be acted on */
+    (void)dwarf_end(image->dwarf); /* accepts NULL; its result cannot be acted on */
     (void)dwarf_end(image->shared_dwarf);
     ag_elf_file_close(&image->shared);
     ag_elf_file_close(&image->debug);
@@ -103,7 +103,7 @@ static int open_main(struct ag_image_file *image, const struct ag_debug_places *
                : r;
 }
 
-/* A Dwarf with at least one unit, or NULL: an .eh_frame alone makes libdw content, but not us. */
+/* A Dwarf with at least one unit, or NULL: libdw also opens files that have only an .eh_frame. */
 static Dwarf *open_dwarf(struct ag_image_file *image, const struct ag_elf_file *file) {
     image->meter.stored_bytes += file->elf != NULL ? file->stored_bytes : 0;
     if (file->elf == NULL || !ag_work_meter_step(&image->meter)) {
@@ -141,8 +141,8 @@ static const struct ag_elf_file *file_with_dwarf(const struct ag_image_file *ima
     return image->debug.elf != NULL ? &image->debug : &image->main;
 }
 
-/* libdw looks for a missing shared file itself, without our rules, so DWARF that needs one is given
- * up without it. */
+/* libdw searches for a missing shared file itself, without allogram's checks, so DWARF that needs a
+ * missing one is not used. */
 static const char *open_shared(struct ag_image_file *image, const struct ag_debug_places *places) {
     const int r = ag_debug_file_find_shared(places, file_with_dwarf(image), &image->shared);
     if (r == -ENODATA) {
@@ -183,8 +183,8 @@ static char *describe_failure(const struct ag_image_file *image, int error,
     return r < 0 ? NULL : text;
 }
 
-/* What line programs of a file may have together: they are the twentieth part of debug information
- * with everything, and half of one that has little else. */
+/* The limit for the sum of a file's line programs: they are about a twentieth of complete debug
+ * information, and half of one that has little else. */
 static void bound_lines(struct ag_image_file *image) {
     const struct ag_elf_file *file = file_with_dwarf(image);
     image->units.meter = &image->meter;
@@ -211,7 +211,7 @@ static char *open_metered(struct ag_image_file *image, const struct ag_debug_pla
         ag_dwarf_units_read(&image->units, image->dwarf, file_with_dwarf(image)->path) < 0) {
         problem = "no memory for its debug information";
     }
-    /* Without memory the table is what was read until then. */
+    /* If out of memory, the symbols read so far are used. */
     if (image->main.elf != NULL) {
         (void)ag_elf_functions_add(&image->functions, &image->main);
     }
@@ -229,12 +229,12 @@ static char *open_metered(struct ag_image_file *image, const struct ag_debug_pla
     return problem != NULL ? strdup(problem) : NULL;
 }
 
-/* The end of metered work. Debug information that costs too much is of no more use. */
+/* Ends metered work. Debug information that cost too much is closed. */
 static void end_work(struct ag_image_file *image, size_t kept_bytes) {
     ag_work_meter_end(&image->meter, kept_bytes);
     if (image->meter.is_spent && image->dwarf != NULL) {
         ag_dwarf_units_clear(&image->units);
-        (void)dwarf_end(image->dwarf); /* their results say nothing that could be acted on */
+        (void)dwarf_end(image->dwarf); /* their results cannot be acted on */
         (void)dwarf_end(image->shared_dwarf);
         image->dwarf = image->shared_dwarf = NULL;
     }
@@ -307,7 +307,7 @@ void ag_image_file_choose_decoder(struct ag_image_file *image,
     end_work(image, 0);
 }
 
-/* Who is asked beside the native tables; nobody where the image's share is spent. */
+/* The decoder to use beside the native tables; none if the image's share is spent. */
 static const struct ag_decoder *asked_decoder(const struct ag_image_file *image) {
     return image->meter.is_spent ? NULL : image->decoder;
 }
@@ -334,7 +334,7 @@ static size_t decoded_frames(struct ag_image_file *image, uint64_t pc, bool is_r
     return n;
 }
 
-/* What the native tables found may be the runtime's all the same, by its symbol. */
+/* A function that the native tables found may still be the runtime's, by its symbol. */
 static void name_by_decoder(const struct ag_image_file *image, struct ag_names *names,
                             struct ag_symbol_frame *frame) {
     char text[4096];
@@ -350,8 +350,8 @@ static void name_by_decoder(const struct ag_image_file *image, struct ag_names *
     }
 }
 
-/* The linker's symbol of a function that stands for itself, where debug information has a shorter
- * one: decoders read symbols. */
+/* The linker's symbol of a function that is not inlined, where debug information has a shorter
+ * name: decoders read symbols. */
 static void take_symbol(const struct ag_image_file *image, uint64_t address, struct ag_names *names,
                         struct ag_symbol_frame *frame) {
     const struct ag_elf_function *function = ag_elf_functions_find(&image->functions, address);
@@ -360,7 +360,7 @@ static void take_symbol(const struct ag_image_file *image, uint64_t address, str
     }
 }
 
-/* What was inlined into a function of the runtime is the runtime's as well. */
+/* Calls that are inlined into a function of the runtime belong to the runtime as well. */
 static void mark_inlined(const struct ag_decoder *decoder, struct ag_symbol_frame *frames,
                          size_t n) {
     char type[4096];

@@ -1,5 +1,5 @@
-/* image_file.h: one recorded image with all the files that tell about it, and the answers for its
- * addresses.
+/* image_file.h: one recorded image with all files that have information about it, and the look-ups
+ * of its addresses.
  *
  * Images of the same file at other addresses (a fork family, dlopen twice) share one. Addresses
  * here are the file's own: the process's minus the bias. */
@@ -18,42 +18,45 @@ struct ag_image_file {
     struct ag_image_file *next; /* with the same hash */
     char *path;                 /* as recorded, without " (deleted)" */
     struct ag_build_id build_id;
-    bool is_open;                           /* opening was tried */
-    struct ag_elf_file main, debug, shared; /* shared: what dwz moved out of debug */
+    bool is_open;                           /* opening was attempted */
+    struct ag_elf_file main, debug, shared; /* shared: the file that dwz made of debug's shared
+                                             * parts */
     Dwarf *dwarf, *shared_dwarf;
-    struct ag_work_meter meter; /* of all that is done for it */
-    bool is_too_large;          /* some debug information would grow over its bound */
+    struct ag_work_meter meter; /* for all work on the image */
+    bool is_too_large;          /* some debug information would exceed its bound when decompressed
+                                 * */
     struct ag_dwarf_units units;
     struct ag_elf_functions functions;
-    struct ag_pointer_table answers; /* by address */
+    struct ag_pointer_table answers; /* look-up results by address */
     struct ag_decoder_file decoder_file;
-    const struct ag_decoder *decoder; /* that knows the image, or NULL */
+    const struct ag_decoder *decoder; /* the decoder that recognizes the image, or NULL */
     void *decoder_state;
     bool has_shortfall; /* a problem line says so */
-    bool has_gap;       /* some address has no name, and a problem line says so */
+    bool has_gap;       /* some address has no name, and a problem line reports it */
 };
 
-/* RESERVE stays as long as the image. */
+/* RESERVE must stay valid as long as the image. */
 struct ag_image_file *ag_image_file_new(const char *path, const struct ag_build_id *build_id,
                                         struct ag_work_reserve *reserve);
 struct ag_image_file *ag_image_file_free(struct ag_image_file *image);
-/* Equal for what ag_image_file_is takes for equal. */
+/* Equal for images that ag_image_file_is considers equal. */
 uint64_t ag_image_file_hash(const char *path, const struct ag_build_id *build_id);
 bool ag_image_file_is(const struct ag_image_file *image, const char *path,
                       const struct ag_build_id *build_id);
 const char *ag_image_file_base_name(const struct ag_image_file *image);
 
-/* Opens what can be found of it, once. Returns what the user should know as malloc'ed text "could
+/* Opens the files that can be found, once. Returns a problem for the user as malloc'ed text "could
  * not ...", or NULL. */
 char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_places *places,
                          const char *sysroot);
-/* What the answers lack because of a bound, as text; NULL: nothing. */
+/* What the results lack because of a bound, as text; NULL: nothing. */
 const char *ag_image_file_shortfall(const struct ag_image_file *image);
-/* Finds out whose runtime's code is in it; decoders may be NULL. Once, when it is open. */
+/* Finds the decoder that recognizes the image; decoders may be NULL. Called once, when it is
+ * open. */
 void ag_image_file_choose_decoder(struct ag_image_file *image,
                                   const struct ag_decoder *const *decoders);
-/* Looks PC up, uncached: 0 to AG_FRAMES_PER_ADDRESS frames, the outermost one without a function
- * where no table names it. A return address counts for the call before it. */
+/* Looks PC up, uncached: 0 to AG_FRAMES_PER_ADDRESS frames, the outermost without a function if no
+ * table has its name. For a return address, the call before it is looked up. */
 size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,
                             struct ag_names *names,
                             struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]);

@@ -1,7 +1,7 @@
 /* inline_tree.c: the inlined calls of a function as arrays, parents before children, so that an
- * address is found without reading DWARF again: the last range that holds it is the innermost. A
- * function has a handful; the greatest seen have some thousands, searched at about 1 ns each, once
- * per address. */
+ * address is found without reading DWARF again: the last range that contains it is the innermost. A
+ * function has a handful; the most seen are some thousands, searched at about 1 ns each, once per
+ * address. */
 #include "inline_tree.h"
 
 #include <dwarf.h>
@@ -20,7 +20,7 @@ struct reading {
     struct ag_inline_tree *tree;
     struct ag_work_meter *meter;
     uint32_t call_at[AG_DIE_DEPTH +
-                     1]; /* by depth: the call that entries of that depth are inlined into */
+                     1]; /* by depth: the call into which entries of that depth are inlined */
     int result;
 };
 

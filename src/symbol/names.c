@@ -1,5 +1,5 @@
-/* names.c: an intern table of texts; each also remembers what it demangles to, since one name comes
- * from many places. */
+/* names.c: an intern table of texts; each also stores its demangled form, since many places have
+ * the same name. */
 #include "names.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 
 struct name {
     struct name *next;     /* another text with the same hash */
-    const char *demangled; /* kept, or NULL: not mangled, or not yet tried */
+    const char *demangled; /* interned, or NULL: not mangled, or not tried yet */
     bool is_tried;
     size_t length;
     char text[];

@@ -1,8 +1,8 @@
-/* names.h: every text that a look-up answers with, kept once, safe to print, alive as long as the
+/* names.h: the texts of look-up results, each interned once, safe to print, valid as long as the
  * symbolizer.
  *
- * Kept means: cut to AG_NAME_LIMIT_BYTES, and control characters (an escape sequence in a
- * function's name would reach the user's terminal) replaced by '?'. */
+ * An interned text is truncated to AG_NAME_LIMIT_BYTES, and its control characters (an escape
+ * sequence in a function's name would reach the user's terminal) are replaced by '?'. */
 #ifndef AG_NAMES_H
 #define AG_NAMES_H
 
@@ -14,12 +14,12 @@ enum { AG_NAME_LIMIT_BYTES = 16 << 10 };
 
 struct ag_names { /* all zero: empty */
     struct ag_pointer_table kept;
-    size_t n_bytes; /* of all that is kept */
+    size_t n_bytes; /* sum of all interned texts */
 };
 
-/* A kept copy of TEXT; NULL when TEXT is NULL or memory ends. */
+/* The interned copy of TEXT; NULL if TEXT is NULL or out of memory. */
 const char *ag_names_keep(struct ag_names *names, const char *text);
-/* LINKAGE as its programmer writes it: demangled, without the suffixes of compilers. Never empty;
+/* LINKAGE as the programmer wrote it: demangled, without the suffixes of compilers. Never empty;
  * NULL as above. */
 const char *ag_names_function(struct ag_names *names, const char *linkage);
 /* The same, but NULL when LINKAGE is not a mangled name. */

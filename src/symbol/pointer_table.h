@@ -1,5 +1,5 @@
-/* pointer_table.h: a hash map from 64-bit keys to pointers that only grows. Keys may be
- * any: addresses, or numbers of a hostile file. */
+/* pointer_table.h: a hash map from 64-bit keys to pointers that only grows. Keys may be any values:
+ * addresses, or numbers from a hostile file. */
 #ifndef AG_POINTER_TABLE_H
 #define AG_POINTER_TABLE_H
 
@@ -17,9 +17,9 @@ struct ag_pointer_table { /* all zero: empty */
 };
 
 void *ag_pointer_table_find(const struct ag_pointer_table *table, uint64_t key);
-/* Adds KEY or replaces its value, which is not NULL. -ENOMEM: unchanged. */
+/* Adds KEY or replaces its value, which must not be NULL. -ENOMEM: unchanged. */
 int ag_pointer_table_put(struct ag_pointer_table *table, uint64_t key, void *value);
-/* Frees the slots; each value goes to DESTROY first, unless that is NULL. */
+/* Frees the slots; calls DESTROY, unless it is NULL, for each value. */
 void ag_pointer_table_clear(struct ag_pointer_table *table, void (*destroy)(void *value));
 
 #endif

@@ -1,5 +1,5 @@
-/* source_path.c: tidies by the letters of the path alone: the machine that compiled is not here to
- * ask about links. */
+/* source_path.c: simplifies a path by its text alone: links of the machine that compiled cannot be
+ * read. */
 #include "source_path.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@ static bool is_piece(const char *piece, size_t length, const char *wanted) {
     return strlen(wanted) == length && memcmp(piece, wanted, length) == 0;
 }
 
-/* Takes the last piece away; not from a path that is empty or ends in "..", where it would mean
- * something else. */
+/* Removes the last component; not from a path that is empty or ends in "..", where that would be
+ * another path. */
 static bool go_up(struct path *path) {
     size_t start = path->length;
     while (start > 0 && path->text[start - 1] != '/') {

@@ -1,6 +1,6 @@
-/* split_unit.c: libdw opens the file at the first touch of such a unit, whatever it is, also a pipe
- * that nobody writes to. So each path that it would try is looked at before: nothing there, or a
- * regular file. */
+/* split_unit.c: libdw opens the split file when such a unit is first used, whatever the file is,
+ * even a pipe without a writer. So each path that libdw would try is checked before: it must not
+ * exist, or be a regular file. */
 #include "split_unit.h"
 
 #include <dwarf.h>
@@ -24,7 +24,7 @@ bool ag_split_unit_is_skeleton(Dwarf_Die *die) {
            dwarf_hasattr(die, DW_AT_GNU_dwo_name);
 }
 
-/* Counts what the file occupies, once. false: it would grow too much for libdw to decompress. */
+/* Counts what the file occupies, once. Returns false if libdw would have to decompress too much. */
 static bool is_readable(const char *path, const struct stat *status,
                         struct ag_pointer_table *counted, struct ag_work_meter *meter) {
     static const struct ag_build_id any;
@@ -32,7 +32,7 @@ static bool is_readable(const char *path, const struct stat *status,
     struct ag_elf_file file;
     const int r = ag_elf_file_open(path, &any, NULL, &file);
     if (r < 0) {
-        return r != -EFBIG; /* nothing that libdw would read */
+        return r != -EFBIG; /* libdw would not read it */
     }
     const bool is = ag_elf_file_decompressed_bytes(&file) <= AG_ELF_GROWTH * file.stored_bytes;
     const uint64_t key = (uint64_t)status->st_ino ^ (uint64_t)status->st_dev << 40;

@@ -1,4 +1,4 @@
-/* split_unit.h: units whose entries the compiler put into a file of their own (-gsplit-dwarf,
+/* split_unit.h: units whose entries the compiler wrote into a separate file (-gsplit-dwarf,
  * .dwo). */
 #ifndef AG_SPLIT_UNIT_H
 #define AG_SPLIT_UNIT_H
@@ -9,11 +9,11 @@
 #include "pointer_table.h"
 #include "work_meter.h"
 
-/* Whether the unit with first entry DIE is only a skeleton: its lines are here, its functions
- * elsewhere. */
+/* Whether the unit with first entry DIE is only a skeleton: its lines are here, its functions in
+ * the separate file. */
 bool ag_split_unit_is_skeleton(Dwarf_Die *die);
-/* Opens what SKELETON names and gives that unit's first entry. FOLDER: where the file with the
- * skeleton lies. Adds what the file occupies to METER (may be NULL), unless it is in COUNTED.
+/* Opens the file that SKELETON names and returns that unit's first entry. FOLDER: that of the file
+ * with the skeleton. Adds what the file occupies to METER (may be NULL), unless it is in COUNTED.
  * False: not found, or not safe to open. The file stays open with the skeleton's Dwarf. */
 bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, struct ag_pointer_table *counted,
                         struct ag_work_meter *meter, Dwarf_Die *ret_die);

@@ -1,16 +1,18 @@
-/* symbol.h: addresses of a recorded process to functions, files, lines and inlined frames, offline.
+/* symbol.h: resolves addresses of a recorded process to functions, files, lines and inlined frames,
+ * offline.
  *
- * elfutils (libdw, libdwfl) does the reading. An image is opened only when it is a regular file
- * with the recorded build id (or, without one recorded, when nothing better is to be had, and then
- * `mismatch` says so). Separate debug files are looked for as gdb does: --debug-dir, DIR/.build-id,
- * .gnu_debuglink, /usr/lib/debug; debuginfod only when allowed. Without DWARF the ELF symbol table
- * answers; without that, the image's name and offset.
+ * elfutils (libdw, libdwfl) does the reading. An image is opened only if it is a regular file with
+ * the recorded build id (if none was recorded, any file is used, and the problems say so). Separate
+ * debug files are searched as gdb does: --debug-dir, DIR/.build-id, .gnu_debuglink, /usr/lib/debug;
+ * debuginfod only if allowed. Without DWARF the ELF symbol table is used; without that, the image's
+ * name and offset.
  *
- * What reading an image may cost is bounded by the bytes that its files occupy (work_meter.h); what
- * is left out for that is among the problems, and the symbol table answers.
+ * The cost of reading an image is bounded by the bytes that its files occupy (work_meter.h);
+ * anything skipped because of that is listed among the problems, and the symbol table is used
+ * instead.
  *
- * Threads: one symbolizer, one thread at a time; several symbolizers may be used at once. Names are
- * demangled (C++, Rust, D) and owned by the symbolizer until it is freed. */
+ * Threads: a symbolizer may be used by one thread at a time; several symbolizers may be used at
+ * once. Names are demangled (C++, Rust, D) and owned by the symbolizer until it is freed. */
 #ifndef AG_SYMBOL_H
 #define AG_SYMBOL_H
 
@@ -24,8 +26,9 @@ struct ag_symbol_options {
     const char *const *debug_dirs; /* more places for separate debug files */
     size_t n_debug_dirs;
     bool allow_debuginfod;    /* network: only when the user configured it and asked for it */
-    bool (*is_hurried)(void); /* true: no more debug information is read; may be NULL */
-    const struct ag_decoder *const *decoders; /* of runtimes, NULL at the end; or NULL: none */
+    bool (*is_hurried)(void); /* returns true when no more debug information is to be read; may be
+                               * NULL */
+    const struct ag_decoder *const *decoders; /* NULL at the end; NULL: none */
 };
 struct ag_symbol_frame {  /* one function at an address; innermost (inlined) first */
     const char *function; /* demangled; never NULL: "0x1234 [libx.so]" style name when unknown */
@@ -33,36 +36,35 @@ struct ag_symbol_frame {  /* one function at an address; innermost (inlined) fir
     const char *
         file; /* where the compiler found it, absolute where that is known, without ".."; or NULL */
     uint32_t line;       /* 0: unknown */
-    bool is_inlined;     /* inlined into the frame after it */
+    bool is_inlined;     /* into the next frame */
     bool is_known;       /* a real name, not an address */
-    const char *runtime; /* whose function it is, where a decoder answered for it; NULL: native */
-    bool is_shim;        /* of the runtime's binding to its allocator (decoder.h) */
+    const char *runtime; /* the runtime of the function, if a decoder recognized it; NULL: native */
+    bool is_shim;        /* the runtime's binding to its allocator (decoder.h) */
 };
 struct ag_decoder;
 struct ag_symbolizer;
 struct ag_symbolizer *ag_symbolizer_new(
-    const struct ag_symbol_options *options); /* NULL: no memory */
+    const struct ag_symbol_options *options); /* NULL: out of memory */
 struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer);
 
-/* Tells about an image of the trace; opened at the first look-up, or by ag_symbolizer_open_image.
- */
+/* Adds an image of the trace; opened at the first look-up, or by ag_symbolizer_open_image. */
 int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t image, const char *path,
                         const void *build_id, size_t build_id_bytes, uint64_t bias, uint64_t low,
                         uint64_t high);
-/* Looks up a pc of an image. return_address: look at the call before pc (pc - 1). Answers are
+/* Looks up a pc of an image. return_address: look up the call before pc (pc - 1). Results are
  * cached per (image, pc). Returns the number of frames (>= 1), innermost first; *ret_frames stays
  * valid until the symbolizer is freed. */
 size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t image, uint64_t pc,
                             bool return_address, const struct ag_symbol_frame **ret_frames);
-/* Opens the image's file, if it is not yet: so that what is wrong with it is among the problems, or
- * because a thread has time for it (decompressing debug information takes tens of milliseconds). */
+/* Opens the image's file, if it is not open yet: so that its problems are known, or because a
+ * thread has time for it (decompressing debug information takes tens of milliseconds). */
 void ag_symbolizer_open_image(struct ag_symbolizer *symbolizer, uint32_t image);
-/* For the report: what could not be resolved and why, "libfoo.so: build id differs"; one line each.
- */
+/* For the report: what could not be resolved and why, "libfoo.so: build id differs"; one line
+ * each. */
 size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer,
                               const char *const **ret_lines);
 
-/* Demangles NAME (C++, Rust legacy and v0, D); returns malloc'ed text or NULL when it is not
+/* Demangles NAME (C++, Rust legacy and v0, D); returns malloc'ed text or NULL if it is not
  * mangled. */
 char *ag_demangle(const char *name);
 

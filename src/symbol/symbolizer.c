@@ -1,7 +1,7 @@
-/* symbolizer.c: the symbolizer of symbol.h: images, the cache of answers, and the list of problems
+/* symbolizer.c: the symbolizer of symbol.h: images, the cache of results, and the list of problems
  * for the report.
  *
- * An answer is one allocation, kept per file and address: an array of frames behind its count. */
+ * A result is one allocation, kept per file and address: a count followed by an array of frames. */
 #include "symbol.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "image_file.h"
 
-enum { PROBLEMS = 1000 }; /* lines kept; a trace can name any number of files */
+enum { PROBLEMS = 1000 }; /* maximum number of lines kept; a trace can name any number of files */
 
 struct image {
     struct ag_image_file *file;
@@ -29,11 +29,11 @@ struct ag_symbolizer {
     struct ag_names names;
     struct ag_work_reserve reserve;
     struct ag_pointer_table images;   /* by id: struct image */
-    struct ag_pointer_table homeless; /* answers for addresses of no image */
+    struct ag_pointer_table homeless; /* results for addresses outside of images */
     struct ag_pointer_table files; /* by hash of path and build id: lists of struct ag_image_file */
-    const char **problems;         /* kept by names: they quote paths of the trace */
+    const char **problems;         /* interned: they quote paths of the trace */
     size_t n_problems;
-    struct ag_symbol_frame out_of_memory; /* the answer when there is no memory for another one */
+    struct ag_symbol_frame out_of_memory; /* the result if there is no memory for another one */
 };
 
 static const char system_debug_folder[] = "/usr/lib/debug";
@@ -67,7 +67,7 @@ static int copy_folders(struct ag_symbolizer *symbolizer, const struct ag_symbol
 
 struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options) {
     struct ag_symbol_options known = {
-        0}; /* an older caller's options are shorter: the rest is default */
+        0}; /* the options of an older caller are shorter: the rest is default */
     if (options != NULL) {
         memcpy(&known, options, options->size < sizeof(known) ? options->size : sizeof(known));
     }
@@ -176,7 +176,7 @@ static const char *unknown_name(struct ag_symbolizer *symbolizer, uint64_t addre
     return name;
 }
 
-/* Makes an answer out of N frames, naming those that nothing else did. */
+/* Makes a result from N frames, and names those that have no name. */
 static struct answer *make_answer(struct ag_symbolizer *symbolizer, struct ag_symbol_frame *frames,
                                   size_t n, uint64_t address, const char *image) {
     if (n == 0) {
@@ -202,7 +202,7 @@ static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *fi
     char *problem = ag_image_file_open(file, &symbolizer->places, symbolizer->sysroot);
     if (problem != NULL) {
         add_problem(symbolizer, file, problem);
-        file->has_gap = true; /* that line explains the gaps too */
+        file->has_gap = true; /* that line explains missing names too */
     }
     free(problem);
     ag_image_file_choose_decoder(file, symbolizer->decoders);

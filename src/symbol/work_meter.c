@@ -1,17 +1,18 @@
-/* work_meter.c: see work_meter.h. The time is looked at once in STEPS steps, and at the beginning
- * and end; that is a system call of 0.2 us. Memory is looked at with it only where some is about to
- * be used: short look-ups use none but for names, whose bytes are counted. */
+/* work_meter.c: see work_meter.h. The clock is read once every STEPS steps, and at the beginning
+ * and end; that is a system call of 0.2 us. Memory is checked at the same time only if some is
+ * about to be used: short look-ups use none except for names, whose bytes are counted. */
 #include "work_meter.h"
 
 #include <sys/resource.h>
 #include <time.h>
 
 enum {
-    STEPS = 256,         /* between two looks */
-    NS_PER_BYTE = 50,    /* 20 MB of files per second; readers in all may take twice as long */
-    BYTES_PER_BYTE = 16, /* honest files need 7 at most, and 25 ns */
-    SHARE = 4,           /* of the reserve, for one image */
-    NS_TO_FILL = 4,      /* a byte by decompressing */
+    STEPS = 256,         /* between two readings */
+    NS_PER_BYTE = 50,    /* 20 MB of files per second; the sum over all readers may take twice as
+                          * long */
+    BYTES_PER_BYTE = 16, /* normal files need 7 at most, and 25 ns */
+    SHARE = 4,           /* one image may use this part of the reserve */
+    NS_TO_FILL = 4,      /* per byte, by decompressing */
 };
 static const uint64_t reserve_ns = UINT64_C(1200000000), reserve_bytes = UINT64_C(160) << 20;
 
@@ -26,7 +27,8 @@ static uint64_t cpu_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The peak of resident memory. The same call knows the time, but only to the kernel's last tick. */
+/* The peak of resident memory. The same call returns the time, but only to the kernel's last
+ * tick. */
 static uint64_t resident_bytes(void) {
     struct rusage usage = {0};
     (void)getrusage(RUSAGE_THREAD, &usage); /* cannot fail with these arguments */
@@ -37,7 +39,7 @@ static uint64_t limit_of(uint64_t own, uint64_t left, uint64_t lent) {
     return own + (left + lent) / SHARE;
 }
 
-/* What is used beyond the image's own share is taken out of the reserve. */
+/* Takes what is used beyond the image's own share out of the reserve. */
 static void lend(uint64_t used, uint64_t own, uint64_t *lent, uint64_t *left) {
     const uint64_t wanted = used > own ? used - own : 0;
     if (wanted > *lent) {
@@ -86,7 +88,7 @@ void ag_work_meter_begin(struct ag_work_meter *meter) {
 void ag_work_meter_end(struct ag_work_meter *meter, size_t n_bytes) {
     if (meter->is_running) {
         if (meter->from_bytes != 0) {
-            (void)ag_work_meter_look(meter); /* is_spent has it */
+            (void)ag_work_meter_look(meter); /* is_spent has the result */
         } else {
             meter->used_bytes += n_bytes;
             judge(meter);
@@ -100,7 +102,7 @@ bool ag_work_meter_step(struct ag_work_meter *meter) {
         return true;
     }
     if (++meter->n_steps % STEPS == 0) {
-        (void)ag_work_meter_look(meter); /* is_spent has it */
+        (void)ag_work_meter_look(meter); /* is_spent has the result */
     }
     return !meter->is_spent;
 }

@@ -1,15 +1,16 @@
-/* work_meter.h: what reading one image's files may cost: CPU and memory, by what they occupy.
+/* work_meter.h: bounds the cost of reading one image's files, in CPU and memory, by the bytes that
+ * they occupy.
  *
- * Debug information can be made so that a megabyte of it costs gigabytes and minutes: lists that
- * every entry shares, tables that are read anew for every unit, sections that grow a thousandfold
- * when they are decompressed. There are too many such ways to bound each on its own, and some are
- * in libdw. So what is measured is the cost itself: the CPU time of the thread and the growth of
- * the process' peak of resident memory, between two looks, never far from each other. Where the
- * work between them could multiply, its cost is borrowed first (ag_work_meter_borrow).
+ * Debug information can be constructed so that a megabyte of it costs gigabytes and minutes: lists
+ * that every entry shares, tables that are read again for every unit, sections that grow a
+ * thousandfold when they are decompressed. There are too many such ways to bound each on its own,
+ * and some are in libdw. So the cost itself is measured: the CPU time of the thread and the growth
+ * of the process' peak of resident memory, between two readings, which are never far apart. Before
+ * work that could multiply between them, its cost is borrowed (ag_work_meter_borrow).
  *
  * An image may cost a fixed amount per byte of its files, and beyond that a quarter of what is left
  * of a reserve that all images share: many expensive images leave something for the others. When
- * that is spent, its debug information is read no further, and its symbol table answers. */
+ * that is spent, its debug information is read no further, and its symbol table is used. */
 #ifndef AG_WORK_METER_H
 #define AG_WORK_METER_H
 
@@ -19,15 +20,15 @@
 
 struct ag_work_reserve { /* of all images of a symbolizer */
     uint64_t left_ns, left_bytes;
-    bool (*is_hurried)(void); /* true: nothing more is read; may be NULL */
+    bool (*is_hurried)(void); /* returns true when nothing more is to be read; may be NULL */
 };
-struct ag_work_meter { /* all zero but for reserve: nothing was done. reserve NULL: no bound */
+struct ag_work_meter { /* all zero except reserve: nothing was used. reserve NULL: no bound */
     struct ag_work_reserve *reserve;
-    uint64_t stored_bytes; /* of the image's files */
+    uint64_t stored_bytes; /* bytes that the image's files occupy */
     uint64_t used_ns, used_bytes;
-    uint64_t lent_ns, lent_bytes; /* of the reserve */
-    uint64_t from_ns;             /* thread's CPU time when it was last looked at */
-    uint64_t from_bytes;          /* peak of resident memory then; 0: not known */
+    uint64_t lent_ns, lent_bytes; /* taken from the reserve */
+    uint64_t from_ns;             /* thread's CPU time at the last reading */
+    uint64_t from_bytes;          /* peak of resident memory at the last reading; 0: unknown */
     uint32_t n_steps;
     bool is_running; /* between begin and end */
     bool is_spent;
@@ -35,17 +36,17 @@ struct ag_work_meter { /* all zero but for reserve: nothing was done. reserve NU
 
 void ag_work_reserve_init(struct ag_work_reserve *reserve);
 
-/* Around all that is done for the image; time between them does not count. N_BYTES: of names that
- * were kept since the beginning. */
+/* Called before and after all work for the image; time in between does not count. N_BYTES: of names
+ * that were interned since the beginning. */
 void ag_work_meter_begin(struct ag_work_meter *meter);
 void ag_work_meter_end(struct ag_work_meter *meter, size_t n_bytes);
 /* Call look before work that may use much memory, the first time since the beginning, and after
- * each part of it that may be long; step for each short one. false: the image's share is spent.
- * METER may be NULL. */
+ * each part of it that may be long; step for each short one. Returns false if the image's share is
+ * spent. METER may be NULL. */
 bool ag_work_meter_look(struct ag_work_meter *meter);
 bool ag_work_meter_step(struct ag_work_meter *meter);
-/* Takes N_BYTES of memory, and the time to fill them, out of the reserve before they are used.
- * false: that is more than the image may have; nothing was taken. */
+/* Takes N_BYTES of memory, and the time to fill them, from the reserve before they are used.
+ * Returns false if that exceeds the image's share; then nothing was taken. */
 bool ag_work_meter_borrow(struct ag_work_meter *meter, uint64_t n_bytes);
 
 #endif

@@ -244,7 +244,7 @@ static int number_functions(struct walk *walk) {
     return 0;
 }
 
-static int make_spots(struct ag_profile *profile) {
+static int blamed_lines_make(struct ag_profile *profile) {
     struct walk walk = {.profile = profile};
     int r = ag_profile_resolve(profile);
     r = r < 0 ? r : walk_make_room(&walk);
@@ -273,7 +273,7 @@ int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_l
                             size_t *ret_n) {
     int r = 0;
     if (!profile->blamed_lines) {
-        r = make_spots(profile);
+        r = blamed_lines_make(profile);
         if (r < 0) {
             free(profile->blamed_lines);
             free(profile->line_of_row);

@@ -654,7 +654,7 @@ static bool can_read_events(const struct ag_finding_search *search, enum ag_find
            whole->allocated_blocks + whole->freed_blocks + whole->ghost_frees <= EVENTS_MOST;
 }
 
-static int take_spots(struct ag_finding_search *search) {
+static int take_blamed_lines(struct ag_finding_search *search) {
     const int r =
         ag_profile_blamed_lines(search->profile, &search->blamed_lines, &search->n_blamed_lines);
     if (r < 0) {
@@ -674,7 +674,7 @@ static int search_all(struct ag_finding_search *search, enum ag_findings_reach r
     if (!is_read && !can_hold_by_sums(search)) {
         return 0;
     }
-    int r = take_spots(search);
+    int r = take_blamed_lines(search);
     if (r == 0 && is_read && search->n_blamed_lines > SPOTS_MOST) {
         is_read = false;
         findings->is_partial = true;
