@@ -1,5 +1,5 @@
-/* all_standing.c: what is done while all threads of the process stand: looking where they are, and
- * writing code. See attach_state.h. */
+/* all_standing.c: what is done while all threads of the process are stopped: it finds out where
+ * they are, and writes code. See attach_state.h. */
 #include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -22,7 +22,7 @@ int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
                : ag_stopped_threads_all(&attach->threads, message);
 }
 
-/* Bytes that no thread may stand in while they change: behind the first of each site. */
+/* The bytes that no thread may be in while they change: all but the first of each site. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
                              struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]) {
     const struct ag_attachment *attachment = &attach->attachment;
@@ -43,7 +43,7 @@ bool ag_attach_any_thread_in_ranges(struct ag_attach *attach, const struct ag_co
     return false;
 }
 
-/* Code is written through a tracer's eyes: its protection stays what it is. */
+/* Writes code by ptrace, which ignores the protection of the pages and leaves it unchanged. */
 static int write_code(const struct ag_attach *attach, uint64_t place, const uint8_t *bytes) {
     enum { WORD = sizeof(long) };
     const pid_t tid = attach->threads.items[0].tid;
@@ -55,7 +55,8 @@ static int write_code(const struct ag_attach *attach, uint64_t place, const uint
             return r;
         }
         for (int i = 0; i < WORD; i++) {
-            const uint64_t offset = at + (uint64_t)i - place; /* huge before the place */
+            /* huge if the byte lies before the place */
+            const uint64_t offset = at + (uint64_t)i - place;
             if (offset < AG_ATTACHMENT_CODE_BYTES) {
                 word[i] = bytes[offset];
             }
@@ -69,7 +70,7 @@ static int write_code(const struct ag_attach *attach, uint64_t place, const uint
     return 0;
 }
 
-/* Each place has to hold what we think; one that does not is left as it is. */
+/* Each place has to hold the expected bytes; a place that does not is left unchanged. */
 int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char message[512]) {
     const struct ag_attachment *attachment = &attach->attachment;
     int result = 0;
@@ -91,7 +92,7 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
     return result;
 }
 
-/* Stops all until nobody stands in the ranges. 0: all stand. */
+/* Stops all threads, again and again until no thread is in the ranges. 0: all are stopped. */
 int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
                                size_t n_ranges, struct ag_attach_times *times, char message[512]) {
     for (int i = 0; i < STAND_TRIES; i++) {
@@ -115,7 +116,7 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
         attach->process.pid, attach->process.name);
 }
 
-bool ag_attach_anybody_is_inside(struct ag_attach *attach) {
+bool ag_attach_any_thread_is_inside(struct ag_attach *attach) {
     const struct ag_attachment *attachment = &attach->attachment;
     struct ag_code_range ranges[1 + AG_ATTACHMENT_PAGES] = {attach->agent};
     for (uint32_t i = 0; i < attachment->n_pages; i++) {

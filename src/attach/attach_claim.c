@@ -1,5 +1,5 @@
-/* attach_claim.c: see attach_claim.h. Two that come at once would both load the agent, and one
- * write over what the other has told it. */
+/* attach_claim.c: see attach_claim.h. Without the claim two tools that start at the same time would
+ * both load the agent, and one would overwrite what the other has written to it. */
 #include "attach_claim.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@
 #include "traced_thread.h"
 
 enum { LOOK_MS = 5 };
-static const uint64_t patience_ns = UINT64_C(10000000000); /* a safe point is found in five */
+/* finding a safe point takes at most five */
+static const uint64_t patience_ns = UINT64_C(10000000000);
 
 int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd,
                     char ret_message[512]) {
@@ -41,7 +42,7 @@ int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd,
 
 void ag_attach_claim_end(int *fd) {
     if (*fd >= 0) {
-        (void)flock(*fd, LOCK_UN); /* a child of ours may have the descriptor, too */
+        (void)flock(*fd, LOCK_UN); /* a child of this process may have inherited the descriptor */
         (void)close(*fd);          /* nothing was written */
     }
     *fd = -1;

@@ -5,7 +5,7 @@
 
 #include "traced_thread.h"
 
-/* Whether so much time has passed since somebody asked. */
+/* Whether so much time has passed since the user asked for the end. */
 static bool has_passed(const struct ag_attach_end *end, uint64_t time_ns) {
     const uint64_t asked_ns = end->asked_ns != NULL ? end->asked_ns(end->context) : 0;
     return asked_ns != 0 && ag_attach_now_ns() >= asked_ns + time_ns;

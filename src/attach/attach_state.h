@@ -1,5 +1,5 @@
-/* attach_state.h: what is known of an attach, for the files that do its steps: attaching.c, which
- * has their order, all_standing.c and standing_runtimes.c. */
+/* attach_state.h: the state of an attach, for the files that do its steps: attaching.c, which
+ * defines their order, all_standing.c and standing_runtimes.c. */
 #ifndef AG_ATTACH_STATE_H
 #define AG_ATTACH_STATE_H
 
@@ -18,11 +18,11 @@ struct ag_attach {
     struct ag_attachable attachable;
     struct ag_safe_ground ground;
     struct ag_remote_call call;
-    const char *adapters; /* as --adapters */
-    uint64_t handle;      /* of dlopen; 0: the agent is not there */
+    const char *adapters; /* the value of --adapters */
+    uint64_t handle;      /* of dlopen; 0: the agent is not loaded */
     uint64_t bias;        /* of the agent */
     uint64_t begin_function, end_function, variable;
-    uint64_t stand_function;         /* 0: an agent without runtimes */
+    uint64_t stand_function;         /* 0: the agent has no runtimes */
     struct ag_code_range agent;      /* its code */
     struct ag_attachment attachment; /* as the agent filled it */
     bool is_on;
@@ -33,37 +33,39 @@ struct ag_attach {
 
 /* ---- all_standing.c ---- */
 
-/* Stops all. 0: all stand; else as ag_stopped_threads_all. To be released in any case. */
+/* Stops all threads. 0: all are stopped; else as ag_stopped_threads_all. Release them in any
+ * case. */
 int ag_attach_stop_all(struct ag_attach *attach, char ret_message[512]);
 void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times);
-/* Stops all until nobody stands in the ranges. 0: all stand. */
+/* Stops all threads, again and again until no thread is in the ranges. 0: all are stopped. */
 int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
                                size_t n_ranges, struct ag_attach_times *times,
                                char ret_message[512]);
-/* While all stand. */
+/* Called while all threads are stopped. */
 bool ag_attach_any_thread_in_ranges(struct ag_attach *attach, const struct ag_code_range *ranges,
                                     size_t n_ranges);
-bool ag_attach_anybody_is_inside(struct ag_attach *attach); /* of the agent */
-/* Bytes that no thread may stand in while they change. Returns how many ranges. */
+bool ag_attach_any_thread_is_inside(
+    struct ag_attach *attach); /* whether a thread is in the agent */
+/* The bytes that no thread may be in while they change. Returns the number of ranges. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
                              struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]);
-/* Writes the jumps, or what stood there. Each place has to hold what we think; one that does not is
- * left as it is. */
+/* Writes the jumps, or restores the bytes. Each place has to hold the expected bytes; a place that
+ * does not is left unchanged. */
 int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char ret_message[512]);
 
 /* ---- standing_runtimes.c: for an attachment that wants_standing ---- */
 
 int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *times,
                           char ret_message[512]);
-/* Hooks off, runtimes ended, agent unloaded. */
+/* Removes the hooks, ends the runtimes' work, unloads the agent. */
 int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *times,
                            char ret_message[512]);
 
 /* ---- attaching.c ---- */
 
 int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread);
-void ag_attach_unload(struct ag_attach *attach); /* with a call begun */
-void ag_attach_pause(struct ag_attach *attach);  /* a while, by chance */
+void ag_attach_unload(struct ag_attach *attach); /* a call has begun */
+void ag_attach_pause(struct ag_attach *attach);  /* a pause of random length */
 int ag_attach_interrupted(const struct ag_attach *attach, char ret_message[512]); /* -EINTR */
 
 #endif

@@ -1,4 +1,4 @@
-/* attachable.c: reads what /proc and the mapped files say about a process; see attachable.h. */
+/* attachable.c: checks a process by /proc and its mapped files; see attachable.h. */
 #include "attachable.h"
 
 #include <dlfcn.h>
@@ -14,11 +14,12 @@
 #include "base/error_message.h"
 
 enum { STATUS_BYTES = 4096 };
-#define LIBC_DLOPEN_FLAG UINT64_C(0x80000000) /* __RTLD_DLOPEN: of __libc_dlopen_mode's callers */
+/* __RTLD_DLOPEN: passed by callers of __libc_dlopen_mode */
+#define LIBC_DLOPEN_FLAG UINT64_C(0x80000000)
 
 /* ---- what the kernel says ---- */
 
-/* It has ended, or is just ending: its memory and its files go before it is a zombie. */
+/* Whether it has ended, or is just ending: its memory and its files go before it is a zombie. */
 static bool is_over(const struct ag_remote_process *process) {
     char path[64];
     struct stat root;
@@ -26,7 +27,7 @@ static bool is_over(const struct ag_remote_process *process) {
     return !ag_remote_process_is_alive(process) || stat(path, &root) < 0;
 }
 
-static int ended(const struct ag_remote_process *process, char message[512]) {
+static int process_ended_error(const struct ag_remote_process *process, char message[512]) {
     return ag_error_message(message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
 }
 
@@ -42,30 +43,31 @@ static bool read_status(pid_t pid, char ret_text[STATUS_BYTES]) {
     return n > 0;
 }
 
-/* The value behind "\nNAME:\t"; NULL: there is none. */
-static const char *field(const char *status, const char *name) {
+/* The value after "\nNAME:\t"; NULL: not there. */
+static const char *status_field(const char *status, const char *name) {
     char key[32];
     (void)snprintf(key, sizeof key, "\n%s:\t", name);
     const char *at = strstr(status, key);
     return at != NULL ? at + strlen(key) : NULL;
 }
 
-static long number(const char *status, const char *name) {
-    const char *value = field(status, name);
+static long status_number(const char *status, const char *name) {
+    const char *value = status_field(status, name);
     return value != NULL ? strtol(value, NULL, 10) : 0;
 }
 
-static bool ignores(const char *status, int signal_number) {
-    const char *ignored = field(status, "SigIgn");
+static bool status_ignores(const char *status, int signal_number) {
+    const char *ignored = status_field(status, "SigIgn");
     return ignored != NULL && (strtoull(ignored, NULL, 16) >> (signal_number - 1) & 1) != 0;
 }
 
 static int check_status(const struct ag_remote_process *process, const char *status,
                         char message[512]) {
     const pid_t pid = process->pid;
-    const char *name = process->name, *state = field(status, "State");
-    const char *features = field(status, "x86_Thread_features");
-    const long tracer = number(status, "TracerPid"), seccomp = number(status, "Seccomp");
+    const char *name = process->name, *state = status_field(status, "State");
+    const char *features = status_field(status, "x86_Thread_features");
+    const long tracer = status_number(status, "TracerPid"),
+               seccomp = status_number(status, "Seccomp");
     if (tracer != 0) {
         return ag_error_message(
             message, -EBUSY,
@@ -84,7 +86,7 @@ static int check_status(const struct ag_remote_process *process, const char *sta
             "might end it; look from outside: allogram observe %d",
             pid, name, seccomp == 1 ? "sandbox" : "filter", pid);
     }
-    if (ignores(status, SIGTRAP) && ignores(status, SIGSEGV)) {
+    if (status_ignores(status, SIGTRAP) && status_ignores(status, SIGSEGV)) {
         return ag_error_message(
             message, -ENOTSUP,
             "%d (%s): ignores SIGTRAP and SIGSEGV, so the end of a call could not be told; "
@@ -159,7 +161,7 @@ static uint64_t address_in(struct ag_observed_image *image, const char *name) {
     return symbol != NULL && symbol->is_function ? symbol->address + image->bias : 0;
 }
 
-/* In whatever instruction it is a part of. */
+/* The byte may be part of any instruction. */
 static uint64_t find_trap(const struct ag_observed_image *image) {
     enum { PIECE_BYTES = 4096, TRAP = 0xcc };
     uint8_t piece[PIECE_BYTES];
@@ -229,7 +231,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
     }
     struct ag_attachable attachable = {.libc = find_libc(images)};
     if (attachable.libc == NULL && is_over(process)) {
-        return ended(process, ret_message);
+        return process_ended_error(process, ret_message);
     }
     if (attachable.libc == NULL) {
         return ag_error_message(
@@ -238,7 +240,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
             "known; look from outside: allogram observe %d",
             process->pid, process->name, process->pid);
     }
-    r = find_functions(process, &attachable, ignores(status, SIGTRAP), ret_message);
+    r = find_functions(process, &attachable, status_ignores(status, SIGTRAP), ret_message);
     if (r == 0) {
         *ret_attachable = attachable;
     }
@@ -255,7 +257,7 @@ int ag_attachable_check_file(const struct ag_remote_process *process, const char
         return 0;
     }
     if (is_over(process)) {
-        return ended(process, ret_message);
+        return process_ended_error(process, ret_message);
     }
     return ag_error_message(
         ret_message, -ENOENT,

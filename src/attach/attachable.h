@@ -1,4 +1,5 @@
-/* attachable.h: can the agent be put into this process? Asked before it is touched. */
+/* attachable.h: whether the agent can be loaded into a process. Checked before the process is
+ * touched. */
 #ifndef AG_ATTACHABLE_H
 #define AG_ATTACHABLE_H
 
@@ -6,7 +7,7 @@
 #include "remote/remote_process.h"
 #include "remote_call.h"
 
-/* What of the process' libc is called from outside; addresses in its memory. */
+/* The functions of the process' libc that are called from outside; addresses in its memory. */
 struct ag_attachable {
     struct ag_observed_image *libc;
     uint64_t dlopen, dlclose;
@@ -15,17 +16,17 @@ struct ag_attachable {
     uint64_t trap; /* of a byte 0xcc in the libc's code; 0: the process ignores SIGTRAP */
 };
 
-/* The agent that is attached, when there is one; else NULL. */
+/* The image of an attached agent, or NULL. */
 struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *images);
-/* 0; or a negative errno and in ret_message one line with the remedy: it is traced, stopped,
- * recorded already, statically linked, of another libc, filtered by seccomp. images: of the
- * process, read. */
+/* 0; or a negative errno and in ret_message one line with the remedy: the process is traced,
+ * stopped, recorded already, statically linked, uses another libc, or is filtered by seccomp.
+ * images: the process' images, already read. */
 int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
                         struct ag_attachable *ret_attachable, char ret_message[512]);
 int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
                                      const struct ag_observed_images *images,
                                      char ret_message[512]);
-/* Sees the process the file under the name that we have for it? 0, or -ENOENT with a message. */
+/* Whether the process sees the same file under this name as we do. 0, or -ENOENT with a message. */
 int ag_attachable_check_file(const struct ag_remote_process *process, const char *path,
                              char ret_message[512]);
 

@@ -1,20 +1,20 @@
 /* attaching.c: the steps of attaching, in the order of attaching.h.
  *
- * 1. Which thread. Threads that wait in a system call come first, by what /proc says without a
- * stop: at a wait the stack is quiet and nothing of the program is delayed. Then those that run.
- * Each is stopped, its stack judged (safe_point.h), and let go when it is at no safe point; a round
- * over all threads without one is followed by another after a pause by chance, so that nothing that
- * goes round at the same pace is met at the same place each time. The first safe one is let go,
- * too: by then the rules of its stack have been looked up, and the next is judged in a third of the
- * time.
+ * 1. Which thread. Threads that wait in a system call are tried first, according to /proc, which
+ * needs no stop: during a wait the stack does not change and nothing of the program is delayed.
+ * Running threads come next. Each is stopped, its stack is checked (safe_point.h), and it is
+ * resumed if it is at no safe point. If a round over all threads finds none, another round follows
+ * after a random pause, so that a periodic thread is not met at the same place each time. The first
+ * safe thread is resumed, too: by then the rules of its stack have been looked up, and the next
+ * check takes a third of the time.
  *
- * 2. The jumps are written when all threads stand, and nobody stands in, or will come back to, the
- * bytes that are replaced. The same for the way back. In between a thread may be anywhere in the
- * agent: what it finds behind it is the way home.
+ * 2. The jumps are written when all threads are stopped, and no thread is in, or will return into,
+ * the bytes that are replaced. The same holds for restoring the bytes. In between a thread may be
+ * anywhere in the agent: its return addresses lead back to the program.
  *
- * 3. After the hooks are gone nobody can enter the agent, since no address of it is in the data of
- * the program; those that are in it leave it soon. When all have been seen outside, it is unloaded.
- */
+ * 3. After the hooks are removed no thread can enter the agent, because the program's data contains
+ * no address of it; threads inside leave it soon. When all have been seen outside, it is
+ * unloaded. */
 #include "attaching.h"
 
 #include <errno.h>
@@ -36,9 +36,10 @@
 #include "remote/remote_memory.h"
 
 enum {
-    PATIENCE_NS = 5 * 1000 * 1000 * 1000L - 1, /* for a safe point, and for the last to leave */
-    TRIES_LEAST = 300, /* for a safe point: where a CPU is shared by many, tries take their time */
-    LATE_PATIENCE_NS = 1000 * 1000 * 1000, /* for threads that were asked to stop in vain */
+    /* for a safe point, and for the last thread to leave the agent */
+    PATIENCE_NS = 5 * 1000 * 1000 * 1000L - 1,
+    TRIES_LEAST = 300, /* for a safe point: on a loaded CPU each try takes longer */
+    LATE_PATIENCE_NS = 1000 * 1000 * 1000, /* for threads that were asked to stop and did not */
     LEAST_PAUSE_NS = 100 * 1000,
     MOST_PAUSE_NS = 900 * 1000,
     START_NAP_NS = 20 * 1000 * 1000,
@@ -46,7 +47,7 @@ enum {
 };
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
 
-static int ended(const struct ag_attach *attach, char message[512]) {
+static int process_ended_error(const struct ag_attach *attach, char message[512]) {
     return ag_error_message(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
                             attach->process.name);
 }
@@ -63,32 +64,32 @@ void ag_attach_take_time(struct ag_attach *attach) {
 }
 
 void ag_attach_pause(struct ag_attach *attach) {
-    attach->random = attach->random * 1664525 + 1013904223; /* any will do */
+    attach->random = attach->random * 1664525 + 1013904223; /* any generator is good enough */
     const struct timespec pause = {.tv_nsec = LEAST_PAUSE_NS +
                                               attach->random % (MOST_PAUSE_NS - LEAST_PAUSE_NS)};
     (void)nanosleep(&pause, NULL);
 }
 
-/* ---- before ---- */
+/* ---- checks before attaching ---- */
 
-/* A program that is just being started has its libc in a moment. */
-static int check(struct ag_attach *attach, char message[512]) {
+/* A program that is just starting will map its libc soon. */
+static int attach_check(struct ag_attach *attach, char message[512]) {
     const struct timespec nap = {.tv_nsec = START_NAP_NS};
     int r = ag_attachable_check(&attach->process, &attach->images, &attach->attachable, message);
     for (int i = 0; i < (int)START_TRIES && r == -ENOTSUP && !ag_attach_end_is_due(&attach->end);
          i++) {
         (void)nanosleep(&nap, NULL);
         r = ag_observed_images_refresh(&attach->images) < 0
-                ? ended(attach, message)
+                ? process_ended_error(attach, message)
                 : ag_attachable_check(&attach->process, &attach->images, &attach->attachable,
                                       message);
     }
     return r;
 }
 
-/* As ag_attach_prepare, of a process that may have an agent. */
-static int prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
-                   char ret_message[512]) {
+/* As ag_attach_prepare, for a process that may have an agent. */
+static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
+                          char ret_message[512]) {
     struct ag_attach *attach = calloc(1, sizeof *attach);
     if (attach == NULL) {
         return ag_error_message(ret_message, -ENOMEM, "attach: no memory");
@@ -101,10 +102,10 @@ static int prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach 
         attach->images.process = &attach->process;
         attach->threads.process = &attach->process;
         if (ag_observed_images_refresh(&attach->images) < 0) {
-            r = ended(attach, ret_message);
+            r = process_ended_error(attach, ret_message);
         }
     }
-    r = r < 0 ? r : check(attach, ret_message);
+    r = r < 0 ? r : attach_check(attach, ret_message);
     if (r == 0 &&
         ag_safe_ground_survey(&attach->ground, &attach->images, attach->attachable.libc) < 0) {
         r = ag_error_message(ret_message, -ENOMEM, "%d (%s): too many allocators to know them all",
@@ -121,7 +122,7 @@ static int prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach 
 int ag_attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
                       char ret_message[512]) {
     struct ag_attach *attach = NULL;
-    int r = prepare(pid, end, &attach, ret_message);
+    int r = attach_prepare(pid, end, &attach, ret_message);
     if (r < 0) {
         return r;
     }
@@ -151,7 +152,7 @@ const char *ag_attach_program(const struct ag_attach *attach) {
 
 enum eagerness { WAITS_STEADILY, WAITS, RUNS, UNKNOWN_WHAT, EAGERNESSES };
 
-/* What a thread does, by /proc, which stops nobody. */
+/* What a thread does, according to /proc, which stops no thread. */
 static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     char path[64], text[64];
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid, tid);
@@ -170,11 +171,13 @@ static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     const long call = strtol(text, NULL, 10);
     const bool is_steady = call == SYS_futex || call == SYS_read || call == SYS_poll ||
                            call == SYS_nanosleep || call == SYS_clock_nanosleep;
-    const bool is_deaf = call < 0 || call == SYS_vfork; /* until its child has gone */
+    /* cannot be interrupted until its child has exited */
+    const bool is_deaf = call < 0 || call == SYS_vfork;
     return is_deaf ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
 }
 
-/* Tries one round over all threads. 1: ret_thread stands at a safe point; 0: none did. */
+/* Tries one round over all threads. 1: ret_thread is stopped at a safe point; 0: no thread was at
+ * one. */
 static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
                      struct ag_attach_times *times, const char **ret_obstacle) {
     static pid_t tids[AG_THREADS_MOST];
@@ -213,7 +216,7 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
     return n == 0 ? -ESRCH : 0;
 }
 
-/* Why no thread could be borrowed. */
+/* Reports why no thread could be used. */
 static int give_up(const struct ag_attach *attach, const struct ag_attach_times *times,
                    const char *obstacle, const char *remedy, char message[512]) {
     const struct ag_remote_process *process = &attach->process;
@@ -237,7 +240,7 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
     while (r == 0) {
         if (ag_observed_images_refresh(&attach->images) < 0 ||
             !ag_remote_process_is_alive(&attach->process)) {
-            return ended(attach, message);
+            return process_ended_error(attach, message);
         }
         r = try_round(attach, ret_thread, times, &obstacle);
         ag_stopped_threads_settle(&attach->threads, 0);
@@ -262,12 +265,12 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
             "kernel.yama.ptrace_scope or a container forbid it: allogram doctor",
             attach->process.pid, attach->process.name);
     }
-    return r == 1 ? 0 : ended(attach, message);
+    return r == 1 ? 0 : process_ended_error(attach, message);
 }
 
-/* ---- in ---- */
+/* ---- loading the agent ---- */
 
-/* Finds the agent's names in its file, before anybody is stopped. */
+/* Finds the agent's symbols in its file, before any thread is stopped. */
 static int look_into_agent(struct ag_attach *attach, const char *agent, char message[512]) {
     struct ag_remote_elf elf = {0};
     const struct ag_remote_symbol *begin = NULL, *end = NULL, *variable = NULL, *stand = NULL;
@@ -315,8 +318,8 @@ static int read_attachment(struct ag_attach *attach) {
     return r == 0 && !is_sane ? -EINVAL : r;
 }
 
-/* What the agent has to know before it begins. */
-static int introduce(struct ag_attach *attach, const char *session_path) {
+/* Writes the settings that the agent reads when it begins. */
+static int write_agent_settings(struct ag_attach *attach, const char *session_path) {
     struct ag_attachment *attachment = &attach->attachment;
     struct ag_remote_process own;
     char unused[512];
@@ -346,9 +349,9 @@ int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thre
                                 !ag_safe_point_has_room(&attach->ground, thread), &attach->end);
 }
 
-/* With a call begun. */
-static int load(struct ag_attach *attach, const char *agent, const char *session_path,
-                char message[512]) {
+/* Called when a remote call has begun. */
+static int agent_load(struct ag_attach *attach, const char *agent, const char *session_path,
+                      char message[512]) {
     struct ag_remote_call *call = &attach->call;
     uint64_t text = 0, handle = 0, result = 0, bias = 0;
     int r = ag_remote_call_text(call, agent, &text);
@@ -367,7 +370,7 @@ static int load(struct ag_attach *attach, const char *agent, const char *session
         r = ag_remote_memory_read(attach->process.pid, handle, &bias, sizeof bias); /* l_addr */
         attach->bias = bias;
     }
-    r = r < 0 ? r : introduce(attach, session_path);
+    r = r < 0 ? r : write_agent_settings(attach, session_path);
     r = r < 0 ? r : ag_remote_call_make(call, bias + attach->begin_function, NULL, 0, &result);
     r = r < 0 ? r : read_attachment(attach);
     if (r == 0 && (int32_t)result < 0) {
@@ -433,7 +436,7 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
                                      "was there; attach again"
                                    : strerror(-r));
     } else {
-        r = load(attach, agent, session_path, ret_message);
+        r = agent_load(attach, agent, session_path, ret_message);
         if (r < 0) {
             ag_attach_unload(attach);
         }
@@ -447,7 +450,7 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     return r;
 }
 
-/* ---- on ---- */
+/* ---- hooks on ---- */
 
 int ag_attach_heap_before(struct ag_attach *attach, struct ag_glibc_heap *ret_heap) {
     const struct ag_remote_maps *maps = &attach->images.maps;
@@ -474,7 +477,7 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
     }
     r = ag_attach_write_sites(attach, /* is_on= */ true, ret_message);
     if (r < 0) {
-        char unused[512]; /* those that were not written are left alone */
+        char unused[512]; /* sites that were not written are left alone */
         (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
     attach->is_on = r == 0;
@@ -482,7 +485,7 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
     return r;
 }
 
-/* ---- out ---- */
+/* ---- hooks off, unloading ---- */
 
 bool ag_attach_is_gone(const struct ag_attach *attach) {
     const uint64_t at = attach->bias + attach->variable;
@@ -500,7 +503,7 @@ bool ag_attach_is_gone(const struct ag_attach *attach) {
                        now.tool_start_ticks != attach->attachment.tool_start_ticks));
 }
 
-/* Is what we put in still there? An exec takes it away. */
+/* Whether the loaded agent is still there. An exec removes it. */
 static bool is_there(const struct ag_attach *attach) {
     const struct ag_observed_image *image =
         ag_observed_images_find(&attach->images, attach->agent.low);
@@ -508,7 +511,7 @@ static bool is_there(const struct ag_attach *attach) {
     return slash != NULL && strncmp(slash, "/liballogram-", 13) == 0;
 }
 
-/* is_empty: at that moment nobody was in the agent. */
+/* is_empty: no thread was in the agent at that moment. */
 static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, bool *ret_is_empty,
                       char message[512]) {
     struct ag_code_range ranges[AG_ATTACHMENT_SITES];
@@ -519,18 +522,18 @@ static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, b
     }
     r = ag_attach_write_sites(attach, /* is_on= */ false, message);
     attach->is_on = false;
-    *ret_is_empty = !ag_attach_anybody_is_inside(attach);
+    *ret_is_empty = !ag_attach_any_thread_is_inside(attach);
     ag_attach_release_all(attach, times);
     return r;
 }
 
-/* Until every thread has been seen outside of the agent since the hooks went. */
+/* Waits until every thread has been seen outside of the agent since the hooks were removed. */
 static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *times,
                            char message[512]) {
     const uint64_t begin_ns = ag_attach_now_ns();
     for (;;) {
         const int r = ag_attach_stop_all(attach, message);
-        const bool is_empty = r == 0 && !ag_attach_anybody_is_inside(attach);
+        const bool is_empty = r == 0 && !ag_attach_any_thread_is_inside(attach);
         ag_attach_release_all(attach, times);
         if (is_empty || (r < 0 && r != -EAGAIN)) {
             return r;
@@ -560,7 +563,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
     *ret_times = (struct ag_attach_times){0};
     if (!ag_remote_process_is_alive(&attach->process) ||
         ag_observed_images_refresh(&attach->images) < 0) {
-        return ended(attach, ret_message);
+        return process_ended_error(attach, ret_message);
     }
     if (!is_there(attach)) {
         return ag_error_message(ret_message, -ESTALE,
@@ -594,14 +597,14 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                  : 0;
 }
 
-/* Whatever stays of the hooks leads to an agent that calls on at once. */
+/* Makes the agent inactive: hooks that remain lead to an agent that only calls the originals. */
 static void turn_off(const struct ag_attach *attach) {
     const struct ag_attachment *attachment = &attach->attachment;
     const struct iovec here = {(void *)(uintptr_t)&attachment->off_value,
                                sizeof attachment->off_value};
     const struct iovec there = {(void *)(uintptr_t)attachment->state, sizeof attachment->off_value};
     (void)process_vm_writev(attach->process.pid, &here, 1, &there, 1,
-                            0); /* gone: nothing is left */
+                            0); /* if it fails, the process is gone */
 }
 
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
@@ -615,9 +618,9 @@ int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_tim
     return r;
 }
 
-/* ---- what another one left ---- */
+/* ---- the agent of another tool ---- */
 
-/* Is it still there who attached the agent? */
+/* Whether the tool that attached the agent still runs. */
 static bool is_accompanied(const struct ag_attachment *attachment) {
     struct ag_remote_process tool;
     char unused[512];
@@ -625,9 +628,9 @@ static bool is_accompanied(const struct ag_attachment *attachment) {
            tool.start_ticks == attachment->tool_start_ticks;
 }
 
-/* Makes the agent that is there ours. 0; 1: somebody has it; negative errno. */
-static int adopt(struct ag_attach *attach, const struct ag_observed_image *image,
-                 char message[512]) {
+/* Takes over an agent that is in the process. 0; 1: another tool uses it; negative errno. */
+static int agent_adopt(struct ag_attach *attach, const struct ag_observed_image *image,
+                       char message[512]) {
     const struct ag_attachment *attachment = &attach->attachment;
     uint8_t now[AG_ATTACHMENT_CODE_BYTES];
     int r = look_into_agent(attach, image->place, message);
@@ -650,7 +653,7 @@ static int adopt(struct ag_attach *attach, const struct ag_observed_image *image
     return 0;
 }
 
-/* Cheaply: it is what nearly every process has not. */
+/* A cheap check, because nearly every process has none. */
 static bool has_agent(pid_t pid) {
     struct ag_remote_maps maps = {0};
     bool has = false;
@@ -666,7 +669,7 @@ static bool has_agent(pid_t pid) {
 int ag_attach_clean_up(pid_t pid, const struct ag_attach_end *end, char ret_message[512]) {
     struct ag_attach *attach = NULL;
     struct ag_attach_times times;
-    int r = has_agent(pid) ? prepare(pid, end, &attach, ret_message) : 0;
+    int r = has_agent(pid) ? attach_prepare(pid, end, &attach, ret_message) : 0;
     if (r < 0 || attach == NULL) {
         return r;
     }
@@ -674,7 +677,7 @@ int ag_attach_clean_up(pid_t pid, const struct ag_attach_end *end, char ret_mess
     if (image == NULL || image->place == NULL) {
         r = 0;
     } else {
-        r = adopt(attach, image, ret_message);
+        r = agent_adopt(attach, image, ret_message);
         if (r == 1) {
             r = ag_attachable_check_not_recorded(&attach->process, &attach->images, ret_message);
         } else if (r == 0) {

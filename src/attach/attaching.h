@@ -1,16 +1,17 @@
-/* attaching.h: the agent into a running process, its hooks on and off, and out again.
+/* attaching.h: loads the agent into a running process, switches its hooks on and off, and unloads
+ * it.
  *
- *     ag_attach_prepare     asks and looks; the process is not touched
- *     ag_attach_put_in      one thread stands while it loads the agent and joins the session
- *     ag_attach_switch_on   all threads stand for a moment: the jumps are written
+ *     ag_attach_prepare     checks only; the process is not touched
+ *     ag_attach_put_in      one thread is stopped while it loads the agent and joins the session
+ *     ag_attach_switch_on   all threads are stopped briefly: the jumps are written
  *     ...
- *     ag_attach_take_out    all threads stand for a moment: what stood there is written back; then,
- *                           when nobody is in the agent any more, one unloads it
+ *     ag_attach_take_out    all threads are stopped briefly: the overwritten bytes are restored;
+ *                           then, when no thread is in the agent any more, one unloads it
  *
- * Each returns 0 or a negative errno with one line in ret_message; -EINTR: the end was asked for
- * (attach_end.h) before it was done. One thread of ours does it all:
- * ptrace is bound to it. SIGCHLD is blocked in it, and here it is taken: who waits for children of
- * its own asks for them afterwards. */
+ * Each returns 0 or a negative errno with one line in ret_message; -EINTR: the user asked for the
+ * end (attach_end.h) before it was done. One thread of the caller makes all these calls, because
+ * ptrace is bound to it. SIGCHLD is blocked in that thread and consumed here: a caller with
+ * children of its own has to check for them afterwards. */
 #ifndef AG_ATTACHING_H
 #define AG_ATTACHING_H
 
@@ -22,43 +23,44 @@
 #include "attach_end.h"
 
 struct ag_attach;
-struct ag_attach_times { /* how long threads of the program stood, ns */
-    uint64_t one_ns;     /* the one that loaded (or unloaded) the agent */
-    uint64_t others_ns;  /* the longest of all others */
-    uint32_t n_tries;    /* stops of threads until one stood at a safe point */
+struct ag_attach_times { /* how long threads of the program were stopped, ns */
+    uint64_t one_ns;     /* the thread that loaded (or unloaded) the agent */
+    uint64_t others_ns;  /* the longest of all other threads */
+    uint32_t n_tries;    /* number of stops until a thread was at a safe point */
 };
 
-/* An allogram that was killed leaves its agent behind: takes that out. 1: it did; 0: there was
- * none. end: copied. */
+/* Removes the agent that a killed allogram left behind. 1: removed; 0: there was none. end:
+ * copied. */
 int ag_attach_clean_up(pid_t pid, const struct ag_attach_end *end, char ret_message[512]);
 int ag_attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
                       char ret_message[512]);
-/* What the process is called. */
+/* The name of the process. */
 const char *ag_attach_program(const struct ag_attach *attach);
-/* Runtimes of the process that are known: the first, the second ...; NULL: no more. */
+/* The known runtimes in the process by index; NULL: no more. */
 struct ag_late_runtime;
 const struct ag_late_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index);
-/* agent: path of liballogram-attached.so, or of liballogram-attached-runtimes.so; adapters: as
- * --adapters; session_path: of the live file. On failure nothing of it is left. */
+/* agent: path of liballogram-attached.so, or of liballogram-attached-runtimes.so; adapters: the
+ * value of --adapters; session_path: of the live file. On failure nothing of it remains in the
+ * process. */
 int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *adapters,
                      const char *session_path, struct ag_attach_times *ret_times,
                      char ret_message[512]);
-/* What the process' main heap holds, where it is glibc's. 0, or a negative errno: it cannot be read
- * (glibc_heap.h). */
+/* The contents of the process' main heap, if it is glibc's. 0, or a negative errno: it cannot be
+ * read (glibc_heap.h). */
 struct ag_glibc_heap;
 int ag_attach_heap_before(struct ag_attach *attach, struct ag_glibc_heap *ret_heap);
 int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]);
-/* Has the process ended, or executed another program? One read of its memory. What cannot be read
- * for another reason counts as no. */
+/* Whether the process has ended, or has executed another program. One read of its memory. false if
+ * the read fails for another reason. */
 bool ag_attach_is_gone(const struct ag_attach *attach);
-/* -ESRCH: the process has ended; -ESTALE: it is another program now: nothing is left to do. Behind
- * any other failure the agent is left in the process, and records no more. -EINTR: there was too
+/* -ESRCH: the process has ended; -ESTALE: it runs another program now: nothing is left to do. After
+ * any other failure the agent stays in the process, and records no more. -EINTR: there was too
  * little time; to be called again by a process that has more (ag_attach_take_time). */
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]);
-/* From now on nobody asks for the end. */
+/* From now on requests for the end are ignored. */
 void ag_attach_take_time(struct ag_attach *attach);
-struct ag_attach *ag_attach_free(struct ag_attach *attach); /* of our memory only */
+struct ag_attach *ag_attach_free(struct ag_attach *attach); /* frees our own memory only */
 
 #endif

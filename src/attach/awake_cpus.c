@@ -1,7 +1,7 @@
-/* awake_cpus.c: see awake_cpus.h. What gives way to everybody may come to run late. So at the end
- * the threads may run on any CPU, and as all others where that is allowed; and nobody waits for
- * them before the next beginning. What they look at is a number that changes with each beginning
- * and end, and they have a limit of their own. */
+/* awake_cpus.c: see awake_cpus.h. Threads that yield to all others may run late. So at the end they
+ * may run on any CPU, and with normal priority if that is permitted; and they are not waited for
+ * before the next begin. They poll a number that changes with each begin and end, and they have a
+ * time limit of their own. */
 #include "awake_cpus.h"
 
 #include <pthread.h>
@@ -16,12 +16,12 @@
 #include "traced_thread.h"
 
 enum {
-    CPUS_MOST = 4, /* that are kept awake: the kernel prefers the one a thread ran on last */
-    LOOKS = 64,    /* at the number, for each at the clock */
+    CPUS_MOST = 4, /* that are kept awake: the kernel prefers the CPU that a thread last ran on */
+    LOOKS = 64,    /* reads of the number per read of the clock */
 };
 static const uint64_t longest_ns = UINT64_C(500000000);
 
-static _Atomic uint32_t turn; /* each beginning and each end makes it another */
+static _Atomic uint32_t turn; /* changes with each begin and each end */
 
 static struct awake {
     pthread_t thread; /* to be joined */
@@ -54,8 +54,8 @@ static void *keep_awake(void *argument) {
     return NULL;
 }
 
-/* Field 39 of /proc/PID/stat; the name in it may hold anything up to its last parenthesis. -1: not
- * to be told. */
+/* Field 39 of /proc/PID/stat; the name in it may contain anything up to its last parenthesis. -1:
+ * unknown. */
 static int last_cpu_of(pid_t pid) {
     enum { FIELDS_BEHIND_THE_NAME = 36 };
     char path[64], text[1024] = "";
@@ -76,9 +76,9 @@ static int last_cpu_of(pid_t pid) {
     return cpu;
 }
 
-/* How many threads run or wait for a CPU, on the whole machine, is the fourth field of
- * /proc/loadavg (proc(5)). We are one, our writer is another, and who started us may be: so no
- * CPU need be busy before each has two. */
+/* The fourth field of /proc/loadavg (proc(5)) is the number of threads that run or wait for a CPU,
+ * on the whole machine. We are one, our writer is another, and our parent may be a third: so not
+ * all CPUs need be busy before each has two. */
 bool ag_awake_cpus_are_wanted(void) {
     int n_running = 0;
     cpu_set_t ours;
@@ -94,14 +94,14 @@ bool ag_awake_cpus_are_wanted(void) {
 
 static void start_on(int cpu, cpu_set_t *left) {
     if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, left) || n_awake == CPUS_MOST) {
-        return; /* not ours to use, or it has one */
+        return; /* not permitted for us, or already kept awake */
     }
     CPU_CLR(cpu, left);
     struct awake *next = &awake[n_awake];
     next->turn = atomic_load_explicit(&turn, memory_order_relaxed);
     next->cpu = cpu;
     if (pthread_create(&next->thread, NULL, keep_awake, next) == 0) {
-        n_awake++; /* without it that CPU sleeps */
+        n_awake++; /* if this fails that CPU sleeps */
     }
 }
 
@@ -130,7 +130,7 @@ void ag_awake_cpus_end(void) {
     cpu_set_t ours;
     const bool is_known = sched_getaffinity(0, sizeof ours, &ours) == 0;
     atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed);
-    for (int i = 0; i < n_awake; i++) { /* one that has ended needs neither */
+    for (int i = 0; i < n_awake; i++) { /* for a thread that has ended neither is needed */
         (void)pthread_setschedparam(awake[i].thread, SCHED_OTHER, &no_priority);
         if (is_known) {
             (void)pthread_setaffinity_np(awake[i].thread, sizeof ours, &ours);

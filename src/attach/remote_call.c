@@ -1,24 +1,24 @@
-/* remote_call.c: how a stopped thread is made to call something.
+/* remote_call.c: makes a stopped thread call a function.
  *
- * The call returns to a byte 0xcc that happens to stand in the libc's code: the trap stops the
- * thread with the result in rax, and no code of the target is written. While it runs all signals
- * wait but those that a crash raises: a handler of the program must not run on top of it, and the
- * kernel's memory of an interrupted call (restart_block) is not overwritten by a return from one. A
- * crash is seen by us first and never reaches the program. One of these signals that somebody sent
- * waits, too, and is sent again at the end. What stops a program stops the others at once and this
- * thread when it is let go: the kernel sees to that.
+ * The call returns to a byte 0xcc that occurs in the libc's code: the trap stops the thread with
+ * the result in rax, and no code of the target is written. During the call all signals are blocked
+ * except those that a crash raises: a handler of the program must not run on top of it, and
+ * returning from a handler would overwrite the kernel's memory of an interrupted call
+ * (restart_block). A crash is reported to us first and never reaches the program. If such a signal
+ * was sent by a process, it is held back, too, and sent again at the end. A job-control stop stops
+ * the other threads at once and this one when it is resumed: the kernel takes care of that.
  *
- * Where the thread's stack is a coroutine's, or short, mmap is called first, which takes some 200
- * bytes of it, and everything else on what that gave.
+ * If the thread's stack is a coroutine's, or short, mmap is called first, which needs some 200
+ * bytes of it, and all other calls use the stack that mmap returned.
  *
- * A call that does not return is cut short when the user asks for the end, or after ten seconds:
- * the thread is stopped where it is and put back to where it was. What the called function holds by
- * then it keeps: a loader's lock, perhaps. But a function that was going to return does so in
- * milliseconds, and a thread that waits for ever is the greater harm.
+ * A call that does not return is aborted when the user asks for the end, or after ten seconds: the
+ * thread is stopped and its registers are restored. Locks that the called function holds by then
+ * stay held: the loader's, perhaps. But a function that returns at all does so in milliseconds, and
+ * a thread that never continues is the greater harm.
  *
  * The trap must not be a signal that the program ignores: the kernel would reset its disposition
- * (force_sig). Who ignores SIGTRAP is called with a return address of 0 instead, and ends with
- * SIGSEGV. */
+ * (force_sig). In a process that ignores SIGTRAP the call gets a return address of 0 instead, and
+ * ends with SIGSEGV. */
 #include "remote_call.h"
 
 #include <elf.h>
@@ -40,7 +40,7 @@ enum {
     KERNEL_SIGSET_BYTES = 8,
     STACK_BYTES = 256 << 10, /* dlopen and the start of a recording take some 12 KiB */
     NAP_NS = 10 * 1000 * 1000,
-    STOP_PATIENCE_NS = 100 * 1000 * 1000, /* for a thread that is taken out of a call */
+    STOP_PATIENCE_NS = 100 * 1000 * 1000, /* for a thread whose call is aborted */
     SYSTEM_CALL_BYTES = 2,
     RESTART_WITH_BLOCK = 516, /* the kernel's ERESTART_RESTARTBLOCK, which only a tracer sees */
 };
@@ -80,7 +80,7 @@ static int save_errno(struct ag_remote_call *call, uint64_t errno_function) {
     return r;
 }
 
-/* A coroutine's stack has room for a call of mmap, as it has for a signal's handler. */
+/* A coroutine's stack has room for a call of mmap, as it has for a signal handler. */
 static int map_stack(struct ag_remote_call *call, const struct ag_remote_libc *libc) {
     const uint64_t arguments[] = {
         0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
@@ -102,7 +102,7 @@ static void unmap_stack(struct ag_remote_call *call) {
     if (call->mapped_stack != 0) {
         call->stack = call->own_stack;
         (void)ag_remote_call_make(call, call->munmap, arguments, 2,
-                                  &unused); /* gone, or it stays */
+                                  &unused); /* the thread is gone, or the mapping stays */
         call->mapped_stack = 0;
     }
 }
@@ -138,13 +138,13 @@ int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *t
     return r;
 }
 
-/* By a process, and not by what the thread did. */
+/* Whether the signal was sent by a process, and not caused by the thread. */
 static bool was_sent(pid_t tid) {
     siginfo_t info = {0};
     return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
 }
 
-/* 0: it goes on; -EINTR or -ETIMEDOUT: it is to be cut short. */
+/* 0: continue; -EINTR or -ETIMEDOUT: the call has to be aborted. */
 static int check_patience(const struct ag_remote_call *call, uint64_t begin_ns) {
     const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
     if (passed_ns > call_patience_ns) {
@@ -153,7 +153,7 @@ static int check_patience(const struct ag_remote_call *call, uint64_t begin_ns) 
     return ag_attach_end_is_due_for_call(call->end) ? -EINTR : 0;
 }
 
-/* Until the thread stops where the call returns to. */
+/* Waits until the thread stops at the return address of the call. */
 static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct *registers) {
     const pid_t tid = call->thread->tid;
     const int ends_with = call->trap != 0 ? SIGTRAP : SIGSEGV;
@@ -171,9 +171,10 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             if (why != 0 && cut_short_ns == 0) {
                 call->is_abandoned = true;
                 cut_short_ns = ag_attach_now_ns();
-                (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL); /* gone: seen above */
+                /* failure: the thread is gone, seen above */
+                (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
             } else if (why != 0 && ag_attach_now_ns() - cut_short_ns > STOP_PATIENCE_NS) {
-                return why; /* it waits for a disk: nothing of it can be put back */
+                return why; /* blocked by a disk: nothing can be restored */
             }
             ag_attach_sleep_until_woken(NAP_NS);
             continue;
@@ -217,9 +218,11 @@ int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const ui
     registers.rip = function;
     registers.rax = 0;
     registers.rbp = 0;
-    registers.orig_rax = (unsigned long long)-1; /* no system call is to be started again here */
+    /* prevents the kernel from restarting a system call here */
+    registers.orig_rax = (unsigned long long)-1;
     registers.eflags &= ~(unsigned long long)(DIRECTION_FLAG | TRAP_FLAG);
-    registers.rsp = call->stack - sizeof(uint64_t); /* as behind a call at an aligned stack */
+    /* as after a call instruction, with an aligned stack */
+    registers.rsp = call->stack - sizeof(uint64_t);
     int r = write_memory(call->thread->pid, registers.rsp, &call->trap, sizeof call->trap);
     if (r < 0) {
         return r;
@@ -248,8 +251,8 @@ int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t 
     return r;
 }
 
-/* A call that was cut short may have waited in a system call whose rest of time the kernel keeps
- * in the one place where it kept that of the thread's own: that one begins anew instead. */
+/* An aborted call may have waited in a system call, whose remaining time the kernel keeps in the
+ * same place as that of the thread's own call before: so the thread's own call begins again. */
 static void repeat_own_call(struct user_regs_struct *registers) {
     if ((long)registers->orig_rax >= 0 && (long)registers->rax == -RESTART_WITH_BLOCK) {
         registers->rip -= SYSTEM_CALL_BYTES;
@@ -267,7 +270,8 @@ void ag_remote_call_end(struct ag_remote_call *call) {
     unmap_stack(call);
     if (call->errno_place != 0) {
         (void)write_memory(call->thread->pid, call->errno_place, &call->errno_value,
-                           sizeof call->errno_value); /* here and below: gone, when it fails */
+                           /* here and below: on failure the thread is gone */
+                           sizeof call->errno_value);
     }
     (void)ptrace(PTRACE_SETREGSET, tid, (void *)NT_X86_XSTATE, &piece);
     (void)ptrace(PTRACE_SETREGS, tid, NULL, &call->thread->registers);

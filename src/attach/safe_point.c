@@ -1,21 +1,21 @@
-/* safe_point.c: what makes a point safe to call dlopen from.
+/* safe_point.c: decides at which points it is safe to call dlopen.
  *
- * dlopen takes the loader's lock, allocates, and looks at the list of threads. A thread that holds
- * any of these locks, or stands in the middle of what they guard, must not be made to ask for them.
- * So the whole stack is walked, by the tables of the mapped files, and
+ * dlopen takes the loader's lock, allocates, and reads the list of threads. A thread that holds any
+ * of these locks, or is changing the data that they protect, must not be made to take them. So the
+ * whole stack is walked, by the tables of the mapped files, and
  *
- *     it has to end at the thread's first frame          else there is code we know nothing of
+ *     it has to end at the thread's first frame          else it contains unknown code
  *     it lies in the thread's own stack, with room       else it is a coroutine's: then the calls
  *                                                        get a stack of their own (remote_call.c)
- *     no frame was interrupted by a signal               its code could be anything of what follows
+ *     no frame was interrupted by a signal               that code could be any of the following
  *     no frame in the loader, in the allocator, or in a  they hold the locks
  *     function of the libc that holds some (zones)
- *     in the libc itself only inside of a system call,   between two calls of a function that is
- *     and one that waits                                 not exported nobody can say where one is
+ *     in the libc itself only inside of a system call    between two calls of a function that is
+ *     that waits                                         not exported its state is unknown
  *     no restartable sequence                            the kernel would not restart it
  *
- * The libc's allocator is the code between the last foreign function before the first of malloc's
- * and the first foreign one behind the last: what has no name in between belongs to it. */
+ * The libc's allocator is the code between the last other function before malloc's first and the
+ * first other function after malloc's last: unnamed code in between belongs to it. */
 #include "safe_point.h"
 
 #include <errno.h>
@@ -28,13 +28,13 @@
 
 enum {
     ROOM_BYTES = 96 << 10,      /* dlopen and the start of a recording take some 12 KiB */
-    LEAST_ROOM_BYTES = 4 << 10, /* for a call that maps a stack; a signal takes as much */
+    LEAST_ROOM_BYTES = 4 << 10, /* for a call that maps a stack; a signal needs as much */
     SCAN_BYTES = 256 << 10,     /* of a stack that cannot be walked */
     RSEQ_CONFIGURATION = 0x420f,
     RSEQ_SECTION_OFFSET = 8,
 };
 
-/* ---- which code is whose ---- */
+/* ---- what code belongs to ---- */
 
 static const char in_allocator[] = "in the allocator";
 static const char in_loader[] = "in the loader";
@@ -105,9 +105,8 @@ static bool is_allocator_function(const char *name) {
     return false;
 }
 
-/* From the end of the function before the first of malloc's to the start of the one behind the
- * last.
- */
+/* From the end of the function before malloc's first to the start of the one after malloc's
+ * last. */
 static int add_libc_allocator(struct ag_safe_ground *ground,
                               const struct ag_observed_image *image) {
     const struct ag_remote_elf *elf = &image->elf;
@@ -147,7 +146,8 @@ static bool begins_with(const char *text, const char *start) {
 
 static int add_image(struct ag_safe_ground *ground, struct ag_observed_image *image) {
     const char *name = name_of(image);
-    (void)ag_remote_elf_symbol(&image->elf, ""); /* reads the symbols, before anybody is stopped */
+    /* reads the symbols, before any thread is stopped */
+    (void)ag_remote_elf_symbol(&image->elf, "");
     if (begins_with(name, "ld-linux") || begins_with(name, "ld-2.") || begins_with(name, "ld.so") ||
         begins_with(name, "libdl.") || begins_with(name, "libdl-")) {
         return add_zone(ground, image->low, image->high, in_loader);
@@ -196,9 +196,9 @@ static struct allogram_registers registers_of(const struct user_regs_struct *fro
     return to;
 }
 
-/* Fills ground->frames; returns how many. */
-static size_t walk(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
-                   enum allogram_walk_end *ret_end) {
+/* Fills ground->frames; returns their number. */
+static size_t walk_stack(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
+                         enum allogram_walk_end *ret_end) {
     const struct allogram_registers registers = registers_of(&thread->registers);
     const ssize_t n = ag_remote_memory_read_some(thread->pid, thread->registers.rsp, ground->stack,
                                                  sizeof ground->stack);
@@ -216,10 +216,10 @@ static uint64_t address_of(const struct allogram_native_frame *frame) {
     return frame->pc - !frame->is_exact;
 }
 
-/* ---- safe to call from? ---- */
+/* ---- is it safe to call from here? ---- */
 
-/* Calls that wait for something that is not memory, with no lock of the libc held but those that
- * the zones know. */
+/* System calls that wait for something other than memory, while no lock of the libc is held except
+ * those that the zones cover. */
 static bool is_waiting_call(long call) {
     static const long calls[] = {SYS_read,          SYS_write,           SYS_readv,
                                  SYS_writev,        SYS_pread64,         SYS_pwrite64,
@@ -262,10 +262,10 @@ bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
     if (mapping == NULL) {
         return false;
     }
-    if (thread->tid == thread->pid) { /* grows by itself, as far as its limit */
+    if (thread->tid == thread->pid) { /* grows automatically, up to its limit */
         return strcmp(mapping->path, "[stack]") == 0;
     }
-    const uint64_t tcb = thread->registers.fs_base; /* glibc has it at the top of the stack */
+    const uint64_t tcb = thread->registers.fs_base; /* glibc puts it at the top of the stack */
     return tcb > sp && tcb < mapping->high && sp - mapping->low >= ROOM_BYTES;
 }
 
@@ -290,7 +290,7 @@ static const char *sequence_obstacle(const struct ag_traced_thread *thread) {
     if (ptrace((enum __ptrace_request)RSEQ_CONFIGURATION, thread->tid, (void *)sizeof configuration,
                &configuration) < 0 ||
         configuration.area == 0) {
-        return NULL; /* a kernel before 5.13 does not tell, or there is none */
+        return NULL; /* a kernel before 5.13 does not report it, or there is none */
     }
     const int r = ag_remote_memory_read(thread->pid, configuration.area + RSEQ_SECTION_OFFSET,
                                         &section, sizeof section);
@@ -316,7 +316,7 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
     if (call < 0 && (image == ground->libc || begins_with(name_of(image), "libpthread"))) {
         return "in the libc";
     }
-    const size_t n = walk(ground, thread, &end);
+    const size_t n = walk_stack(ground, thread, &end);
     for (size_t i = 0; i < n; i++) {
         const uint64_t address = address_of(&ground->frames[i]);
         obstacle = i > 0 && ground->frames[i].is_exact ? "in a signal handler"
@@ -331,7 +331,7 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
     return sequence_obstacle(thread);
 }
 
-/* ---- in certain code? ---- */
+/* ---- is the thread in certain code? ---- */
 
 static bool is_in(const struct ag_code_range *ranges, size_t n_ranges, uint64_t address) {
     for (size_t i = 0; i < n_ranges; i++) {
@@ -367,7 +367,7 @@ static bool has_word_in(struct ag_safe_ground *ground, const struct ag_traced_th
 bool ag_thread_is_in_ranges(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                             const struct ag_code_range *ranges, size_t n_ranges) {
     enum allogram_walk_end end = ALLOGRAM_WALK_UNKNOWN;
-    const size_t n = walk(ground, thread, &end);
+    const size_t n = walk_stack(ground, thread, &end);
     for (size_t i = 0; i < n; i++) {
         if (is_in(ranges, n_ranges, address_of(&ground->frames[i]))) {
             return true;
@@ -379,7 +379,7 @@ bool ag_thread_is_in_ranges(struct ag_safe_ground *ground, const struct ag_trace
 bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                           const struct ag_code_range *ranges, size_t n_ranges) {
     enum allogram_walk_end end = ALLOGRAM_WALK_UNKNOWN;
-    const size_t n = walk(ground, thread, &end);
+    const size_t n = walk_stack(ground, thread, &end);
     if (end != ALLOGRAM_WALK_OUTERMOST) {
         return has_word_in(ground, thread, ranges, n_ranges);
     }
@@ -389,7 +389,7 @@ bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_
         i--;
     }
     while (i > 1 && is_in(ranges, n_ranges, address_of(&ground->frames[i - 1]))) {
-        i--; /* it began the thread, and called what it is for */
+        i--; /* it began the thread, and called the thread's function */
     }
     while (i > 0 && !is_in(ranges, n_ranges, address_of(&ground->frames[i - 1]))) {
         i--;

@@ -1,5 +1,5 @@
-/* safe_point.h: where a thread stands, by its stack: may it be made to call the loader there, and
- * is it inside of certain code. */
+/* safe_point.h: examines the stack of a thread: whether it is safe to make the thread call the
+ * loader, and whether it is inside certain code. */
 #ifndef AG_SAFE_POINT_H
 #define AG_SAFE_POINT_H
 
@@ -9,7 +9,7 @@
 
 enum { AG_ZONES_MOST = 160, AG_SAFE_POINT_FRAMES = 512 };
 
-struct ag_zone { /* [low, high) of the target's code where no lock may be asked for */
+struct ag_zone { /* [low, high) of the target's code in which no lock may be taken */
     uint64_t low, high;
     const char *what;
 };
@@ -24,28 +24,30 @@ struct ag_safe_ground {
     size_t n_zones;
     struct ag_code_range libc_allocator;                       /* low == high: there is none */
     struct allogram_native_frame frames[AG_SAFE_POINT_FRAMES]; /* of the last walk */
-    uint8_t stack[64 << 10];                                   /* its copy */
+    uint8_t stack[64 << 10];                                   /* copy of the thread's stack */
 };
 
-/* Learns which code of the images is whose. libc: the image of the C library. 0 or -ENOMEM. */
+/* Finds out what the code of the images belongs to. libc: the image of the C library. 0 or
+ * -ENOMEM. */
 int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_images *images,
                           const struct ag_observed_image *libc);
 void ag_safe_ground_done(struct ag_safe_ground *ground);
 
-/* NULL: here the thread may call malloc and the loader. Else why not, a constant for people. */
+/* NULL: the thread may call malloc and the loader here. Else the reason against it, a constant
+ * text. */
 const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
                                    const struct ag_traced_thread *thread);
 
-/* Is its stack the thread's own, with room for all that is called? */
+/* Whether its stack is the thread's own, with room for all calls. */
 bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
                             const struct ag_traced_thread *thread);
 
-/* Does it stand, or will it come back to, inside of one of these ranges? What cannot be walked to
- * its end is searched word by word; then true means that it may. */
+/* Whether the thread is inside one of these ranges, or will return there. A stack that cannot be
+ * walked to its end is searched word by word; then true means that it may be. */
 bool ag_thread_is_in_ranges(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                             const struct ag_code_range *ranges, size_t n_ranges);
-/* The same, but for a thread that the code in the ranges has begun, and that has gone on from there
- * into other code. */
+/* The same, except for a thread that the code in the ranges has begun, and that has called other
+ * code from there. */
 bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                           const struct ag_code_range *ranges, size_t n_ranges);
 

@@ -1,10 +1,10 @@
-/* standing_runtimes.c: the hooks of an agent that has adapters of runtimes, on and off.
+/* standing_runtimes.c: switches the hooks of an agent with adapters of runtimes on and off.
  *
- * A runtime is called where it stands still: nobody is in the code that the adapters named, so
- * nobody holds a lock of the runtime or stands in the middle of what the call changes. On the way
- * out all is done in one stop: a collector may look through the data of every loaded object, so the
- * agent must not vanish while one is under way, and the others have to stand until it has been
- * unloaded. For that nobody may hold a lock of the libc or of the loader either. */
+ * A runtime is called while it is stopped: no thread is in the code that the adapters named, so no
+ * thread holds a lock of the runtime or is in the middle of what the call changes. Switching off is
+ * done in one stop: a garbage collector may scan the data of every loaded object, so the agent must
+ * not be unloaded during a collection, and the other threads have to be stopped until it is
+ * unloaded. For that no thread may hold a lock of the libc or of the loader either. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 enum { RANGES_MOST = AG_ATTACHMENT_SITES + 1 + AG_ATTACHMENT_PAGES + AG_ZONES_MOST };
 static const uint64_t patience_ns = UINT64_C(10000000000), leave_patience_ns = UINT64_C(1000000000);
 
-static bool anybody_is_in_a_runtime(struct ag_attach *attach) {
+static bool any_thread_is_in_a_runtime(struct ag_attach *attach) {
     const struct ag_attachment *attachment = &attach->attachment;
     struct ag_code_range ranges[AG_ATTACHMENT_RANGES];
     for (uint32_t i = 0; i < attachment->n_quiet; i++) {
@@ -32,7 +32,7 @@ static bool anybody_is_in_a_runtime(struct ag_attach *attach) {
     return false;
 }
 
-/* Who of those that stand may call; NULL: nobody. */
+/* A stopped thread that may make calls, or NULL. */
 static struct ag_traced_thread *find_caller(struct ag_attach *attach) {
     for (size_t i = 0; i < attach->threads.n; i++) {
         if (ag_safe_point_obstacle(&attach->ground, &attach->threads.items[i]) == NULL) {
@@ -42,8 +42,8 @@ static struct ag_traced_thread *find_caller(struct ag_attach *attach) {
     return NULL;
 }
 
-/* Stops all. 0: nobody stands in the ranges or is in a runtime, and one may call; -EAGAIN: this
- * time not. */
+/* Stops all threads. 0: no thread is in the ranges or in a runtime, and one may make calls;
+ * -EAGAIN: not this time. */
 static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ranges,
                         size_t n_ranges, struct ag_traced_thread **ret_caller, char message[512]) {
     const int r = ag_attach_stop_all(attach, message);
@@ -51,12 +51,12 @@ static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ra
         return r;
     }
     const bool is_quiet = !ag_attach_any_thread_in_ranges(attach, ranges, n_ranges) &&
-                          !anybody_is_in_a_runtime(attach);
+                          !any_thread_is_in_a_runtime(attach);
     *ret_caller = is_quiet ? find_caller(attach) : NULL;
     return *ret_caller != NULL ? 0 : -EAGAIN;
 }
 
-/* With a call begun. */
+/* Called when a remote call has begun. */
 static int call_stand(struct ag_attach *attach, bool is_on) {
     const uint64_t arguments[] = {is_on};
     uint64_t result = 0;
@@ -89,7 +89,8 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
                   : 0;
     }
     if (r < 0) {
-        (void)ag_attach_write_sites(attach, /* is_on= */ false, unused); /* those that were */
+        /* those that were written */
+        (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
     attach->is_on = r == 0;
     return r;
@@ -122,13 +123,14 @@ static uint64_t place_in_attachment(const struct ag_attach *attach, size_t offse
     return attach->bias + attach->variable + offset;
 }
 
-/* Those runtimes that end at a place of their own get a while for it. */
+/* Runtimes that end their work at a safe point of their own get some time for it. */
 static void ask_to_leave(struct ag_attach *attach) {
     uint32_t yes = 1, n_left = 0;
     const uint64_t place = place_in_attachment(attach, offsetof(struct ag_attachment, is_leaving));
     const struct iovec here = {&yes, sizeof yes}, there = {(void *)(uintptr_t)place, sizeof yes};
     const uint64_t begin_ns = ag_attach_now_ns();
-    (void)process_vm_writev(attach->process.pid, &here, 1, &there, 1, 0); /* gone: seen below */
+    /* failure: the process is gone, seen below */
+    (void)process_vm_writev(attach->process.pid, &here, 1, &there, 1, 0);
     while (
         n_left < attach->attachment.n_leaving &&
         ag_attach_now_ns() - begin_ns < leave_patience_ns && !ag_attach_end_is_due(&attach->end) &&
@@ -139,8 +141,9 @@ static void ask_to_leave(struct ag_attach *attach) {
     }
 }
 
-/* All stand, nobody is in the way. */
-static int leave(struct ag_attach *attach, struct ag_traced_thread *caller, char message[512]) {
+/* All threads are stopped, and no thread is in the way. */
+static int runtimes_leave(struct ag_attach *attach, struct ag_traced_thread *caller,
+                          char message[512]) {
     uint64_t unused = 0;
     int r = ag_attach_begin_call(attach, caller);
     if (r < 0) {
@@ -186,7 +189,7 @@ int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *tim
         struct ag_traced_thread *caller = NULL;
         int r = stop_quietly(attach, ranges, n, &caller, ret_message);
         const uint64_t stood_since_ns = caller != NULL ? caller->stopped_ns : 0;
-        r = r < 0 ? r : leave(attach, caller, ret_message);
+        r = r < 0 ? r : runtimes_leave(attach, caller, ret_message);
         ag_attach_release_all(attach, times);
         if (r != -EAGAIN && r != -EBUSY) {
             times->one_ns = stood_since_ns != 0 ? ag_attach_now_ns() - stood_since_ns : 0;

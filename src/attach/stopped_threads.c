@@ -1,15 +1,15 @@
 /* stopped_threads.c: see stopped_threads.h.
  *
- * 1. A thread that is asked to stop comes when it has a CPU, and not while it waits in the kernel
- * for something that nobody may interrupt (a disk, the end of a child by vfork). The kernel knows
- * no way to take the question back. So who does not come in time is remembered: asking again would
- * be refused, since we are its tracer, and when it comes at last somebody has to let it go.
+ * 1. A thread that is asked to stop does so when it has a CPU, but not while it is in an
+ * uninterruptible wait in the kernel (a disk, the end of a child by vfork). The kernel has no way
+ * to withdraw the request. So a thread that does not stop in time is remembered: a new request
+ * would be refused, because we are its tracer, and when it finally stops it has to be resumed.
  *
- * 2. For one thread we wait longer than for all: then the others are held up, too. When somebody is
- * late all are let go, and the late one is waited for alone.
+ * 2. The wait for a single thread is longer than the wait for all, which holds up the other
+ * threads. When a thread is late all others are resumed, and the late one is waited for alone.
  *
- * 3. Threads that come while all are being stopped: only a thread that runs makes another. The list
- * is read again until it has no new one. */
+ * 3. New threads while all are being stopped: only a running thread makes another. The list of
+ * threads is read again until it has no new one. */
 #include "stopped_threads.h"
 
 #include <errno.h>
@@ -23,13 +23,13 @@
 
 enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
-    ALL_PATIENCE_NS = 100 * 1000 * 1000, /* a turn of a CPU for each, at a load of 20 */
+    ALL_PATIENCE_NS = 100 * 1000 * 1000, /* one time slice for each thread, at a load of 20 */
     DEAF_NAP_NS = 1000 * 1000,
     SLICE_NS = 50 * 1000 * 1000,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
 
-/* The kernel's letter for what it does; 'X': it is gone. */
+/* The kernel's state letter; 'X': the thread is gone. */
 static char state_of(pid_t pid, pid_t tid) {
     char path[64], text[512];
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
@@ -62,7 +62,7 @@ static int finish_stop(const struct ag_stopped_threads *threads, struct ag_trace
     }
 }
 
-/* ---- late ones ---- */
+/* ---- late threads ---- */
 
 static bool take_late(struct ag_stopped_threads *threads, pid_t tid,
                       struct ag_traced_thread *ret_thread) {
@@ -76,7 +76,7 @@ static bool take_late(struct ag_stopped_threads *threads, pid_t tid,
     return false;
 }
 
-/* More than there is room for stand, when they come, until this process ends. */
+/* If there is no room, the thread stays stopped from its stop until this process ends. */
 static void remember_late(struct ag_stopped_threads *threads,
                           const struct ag_traced_thread *thread) {
     if (threads->n_late < AG_LATE_THREADS_MOST) {
@@ -94,17 +94,17 @@ void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t pati
         if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
         } else {
-            (void)ag_traced_thread_release(&thread); /* or it is gone */
+            (void)ag_traced_thread_release(&thread); /* or the thread is gone */
         }
     }
 }
 
-/* ---- one ---- */
+/* ---- one thread ---- */
 
 int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
                            struct ag_traced_thread *ret_thread) {
     struct ag_traced_thread thread;
-    uint64_t patience_ns = 0; /* one that was late is only looked at */
+    uint64_t patience_ns = 0; /* a thread that was late before is only polled */
     int r = 0;
     if (!take_late(threads, tid, &thread)) {
         r = ag_traced_thread_begin_stop(threads->process->pid, tid, &thread);
@@ -122,9 +122,9 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
     return r;
 }
 
-/* ---- all ---- */
+/* ---- all threads ---- */
 
-static bool stands(const struct ag_stopped_threads *threads, pid_t tid) {
+static bool thread_is_stopped(const struct ag_stopped_threads *threads, pid_t tid) {
     for (size_t i = 0; i < threads->n; i++) {
         if (threads->items[i].tid == tid) {
             return true;
@@ -143,7 +143,7 @@ uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads) {
     return longest_ns;
 }
 
-/* Those that were late the last time come first, while nobody else stands. */
+/* Waits first for the threads that were late the last time, while no other thread is stopped. */
 static int await_late(struct ag_stopped_threads *threads, char message[512]) {
     const uint64_t until_ns = ag_attach_now_ns() + late_patience_ns;
     const size_t n = threads->n_late;
@@ -166,8 +166,8 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
     return result;
 }
 
-/* Who waits in the kernel and cannot be interrupted does not come, and the others would stand for
- * nothing: waits a while until there is no such thread. */
+/* A thread in an uninterruptible wait does not stop, and the others would be stopped in vain: waits
+ * a while until there is no such thread. */
 static void await_deaf(const struct ag_stopped_threads *threads) {
     static pid_t tids[AG_THREADS_MOST];
     const uint64_t until_ns = ag_attach_now_ns() + late_patience_ns;
@@ -186,7 +186,7 @@ static void await_deaf(const struct ag_stopped_threads *threads) {
     }
 }
 
-/* Waits for those from FIRST on, which are on their way; who ended meanwhile is dropped. */
+/* Waits for the requested stops from FIRST on; threads that ended meanwhile are dropped. */
 static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
     const uint64_t until_ns = ag_attach_now_ns() + ALL_PATIENCE_NS;
     const size_t n = threads->n;
@@ -205,7 +205,7 @@ static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
     return result;
 }
 
-/* Stops those that do not stand yet. 1: there were some; 0: all stand. */
+/* Stops the threads that still run. 1: there were some; 0: all are stopped. */
 static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
     static pid_t tids[AG_THREADS_MOST];
     const pid_t pid = threads->process->pid;
@@ -217,7 +217,7 @@ static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
                                 threads->process->name, AG_THREADS_MOST);
     }
     for (size_t i = 0; i < n && refused == 0 && threads->n < AG_THREADS_MOST; i++) {
-        if (stands(threads, tids[i])) {
+        if (thread_is_stopped(threads, tids[i])) {
             continue;
         }
         const int r = ag_traced_thread_begin_stop(pid, tids[i], &threads->items[threads->n]);

@@ -1,15 +1,15 @@
-/* traced_thread.c: PTRACE_SEIZE and PTRACE_INTERRUPT, which send the thread no signal; and what a
- * stop does to the system call that it interrupts.
+/* traced_thread.c: PTRACE_SEIZE and PTRACE_INTERRUPT, which send the thread no signal; and the
+ * effects of a stop on the system call that it interrupts.
  *
- * The kernel takes a thread out of a blocking call to stop it. Most calls then look as if nothing
- * had happened: the kernel starts them again, with what is left of their time (-ERESTARTSYS and
- * relatives, which only a tracer sees). Some end with EINTR instead, since in their case a signal
- * always ends them (signal(7)): epoll_wait, semop, sigtimedwait, sockets with a timeout. No
- * signal came, so the program must not see that: such a thread is put back onto the instruction
- * that makes the call. It has done nothing yet when it says EINTR. Where a signal is pending too,
- * EINTR is what the program would have seen anyway, and stays.
+ * The kernel takes a thread out of a blocking call to stop it. Most calls are then restarted
+ * transparently, with the rest of their timeout (-ERESTARTSYS and relatives, which only a tracer
+ * sees). Some end with EINTR instead, since a signal always ends them (signal(7)): epoll_wait,
+ * semop, sigtimedwait, sockets with a timeout. No signal came, so the program must not see EINTR:
+ * such a thread is set back to the instruction that makes the call. The call has had no effect when
+ * it returns EINTR. If a signal is pending too, the program would have seen EINTR anyway, and it
+ * stays.
  *
- * The timeout of a call that was put back begins anew. */
+ * The timeout of a call that is repeated begins again. */
 #include "traced_thread.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include "base/compiler.h"
 #include "remote/remote_memory.h"
 
-enum { NAP_NS = 10 * 1000 * 1000 }; /* when somebody else took the signal */
+enum { NAP_NS = 10 * 1000 * 1000 }; /* poll interval, if another thread consumed the signal */
 
 uint64_t ag_attach_now_ns(void) {
     struct timespec now = {0};
@@ -34,12 +34,12 @@ uint64_t ag_attach_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The event that PTRACE_INTERRUPT makes, in a wait status. */
+/* Whether the wait status is the event that PTRACE_INTERRUPT makes. */
 static bool is_our_stop(int status) {
     return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
 }
 
-/* A stop of a thread that we trace tells us by SIGCHLD, which is blocked. */
+/* A stop of a thread that we trace raises SIGCHLD, which is blocked. */
 void ag_attach_sleep_until_woken(uint64_t most_ns) {
     sigset_t told;
     const struct timespec most = {.tv_nsec = (long)most_ns};
@@ -48,7 +48,7 @@ void ag_attach_sleep_until_woken(uint64_t most_ns) {
     (void)sigtimedwait(&told, NULL, &most); /* or the time is over */
 }
 
-/* Waits for the stop that was asked for. Signals that were on their way go on it. */
+/* Waits for the requested stop. Signals for the thread that arrive before are passed on. */
 static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
     const pid_t tid = thread->tid;
     for (;;) {
@@ -65,7 +65,8 @@ static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
                 thread->is_held = WSTOPSIG(status) != SIGTRAP;
                 return 0;
             }
-            (void)ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status)); /* gone: seen above */
+            /* failure: the thread is gone, seen above */
+            (void)ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status));
             continue;
         }
         const uint64_t now_ns = ag_attach_now_ns();
@@ -95,16 +96,16 @@ int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until
         r = -ESRCH;
     }
     thread->is_stopped = r == 0;
-    if (r == 0 && thread->is_late) { /* until now it went on */
+    if (r == 0 && thread->is_late) { /* it ran until now */
         thread->stopped_ns = ag_attach_now_ns();
     }
     thread->is_late |= r == -ETIMEDOUT;
     return r;
 }
 
-/* ---- system calls that say EINTR ---- */
+/* ---- system calls that return EINTR ---- */
 
-/* Those that wait, have done nothing when they say EINTR, and say it where no signal came. */
+/* Calls that wait, have had no effect when they return EINTR, and return it without a signal. */
 static bool may_be_repeated(long call) {
     static const long calls[] = {
         SYS_epoll_wait, SYS_epoll_pwait,  SYS_epoll_pwait2,  SYS_rt_sigtimedwait, SYS_semop,
@@ -120,7 +121,7 @@ static bool may_be_repeated(long call) {
     return false;
 }
 
-/* Is a signal on its way that the thread does not block? When nobody can tell, yes. */
+/* Whether a signal is pending that the thread does not block. true if unknown. */
 static bool has_pending_signal(const struct ag_traced_thread *thread) {
     char path[64], text[4096];
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/status", thread->pid, thread->tid);
@@ -157,7 +158,8 @@ static void repeat_interrupted_call(const struct ag_traced_thread *thread) {
     }
     registers.rip -= CALL_BYTES;
     registers.rax = registers.orig_rax;
-    (void)ptrace(PTRACE_SETREGS, thread->tid, NULL, &registers); /* gone: nobody sees EINTR */
+    /* failure: the thread is gone and does not see EINTR */
+    (void)ptrace(PTRACE_SETREGS, thread->tid, NULL, &registers);
 }
 
 uint64_t ag_traced_thread_release(struct ag_traced_thread *thread) {
@@ -165,7 +167,8 @@ uint64_t ag_traced_thread_release(struct ag_traced_thread *thread) {
         return 0;
     }
     repeat_interrupted_call(thread);
-    (void)ptrace(PTRACE_DETACH, thread->tid, NULL, NULL); /* it may have been killed meanwhile */
+    /* the thread may have been killed meanwhile */
+    (void)ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
     const uint64_t stood_ns = ag_attach_now_ns() - thread->stopped_ns;
     thread->is_stopped = false;
     return stood_ns;

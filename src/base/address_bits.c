@@ -76,7 +76,7 @@ AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
     if (bits->forgets_on_fork) {
         (void)ag_syscall3(SYS_madvise, (long)made, (long)region_bytes(bits), WIPE_ON_FORK);
     }
-    /* release: pairs with find_region's acquire; the memory is there */
+    /* release: pairs with the acquire in find_word; the memory is there */
     if (atomic_compare_exchange_strong_explicit(&slot->region, &expected, made,
                                                 memory_order_acq_rel, memory_order_acquire)) {
         return made;

@@ -16,7 +16,7 @@ static const struct {
             {"size=", AG_FILTER_BY_SIZE},
             {"type=", AG_FILTER_BY_TYPE}};
 
-static int refuse(const char *term, size_t length, char message[512]) {
+static int filter_refuse(const char *term, size_t length, char message[512]) {
     static const char why[] =
         ": a filter has terms domain=cpu|gpu|external, allocator=NAME, heap=NAME, size=LOW..HIGH, "
         "type=GLOB, joined by commas, \"!\" before a term negates it";
@@ -115,17 +115,17 @@ int ag_block_filter_parse(const char *expression, struct ag_block_filter *ret_fi
     const char *at = expression ? expression : "";
     const size_t whole = strnlen(at, AG_BLOCK_FILTER_TEXT_BYTES);
     if (whole == AG_BLOCK_FILTER_TEXT_BYTES) {
-        return refuse(at, whole, ret_message);
+        return filter_refuse(at, whole, ret_message);
     }
     while (at[0] != '\0') {
         const char *comma = strchr(at, ',');
         const size_t length = comma ? (size_t)(comma - at) : strlen(at);
         if (filter.n_terms == AG_BLOCK_FILTER_TERMS || !read_term(at, length, &filter)) {
-            return refuse(at, length, ret_message);
+            return filter_refuse(at, length, ret_message);
         }
         at += length + (comma != NULL);
         if (comma && at[0] == '\0') {
-            return refuse(comma, 1, ret_message);
+            return filter_refuse(comma, 1, ret_message);
         }
     }
     *ret_filter = filter;

@@ -1,20 +1,21 @@
-/* adapter_start.c: asks the adapters of runtimes, at the start of a program, who of them is at
- * home; for the agent, which does not know them by name. */
+/* adapter_start.c: finds out, at the start of a program, which adapters' runtimes are in the
+ * process; for the agent, which does not know them by name. */
 #include "adapter.h"
 
 #include <string.h>
 
-enum { RUNTIMES_MOST = AG_MAX_ANNOUNCEMENTS - 2 }; /* the agent's own, and the program's heaps */
+/* without the agent's own, and the program's heaps */
+enum { RUNTIMES_MOST = AG_MAX_ANNOUNCEMENTS - 2 };
 
 static struct {
     const struct ag_adapter *adapter;
     struct ag_runtime_definition runtime;
-    struct ag_announcement announcement; /* of the runtime; again in each forked child */
+    struct ag_announcement announcement; /* of the runtime; repeated in each forked child */
 } found[RUNTIMES_MOST];
 static size_t n_found;
-static _Atomic uint32_t *leaving_word, *left_word; /* NULL: they came with the program */
+static _Atomic uint32_t *leaving_word, *left_word; /* NULL: the adapters started with the program */
 
-/* name stands in the list, whole. */
+/* Whether name is one of the list's items. */
 static bool is_listed(const char *list, const char *name) {
     const size_t length = strlen(name);
     for (const char *at = list; at; at = strchr(at, ',')) {
@@ -30,8 +31,8 @@ static bool is_wanted(const char *wanted, const char *name) {
     return !wanted || !wanted[0] || strcmp(wanted, "auto") == 0 || is_listed(wanted, name);
 }
 
-static void keep(const struct ag_adapter *adapter, enum ag_adapter_answer answer,
-                 const struct ag_runtime_definition *runtime) {
+static void adapter_record_answer(const struct ag_adapter *adapter, enum ag_adapter_answer answer,
+                                  const struct ag_runtime_definition *runtime) {
     found[n_found].adapter = adapter;
     found[n_found].runtime = *runtime;
     found[n_found].runtime.is_hooked = answer == AG_ADAPTER_ACTS;
@@ -47,12 +48,12 @@ void ag_adapters_attach(const char *wanted) {
         const enum ag_adapter_answer answer =
             is_wanted(wanted, row->name) ? row->adapter->attach(&runtime) : AG_ADAPTER_ABSENT;
         if (answer != AG_ADAPTER_ABSENT) {
-            keep(row->adapter, answer, &runtime);
+            adapter_record_answer(row->adapter, answer, &runtime);
         }
     }
 }
 
-/* ---- in a program that runs ---- */
+/* ---- in a running program ---- */
 
 static void add_up(struct ag_late_sum *sum, const struct ag_late_start *start) {
     for (size_t i = 0; i < AG_LATE_RANGES_MOST && start->quiet[i].high != 0; i++) {
@@ -78,7 +79,7 @@ void ag_adapters_attach_late(const char *wanted, _Atomic uint32_t *is_leaving,
             add_up(ret_sum, &start);
         }
         if (answer != AG_ADAPTER_ABSENT) {
-            keep(row->adapter, answer, &runtime);
+            adapter_record_answer(row->adapter, answer, &runtime);
         }
     }
 }
@@ -88,7 +89,7 @@ bool ag_adapters_are_leaving(void) {
 }
 
 void ag_adapter_has_left(void) {
-    /* release: pairs with nothing of ours; the tool stops all threads before it goes on */
+    /* release: has no partner in this program; the tool stops all threads before it continues */
     atomic_fetch_add_explicit(left_word, 1, memory_order_release);
 }
 

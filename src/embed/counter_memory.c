@@ -1,14 +1,14 @@
 /* counter_memory.c: memory of counter sets, of which a virtual machine may have a hundred thousand:
- * one for each of its processes, that come and go in any order.
+ * one for each of its processes, which begin and end in any order.
  *
- * A mapping for each would cut the address space into as many pieces as there are sets, and the
- * kernel lets a process have 65,530 of them: then the program's own mmap fails. So blocks up to 64
- * KiB, in sizes of powers of two, are cut from mappings of 1 MiB, and go to a list of their size
- * when they are freed; they are given back to nobody, which is bounded by what was in use at once.
- * Larger blocks are few (a set of 2,000 paths) and have a mapping each.
+ * One mapping per set would split the address space into as many pieces as there are sets, and the
+ * kernel lets a process have only 65,530: then the program's own mmap fails. So blocks of up to 64
+ * KiB, in sizes of powers of two, are cut from mappings of 1 MiB, and go to a free list of their
+ * size when they are freed; they are never unmapped, which is bounded by the largest use at one
+ * time. Larger blocks are few (a set of 2,000 paths) and have a mapping each.
  *
- * A signal handler that finds the lock held by the thread it interrupted gets a mapping of its own,
- * and loses what it frees. */
+ * A signal handler that interrupted the holder of the lock gets a mapping of its own, and leaks
+ * what it frees. */
 #include "counter_memory.h"
 
 #include <stdint.h>
@@ -28,9 +28,9 @@ struct freed {
 };
 static struct {
     struct ag_host_lock lock;
-    struct freed
-        *freed[LARGEST_LOG2 + 1]; /* under the lock, as what follows; by log2 of the size */
-    char *piece;                  /* of 1 MiB */
+    /* free lists by log2 of the size; this and the following members are under the lock */
+    struct freed *freed[LARGEST_LOG2 + 1];
+    char *piece; /* of 1 MiB */
     size_t left;
 } all;
 
@@ -50,7 +50,7 @@ static void *take_locked(uint32_t log2) {
         memset(freed, 0, bytes);
         return freed;
     }
-    if (all.left < bytes) { /* what is left of a piece is lost */
+    if (all.left < bytes) { /* the rest of a piece is wasted */
         all.piece = ag_reported_memory(PIECE_BYTES);
         all.left = all.piece ? PIECE_BYTES : 0;
     }

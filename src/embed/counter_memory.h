@@ -6,9 +6,9 @@
 
 #include "base/compiler.h"
 
-/* Zeros. NULL: there is none. From any thread, also from a signal handler. */
+/* Returns zeroed memory, or NULL. From any thread, also from a signal handler. */
 void *ag_counter_memory(size_t bytes) AG_HIDDEN;
-/* What it gave, with the same size; NULL is nothing. */
+/* Frees memory from ag_counter_memory, with the same size; NULL does nothing. */
 void ag_counter_memory_free(void *memory, size_t bytes) AG_HIDDEN;
 
 #endif

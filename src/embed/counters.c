@@ -1,32 +1,31 @@
 /* counters.c: function counters: how often functions of a program (or of the virtual machine in it)
  * were called on each path, what they allocated and how long they took.
  *
- * 1. Data. A set is a tree of calls: a node is a function and the node that called it, so there is
- * no stack beside it: the node at hand knows its caller. A tail call is a step to a sibling. Nodes
- * lie in pages that never move and are told apart by a hash table of parent and function.
+ * 1. Data. A set is a tree of calls: a node is a function and the node that called it, so no
+ * separate stack is needed: the current node knows its caller. A tail call is a step to a sibling.
+ * Nodes lie in pages that never move, and are found by a hash table of parent and function.
  *
- * 2. Who may. A set has one owner at a time, which alone adds nodes and counts; enter and leave
- * take no lock and write nothing that others write. Who tells a snapshot reads nodes that are
- * whole, and their counters, which are atomic for that reason alone. What takes nodes away (a
- * reset, another recording, the set's end) takes the lock of the list, which who tells holds.
+ * 2. Ownership. A set has one owner at a time, which alone adds nodes and counts; enter and leave
+ * take no lock and write nothing that other threads write. A thread that reports a snapshot reads
+ * complete nodes and their counters, which are atomic for that reason alone. Operations that remove
+ * nodes (a reset, another recording, the set's end) take the lock of the list, which the reporting
+ * thread holds.
  *
  * 3. Balance. As long as a session runs every enter and leave is followed, also in a pause, which
  * only stops the counting. A call without a node (no memory, or a million paths) is one of
- * `beyond`: what it does counts for the innermost function that has a node, and it is counted as
- * lost. A leave of nothing is nothing: a session may begin in the middle of calls. In a forked
- * child with a trace of its own the set begins at 0 on the path at hand, for the child goes on
- * there.
+ * `beyond`: it is counted for the innermost function that has a node, and counted as lost. A leave
+ * without an enter is ignored: a session may begin in the middle of calls. In a forked child with a
+ * trace of its own the set begins at 0 on the current path, because the child continues there.
  *
- * 4. Time is the set's, from step to step: it counts for the function that was at hand before the
- * step.
+ * 4. Time is counted per set, from step to step, for the function that was current before the step.
  *
- * 5. Folded recursion. A step to a function that is on the path already may go to its older node
- * instead of a new one, where every function that was entered since stands above that node too:
- * then whatever is counted there is still below the outermost node of each function of the path,
- * and what functions have with all that they called does not change. f that calls f always folds;
- * of f - g - f - g - f ... the first f - g - f stays, and the next g goes to the first. Such a step
- * is kept as a node of its own that names the older one, so that it is decided once. As callers are
- * then not told by nodes alone, `levels` has who was at hand before each call. */
+ * 5. Folded recursion. A step to a function that is already on the path may go to its older node
+ * instead of a new one, if every function that was entered since also has a node above that older
+ * one: then all counts stay below the outermost node of each function of the path, and inclusive
+ * counts of functions do not change. f that calls f always folds; of f - g - f - g - f ... the
+ * first f - g - f stays, and the next g goes to the first. Such a step is kept as a node of its own
+ * that names the older one, so that it is decided once. Since nodes alone no longer show the
+ * callers, `levels` holds the node that was current before each call. */
 #include "counters.h"
 
 #include <errno.h>
@@ -45,15 +44,16 @@
 
 enum {
     FIRST_LEVELS = 64,
-    FOLD_LEVELS = 256, /* how far up an older node is looked for, once for each new path */
+    FOLD_LEVELS = 256, /* how far up an older node is searched, once for each new path */
 };
 _Static_assert(sizeof(struct allogram_counters) <= 2048, "as ag_counter_memory has it");
 
 static struct {
     struct ag_host_lock lock;
-    struct allogram_counters *_Atomic first; /* written under the lock, as what follows */
+    /* this and the following members are written under the lock */
+    struct allogram_counters *_Atomic first;
     uint32_t last_tree;
-    _Atomic uint32_t following; /* how many sessions began */
+    _Atomic uint32_t following; /* number of sessions begun */
 } all;
 
 static uint64_t elapsed_raw(void) {
@@ -61,20 +61,21 @@ static uint64_t elapsed_raw(void) {
     return ag_raw_clock(header->clock_kind) - header->clock_origin;
 }
 
-/* By the owner alone: no other write can come between. */
+/* Only the owner writes, so no read-modify-write is needed. */
 static void add_to(_Atomic uint64_t *counter, uint64_t more) {
     const uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, now + more, memory_order_relaxed);
 }
 
-/* Words that were given back are taken off, as far as they were counted: not before a reset. */
+/* Words that were given back are subtracted, up to the counted number: a reset may lie in
+ * between. */
 static void add_words(_Atomic uint64_t *counter, uint64_t words) {
     const uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     const bool is_less = (int64_t)words < 0 && now < 0 - words;
     atomic_store_explicit(counter, is_less ? 0 : now + words, memory_order_relaxed);
 }
 
-static bool counts(const struct allogram_counters *set) {
+static bool counters_are_on(const struct allogram_counters *set) {
     return !set->is_paused && allogram_mode_ & ALLOGRAM_TELLS_;
 }
 
@@ -128,7 +129,7 @@ static bool grow_places(struct allogram_counters *set, uint32_t n_nodes) {
     return true;
 }
 
-/* Room for a node in its page. */
+/* Makes sure that the node's page exists. */
 static bool has_page(struct allogram_counters *set, uint32_t node) {
     const uint32_t page =
         31 - (uint32_t)__builtin_clz(node + AG_COUNTER_FIRST_NODES) - AG_COUNTER_FIRST_LOG2;
@@ -142,7 +143,7 @@ static bool has_page(struct allogram_counters *set, uint32_t node) {
     return set->pages[page] != NULL;
 }
 
-/* Is the function that of NODE or of one above it? */
+/* Whether the function is that of NODE or of a node above it. */
 static bool is_above(struct allogram_counters *set, uint32_t node, uint32_t function) {
     for (; node != 0; node = ag_counter_node(set, node)->parent) {
         if (ag_counter_node(set, node)->function == function) {
@@ -152,9 +153,8 @@ static bool is_above(struct allogram_counters *set, uint32_t node, uint32_t func
     return false;
 }
 
-/* The older node that a call of the function by PARENT's is counted at. 0: none, it gets its own.
- */
-static uint32_t fold(struct allogram_counters *set, uint32_t parent, uint32_t function) {
+/* The older node at which a call of the function by PARENT is counted. 0: none, it gets its own. */
+static uint32_t fold_recursion(struct allogram_counters *set, uint32_t parent, uint32_t function) {
     uint32_t older = parent;
     for (uint32_t n = 0; older != 0 && ag_counter_node(set, older)->function != function; n++) {
         if (n == FOLD_LEVELS) {
@@ -172,7 +172,7 @@ static uint32_t fold(struct allogram_counters *set, uint32_t parent, uint32_t fu
 
 AG_COLD static uint32_t new_child(struct allogram_counters *set, uint32_t parent,
                                   uint32_t function) {
-    const uint32_t older = set->is_folding ? fold(set, parent, function) : 0;
+    const uint32_t older = set->is_folding ? fold_recursion(set, parent, function) : 0;
     const uint32_t node = atomic_load_explicit(&set->n_nodes, memory_order_relaxed);
     if (!has_page(set, node) || !grow_places(set, node)) {
         return older;
@@ -182,11 +182,12 @@ AG_COLD static uint32_t new_child(struct allogram_counters *set, uint32_t parent
                                  .function = function | (older != 0 ? AG_COUNTER_FOLDED : 0),
                                  .calls = older};
     *place_of(set, parent, function) = node;
-    atomic_store_explicit(&set->n_nodes, node + 1, memory_order_release); /* it is whole */
+    /* publishes the complete node */
+    atomic_store_explicit(&set->n_nodes, node + 1, memory_order_release);
     return older != 0 ? older : node;
 }
 
-/* The node of a function that the one at hand's PARENT calls. 0: no room. */
+/* The node of a function called by PARENT. 0: no room. */
 static uint32_t child_of(struct allogram_counters *set, uint32_t parent, uint32_t function) {
     const uint32_t known = *place_of(set, parent, function);
     if (AG_UNLIKELY(known == 0)) {
@@ -198,7 +199,7 @@ static uint32_t child_of(struct allogram_counters *set, uint32_t parent, uint32_
                : (uint32_t)atomic_load_explicit(&node->calls, memory_order_relaxed);
 }
 
-/* Room for one more function that is entered. */
+/* Makes room for one more entered function. */
 static bool has_level(struct allogram_counters *set) {
     if (!set->is_folding || set->depth < set->n_levels) {
         return true;
@@ -217,9 +218,9 @@ static bool has_level(struct allogram_counters *set) {
     return true;
 }
 
-/* ---- beginning anew ---- */
+/* ---- resetting ---- */
 
-/* Turns the pointers of the path at hand around: each node's parent is then the one that it called.
+/* Reverses the pointers of the current path: each node's parent is then the one that it called.
  * Returns the outermost. */
 static uint32_t turn_path(struct allogram_counters *set) {
     uint32_t outer = 0;
@@ -233,10 +234,10 @@ static uint32_t turn_path(struct allogram_counters *set) {
     return outer;
 }
 
-/* The same where recursion is folded and nodes do not tell the path. */
+/* The same for folded recursion, when nodes do not show the path. */
 static void keep_levels(struct allogram_counters *set) {
     const uint64_t n = set->depth - set->beyond;
-    for (uint64_t i = 0; i < n; i++) { /* who is at hand before -> which function is entered */
+    for (uint64_t i = 0; i < n; i++) { /* previous current node -> entered function */
         const uint32_t node = i + 1 < n ? set->levels[i + 1] : set->current;
         set->levels[i] = ag_counter_node(set, node)->function;
     }
@@ -245,14 +246,15 @@ static void keep_levels(struct allogram_counters *set) {
     memset(set->places, 0, set->n_places * sizeof(*set->places));
     set->current = 0;
     for (uint64_t i = 0; i < n; i++) {
-        const uint32_t node = child_of(set, set->current, set->levels[i]); /* there was room */
+        /* there was room before */
+        const uint32_t node = child_of(set, set->current, set->levels[i]);
         set->levels[i] = set->current;
         set->current = node;
     }
 }
 
-/* Of the nodes only the path at hand stays, moved to the front: callers are older than what they
- * call, so none is overwritten before it is read. */
+/* Keeps only the nodes of the current path, moved to the front: callers are older than their
+ * callees, so none is overwritten before it is read. */
 static void keep_path(struct allogram_counters *set) {
     uint32_t last = 0;
     for (uint32_t node = turn_path(set); node != 0;) {
@@ -260,7 +262,7 @@ static void keep_path(struct allogram_counters *set) {
         *ag_counter_node(set, last + 1) =
             (struct ag_counter_node){.parent = last, .function = kept.function};
         last++;
-        node = kept.parent; /* turned around: whom it called */
+        node = kept.parent; /* reversed: the node that it called */
     }
     *ag_counter_node(set, 0) = (struct ag_counter_node){0};
     set->current = last;
@@ -269,7 +271,7 @@ static void keep_path(struct allogram_counters *set) {
     fill_places(set, last + 1);
 }
 
-/* All counters to 0. */
+/* Resets all counters to 0. */
 static void begin_anew_locked(struct allogram_counters *set) {
     if (set->is_folding) {
         keep_levels(set);
@@ -313,13 +315,13 @@ AG_FAST bool is_ready(struct allogram_counters *set) {
 
 /* ---- steps ---- */
 
-/* What went by since the last step is the function's at hand. */
+/* Counts the time since the last step for the current function. */
 static void take_time(struct allogram_counters *set) {
     if (!set->is_clocked) {
         return;
     }
     const uint64_t now = elapsed_raw();
-    if (set->current != 0 && counts(set) && now > set->since_raw) {
+    if (set->current != 0 && counters_are_on(set) && now > set->since_raw) {
         add_to(&ag_counter_node(set, set->current)->time, now - set->since_raw);
     }
     set->since_raw = now;
@@ -340,7 +342,7 @@ static void step_into(struct allogram_counters *set, uint32_t parent, allogram_f
         set->current = parent;
         set->beyond++;
     }
-    if (counts(set)) {
+    if (counters_are_on(set)) {
         add_to(node != 0 ? &ag_counter_node(set, node)->calls : &set->n_lost, 1);
     }
 }
@@ -390,13 +392,13 @@ void allogram_count_tail_call_(allogram_counters *set, allogram_function functio
 }
 
 void allogram_count_words_(allogram_counters *set, uint64_t words) {
-    if (is_ready(set) && counts(set)) {
+    if (is_ready(set) && counters_are_on(set)) {
         add_to(&ag_counter_node(set, set->current)->words, words);
     }
 }
 
 void allogram_count_time_(allogram_counters *set, uint64_t ns) {
-    if (is_ready(set) && counts(set) && !set->is_clocked && set->current != 0) {
+    if (is_ready(set) && counters_are_on(set) && !set->is_clocked && set->current != 0) {
         add_to(&ag_counter_node(set, set->current)->time, ns);
     }
 }
@@ -407,7 +409,7 @@ void allogram_count_step_(allogram_counters *set, uint64_t depth, allogram_funct
         return;
     }
     take_time(set);
-    if (counts(set)) {
+    if (counters_are_on(set)) {
         struct ag_counter_node *node = ag_counter_node(set, set->current);
         add_words(&node->words, words);
         add_to(&node->time, set->is_clocked || set->current == 0 ? 0 : ns);
@@ -422,7 +424,7 @@ void allogram_count_step_(allogram_counters *set, uint64_t depth, allogram_funct
 
 void allogram_count_calls_(allogram_counters *set, allogram_function function, uint64_t calls,
                            uint64_t words, uint64_t ns) {
-    if (!is_ready(set) || !counts(set)) {
+    if (!is_ready(set) || !counters_are_on(set)) {
         return;
     }
     const bool is_known =
@@ -450,19 +452,19 @@ uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32
 
 uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function) {
     const uint32_t node = ag_counters_path(set, parent, function);
-    if (allogram_mode_ & ALLOGRAM_COUNTS_ && counts(set)) {
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && counters_are_on(set)) {
         add_to(node != 0 ? &ag_counter_node(set, node)->calls : &set->n_lost, 1);
     }
     return node;
 }
 
 void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t words) {
-    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set) && counts(set)) {
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set) && counters_are_on(set)) {
         add_to(&ag_counter_node(set, node)->words, words);
     }
 }
 
-/* ---- now and then ---- */
+/* ---- rare operations ---- */
 
 void allogram_pause_counters(allogram_counters *set) {
     if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set)) {
@@ -480,7 +482,7 @@ void allogram_resume_counters(allogram_counters *set) {
 
 void allogram_tell_apart(allogram_counters *set, enum allogram_apart what, uint64_t count,
                          uint64_t words) {
-    if ((uint32_t)what < AG_COUNTER_APARTS && is_ready(set) && counts(set)) {
+    if ((uint32_t)what < AG_COUNTER_APARTS && is_ready(set) && counters_are_on(set)) {
         add_to(&set->apart[what].count, count);
         add_to(&set->apart[what].words, words);
     }
@@ -523,9 +525,9 @@ void allogram_begin_counters_gc(allogram_counters *set, uint64_t needed_bytes,
 
 void allogram_end_counters_gc(allogram_counters *set, const char *kind, uint64_t heap_bytes) {
     if (is_ready(set) && set->collecting.start_raw != 0) {
-        set->since_raw = elapsed_raw(); /* nobody's time */
+        set->since_raw = elapsed_raw(); /* not counted for any function */
         ag_host_get_ready();
-        if (counts(set)) {
+        if (counters_are_on(set)) {
             ag_counters_report_collection(set, kind ? kind : "", heap_bytes);
         }
         set->collecting.start_raw = 0;
@@ -631,7 +633,7 @@ static void take_off_list(struct allogram_counters *set) {
 void allogram_free_counters(allogram_counters *set) {
     allogram_tell_counters(set);
     if (!ag_host_lock_take(&all.lock)) {
-        return; /* a handler inside of start or stop, which may not */
+        return; /* a handler that interrupted start or stop, which is not permitted */
     }
     take_off_list(set);
     ag_host_lock_give(&all.lock);

@@ -1,5 +1,5 @@
-/* counters.h: function counters of a program: a tree of calls for each counter set. What it counts
- * and how it is told; see counters.c. */
+/* counters.h: function counters of a program: a tree of calls for each counter set, and its report.
+ * See counters.c. */
 #ifndef AG_COUNTERS_H
 #define AG_COUNTERS_H
 
@@ -18,18 +18,18 @@ enum {
     AG_COUNTER_NODES_MOST = (AG_COUNTER_FIRST_NODES << AG_COUNTER_PAGES) - AG_COUNTER_FIRST_NODES,
     AG_COUNTER_TEXT_BYTES = 128,
 };
-/* A path of calls: the function that it ends at, called by the parent's. Counters are written by
- * the set's owner alone, and read by who tells them. */
+/* A path of calls: the function at its end, called by the parent's. Counters are written only by
+ * the set's owner, and read by the reporting thread. */
 struct ag_counter_node {
-    uint32_t parent, function; /* function 0: none that was registered; parent < this node */
+    uint32_t parent, function; /* function 0: not a registered one; parent < this node */
     _Atomic uint64_t calls, words, time;
 };
-/* In `function` of a node that only says that this step of its parent goes to an older node
- * (counters.c, 5), whose number stands in calls. It is no path and is told nobody. */
+/* Set in `function` of a node which only says that this step of its parent goes to an older node
+ * (counters.c, 5), whose number is in `calls`. It is not a path and is not reported. */
 #define AG_COUNTER_FOLDED (UINT32_C(1) << 31)
 enum { AG_COUNTER_APARTS = 3 };
 struct allogram_counters {
-    struct allogram_counters *next, *before; /* the list of all, under its lock */
+    struct allogram_counters *next, *before; /* the list of all sets, under its lock */
     uint32_t tree, snapshot;
     uint32_t recording; /* that the counters belong to; 0: none yet */
     uint32_t following; /* the session since which calls are followed */
@@ -38,23 +38,23 @@ struct allogram_counters {
     uint32_t word_bytes, thread_id;
     bool is_clocked, is_paused, is_of_thread, is_folding;
     uint64_t depth;          /* functions entered and not left */
-    uint64_t beyond;         /* of these: had no room for a node, the innermost ones */
-    uint64_t since_raw;      /* up to here time is counted */
+    uint64_t beyond;         /* the innermost of these, which have no node */
+    uint64_t since_raw;      /* time is counted up to here */
     _Atomic uint64_t n_lost; /* calls without a node */
     uint64_t n_lost_reported;
     uint32_t current;         /* node; 0: outside of all functions */
-    _Atomic uint32_t n_nodes; /* nodes [0, this) are whole; node 0 is the root */
+    _Atomic uint32_t n_nodes; /* nodes [0, this) are complete; node 0 is the root */
     struct ag_counter_node *pages[AG_COUNTER_PAGES];
     uint32_t *places;  /* open addressing by parent and function: node, 0: free */
     uint32_t n_places; /* a power of two, more than twice the nodes */
-    /* Where recursion is folded: who was at hand before each function that is entered and has a
-     * node; `depth - beyond` of them. */
+    /* With folded recursion: the node that was current before each entered function that has a
+     * node; `depth - beyond` entries. */
     uint32_t *levels;
-    uint64_t n_levels; /* room */
+    uint64_t n_levels; /* capacity */
     struct {
         _Atomic uint64_t count, words;
     } apart[AG_COUNTER_APARTS];                       /* by enum allogram_apart */
-    struct {                                          /* the collection that has begun */
+    struct {                                          /* the collection in progress */
         uint64_t start_raw, needed_bytes, heap_bytes; /* start_raw 0: none */
         uint32_t function;
     } collecting;
@@ -70,32 +70,34 @@ AG_FAST struct ag_counter_node *ag_counter_node(struct allogram_counters *set, u
     return &set->pages[top - AG_COUNTER_FIRST_LOG2][at - (1u << top)];
 }
 
-/* A session begins: calls are followed from here on, and whatever sets hold is of another one. */
+/* Called when a session begins: calls are followed from now on, and the contents of all sets belong
+ * to an earlier session. */
 void ag_counters_follow(void);
-/* Does it count in this recording of this process? */
+/* Whether the set counts in this recording of this process. */
 AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
     return set->recording == ag_recorder.recording && set->slot == ag_recorder.slot_index &&
            set->slot_generation == ag_recorder.slot_generation;
 }
-/* Writes a snapshot of each set into the trace. From any thread; not from a handler. */
+/* Writes a snapshot of each set into the trace. From any thread, not from a signal handler. */
 void ag_counters_report_all(void);
-/* Is there a set? */
+/* Whether there is a set. */
 bool ag_counters_are_there(void);
 
-/* For an adapter that knows the caller by its node (0: called by nobody) and so needs no leave:
- * PARENT calls FUNCTION. Returns the node of that path; 0: there is no room, or nothing is counted
- * now. Nodes are of this recording and process: see ag_counters_are_of_now. */
+/* For an adapter that knows the caller's node (0: no caller) and so needs no leave: PARENT calls
+ * FUNCTION. Returns the node of that path; 0: there is no room, or counting is off. Nodes belong to
+ * this recording and process: see ag_counters_are_of_now. */
 uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function);
 /* The same path without a call. */
 uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32_t function);
-/* What the path's function allocated itself. */
+/* Counts words that the path's function allocated itself. */
 void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t words);
 
 /* ---- between counters.c and counters_report.c ---- */
 
-/* Under the lock of the list. Nothing where the set counted nothing in this recording. */
+/* Called under the lock of the list. Does nothing if the set has counted nothing in this
+ * recording. */
 void ag_counters_report_locked(struct allogram_counters *set);
-/* The collection that has begun, now that it has ended. By the set's owner. */
+/* Records the collection that has just ended. Called by the set's owner. */
 void ag_counters_report_collection(const struct allogram_counters *set, const char *kind,
                                    uint64_t heap_bytes);
 

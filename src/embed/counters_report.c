@@ -1,6 +1,6 @@
-/* counters_report.c: a counter set becomes a snapshot in the trace: a functions record and rows of
- * calls, told like any rare record, through the live segment. Its owner may go on counting
- * meanwhile: each number is then some true one of the time between begin and end. */
+/* counters_report.c: writes a counter set into the trace as a snapshot: a functions record and rows
+ * of calls, as rare records through the live segment. Its owner may continue to count meanwhile:
+ * each number is then its value at some time between begin and end. */
 #include "counters.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { ROWS_AT_ONCE = 128 };
 
-/* Under the lock of the list: 5 KiB that a host's stack may not have. */
+/* Under the lock of the list: 5 KiB, which may not fit on a host's stack. */
 static struct {
     struct ag_wide_calls fields;
     struct ag_wide_call rows[ROWS_AT_ONCE];
@@ -110,7 +110,7 @@ void ag_counters_report_locked(struct allogram_counters *set) {
     if (!ag_counters_are_of_now(set) || !ag_recorder_is_active()) {
         return;
     }
-    /* acquire: pairs with the release of who adds a node; it is whole */
+    /* acquire: pairs with the release that publishes a node; it is complete */
     const uint32_t n_nodes = atomic_load_explicit(&set->n_nodes, memory_order_acquire);
     const bool has_outside =
         atomic_load_explicit(&ag_counter_node(set, 0)->words, memory_order_relaxed) > 0;

@@ -1,5 +1,5 @@
 /* defined_names.c: see defined_names.h. Entries lie in pages that never move, so that readers need
- * no lock: a number is given out after its entry is whole. */
+ * no lock: a number is published after its entry is complete. */
 #include "defined_names.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ void *ag_reported_memory(size_t bytes) {
     return ag_own_memory_take(bytes);
 }
 
-/* Memory for texts, in blocks of 64 KiB; what a block has left when a text does not fit is lost. */
+/* Memory for texts, in blocks of 64 KiB; the rest of a block is wasted when a text does not fit. */
 static char *take_text_memory(size_t bytes) {
     enum { BLOCK_BYTES = 64 * 1024 };
     static char *block;
@@ -52,7 +52,7 @@ static int is_same(const char *kept, const char *given) {
 }
 
 struct ag_defined_name *ag_defined_names_get(struct ag_defined_names *names, uint32_t number) {
-    /* acquire: pairs with the release in intern; the entry is whole */
+    /* acquire: pairs with the release in intern; the entry is complete */
     if (number == 0 || number > atomic_load_explicit(&names->count, memory_order_acquire)) {
         return NULL;
     }

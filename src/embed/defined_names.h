@@ -1,7 +1,7 @@
-/* defined_names.h: names that a program gave, each with a number from 1: its types and its labels.
+/* defined_names.h: names that a program defined, numbered from 1: its types and its labels.
  *
- * A number stands for a site of the stack tree (base/stack_tree.h, leaves), which is another one in
- * each recording; the one that was found last is kept beside the name. */
+ * A number stands for a site of the stack tree (base/stack_tree.h, leaves), which differs in each
+ * recording; the last one found is cached beside the name. */
 #ifndef AG_DEFINED_NAMES_H
 #define AG_DEFINED_NAMES_H
 
@@ -13,33 +13,34 @@ enum {
     AG_DEFINED_NAMES_MOST = 65535,
     AG_DEFINED_NAMES_A_PAGE = 1024,
     AG_DEFINED_NAME_PAGES = (AG_DEFINED_NAMES_MOST + 1) / AG_DEFINED_NAMES_A_PAGE,
-    AG_DEFINED_NAME_BYTES = 4096, /* of a name; what is longer is cut */
+    AG_DEFINED_NAME_BYTES = 4096, /* of a name; longer ones are truncated */
 };
 struct ag_defined_name {
-    const char *name, *runtime; /* of mapped memory, never moved */
+    const char *name, *runtime; /* in mapped memory, never moved */
     uint32_t next;              /* number with the same hash, 0: none */
     _Atomic uint32_t is_shut;   /* a type that the recording's filter leaves out */
     _Atomic uint64_t site;      /* recording << 32 | site; 0: none */
 };
 struct ag_defined_names { /* zero-initialised */
     struct ag_defined_name *_Atomic pages[AG_DEFINED_NAME_PAGES];
-    uint32_t heads[1024]; /* by hash: number, 0: none; under the lock of who registers */
+    uint32_t heads[1024]; /* by hash: number, 0: none; under the lock of the registering caller */
     _Atomic uint32_t count;
     uint32_t image; /* AG_IMAGE_TYPE or AG_IMAGE_LABEL */
 };
 
-/* The number of a name, new or known; *ret_is_new says which. 0: too many, or no memory. Under a
- * lock of the caller's. */
+/* The number of a name, new or known; *ret_is_new says which. 0: too many, or no memory. The caller
+ * holds a lock. */
 uint32_t ag_defined_names_intern(struct ag_defined_names *names, const char *name,
                                  const char *runtime, int *ret_is_new);
-/* NULL: there is none of this number. From any thread and handler. */
+/* NULL: no name has this number. From any thread and signal handler. */
 struct ag_defined_name *ag_defined_names_get(struct ag_defined_names *names, uint32_t number);
-/* Zeros from the kernel, not from the host's malloc; NULL: there is no memory. */
+/* Zeroed memory from the kernel, not from the host's malloc; NULL: there is none. */
 void *ag_reported_memory(size_t bytes);
-/* A copy that stays, cut to AG_DEFINED_NAME_BYTES - 1; NULL: no memory. All callers hold the lock
- * under which names are interned. */
+/* A permanent copy, truncated to AG_DEFINED_NAME_BYTES - 1; NULL: no memory. All callers hold the
+ * lock under which names are interned. */
 const char *ag_reported_text_copy(const char *text);
-/* Its site in this recording; 0: no such number, or no memory. From any thread and handler. */
+/* Its site in this recording; 0: no such number, or no memory. From any thread and signal
+ * handler. */
 uint32_t ag_defined_names_site(struct ag_defined_names *names, uint32_t number);
 
 #endif

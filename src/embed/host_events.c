@@ -1,10 +1,10 @@
-/* host_events.c: the events that a program tells of its own heaps become words of the recorder's
- * streams, as those of malloc.
+/* host_events.c: writes the events that a program reports for its own heaps into the recorder's
+ * streams, like those of malloc.
  *
- * Each exported function here makes a frame of its own: the return address in it is where the walk
- * of the caller's stack begins. What the inline functions of allogram.h decided (is anybody there,
- * is anything wanted) is not asked again, but the heap is looked up: a handle is a number that
- * anybody may make up. */
+ * Each exported function here makes a frame of its own: the walk of the caller's stack begins at
+ * its return address. Conditions that the inline functions of allogram.h have checked (is there a
+ * recorder, is the event wanted) are not checked again, but the heap is looked up: a handle is a
+ * number that the program may invent. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -25,16 +25,16 @@ volatile uint32_t allogram_mode_;
 volatile long allogram_left_offset_;
 __thread uint64_t ag_host_left;
 
-/* As it was set: a thread's label outlives recordings, its site does not. */
+/* As set by the thread: its label outlives recordings, but its site does not. */
 static __thread allogram_label label_now;
 
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
-/* Of a block: as far as addresses go. So sums of 65,536 such blocks do not overflow. */
+/* Of a block: the size of the address space, so that sums of 65,536 blocks do not overflow. */
 #define BYTES_MOST ((UINT64_C(1) << 48) - 1)
 
-/* The offset is the same in all threads (initial-exec), and is there before anybody counts. */
+/* The offset is the same in all threads (initial-exec), and is known before the first event. */
 void ag_host_mode(uint32_t set, uint32_t clear) {
     const char *thread;
     __asm__("mov %%fs:0, %0" : "=r"(thread));
@@ -43,8 +43,8 @@ void ag_host_mode(uint32_t set, uint32_t clear) {
     __atomic_fetch_and(&allogram_mode_, ~clear, __ATOMIC_RELAXED);
 }
 
-/* A state that its owner opened again after another recording had begun (record/process.c, 3); and
- * a label that this recording does not know yet. */
+/* Handles a state that its owner opened again after another recording had begun (record/process.c,
+ * 3), and a label that this recording does not know yet. */
 AG_COLD static void refresh_state(struct ag_thread *thread) {
     if (thread->recording != ag_recorder.recording && ag_thread_is_idle(thread)) {
         thread->gate = AG_GATE_ABSENT;
@@ -71,25 +71,25 @@ AG_FAST const struct ag_host_heap *wanted_heap(allogram_heap heap) {
     return ag_host_heap(heap);
 }
 
-static bool tells(void) {
+static bool is_recording_events(void) {
     return allogram_mode_ & ALLOGRAM_TELLS_;
 }
 
-static bool tracks(void) {
+static bool has_tracker(void) {
     return allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_);
 }
 
-/* Whether the trace is told of a block of this type. What else the filter says of it is asked by
- * the recorder, which then remembers it until its end. */
+/* Whether a block of this type is recorded. The recorder checks the filter's other terms, and
+ * remembers the block until it is freed. */
 static bool is_wanted_type(allogram_type type) {
-    return tells() && ag_host_takes_type(type);
+    return is_recording_events() && ag_host_takes_type(type);
 }
 
 static size_t counted_bytes(size_t bytes) {
     return bytes <= BYTES_MOST ? bytes : BYTES_MOST;
 }
 
-/* Unless it is none that the recording samples. */
+/* Returns if the recording's sampler does not select the block. */
 static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
                      const struct allogram_block *block) {
     uint64_t interval_bytes = 0;
@@ -123,7 +123,7 @@ void ag_host_alloc(const struct ag_host_caller *caller, allogram_heap heap, uint
         if (is_wanted_type(type)) {
             alloc_at(caller->sp, caller->rbp, heap, &block);
         }
-        if (tracks()) {
+        if (has_tracker()) {
             ag_tracker_alloc(heap, address, bytes, type);
         }
     }
@@ -139,13 +139,13 @@ void allogram_tell_allocs_(allogram_heap heap, const struct allogram_block *bloc
     if (!found || found->is_backing) {
         return;
     }
-    for (size_t i = 0; i < n_blocks && tells(); i++) {
+    for (size_t i = 0; i < n_blocks && is_recording_events(); i++) {
         if (is_wanted_type(blocks[i].type)) {
             alloc_at(CALLER_SP(), CALLER_RBP(), heap, &blocks[i]);
         }
     }
     const uint32_t version = ag_tracker_version();
-    for (size_t i = 0; i < n_blocks && tracks() && ag_tracker_version() == version; i++) {
+    for (size_t i = 0; i < n_blocks && has_tracker() && ag_tracker_version() == version; i++) {
         ag_tracker_alloc(heap, blocks[i].address, blocks[i].bytes, blocks[i].type);
     }
 }
@@ -154,7 +154,7 @@ static void end_block(enum ag_word_kind kind, const struct ag_host_caller *calle
                       allogram_heap heap, uint64_t address) {
     const struct ag_host_heap *found = wanted_heap(heap);
     if (found && !found->is_backing) {
-        if (tells()) {
+        if (is_recording_events()) {
             if (found->has_late_types) {
                 ag_late_types_died(heap, address);
             }
@@ -183,7 +183,7 @@ void allogram_tell_move_(allogram_heap heap, uint64_t address, uint64_t new_addr
     if (!found || found->is_backing) {
         return;
     }
-    if (tells()) {
+    if (is_recording_events()) {
         ag_record_move((uintptr_t)address, (uintptr_t)new_address, heap);
         if (found->has_late_types) {
             ag_late_types_moved(heap, address, new_address);
@@ -199,7 +199,7 @@ void allogram_tell_promote_(allogram_heap heap, uint64_t address) {
     if (!found || found->is_backing) {
         return;
     }
-    if (tells()) {
+    if (is_recording_events()) {
         ag_record_promote((uintptr_t)address, heap);
     }
     if (allogram_mode_ & ALLOGRAM_FREES_) {
@@ -209,7 +209,7 @@ void allogram_tell_promote_(allogram_heap heap, uint64_t address) {
 
 int allogram_tell_block_type_(allogram_heap heap, uint64_t address, allogram_type type) {
     const struct ag_host_heap *found = wanted_heap(heap);
-    const uint32_t site = found && tells() && ag_recorder_is_active()
+    const uint32_t site = found && is_recording_events() && ag_recorder_is_active()
                               ? ag_defined_names_site(&ag_host.types, type)
                               : 0;
     return site != 0 && found->has_late_types && ag_late_types_report(heap, address, site);
@@ -218,7 +218,7 @@ int allogram_tell_block_type_(allogram_heap heap, uint64_t address, allogram_typ
 void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap heap,
                            uint64_t address) {
     const struct ag_host_heap *found = wanted_heap(heap);
-    if (found && !found->is_backing && tells()) {
+    if (found && !found->is_backing && is_recording_events()) {
         if (found->has_late_types) {
             ag_late_types_died(heap, address);
         }
@@ -230,7 +230,7 @@ void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap he
 void ag_host_realloc_failed(const struct ag_host_caller *caller, allogram_heap heap,
                             uint64_t address) {
     const struct ag_host_heap *found = wanted_heap(heap);
-    if (found && !found->is_backing && tells()) {
+    if (found && !found->is_backing && is_recording_events()) {
         ag_record_free_fast(AG_WORD_UNDO_FREE, (uintptr_t)address, heap, caller->sp, caller->rbp);
     }
 }
@@ -247,7 +247,7 @@ void ag_host_realloc_end(const struct ag_host_caller *caller, allogram_heap heap
     if (allogram_mode_ & ALLOGRAM_FREES_) {
         ag_tracker_free(heap, address);
     }
-    if (tracks()) {
+    if (has_tracker()) {
         ag_tracker_alloc(heap, block->address, block->bytes, block->type);
     }
 }
@@ -260,7 +260,7 @@ void allogram_tell_realloc_(allogram_heap heap, uint64_t address, uint64_t new_a
     ag_host_realloc_end(&caller, heap, address, &block);
 }
 
-/* A heap's mappings are of its own space, like its blocks. */
+/* The mappings of a heap are in its own address space, like its blocks. */
 static uintptr_t place_in(allogram_heap heap, uint64_t address) {
     return (uintptr_t)(AG_EVENT_PLACE(address) | AG_VIA_SPACE(heap) << 48);
 }
@@ -277,11 +277,11 @@ void allogram_tell_unmap_(allogram_heap heap, uint64_t address, size_t bytes) {
     }
 }
 
-/* ---- moments ---- */
+/* ---- collections and resets ---- */
 
 enum { TEXT_MOST = 1024 };
 
-/* Collections of this thread that have begun; the trace hears of them when they end. */
+/* Collections of this thread in progress; they are recorded when they end. */
 enum { COLLECTIONS_MOST = 4 };
 static __thread struct {
     struct {
@@ -301,7 +301,7 @@ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t
         return;
     }
     ag_record_cut_windows();
-    if (collecting.n == COLLECTIONS_MOST) { /* their ends were never told */
+    if (collecting.n == COLLECTIONS_MOST) { /* their ends were not reported */
         collecting.n = 0;
     }
     collecting.begun[collecting.n].start_raw = ag_host_elapsed_raw();
@@ -347,7 +347,7 @@ void ag_host_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes,
         at--;
     }
     if (!found || at == 0 || !ag_recorder_is_active()) {
-        return; /* an end without a beginning */
+        return; /* an end without a begin */
     }
     collecting.n = at - 1;
     ag_record_cut_windows();

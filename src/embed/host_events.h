@@ -1,5 +1,5 @@
-/* host_events.h: whether events are wanted; and events that an adapter tells of its runtime, whose
- * stacks begin where the runtime's allocator was called and not in the adapter. */
+/* host_events.h: whether events are wanted; and events that an adapter reports for its runtime,
+ * whose stacks begin at the call of the runtime's allocator and not in the adapter. */
 #ifndef AG_HOST_EVENTS_H
 #define AG_HOST_EVENTS_H
 
@@ -10,15 +10,18 @@
 #include "allogram/allogram.h"
 #include "base/compiler.h"
 
-/* What allogram.h counts down, of the calling thread. */
+/* The calling thread's counter that allogram.h counts down. */
 extern __thread uint64_t ag_host_left __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
-/* Bits of allogram_mode_ (ALLOGRAM_TELLS_ ...), each the business of one caller under its lock. */
+/* Sets and clears bits of allogram_mode_ (ALLOGRAM_TELLS_ ...); each bit belongs to one caller and
+ * its lock. */
 void ag_host_mode(uint32_t set, uint32_t clear);
-/* Before something is told that is no event: this thread's state may be of another recording. */
+/* Called before a record that is not an event: this thread's state may belong to another
+ * recording. */
 void ag_host_get_ready(void);
 
-/* For adapters, whose collections are not told by the frame that caused them. Times: clock since
- * the session's origin; bytes: 0: not known; stack: who caused it (ag_record_stack). */
+/* For adapters whose collections are not reported from the frame that caused them. Times: clock
+ * since the session's origin; bytes: 0: unknown; stack: of the code that caused the collection
+ * (ag_record_stack). */
 struct ag_host_collection {
     uint64_t start_raw, end_raw, needed_bytes, heap_before_bytes, heap_after_bytes;
     uint64_t promoted_bytes;
@@ -27,13 +30,13 @@ struct ag_host_collection {
 };
 void ag_host_report_collection(uint32_t heap, const struct ag_host_collection *collection,
                                const char *kind);
-/* As allogram_gc_end. promoted_bytes: put where blocks live longer; NULL: not known. */
+/* As allogram_gc_end. promoted_bytes: moved to where blocks live longer; NULL: unknown. */
 void ag_host_gc_end(uint32_t heap, const char *kind, uint64_t heap_bytes,
                     const uint64_t *promoted_bytes);
-/* The clock now; a recording runs. */
+/* The clock now; needs an active recording. */
 uint64_t ag_host_elapsed_raw(void);
 
-/* Who called: sp is where the return address of that call lies, rbp as the caller left it. */
+/* The caller: sp is the address of the return address of the call, rbp as the caller left it. */
 struct ag_host_caller {
     const uintptr_t *sp;
     uintptr_t rbp;
@@ -42,8 +45,8 @@ struct ag_host_caller {
 void ag_host_alloc(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
                    size_t bytes, allogram_type type);
 void ag_host_free(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address);
-/* The halves of a realloc: before it, so that no other thread can be told of the address first; and
- * after it has succeeded, or has failed and the block lives on. */
+/* The two halves of a realloc: before it, so that no other thread can report the address first; and
+ * after it has succeeded, or has failed and the block stays. */
 void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap heap,
                            uint64_t address);
 void ag_host_realloc_end(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,

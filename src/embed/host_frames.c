@@ -1,6 +1,6 @@
-/* host_frames.c: see host_frames.h. A frame of allogram.h has the shape of the recorder's, so that
- * a walk callback fills the recorder's own array; what is left to do is to look at the functions,
- * which are numbers that anybody may make up. */
+/* host_frames.c: see host_frames.h. A frame of allogram.h has the layout of the recorder's, so a
+ * walk callback fills the recorder's own array; then only the functions are checked, which are
+ * numbers that the program may invent. */
 #include "host_frames.h"
 
 #include "host_events.h"
@@ -37,7 +37,7 @@ static uint32_t ask_host(void *context, const struct ag_walked_frame *natives, u
 
 int allogram_set_walk(allogram_walk walk, void *context) {
     const struct ag_frame_source source = {.walk = walk ? ask_host : NULL};
-    if (walk) { /* whoever asks in between gets the new walk with a context of its own at once */
+    if (walk) { /* a handler in between finds the new walk together with its own context */
         (void)ag_frame_source_set(&host, &(struct ag_frame_source){0});
     }
     host.walk = walk;

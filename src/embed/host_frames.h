@@ -1,5 +1,5 @@
-/* host_frames.h: the frames that a program gives of its virtual machine, as the recorder has them.
- */
+/* host_frames.h: the frames that a program reports for its virtual machine, in the recorder's
+ * form. */
 #ifndef AG_HOST_FRAMES_H
 #define AG_HOST_FRAMES_H
 
@@ -8,7 +8,7 @@
 
 enum { AG_HOST_BLOCK_FRAMES_MOST = 64 };
 
-/* The block's own frames; returns how many. */
+/* The block's own frames; returns their number. */
 uint32_t ag_host_frames_of(const struct allogram_block *block,
                            struct ag_managed_frame ret_frames[AG_HOST_BLOCK_FRAMES_MOST]);
 

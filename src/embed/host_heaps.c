@@ -1,5 +1,5 @@
-/* host_heaps.c: see host_heaps.h. Whatever is registered is told to the trace at once when there is
- * a recording, and again at the start of each one to come. */
+/* host_heaps.c: see host_heaps.h. Each registration is recorded at once if there is a recording,
+ * and again at the start of each later one. */
 #include "host_heaps.h"
 
 #include <errno.h>
@@ -143,7 +143,7 @@ static allogram_heap register_locked(const struct ag_host_heap *wanted) {
     return AG_VIA_HOST + count;
 }
 
-/* What options of an older program do not have. */
+/* Reads the fields that the options of an older program do not have. */
 static void read_newer_options(struct ag_host_heap *wanted,
                                const struct allogram_heap_options *options) {
     wanted->kind = options->kind <= ALLOGRAM_NON_MOVING_COLLECTOR ? options->kind : 0;

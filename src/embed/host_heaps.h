@@ -1,5 +1,5 @@
-/* host_heaps.h: what a program registered of itself: heaps, types, labels, functions; and which of
- * them the recording's filter leaves out. */
+/* host_heaps.h: what a program registered: heaps, types, labels, functions; and which of them the
+ * recording's filter leaves out. */
 #ifndef AG_HOST_HEAPS_H
 #define AG_HOST_HEAPS_H
 
@@ -26,19 +26,19 @@ struct ag_host_heap {
     uint32_t has_late_types;
     _Atomic uint32_t is_shut; /* the recording's filter leaves it out */
 };
-/* All of the program's; one, as there is one recorder. */
+/* All registrations of the program; one instance, as there is one recorder. */
 struct ag_host {
     struct ag_host_heap heaps[AG_HOST_HEAPS_MOST];
-    _Atomic uint32_t n_heaps; /* heaps [0, this) are whole */
+    _Atomic uint32_t n_heaps; /* heaps [0, this) are complete */
     struct ag_defined_names types, labels;
     struct ag_registered_functions functions;
 };
 extern struct ag_host ag_host AG_HIDDEN;
 
-/* NULL: no such heap, or it is not recorded. From any thread and handler. */
+/* NULL: no such heap, or it is not recorded. From any thread and signal handler. */
 AG_FAST const struct ag_host_heap *ag_host_heap(uint32_t heap) {
     const uint32_t index = heap - AG_VIA_HOST;
-    /* acquire: pairs with the release of who registered it */
+    /* acquire: pairs with the release of its registration */
     if (index >= atomic_load_explicit(&ag_host.n_heaps, memory_order_acquire)) {
         return NULL;
     }
@@ -46,11 +46,11 @@ AG_FAST const struct ag_host_heap *ag_host_heap(uint32_t heap) {
     return atomic_load_explicit(&found->is_shut, memory_order_relaxed) ? NULL : found;
 }
 
-/* The recorder will ask for all that is registered whenever a recording begins. Once, before the
- * first recording. */
+/* Makes the recorder announce all registrations whenever a recording begins. Called once, before
+ * the first recording. */
 void ag_host_announce(void);
-/* Whether the recording's filter takes blocks of this type; 0 and a number that nobody registered:
- * it is asked elsewhere (record/block_choice.h). From any thread and handler. */
+/* Whether the recording's filter selects blocks of this type; type 0 and unregistered numbers are
+ * decided elsewhere (record/block_choice.h). From any thread and signal handler. */
 bool ag_host_takes_type(uint32_t type);
 
 #endif

@@ -1,5 +1,5 @@
-/* host_lock.h: a lock of functions that a program calls now and then. Its word is the holder's tid,
- * so that a forked child does not wait for a thread that did not come along. */
+/* host_lock.h: a lock for functions that a program calls rarely. Its word is the holder's tid, so
+ * that a forked child does not wait for a thread that exists only in the parent. */
 #ifndef AG_HOST_LOCK_H
 #define AG_HOST_LOCK_H
 
@@ -13,7 +13,7 @@ struct ag_host_lock { /* zero-initialised */
     _Atomic uint32_t owner;
 };
 
-/* false: this thread holds it already (a handler interrupted itself). */
+/* false: this thread holds it already (the caller is a handler that interrupted it). */
 static inline bool ag_host_lock_take(struct ag_host_lock *lock) {
     enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
     const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);

@@ -1,12 +1,13 @@
 /* host_rate.c: see host_rate.h.
  *
- * Blocks that a program tells are a line of bytes of their own beside malloc's, with a skip of its
- * own (base/skip.h): each block's chance is that of its size all the same. allogram.h counts down a
- * part of that skip, the grant, so that a block that is no sample costs a subtraction and a branch.
+ * The blocks that a program reports form a sequence of bytes of their own, separate from malloc's,
+ * with a skip of its own (base/skip.h); a block's probability still depends only on its size.
+ * allogram.h counts down a part of that skip, the grant, so that a block that is not a sample costs
+ * a subtraction and a branch.
  *
- * The counter belongs to trackers while one samples, and a signal handler may get between the two
- * halves of a subtraction. Then nobody knows what of the grant was used, and the skip is drawn
- * anew: what is left of one is distributed as a fresh one. */
+ * The counter belongs to trackers while one samples, and a signal handler may interrupt a
+ * subtraction. Then the used part of the grant is unknown, and the skip is drawn again: the rest of
+ * a skip is distributed like a fresh one. */
 #include "host_rate.h"
 
 #include "allogram/allogram.h"
@@ -18,9 +19,9 @@
 
 static __thread struct {
     struct ag_skip skip;
-    uint64_t granted; /* what was put into ag_host_left */
-    uint32_t version; /* of trackers, then */
-    uint32_t pid;     /* whose samples these are; a forked child draws others */
+    uint64_t granted; /* the part of the skip put into ag_host_left */
+    uint32_t version; /* the version of trackers at that time */
+    uint32_t pid;     /* process of these samples; a forked child draws others */
 } own;
 
 void ag_host_rate_follow(bool has_tracker) {

@@ -1,4 +1,4 @@
-/* host_rate.h: which blocks of the program's own heaps a sampled recording takes. */
+/* host_rate.h: selects the blocks of the program's own heaps that a sampled recording records. */
 #ifndef AG_HOST_RATE_H
 #define AG_HOST_RATE_H
 
@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether allogram.h may pass blocks by: the recording samples, and no tracker does. Whenever one
- * of the two has changed. */
+/* Decides whether allogram.h may skip blocks: the recording samples, and no tracker does. Called
+ * whenever one of the two has changed. */
 void ag_host_rate_follow(bool has_tracker);
-/* Whether this block of the calling thread is a sample, and with which interval it was chosen. For
- * each block that allogram.h did not pass by. */
+/* Whether this block of the calling thread is a sample, and the interval that it was selected with.
+ * Called for each block that allogram.h did not skip. */
 bool ag_host_rate_selects(size_t bytes, uint64_t *ret_interval_bytes);
 
 #endif

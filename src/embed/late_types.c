@@ -1,11 +1,11 @@
-/* late_types.c: where blocks were allocated whose types are not known yet.
+/* late_types.c: remembers where blocks were allocated whose types are not known yet.
  *
- * A type is a leaf of the stack (ADR 0006), and the stack is the recorder's: who learns the type
- * later has only the address. So the stack of each block of such a heap is kept in the process as
- * long as the block lives. A block stays here when its type is known: the last word counts, and it
- * is put on the stack as that was.
+ * A type is a leaf of the stack (ADR 0006), and the recorder has the stack: a caller that learns
+ * the type later has only the address. So the stack of each block of such a heap is kept in the
+ * process as long as the block lives. A block stays here when its type is known: the last report is
+ * valid, and is put on the stack of the allocation.
  *
- * The lock is held with all signals blocked, as the trackers' one is. */
+ * The lock is held with all signals blocked, as the trackers' lock is. */
 #include "late_types.h"
 
 #include <signal.h>
@@ -22,14 +22,14 @@ static struct {
     struct ag_tracked_blocks blocks; /* under the lock */
 } late;
 
-static bool lock(uint64_t *ret_signals) {
+static bool late_types_lock(uint64_t *ret_signals) {
     const uint64_t all = ~UINT64_C(0);
     (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)ret_signals,
                       SIGNAL_SET_BYTES, 0, 0); /* cannot fail with these arguments */
     return ag_host_lock_take(&late.lock);
 }
 
-static void unlock(const uint64_t *signals) {
+static void late_types_unlock(const uint64_t *signals) {
     ag_host_lock_give(&late.lock);
     (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)signals, 0, SIGNAL_SET_BYTES, 0, 0);
 }
@@ -49,10 +49,10 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
                         const struct ag_block_site *told) {
     const uint64_t key = key_of(heap, address);
     uint64_t signals;
-    if (!lock(&signals)) {
+    if (!late_types_lock(&signals)) {
         return;
     }
-    forget_locked(key); /* its end was not told */
+    forget_locked(key); /* its free was not reported */
     const uint32_t place = ag_tracked_insert(&late.blocks, key);
     if (place != 0) { /* without memory its type stays unknown */
         struct ag_tracked *entry = ag_tracked_at(&late.blocks, place);
@@ -61,22 +61,22 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
         entry->born.stack = told->stack;
         entry->born.recording = ag_recorder.recording;
     }
-    unlock(&signals);
+    late_types_unlock(&signals);
 }
 
 void ag_late_types_died(allogram_heap heap, uint64_t address) {
     const uint64_t key = key_of(heap, address);
     uint64_t signals;
-    if (ag_tracked_may_have(&late.blocks, key) && lock(&signals)) {
+    if (ag_tracked_may_have(&late.blocks, key) && late_types_lock(&signals)) {
         forget_locked(key);
-        unlock(&signals);
+        late_types_unlock(&signals);
     }
 }
 
 void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_address) {
     const uint64_t key = key_of(heap, address), new_key = key_of(heap, new_address);
     uint64_t signals;
-    if (key == new_key || !ag_tracked_may_have(&late.blocks, key) || !lock(&signals)) {
+    if (key == new_key || !ag_tracked_may_have(&late.blocks, key) || !late_types_lock(&signals)) {
         return;
     }
     forget_locked(new_key);
@@ -84,7 +84,7 @@ void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_addr
     if (place != 0) {
         ag_tracked_rename(&late.blocks, place, new_key);
     }
-    unlock(&signals);
+    late_types_unlock(&signals);
 }
 
 bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site) {
@@ -92,7 +92,7 @@ bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site) {
     struct ag_block_site told = {.stack = 0};
     size_t bytes = 0;
     uint64_t signals;
-    if (!ag_tracked_may_have(&late.blocks, key) || !lock(&signals)) {
+    if (!ag_tracked_may_have(&late.blocks, key) || !late_types_lock(&signals)) {
         return false;
     }
     const uint32_t place = ag_tracked_find(&late.blocks, key);
@@ -102,7 +102,7 @@ bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site) {
         told.interval_bytes = entry->born.interval_bytes;
         told.stack = entry->born.recording == ag_recorder.recording ? entry->born.stack : 0;
     }
-    unlock(&signals);
+    late_types_unlock(&signals);
     if (told.stack != 0) {
         ag_record_block_type((uintptr_t)address, heap, &told, bytes, site);
     }

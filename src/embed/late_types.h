@@ -1,5 +1,5 @@
-/* late_types.h: blocks whose types are told after their allocation. For heaps that asked for it, of
- * blocks that are recorded; from any thread, events of handlers too. */
+/* late_types.h: blocks whose types are reported after their allocation. For heaps that requested
+ * it, and for recorded blocks; from any thread and signal handler. */
 #ifndef AG_LATE_TYPES_H
 #define AG_LATE_TYPES_H
 

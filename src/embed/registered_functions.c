@@ -1,5 +1,5 @@
-/* registered_functions.c: see registered_functions.h. As defined_names.c: entries lie in pages that
- * never move, and a number is given out after its entry is whole. */
+/* registered_functions.c: see registered_functions.h. As in defined_names.c, entries lie in pages
+ * that never move, and a number is published after its entry is complete. */
 #include "registered_functions.h"
 
 #include <string.h>
@@ -71,7 +71,8 @@ uint32_t ag_registered_functions_intern(struct ag_registered_functions *function
         return 0;
     }
     *head = number;
-    atomic_store_explicit(&functions->count, number, memory_order_release); /* it is whole */
+    /* publishes the complete entry */
+    atomic_store_explicit(&functions->count, number, memory_order_release);
     *ret_is_new = true;
     return number;
 }

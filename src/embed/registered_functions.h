@@ -1,5 +1,5 @@
-/* registered_functions.h: functions that a program registered to count them, each with a number
- * from 1: that of its frame record. */
+/* registered_functions.h: functions that a program registered to count them, numbered from 1: the
+ * number of the frame record. */
 #ifndef AG_REGISTERED_FUNCTIONS_H
 #define AG_REGISTERED_FUNCTIONS_H
 
@@ -11,20 +11,20 @@
 
 enum {
     AG_REGISTERED_FUNCTIONS_MOST =
-        1048575, /* of 16,777,215 that the trace has room for: 48 MiB of ours */
+        1048575, /* of 16,777,215 that the trace has room for; takes 48 MiB of memory */
     AG_REGISTERED_FUNCTION_PAGE = 1024,
     AG_REGISTERED_FUNCTION_PAGES = (AG_REGISTERED_FUNCTIONS_MOST + 1) / AG_REGISTERED_FUNCTION_PAGE,
-    AG_NO_FUNCTION_FRAME =
-        AG_REGISTERED_FUNCTIONS_MOST + 1, /* frame of what belongs to none of them */
+    /* frame for everything that belongs to no registered function */
+    AG_NO_FUNCTION_FRAME = AG_REGISTERED_FUNCTIONS_MOST + 1,
 };
 struct ag_registered_function {
-    const char *name, *file, *runtime; /* of mapped memory, never moved */
+    const char *name, *file, *runtime; /* in mapped memory, never moved */
     uint32_t line;
     uint32_t next; /* number with the same hash, 0: none */
 };
 struct ag_registered_functions { /* zero-initialised */
     struct ag_registered_function *_Atomic pages[AG_REGISTERED_FUNCTION_PAGES];
-    uint32_t heads[4096]; /* by hash: number, 0: none; under the lock of who registers */
+    uint32_t heads[4096]; /* by hash: number, 0: none; under the lock of the registering caller */
     _Atomic uint32_t count;
 };
 
@@ -33,7 +33,7 @@ struct ag_registered_functions { /* zero-initialised */
 uint32_t ag_registered_functions_intern(struct ag_registered_functions *functions,
                                         const struct ag_registered_function *wanted,
                                         bool *ret_is_new);
-/* NUMBER is at least 1 and at most the count. From any thread and handler. */
+/* NUMBER is at least 1 and at most the count. From any thread and signal handler. */
 const struct ag_registered_function *ag_registered_functions_get(
     const struct ag_registered_functions *functions, uint32_t number);
 

@@ -1,6 +1,7 @@
-/* session_joined.c: a program under `allogram run`: the agent answers for the library, and the
- * session is that of `run`. Everything is told from the first event on, whether the program starts
- * a session or not; its start finds one that runs, and its stop leaves it alone. */
+/* session_joined.c: a program under `allogram run`: the agent implements the library's functions,
+ * and the session is that of `run`. Everything is recorded from the first event on, whether or not
+ * the program starts a session; its start finds the session running, and its stop does not end
+ * it. */
 #include "session_joined.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ void ag_host_exiting(void) {
     ag_counters_report_all();
 }
 
-static int refuse(const char *why, int error, char *ret_message, size_t message_bytes) {
+static int session_refuse(const char *why, int error, char *ret_message, size_t message_bytes) {
     if (ret_message && message_bytes > 0) {
         const size_t length = strnlen(why, message_bytes - 1); /* cut to the caller's size */
         memcpy(ret_message, why, length);
@@ -42,12 +43,12 @@ static const char is_recorded[] = "allogram run records this program already";
 int allogram_session_start(const struct allogram_options *options, char *ret_message,
                            size_t message_bytes) {
     (void)options;
-    return refuse(is_recorded, -EALREADY, ret_message, message_bytes);
+    return session_refuse(is_recorded, -EALREADY, ret_message, message_bytes);
 }
 
 int allogram_session_join(const char *live_path, char *ret_message, size_t message_bytes) {
     (void)live_path;
-    return refuse(is_recorded, -EALREADY, ret_message, message_bytes);
+    return session_refuse(is_recorded, -EALREADY, ret_message, message_bytes);
 }
 
 void allogram_session_tell(void) {
@@ -67,12 +68,12 @@ int allogram_session_reset(void) {
 int allogram_session_snapshot(const struct allogram_snapshot_options *options, char *ret_message,
                               size_t message_bytes) {
     (void)options;
-    return refuse("allogram run writes snapshots of this program: run --dump-at", -ENOTSUP,
-                  ret_message, message_bytes);
+    return session_refuse("allogram run writes snapshots of this program: run --dump-at", -ENOTSUP,
+                          ret_message, message_bytes);
 }
 
 const char *allogram_session_trace(void) {
-    return ""; /* only the writer knows its name */
+    return ""; /* only the writer knows the name */
 }
 
 static void change_mode(uint32_t set, uint32_t clear) {

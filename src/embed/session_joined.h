@@ -1,10 +1,10 @@
-/* session_joined.h: the agent records, and answers for the library. */
+/* session_joined.h: for an agent that records, and implements the library's functions. */
 #ifndef AG_SESSION_JOINED_H
 #define AG_SESSION_JOINED_H
 
-/* Once, when the recorder has started. */
+/* Called once, when the recorder has started. */
 void ag_host_join(void);
-/* exit has begun: what functions counted is written. */
+/* Called when exit has begun: records the function counters. */
 void ag_host_exiting(void);
 
 #endif

@@ -1,13 +1,13 @@
 /* session_own.c: sessions of a program that is linked with the library and runs alone: the library
  * makes the live file, records into it, and seals the trace itself when the session ends.
  *
- * There is no writer: nothing in the program compresses or writes while it runs, and what was
- * told is in the live file, whoever kills the program (`allogram check TRACE` makes the trace
- * then). The price: a session holds all its events, up to half of what is free in /dev/shm (or
- * beside the trace, where that has more); then events are lost and counted.
+ * There is no writer: nothing in the program compresses or writes files while it runs, and all
+ * records are in the live file even if the program is killed (`allogram check TRACE` makes the
+ * trace then). The price: a session holds all its events, up to half of the free space in /dev/shm
+ * (or beside the trace, if there is more); then events are lost and counted.
  *
- * Or the session is another process' (allogram_session_join): that one has a writer, which
- * drains the live file while the program runs, and the trace. */
+ * Or the session belongs to another process (allogram_session_join): that one has a writer, which
+ * drains the live file while the program runs, and it has the trace. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,11 +27,12 @@ static struct {
     struct ag_host_lock lock;
     bool is_active, is_announced;
     bool is_joined; /* another process made it, and has its trace */
-    uint32_t pid;   /* of the process that started it: a forked child has no session */
+    uint32_t pid;   /* the process that started it: a forked child has no session */
     char trace[4096], live[4096];
-} session; /* under the lock; trace is read without */
+} session; /* under the lock; trace is read without it */
 
-static int fail(const char message[512], char *ret_message, size_t message_bytes, int error) {
+static int session_fail(const char message[512], char *ret_message, size_t message_bytes,
+                        int error) {
     if (ret_message && message_bytes > 0) {
         (void)snprintf(ret_message, message_bytes, "%s", message); /* cut to the caller's size */
     }
@@ -42,7 +43,7 @@ static bool is_ours(void) {
     return session.is_active && session.pid == (uint32_t)getpid();
 }
 
-static int begin(const struct allogram_options *options, char message[512]) {
+static int session_begin(const struct allogram_options *options, char message[512]) {
     struct ag_session *made = NULL;
     const struct ag_session_options wanted = {.size = sizeof(wanted),
                                               .output_pattern = options->output,
@@ -61,7 +62,7 @@ static int begin(const struct allogram_options *options, char message[512]) {
         if (r < 0) {
             (void)snprintf(message, 512, "record into %.400s: %s", ag_session_path(made),
                            strerror(-r));
-            (void)unlink(trace); /* made a moment ago; the failure is reported, not this */
+            (void)unlink(trace); /* just created; only the first failure is reported */
         }
     }
     if (r < 0) {
@@ -117,8 +118,8 @@ static int start_locked(const struct allogram_options *options, char message[512
     }
     announce_once();
     ag_block_choice_follow_thread(options->threads == ALLOGRAM_THIS_THREAD);
-    r = begin(options, message);
-    session.is_active = false; /* one of a parent before a fork */
+    r = session_begin(options, message);
+    session.is_active = false; /* the session of a parent before a fork */
     if (r == 0) {
         session.is_joined = false;
         begin_reporting();
@@ -152,12 +153,12 @@ int allogram_session_start(const struct allogram_options *options, char *ret_mes
     char message[512] = "";
     if (!ag_host_lock_take(&session.lock)) {
         (void)snprintf(message, sizeof(message), "start a session inside of start or stop");
-        return fail(message, ret_message, message_bytes, -EDEADLK);
+        return session_fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = start_locked(options, message);
     ag_host_lock_give(&session.lock);
     errno = host_errno;
-    return r < 0 ? fail(message, ret_message, message_bytes, r) : 0;
+    return r < 0 ? session_fail(message, ret_message, message_bytes, r) : 0;
 }
 
 int allogram_session_join(const char *live_path, char *ret_message, size_t message_bytes) {
@@ -165,12 +166,12 @@ int allogram_session_join(const char *live_path, char *ret_message, size_t messa
     char message[512] = "";
     if (!ag_host_lock_take(&session.lock)) {
         (void)snprintf(message, sizeof(message), "join a session inside of start or stop");
-        return fail(message, ret_message, message_bytes, -EDEADLK);
+        return session_fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = join_locked(live_path, message);
     ag_host_lock_give(&session.lock);
     errno = host_errno;
-    return r < 0 ? fail(message, ret_message, message_bytes, r) : 0;
+    return r < 0 ? session_fail(message, ret_message, message_bytes, r) : 0;
 }
 
 void allogram_session_tell(void) {
@@ -250,7 +251,7 @@ static int pass_on(const char *path, const struct allogram_snapshot_options *opt
     }
     r = n < 0 ? -errno : r;
     if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
+        (void)close(fd); /* opened for reading only */
     }
     return r;
 }
@@ -278,7 +279,7 @@ static int snapshot_locked(const struct allogram_snapshot_options *options, char
     int r = ag_writer_snapshot_own(session.live, pattern, path, message);
     if (r == 0) {
         r = pass_on(path, options);
-        (void)unlink(path); /* it was ours, and was passed on */
+        (void)unlink(path); /* it was ours, and has been passed on */
         if (r < 0) {
             (void)snprintf(message, 512, "pass a snapshot on: %s", strerror(-r));
         }
@@ -292,17 +293,18 @@ int allogram_session_snapshot(const struct allogram_snapshot_options *options, c
     char message[512] = "";
     if (!ag_host_lock_take(&session.lock)) {
         (void)snprintf(message, sizeof(message), "a snapshot inside of start, stop or snapshot");
-        return fail(message, ret_message, message_bytes, -EDEADLK);
+        return session_fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = snapshot_locked(options, message);
     ag_host_lock_give(&session.lock);
     errno = host_errno;
-    return r < 0 ? fail(message, ret_message, message_bytes, r) : 0;
+    return r < 0 ? session_fail(message, ret_message, message_bytes, r) : 0;
 }
 
 __attribute__((destructor)) static void stop_at_exit(void) {
     if (is_ours()) {
         ag_recorder_exiting();
-        (void)allogram_session_stop(); /* nobody is left to be told; `check` seals what is there */
+        /* an error cannot be reported any more; `check` seals the live file */
+        (void)allogram_session_stop();
     }
 }

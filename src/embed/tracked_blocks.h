@@ -1,6 +1,5 @@
-/* tracked_blocks.h: blocks that something is kept for, by address: a tracker's value, or where a
- * block without a type was allocated. All under a lock of the caller's, but for
- * ag_tracked_may_have. */
+/* tracked_blocks.h: data kept for blocks, by address: a tracker's value, or the stack of a block
+ * without a type. All functions need a lock of the caller's, except ag_tracked_may_have. */
 #ifndef AG_TRACKED_BLOCKS_H
 #define AG_TRACKED_BLOCKS_H
 
@@ -18,24 +17,25 @@ enum {
 enum ag_tracked_state {
     AG_TRACKED_RUNNING = 1, /* its alloc callback has not returned yet */
     AG_TRACKED_KEPT = 2,    /* value is what it returned */
-    AG_TRACKED_DEAD = 3,    /* KEPT, and it died: somebody is still to be told */
+    AG_TRACKED_DEAD = 3,    /* KEPT, and the block was freed: its callback is due */
 };
 struct ag_tracked { /* 56 bytes */
     uint64_t key;   /* space << 48 | address */
     union {
         void *value;
-        struct { /* late_types.c, which uses nothing below but next */
+        struct { /* used by late_types.c, which uses none of the following members except next */
             uint64_t bytes, interval_bytes;
             uint32_t stack, recording;
         } born;
     };
-    uint32_t next;           /* in its list, or in that of free places; 0: the end */
+    uint32_t next;           /* in its list, or in the list of free entries; 0: the end */
     uint32_t state, tracker; /* enum ag_tracked_state; number of the tracker */
-    uint32_t owner;    /* RUNNING: tid of the thread whose callback it is; queued: who comes next */
-    bool is_freed;     /* RUNNING: the block has died meanwhile */
-    bool is_discarded; /* RUNNING, queued: and nobody wants to know any more */
-    bool is_queued;    /* KEPT, DEAD: there is something to tell of it */
-    bool is_complete;  /* queued: that it is whole */
+    /* RUNNING: tid of the thread that runs the callback; queued: the next entry */
+    uint32_t owner;
+    bool is_freed;     /* RUNNING: the block was freed meanwhile */
+    bool is_discarded; /* RUNNING, queued: the tracker discarded it, so no callback is due */
+    bool is_queued;    /* KEPT, DEAD: a callback is due */
+    bool is_complete;  /* queued: the callback that the block is complete is due */
 };
 struct ag_tracked_blocks { /* zero-initialised */
     _Atomic uint32_t heads[1 << AG_TRACKED_BITS];
@@ -47,17 +47,17 @@ AG_FAST uint32_t ag_tracked_list(uint64_t key) {
     return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_TRACKED_BITS));
 }
 
-/* False: the block is not there, which costs one load. From any thread. A block that this thread
- * (or one that handed it over) had put there is seen. */
+/* False: the block is not in the table, which costs one load. From any thread. A block that this
+ * thread (or one that handed the block over) has inserted is found. */
 AG_FAST bool ag_tracked_may_have(const struct ag_tracked_blocks *blocks, uint64_t key) {
     return atomic_load_explicit(&blocks->heads[ag_tracked_list(key)], memory_order_relaxed) != 0;
 }
 
 /* Places are numbers from 1; 0: none (insert: no memory). Blocks that were freed while their
- * callback runs are not found: their address may be another block's. */
+ * callback runs are not found: their address may belong to another block. */
 uint32_t ag_tracked_find(const struct ag_tracked_blocks *blocks, uint64_t key);
 uint32_t ag_tracked_insert(struct ag_tracked_blocks *blocks, uint64_t key);
-/* The same block under another key, which nothing has. */
+/* Gives the block another key, which no other block has. */
 void ag_tracked_rename(struct ag_tracked_blocks *blocks, uint32_t place, uint64_t key);
 void ag_tracked_remove(struct ag_tracked_blocks *blocks, uint32_t place);
 struct ag_tracked *ag_tracked_at(const struct ag_tracked_blocks *blocks, uint32_t place);

@@ -1,12 +1,11 @@
-/* tracker.c: the program's own callbacks on sampled blocks.
+/* tracker.c: calls the program's own callbacks for sampled blocks.
  *
- * 1. What callbacks may do: anything. No lock of ours is held while one runs. It may allocate and
- * free (and what it allocates is not sampled), wait for other threads whose callbacks run
- * meanwhile, stop this tracker and start another, end its thread, and leave by longjmp or a C++
- * exception.
+ * 1. Callbacks may do anything. No lock of ours is held while one runs. It may allocate and free
+ * (its own allocations are not sampled), wait for other threads whose callbacks run meanwhile, stop
+ * this tracker and start another, end its thread, and leave by longjmp or a C++ exception.
  *
  * 2. Blocks. A sampled block is in the table (tracked_blocks.h) before its alloc callback is
- * called, so whoever frees it meanwhile finds it:
+ * called, so that a thread that frees it meanwhile finds it:
  *
  *     RUNNING ---- returns a value ----> KEPT ---- free: on_free(value), once
  *        |                                 `------ discard: nothing
@@ -14,22 +13,22 @@
  *        |---- freed meanwhile, returns -> on_free(value) at once: after on_alloc, never lost
  *        `---- leaves without returning -> forgotten: there is no value
  *
- * 3. Leaving. Nobody tells us that a callback was left by a jump. So each thread keeps what it
- * runs: a number, which also stands in the frame that called back. At the thread's next event, when
- * that frame is below the stack pointer, or the number no longer stands where it stood, the
- * callback is gone, and its block is forgotten. Of a thread that ended inside of a callback,
- * whoever frees the block finds out.
+ * 3. Leaving. A callback that is left by a jump is not reported. So each thread records the
+ * callbacks that it runs: a number, which is also stored in the frame that called back. If at the
+ * thread's next event that frame is below the stack pointer, or no longer contains the number, the
+ * callback is gone, and its block is forgotten. If the thread ended inside of a callback, the
+ * thread that frees the block finds out.
  *
- * 4. Sampling. base/skip.h, a line of bytes for each thread. allogram.h counts down in
- * ag_host_left, which holds a part of the skip: so a thread notices a new tracker after
- * AG_TRACKER_GRANT_BYTES at most (at once where every block is wanted).
+ * 4. Sampling. base/skip.h, with a separate skip for each thread. allogram.h counts down in
+ * ag_host_left, which holds a part of the skip: so a thread notices a new tracker after at most
+ * AG_TRACKER_GRANT_BYTES (at once if every block is wanted).
  *
  * 5. Signals. The table's lock is held with all signals blocked.
  *
- * 6. Later. An adapter finds deaths where no code of the program may run: a collector holds its
- * lock. Such a block leaves its address at once (another may live there next) and waits in a queue,
- * with its value, until a thread that may run callbacks comes by. That a block is whole waits
- * there, too, where it became known inside of a callback.
+ * 6. Delivery. An adapter finds frees where no code of the program may run: a garbage collector
+ * holds its lock. Such a block gives up its address at once (the next block may get it) and waits
+ * in a queue, with its value, until a thread that may run callbacks delivers it. Completions that
+ * were reported inside of a callback wait there, too.
  *
  * Globals: trackers. */
 #include "tracker.h"
@@ -52,7 +51,7 @@
 
 enum {
     TRACKERS_MOST = 64,
-    NESTED_MOST = 16, /* callbacks inside of callbacks: frees of frees */
+    NESTED_MOST = 16, /* nested callbacks: frees within callbacks of frees */
     DEFAULT_INTERVAL_BYTES = 512 * 1024,
     SIGNAL_SET_BYTES = 8, /* the kernel's */
     SAME_STACK_BYTES = 1 << 20,
@@ -60,29 +59,29 @@ enum {
 
 struct tracker {
     struct allogram_tracker_options options;
-    bool is_used;      /* it samples, or blocks of it are in the table, or it may be discarded */
-    uint64_t n_blocks; /* of it in the table */
+    bool is_used;      /* it samples, or has blocks in the table, or may be discarded */
+    uint64_t n_blocks; /* its blocks in the table */
 };
 static struct {
     struct ag_host_lock lock;
     struct ag_tracked_blocks blocks; /* under the lock */
     struct tracker list[TRACKERS_MOST + 1];
-    _Atomic uint32_t sampling; /* number of the one that samples, 0: none */
-    _Atomic uint32_t version;  /* changes whenever that changes */
+    _Atomic uint32_t sampling; /* number of the tracker that samples, 0: none */
+    _Atomic uint32_t version;  /* changes whenever `sampling` changes */
     _Atomic uint64_t n_threads;
     uint32_t first_queued, last_queued; /* places, under the lock; 0: none */
     _Atomic uint32_t n_queued;
 } trackers;
 
 struct running {     /* a callback of this thread */
-    uint64_t number; /* never used twice; stands at *mark while it runs */
-    uintptr_t mark;  /* in the frame that called */
-    uint32_t place;  /* of its block, RUNNING; 0: a free's */
+    uint64_t number; /* never used twice; stored at *mark while the callback runs */
+    uintptr_t mark;  /* in the frame that called the callback */
+    uint32_t place;  /* of its block, RUNNING; 0: for a free */
 };
 static __thread struct {
     struct ag_skip skip;
-    uint64_t granted; /* what was put into ag_host_left */
-    uint32_t version; /* of trackers, when skip was drawn */
+    uint64_t granted; /* the part of the skip put into ag_host_left */
+    uint32_t version; /* the version of trackers when skip was drawn */
     uint32_t n_running;
     uint64_t last_number;
     struct running running[NESTED_MOST];
@@ -90,14 +89,14 @@ static __thread struct {
 
 /* ---- the lock ---- */
 
-static bool lock(uint64_t *ret_signals) {
+static bool trackers_lock(uint64_t *ret_signals) {
     const uint64_t all = ~UINT64_C(0);
     (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)ret_signals,
                       SIGNAL_SET_BYTES, 0, 0); /* cannot fail with these arguments */
     return ag_host_lock_take(&trackers.lock);
 }
 
-static void unlock(const uint64_t *signals) {
+static void trackers_unlock(const uint64_t *signals) {
     ag_host_lock_give(&trackers.lock);
     (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)signals, 0, SIGNAL_SET_BYTES, 0, 0);
 }
@@ -135,8 +134,8 @@ static bool thread_has_ended(uint32_t thread_id) {
     return ag_syscall3(SYS_tgkill, pid, thread_id, 0) == NO_SUCH_THREAD;
 }
 
-struct call { /* what is left to say of a block, once the lock is given back */
-    void (*callback)(void *context, void *value); /* NULL: nothing */
+struct call { /* the callback to make when the lock is released */
+    void (*callback)(void *context, void *value); /* NULL: none */
     void *context, *value;
 };
 
@@ -167,7 +166,7 @@ static void queue_locked(uint32_t place) {
     atomic_fetch_add_explicit(&trackers.n_queued, 1, memory_order_relaxed);
 }
 
-/* 0: nobody waits. */
+/* 0: the queue is empty. */
 static uint32_t unqueue_locked(void) {
     const uint32_t place = trackers.first_queued;
     if (place != 0) {
@@ -180,7 +179,7 @@ static uint32_t unqueue_locked(void) {
     return place;
 }
 
-/* A block with a value dies, and is told of later; its address is free. */
+/* A block with a value was freed; its callback is queued, and its address becomes free. */
 static void die_later_locked(uint32_t place) {
     enum { NO_SPACE = 0xffff }; /* of a heap */
     ag_tracked_rename(&trackers.blocks, place, UINT64_C(1) * NO_SPACE << 48 | place);
@@ -188,7 +187,7 @@ static void die_later_locked(uint32_t place) {
     queue_locked(place);
 }
 
-/* The block at KEY dies. */
+/* Removes the block at KEY, which was freed. */
 static struct call take_locked(uint64_t key) {
     struct call call = {.callback = NULL};
     const uint32_t place = ag_tracked_find(&trackers.blocks, key);
@@ -197,7 +196,7 @@ static struct call take_locked(uint64_t key) {
     }
     struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
     if (entry->state == AG_TRACKED_RUNNING && !thread_has_ended(entry->owner)) {
-        entry->is_freed = true; /* whose callback runs will see it */
+        entry->is_freed = true; /* the running callback will see it */
         return call;
     }
     if (entry->is_queued) {
@@ -221,45 +220,47 @@ static bool is_running(const struct running *running, uintptr_t sp) {
     return ag_readable_copy(&found, running->mark, sizeof(found)) && found == running->number;
 }
 
-/* Forgets the callbacks that were left without returning. Whether one runs still. */
+/* Forgets the callbacks that were left without returning. Returns whether one still runs. */
 static bool is_inside(uintptr_t sp) {
     while (own.n_running > 0 && !is_running(&own.running[own.n_running - 1], sp)) {
         const uint32_t place = own.running[--own.n_running].place;
         uint64_t signals;
-        if (place != 0 && lock(&signals)) {
+        if (place != 0 && trackers_lock(&signals)) {
             remove_locked(place);
-            unlock(&signals);
+            trackers_unlock(&signals);
         }
     }
     return own.n_running > 0;
 }
 
-/* Before and after a callback. false: too many inside of each other. */
-static bool enter(uint64_t *mark, uint32_t place) {
+/* Called before and after a callback. false: too many are nested. */
+static bool callback_enter(uint64_t *mark, uint32_t place) {
     if (own.n_running == NESTED_MOST) {
         return false;
     }
-    *mark = ++own.last_number ^ UINT64_C(0xa110c8a3d5e7f911); /* no number that lies about */
+    /* a number that does not occur in memory by chance */
+    *mark = ++own.last_number ^ UINT64_C(0xa110c8a3d5e7f911);
     own.running[own.n_running] =
         (struct running){.number = *mark, .mark = (uintptr_t)mark, .place = place};
-    atomic_signal_fence(memory_order_seq_cst); /* a handler that comes in between finds it whole */
+    /* a handler that comes in between finds it complete */
+    atomic_signal_fence(memory_order_seq_cst);
     own.n_running++;
     return true;
 }
 
-static void leave(volatile uint64_t *mark) {
+static void callback_leave(volatile uint64_t *mark) {
     own.n_running--;
     *mark = 0;
 }
 
-/* Never lost: where too many run inside of each other it is called without a note. */
+/* Never omits the call: if too many are nested it is made without being recorded. */
 static void make_call(const struct call *call) {
     uint64_t mark = 0;
     if (call->callback) {
-        const bool is_noted = enter(&mark, 0);
+        const bool is_noted = callback_enter(&mark, 0);
         call->callback(call->context, call->value);
         if (is_noted) {
-            leave(&mark);
+            callback_leave(&mark);
         }
     }
 }
@@ -270,14 +271,14 @@ static uint64_t key_of(allogram_heap heap, uint64_t address) {
     return AG_VIA_SPACE(heap) << 48 | (address & ((UINT64_C(1) << 48) - 1));
 }
 
-/* Puts the block into the table. 0: the tracker has stopped, or there is no memory. */
+/* Inserts the block into the table. 0: the tracker has stopped, or there is no memory. */
 static uint32_t begin_sample(uint64_t key, uint32_t number, struct call *ret_earlier) {
     uint64_t signals;
     uint32_t place = 0;
-    if (!lock(&signals)) {
+    if (!trackers_lock(&signals)) {
         return 0;
     }
-    *ret_earlier = take_locked(key); /* its free was not told */
+    *ret_earlier = take_locked(key); /* its free was not reported */
     if (atomic_load_explicit(&trackers.sampling, memory_order_relaxed) == number) {
         place = ag_tracked_insert(&trackers.blocks, key);
     }
@@ -288,15 +289,15 @@ static uint32_t begin_sample(uint64_t key, uint32_t number, struct call *ret_ear
         entry->owner = (uint32_t)ag_syscall1(SYS_gettid, 0);
         trackers.list[number].n_blocks++;
     }
-    unlock(&signals);
+    trackers_unlock(&signals);
     return place;
 }
 
-/* The callback has returned VALUE. */
+/* Called when the callback has returned VALUE. */
 static struct call end_sample(uint32_t place, void *value) {
     struct call call = {.callback = NULL};
     uint64_t signals;
-    if (!lock(&signals)) {
+    if (!trackers_lock(&signals)) {
         return call;
     }
     struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
@@ -309,11 +310,11 @@ static struct call end_sample(uint32_t place, void *value) {
         }
         remove_locked(place);
     }
-    unlock(&signals);
+    trackers_unlock(&signals);
     return call;
 }
 
-static void sample(uint32_t number, const struct allogram_sample *block) {
+static void tracker_sample(uint32_t number, const struct allogram_sample *block) {
     struct call earlier = {.callback = NULL};
     uint64_t mark = 0;
     const uint32_t place = begin_sample(key_of(block->heap, block->address), number, &earlier);
@@ -323,7 +324,8 @@ static void sample(uint32_t number, const struct allogram_sample *block) {
     }
     const struct allogram_tracker_options options = trackers.list[number].options;
     void *value = NULL;
-    (void)enter(&mark, place); /* nothing runs: nested blocks are not sampled */
+    /* cannot fail: no callback runs, since nested blocks are not sampled */
+    (void)callback_enter(&mark, place);
     if (earlier.callback) {
         earlier.callback(earlier.context, earlier.value);
     }
@@ -331,13 +333,13 @@ static void sample(uint32_t number, const struct allogram_sample *block) {
     if (options.on_alloc && samples) {
         value = options.on_alloc(options.context, block);
     }
-    leave(&mark);
+    callback_leave(&mark);
     const struct call call = end_sample(place, value);
     make_call(&call);
 }
 
-/* The part of the skip that allogram.h counts down by itself. */
-static void grant(void) {
+/* Grants allogram.h a part of the skip to count down by itself. */
+static void sampler_grant(void) {
     const uint64_t left = own.skip.left_bytes;
     own.granted = left < AG_TRACKER_GRANT_BYTES ? left : AG_TRACKER_GRANT_BYTES;
     ag_host_left = own.granted;
@@ -368,11 +370,11 @@ void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogr
     }
     own.skip.left_bytes -= own.granted - ag_host_left;
     const uint64_t n_samples = ag_skip_points(&own.skip, bytes);
-    grant();
+    sampler_grant();
     if (n_samples > 0) {
         const struct allogram_sample block = {
             .heap = heap, .type = type, .address = address, .bytes = bytes, .n_samples = n_samples};
-        sample(number, &block);
+        tracker_sample(number, &block);
     }
 }
 
@@ -380,9 +382,9 @@ void ag_tracker_free(allogram_heap heap, uint64_t address) {
     const uint64_t key = key_of(heap, address);
     uint64_t signals;
     (void)is_inside((uintptr_t)__builtin_frame_address(0));
-    if (ag_tracked_may_have(&trackers.blocks, key) && lock(&signals)) {
+    if (ag_tracked_may_have(&trackers.blocks, key) && trackers_lock(&signals)) {
         const struct call call = take_locked(key);
-        unlock(&signals);
+        trackers_unlock(&signals);
         make_call(&call);
     }
 }
@@ -392,7 +394,7 @@ static void report_kept(allogram_heap heap, uint64_t address, bool is_promotion)
     struct call call = {.callback = NULL};
     uint64_t signals;
     (void)is_inside((uintptr_t)__builtin_frame_address(0));
-    if (!ag_tracked_may_have(&trackers.blocks, key) || !lock(&signals)) {
+    if (!ag_tracked_may_have(&trackers.blocks, key) || !trackers_lock(&signals)) {
         return;
     }
     const uint32_t place = ag_tracked_find(&trackers.blocks, key);
@@ -403,7 +405,7 @@ static void report_kept(allogram_heap heap, uint64_t address, bool is_promotion)
                              .context = options->context,
                              .value = entry->value};
     }
-    unlock(&signals);
+    trackers_unlock(&signals);
     make_call(&call);
 }
 
@@ -416,27 +418,27 @@ void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address)
     struct call call = {.callback = NULL};
     uint64_t signals;
     (void)is_inside((uintptr_t)__builtin_frame_address(0));
-    if (key == new_key || !ag_tracked_may_have(&trackers.blocks, key) || !lock(&signals)) {
+    if (key == new_key || !ag_tracked_may_have(&trackers.blocks, key) || !trackers_lock(&signals)) {
         return;
     }
     uint32_t place = ag_tracked_find(&trackers.blocks, key);
     if (place) {
-        call = take_locked(new_key); /* one that lived there: its end was not told */
+        call = take_locked(new_key); /* a block lived there whose free was not reported */
         place = ag_tracked_find(&trackers.blocks, key);
     }
     if (place) {
         ag_tracked_rename(&trackers.blocks, place, new_key);
     }
-    unlock(&signals);
+    trackers_unlock(&signals);
     make_call(&call);
 }
 
-/* ---- later ---- */
+/* ---- delivery ---- */
 
 void ag_tracker_free_later(allogram_heap heap, uint64_t address) {
     const uint64_t key = key_of(heap, address);
     uint64_t signals;
-    if (!ag_tracked_may_have(&trackers.blocks, key) || !lock(&signals)) {
+    if (!ag_tracked_may_have(&trackers.blocks, key) || !trackers_lock(&signals)) {
         return;
     }
     const uint32_t place = ag_tracked_find(&trackers.blocks, key);
@@ -445,7 +447,7 @@ void ag_tracker_free_later(allogram_heap heap, uint64_t address) {
     } else if (place != 0) {
         (void)take_locked(key); /* its callback runs, or ran in a thread that has ended */
     }
-    unlock(&signals);
+    trackers_unlock(&signals);
 }
 
 bool ag_tracker_is_inside(void) {
@@ -459,7 +461,7 @@ void ag_tracker_complete(allogram_heap heap, uint64_t address) {
         allogram_tell_complete_(heap, address);
         return;
     }
-    if (!ag_tracked_may_have(&trackers.blocks, key) || !lock(&signals)) {
+    if (!ag_tracked_may_have(&trackers.blocks, key) || !trackers_lock(&signals)) {
         return;
     }
     const uint32_t place = ag_tracked_find(&trackers.blocks, key);
@@ -467,14 +469,14 @@ void ag_tracker_complete(allogram_heap heap, uint64_t address) {
         ag_tracked_at(&trackers.blocks, place)->is_complete = true;
         queue_locked(place);
     }
-    unlock(&signals);
+    trackers_unlock(&signals);
 }
 
-/* What there is to tell of the first one that waits. false: nobody does. One thing at a time: a
+/* Takes the next callback from the queue. false: the queue is empty. One at a time, because a
  * callback may be left by a jump. */
 static bool take_queued(struct call *ret_call) {
     uint64_t signals;
-    if (!lock(&signals)) {
+    if (!trackers_lock(&signals)) {
         return false;
     }
     const uint32_t place = unqueue_locked();
@@ -493,7 +495,7 @@ static bool take_queued(struct call *ret_call) {
             remove_locked(place);
         }
     }
-    unlock(&signals);
+    trackers_unlock(&signals);
     return place != 0;
 }
 
@@ -532,7 +534,7 @@ static int start_locked(const struct allogram_tracker_options *options) {
         }
         if (options->seed == 0) {
             (void)ag_syscall3(SYS_getrandom, (long)&tracker->options.seed, sizeof(options->seed),
-                              0); /* without it: 0 is a seed */
+                              0); /* if it fails the seed is 0 */
         }
         atomic_store_explicit(&trackers.sampling, (uint32_t)number, memory_order_relaxed);
         /* release: pairs with the acquire in ag_tracker_alloc */
@@ -548,17 +550,17 @@ int allogram_start_tracker(const struct allogram_tracker_options *options) {
     if (!options || options->size < sizeof(*options)) {
         return -EINVAL;
     }
-    if (!lock(&signals)) {
+    if (!trackers_lock(&signals)) {
         return -EDEADLK;
     }
     const int r = start_locked(options);
-    unlock(&signals);
+    trackers_unlock(&signals);
     return r;
 }
 
 int allogram_stop_tracker(void) {
     uint64_t signals;
-    if (!lock(&signals)) {
+    if (!trackers_lock(&signals)) {
         return -EDEADLK;
     }
     const uint32_t number = atomic_load_explicit(&trackers.sampling, memory_order_relaxed);
@@ -568,7 +570,7 @@ int allogram_stop_tracker(void) {
         atomic_fetch_add_explicit(&trackers.version, 1, memory_order_release);
         update_mode_locked();
     }
-    unlock(&signals);
+    trackers_unlock(&signals);
     return number != 0 ? 0 : -ENOENT;
 }
 
@@ -594,7 +596,7 @@ int allogram_discard_tracker(int tracker) {
     if (tracker < 1 || tracker > TRACKERS_MOST) {
         return -ENOENT;
     }
-    if (!lock(&signals)) {
+    if (!trackers_lock(&signals)) {
         return -EDEADLK;
     }
     if (!trackers.list[tracker].is_used) {
@@ -605,6 +607,6 @@ int allogram_discard_tracker(int tracker) {
     } else {
         discard_locked((uint32_t)tracker);
     }
-    unlock(&signals);
+    trackers_unlock(&signals);
     return r;
 }

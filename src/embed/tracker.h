@@ -1,5 +1,5 @@
-/* tracker.h: the events of a heap, as trackers hear of them. Called for heaps that are recorded,
- * after the trace was told (or before the free). */
+/* tracker.h: passes the events of a heap to trackers. Called for heaps that are recorded, after the
+ * event was recorded (or before the free). */
 #ifndef AG_TRACKER_H
 #define AG_TRACKER_H
 
@@ -9,25 +9,26 @@
 
 #include "allogram/allogram.h"
 
-/* What allogram.h counts down at most before it calls: a call of some 10 ns each time is nothing.
- */
+/* The largest count that allogram.h counts down before it calls: a call of about 10 ns for so many
+ * bytes is negligible. */
 enum { AG_TRACKER_GRANT_BYTES = 16 * 1024 };
 
-/* Decides whether the block is a sample, and calls back. */
+/* Decides whether the block is a sample, and calls the callback. */
 void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogram_type type);
 /* Changes whenever a tracker starts or stops. */
 uint32_t ag_tracker_version(void);
 void ag_tracker_free(allogram_heap heap, uint64_t address);
-/* The block keeps its value; one that lived at the new address is freed. */
+/* The block keeps its value; a block that lived at the new address is freed. */
 void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address);
 void ag_tracker_promote(allogram_heap heap, uint64_t address);
-/* A callback of the calling thread's runs. */
+/* Whether a callback of the calling thread runs. */
 bool ag_tracker_is_inside(void);
-/* Where no code of the program may run: the block's end is told by who delivers. */
+/* For code in which no code of the program may run: the callback for the block's end is queued. */
 void ag_tracker_free_later(allogram_heap heap, uint64_t address);
-/* It is whole. Inside of a callback that is told by who delivers. */
+/* The block is complete. Inside of a callback this is queued. */
 void ag_tracker_complete(allogram_heap heap, uint64_t address);
-/* Tells what waits. Where code of the program may run; inside of a callback nothing happens. */
+/* Makes the queued callbacks. Called where code of the program may run; does nothing inside of a
+ * callback. */
 void ag_tracker_deliver(void);
 
 #endif

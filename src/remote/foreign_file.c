@@ -1,15 +1,15 @@
 /* foreign_file.c: see foreign_file.h.
  *
- * 1. Looking. O_PATH resolves a name and opens nothing: no driver is called, no pipe counts a
- * reader. The descriptor pins the file, so that fstat and the second step speak of the same one,
- * whatever the name leads to by then.
+ * 1. Checking. O_PATH resolves a name without opening the file: no driver is called, and no pipe
+ * counts a reader. The descriptor pins the file, so that fstat and the second step refer to the
+ * same file, whatever the name resolves to by then.
  *
  * 2. Opening. /proc/self/fd/N leads to the pinned file. O_NONBLOCK matters for regular files too: a
  * lease makes open wait for its holder, 45 seconds by default.
  *
- * 3. Roots. Below /proc/PID/root the target decides what is a link. openat2 with RESOLVE_IN_ROOT
- * (Linux 5.6) resolves as the target itself would. Older kernels: no such file, and callers fall
- * back to map_files. */
+ * 3. Roots. Below /proc/PID/root the target controls the symbolic links. openat2 with
+ * RESOLVE_IN_ROOT (Linux 5.6) resolves as the target itself would. Older kernels: reported as no
+ * such file, and callers fall back to map_files. */
 #include "foreign_file.h"
 
 #include <errno.h>
@@ -28,11 +28,13 @@
 enum {
     PATH_BYTES = 64,
     STORED_UNIT_BYTES = 512, /* of st_blocks, whatever the file system */
-    MOST_HOLES = 16,         /* times the stored bytes; linkers leave less than a tenth */
+    MOST_HOLES = 16,         /* times the stored bytes; linkers leave less than a tenth as holes */
 };
-static const uint64_t small_bytes = UINT64_C(32) << 20; /* may be holes altogether */
+/* a file up to this size may consist of holes */
+static const uint64_t small_bytes = UINT64_C(32) << 20;
 
-/* The path below "/proc/PID/root", which is copied to ret_root. NULL: PATH is not of that form. */
+/* The part of PATH below "/proc/PID/root", which is copied to ret_root. NULL: PATH is not of that
+ * form. */
 static const char *split_root(const char *path, char ret_root[PATH_BYTES]) {
     int end = 0;
     unsigned pid;
@@ -60,7 +62,7 @@ static int pin(const char *path, enum ag_foreign_links links) {
     const struct open_how how = {.flags = (uint64_t)flags, .resolve = RESOLVE_IN_ROOT};
     const long fd = syscall(SYS_openat2, folder, inside, &how, sizeof how);
     const int error = errno;
-    (void)close(folder); /* nothing was written */
+    (void)close(folder); /* opened for lookup only */
     return fd < 0 ? -error : (int)fd;
 }
 
@@ -70,7 +72,7 @@ int ag_foreign_file_look(const char *path, struct stat *ret_facts) {
         return pinned;
     }
     const int r = fstat(pinned, ret_facts) < 0 ? -errno : 0;
-    (void)close(pinned); /* nothing was written */
+    (void)close(pinned); /* opened for lookup only */
     return r;
 }
 
@@ -87,9 +89,9 @@ int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct s
         fd = open(again, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         fd = fd < 0 ? -errno : fd;
     }
-    (void)close(pinned); /* nothing was written */
+    (void)close(pinned); /* opened for lookup only */
     if (fd >= 0 && facts.st_blocks == 0 && lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO) {
-        facts.st_blocks = 1; /* it is all one hole; other file systems just do not count */
+        facts.st_blocks = 1; /* the file is one hole; other file systems just do not count */
     }
     if (fd >= 0 && ret_facts != NULL) {
         *ret_facts = facts;
@@ -109,9 +111,9 @@ bool ag_foreign_file_is_sparse(const struct stat *facts) {
            ((uint64_t)facts->st_size - small_bytes) / MOST_HOLES > stored;
 }
 
-/* /proc/PID/maps has the device of the file system itself. btrfs and overlays show another one to
- * stat, without a driver behind it (major number 0). map_files leads to the mapped file in the same
- * way as its name does, but only for root. */
+/* /proc/PID/maps shows the device of the file system itself. btrfs and overlays report another one
+ * to stat, without a driver (major number 0). map_files leads to the mapped file like its name
+ * does, but only for root. */
 bool ag_foreign_file_is_mapped(const struct stat *facts, int pid,
                                const struct ag_remote_mapping *mapping) {
     char link[PATH_BYTES + 32];

@@ -1,12 +1,12 @@
 /* glibc_heap.c: see glibc_heap.h.
  *
- *     chunk:  previous size | size, flags | what malloc returned ...      (malloc/malloc.c, struct
- * malloc_chunk)
+ *     chunk:  previous size | size, flags | what malloc returned ...
+ *             (malloc/malloc.c, struct malloc_chunk)
  *
- * Chunks lie one behind the other from the start of the heap, the last one (top) ends where the
- * heap ends. That a chunk is in use stands in the flags of the next one, and a free one has its
- * size there, too. So every step can be checked, and a heap whose steps all fit up to its end is
- * one. */
+ * Chunks are contiguous from the start of the heap, and the last one (top) ends where the heap
+ * ends. The flags of the next chunk show whether a chunk is in use, and a free chunk's size is
+ * repeated there, too. So every step can be checked, and memory in which all steps fit up to the
+ * end is a heap. */
 #include "glibc_heap.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 enum {
     PREVIOUS_IN_USE = 1,
     FLAGS = 7,
-    MAPPED_OR_OTHER = 6, /* a mapping of its own, or of another arena: not here */
+    MAPPED_OR_OTHER = 6, /* a mapping of its own, or of another arena: does not occur here */
     LEAST_BYTES = 32,
     ALIGNMENT = 16,
     WINDOW_BYTES = 256 << 10,
@@ -33,7 +33,7 @@ struct window { /* a copy of [address, address + n) */
     uint8_t bytes[WINDOW_BYTES];
 };
 
-/* The two words of a chunk's head. */
+/* Reads the two words of a chunk's header. */
 static int read_head(struct window *window, uint64_t chunk, uint64_t ret_head[2]) {
     const size_t head_bytes = 2 * sizeof(uint64_t);
     if (chunk < window->address || chunk + head_bytes > window->address + window->n) {
@@ -58,7 +58,7 @@ static unsigned class_of(uint64_t bytes) {
     return class;
 }
 
-static void count(struct ag_glibc_heap *heap, uint64_t bytes, bool is_in_use) {
+static void heap_count_chunk(struct ag_glibc_heap *heap, uint64_t bytes, bool is_in_use) {
     if (is_in_use) {
         heap->n_blocks++;
         heap->bytes += bytes;
@@ -68,7 +68,7 @@ static void count(struct ag_glibc_heap *heap, uint64_t bytes, bool is_in_use) {
     }
 }
 
-static int walk(struct window *window, uint64_t low, struct ag_glibc_heap *heap) {
+static int heap_walk(struct window *window, uint64_t low, struct ag_glibc_heap *heap) {
     uint64_t head[2], next[2], chunk = low;
     int r = read_head(window, chunk, head);
     while (r == 0) {
@@ -77,7 +77,7 @@ static int walk(struct window *window, uint64_t low, struct ag_glibc_heap *heap)
             bytes > window->high - chunk) {
             return -ESTALE;
         }
-        if (chunk + bytes == window->high) { /* the top, of which nobody has anything */
+        if (chunk + bytes == window->high) { /* the top chunk, which is not allocated */
             heap->free_bytes += bytes;
             return 0;
         }
@@ -89,7 +89,7 @@ static int walk(struct window *window, uint64_t low, struct ag_glibc_heap *heap)
         if (r == 0 && !is_in_use && next[0] != bytes) {
             return -ESTALE;
         }
-        count(heap, bytes, is_in_use);
+        heap_count_chunk(heap, bytes, is_in_use);
         chunk += bytes;
         memcpy(head, next, sizeof head);
     }
@@ -105,7 +105,7 @@ int ag_glibc_heap_read(pid_t pid, uint64_t low, uint64_t high, struct ag_glibc_h
     for (int i = 0; i < TRIES && r == -ESTALE; i++) {
         struct ag_glibc_heap heap = {.n_blocks = 0};
         window.n = 0;
-        r = high > low ? walk(&window, low, &heap) : -ESTALE;
+        r = high > low ? heap_walk(&window, low, &heap) : -ESTALE;
         if (r == 0) {
             *ret_heap = heap;
         }

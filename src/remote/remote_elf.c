@@ -1,10 +1,10 @@
-/* remote_elf.c: ELF64 by hand, since all that is wanted of it are four tables, see remote_elf.h.
+/* remote_elf.c: an ELF64 reader of our own, since only four tables are needed, see remote_elf.h.
  *
- * Bounds: a file states how many segments, sections and symbols it has; each count is held against
+ * Bounds: a file states how many segments, sections and symbols it has; each count is compared with
  * the file's size before anything is allocated. That alone does not bound the sum: a thousand
- * section headers may state the same table. So all symbol tables together may have as many bytes as
- * the file, and so may their string tables; one that several share is read once. Names are looked
- * up in copies that end with a zero of our own. */
+ * section headers may refer to the same table. So all symbol tables together may have at most as
+ * many bytes as the file, and so may their string tables; a shared one is read once. Names are
+ * looked up in copies that are terminated by us. */
 #include "remote_elf.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include "foreign_file.h"
 
 enum {
-    MOST_TABLE_BYTES = 1 << 30, /* symbols of the largest browsers: 200 MiB */
+    MOST_TABLE_BYTES = 1 << 30, /* the largest browsers have 200 MiB of symbols */
     NOTE_BYTES = 1 << 16,
-    MOST_COMPRESSION = 32, /* times; debug information reaches 10, zlib 1032 */
+    MOST_COMPRESSION = 32, /* ratio; debug information reaches 10, zlib at most 1032 */
 };
 
 bool ag_remote_elf_read(const struct ag_remote_elf *elf, uint64_t offset, void *ret_bytes,
@@ -42,8 +42,8 @@ bool ag_remote_elf_read(const struct ag_remote_elf *elf, uint64_t offset, void *
     return true;
 }
 
-/* A copy of n bytes of the file with a zero behind them; NULL: not there, or no memory. */
-static void *copy(const struct ag_remote_elf *elf, uint64_t offset, uint64_t n_bytes) {
+/* A copy of n bytes of the file, followed by a zero; NULL: not in the file, or no memory. */
+static void *elf_copy(const struct ag_remote_elf *elf, uint64_t offset, uint64_t n_bytes) {
     if (n_bytes > MOST_TABLE_BYTES || offset > elf->file_bytes ||
         n_bytes > elf->file_bytes - offset) {
         return NULL;
@@ -63,11 +63,11 @@ static void read_sections(struct ag_remote_elf *elf, const Elf64_Ehdr *header) {
     if (header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shnum == 0) {
         return; /* a file may have none */
     }
-    elf->sections = copy(elf, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr));
+    elf->sections = elf_copy(elf, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr));
     elf->n_sections = elf->sections != NULL ? header->e_shnum : 0;
     if (header->e_shstrndx < elf->n_sections) {
         const Elf64_Shdr *names = &elf->sections[header->e_shstrndx];
-        elf->section_names = copy(elf, names->sh_offset, names->sh_size);
+        elf->section_names = elf_copy(elf, names->sh_offset, names->sh_size);
         elf->section_names_bytes = elf->section_names != NULL ? names->sh_size : 0;
     }
 }
@@ -76,7 +76,7 @@ static void read_build_id(struct ag_remote_elf *elf) {
     for (size_t i = 0; i < elf->n_segments; i++) {
         const Elf64_Phdr *segment = &elf->segments[i];
         uint8_t *notes = segment->p_type == PT_NOTE && segment->p_filesz <= NOTE_BYTES
-                             ? copy(elf, segment->p_offset, segment->p_filesz)
+                             ? elf_copy(elf, segment->p_offset, segment->p_filesz)
                              : NULL;
         for (size_t at = 0; notes != NULL && at + sizeof(Elf64_Nhdr) <= segment->p_filesz;) {
             Elf64_Nhdr note;
@@ -106,7 +106,7 @@ static int read_header(struct ag_remote_elf *elf) {
         (header.e_phnum != 0 && header.e_phentsize != sizeof(Elf64_Phdr))) {
         return -ENOEXEC;
     }
-    elf->segments = copy(elf, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr));
+    elf->segments = elf_copy(elf, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr));
     if (elf->segments == NULL) {
         return -ENOEXEC;
     }
@@ -215,7 +215,7 @@ uint8_t *ag_remote_elf_contents(const struct ag_remote_elf *elf, const Elf64_Shd
     if (section->sh_type == SHT_NOBITS || section->sh_size > limit) {
         return NULL;
     }
-    uint8_t *stored = copy(elf, section->sh_offset, section->sh_size);
+    uint8_t *stored = elf_copy(elf, section->sh_offset, section->sh_size);
     if (stored == NULL || (section->sh_flags & SHF_COMPRESSED) == 0) {
         *ret_bytes = section->sh_size;
         return stored;
@@ -253,7 +253,7 @@ static int by_address(const void *a, const void *b) {
     return first->n_bytes < second->n_bytes ? -1 : first->n_bytes > second->n_bytes;
 }
 
-/* A copy of a table of names, which stays until the file is closed. NULL: not there, no memory, or
+/* A copy of a table of names, kept until the file is closed. NULL: not in the file, no memory, or
  * over the bound. */
 static const char *read_strings(struct ag_remote_elf *elf, const Elf64_Shdr *section) {
     for (size_t i = 0; i < elf->n_string_tables; i++) {
@@ -271,7 +271,7 @@ static const char *read_strings(struct ag_remote_elf *elf, const Elf64_Shdr *sec
         return NULL;
     }
     elf->string_tables = tables;
-    char *text = copy(elf, section->sh_offset, section->sh_size);
+    char *text = elf_copy(elf, section->sh_offset, section->sh_size);
     if (text != NULL) {
         elf->string_bytes += section->sh_size;
         tables[elf->n_string_tables++] =
@@ -289,7 +289,7 @@ static void add_table(struct ag_remote_elf *elf, const Elf64_Shdr *section) {
     const size_t n = section->sh_size / sizeof(Elf64_Sym);
     elf->table_bytes += section->sh_size;
     const char *names = read_strings(elf, strings);
-    Elf64_Sym *table = names != NULL ? copy(elf, section->sh_offset, section->sh_size) : NULL;
+    Elf64_Sym *table = names != NULL ? elf_copy(elf, section->sh_offset, section->sh_size) : NULL;
     struct ag_remote_symbol *symbols =
         table != NULL ? reallocarray(elf->symbols, elf->n_symbols + n + 1, sizeof *symbols) : NULL;
     if (symbols == NULL) {
@@ -340,7 +340,8 @@ const struct ag_remote_symbol *ag_remote_elf_symbol(struct ag_remote_elf *elf, c
 const struct ag_remote_symbol *ag_remote_elf_function(struct ag_remote_elf *elf, uint64_t address) {
     enum { LOOK_BACK = 64 }; /* aliases and labels between a function's start and the address */
     read_symbols(elf);
-    size_t low = 0, high = elf->n_symbols; /* the first that starts beyond the address */
+    /* finds the first symbol that starts after the address */
+    size_t low = 0, high = elf->n_symbols;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (elf->symbols[middle].address <= address) {

@@ -1,7 +1,7 @@
 /* remote_maps.c: the lines of /proc/PID/maps, sorted by address as the kernel writes them.
  *
- * The file is read in pieces while the process maps and unmaps: a line may stand twice or be
- * missing, so nothing here relies on the ranges being disjoint. */
+ * The file is read in pieces while the process maps and unmaps: a line may occur twice or be
+ * missing, so this module does not rely on the ranges being disjoint. */
 #include "remote_maps.h"
 
 #include <errno.h>
@@ -104,7 +104,7 @@ int ag_remote_maps_read(struct ag_remote_maps *maps, pid_t pid) {
 
 const struct ag_remote_mapping *ag_remote_maps_find(const struct ag_remote_maps *maps,
                                                     uint64_t address) {
-    size_t low = 0, high = maps->n; /* the first whose end is beyond the address */
+    size_t low = 0, high = maps->n; /* finds the first mapping that ends after the address */
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (maps->items[middle].high <= address) {

@@ -10,18 +10,18 @@ struct ag_remote_mapping {
     uint64_t low, high; /* [low, high) */
     int protection;     /* PROT_READ | PROT_WRITE | PROT_EXEC */
     uint64_t file_offset;
-    uint64_t device, inode; /* 0, 0: of no file */
+    uint64_t device, inode; /* 0, 0: not a file */
     const char *path;       /* never NULL; " (deleted)" is part of it */
 };
 struct ag_remote_maps { /* all zero: empty */
     struct ag_remote_mapping *items;
     size_t n, capacity;
-    char *text; /* that the paths lie in */
+    char *text; /* the paths point into it */
 };
 
-/* Replaces what MAPS holds; on failure it is as it was. */
+/* Replaces the contents of MAPS; on failure they are unchanged. */
 int ag_remote_maps_read(struct ag_remote_maps *maps, pid_t pid);
-/* The same from the text of such a file, which is taken over. */
+/* The same from the text of such a file, of which it takes ownership. */
 int ag_remote_maps_parse(struct ag_remote_maps *maps, char *text);
 const struct ag_remote_mapping *ag_remote_maps_find(const struct ag_remote_maps *maps,
                                                     uint64_t address);

@@ -1,7 +1,7 @@
-/* remote_memory.c: process_vm_readv, which needs no stop of the target: 0.8 us for a page.
+/* remote_memory.c: process_vm_readv, which does not stop the target: 0.8 us for a page.
  *
- * A remote piece that fails in the middle makes the call a short read, not an error: what counts is
- * how many bytes came. */
+ * A remote piece that fails in the middle makes the call a short read, not an error, so the number
+ * of bytes is checked. */
 #include "remote_memory.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-enum { PIECES_AT_ONCE = 256 }; /* of the 1024 that the kernel takes: 8 KiB of stack */
+enum { PIECES_AT_ONCE = 256 }; /* of the 1024 that the kernel accepts: 8 KiB of stack */
 
 ssize_t ag_remote_memory_read_some(pid_t pid, uint64_t address, void *ret_bytes, size_t n_bytes) {
     const struct iovec here = {ret_bytes, n_bytes};
@@ -52,7 +52,7 @@ int ag_remote_memory_read_pieces(pid_t pid, const struct ag_remote_piece *pieces
 int ag_remote_memory_read_text(pid_t pid, uint64_t address, char *ret_text, size_t limit) {
     enum { PAGE_BYTES = 4096 };
     size_t filled = 0;
-    while (filled < limit - 1) { /* never across a page that may not be there */
+    while (filled < limit - 1) { /* never across a page that may be unmapped */
         const uint64_t at = address + filled;
         size_t n = PAGE_BYTES - at % PAGE_BYTES;
         n = n < limit - 1 - filled ? n : limit - 1 - filled;

@@ -1,4 +1,4 @@
-/* remote_memory.h: another process' memory, copied. Nothing of it is trusted and nothing is
+/* remote_memory.h: copies memory of another process. The data is untrusted, and nothing is
  * written. */
 #ifndef AG_REMOTE_MEMORY_H
 #define AG_REMOTE_MEMORY_H
@@ -13,12 +13,13 @@ struct ag_remote_piece {
     size_t n_bytes;
 };
 
-/* All of it or nothing: 0; -EFAULT: not all of it is mapped; -ESRCH: it is gone; -EPERM. */
+/* Reads everything or fails: 0; -EFAULT: not all of it is mapped; -ESRCH: the process is gone;
+ * -EPERM. */
 int ag_remote_memory_read(pid_t pid, uint64_t address, void *ret_bytes, size_t n_bytes);
 int ag_remote_memory_read_pieces(pid_t pid, const struct ag_remote_piece *pieces, size_t n_pieces);
-/* As much as there is from ADDRESS on: how many bytes, or a negative errno when none. */
+/* Reads as much as is mapped from ADDRESS on: the number of bytes, or a negative errno if none. */
 ssize_t ag_remote_memory_read_some(pid_t pid, uint64_t address, void *ret_bytes, size_t n_bytes);
-/* The text at ADDRESS up to its zero or LIMIT - 1 bytes, always terminated. */
+/* Reads the text at ADDRESS up to its zero or LIMIT - 1 bytes; always terminated. */
 int ag_remote_memory_read_text(pid_t pid, uint64_t address, char *ret_text, size_t limit);
 
 #endif

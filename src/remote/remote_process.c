@@ -1,8 +1,8 @@
-/* remote_process.c: what /proc says of one process, see remote_process.h.
+/* remote_process.c: reads /proc of one process, see remote_process.h.
  *
- * /proc is outside input: names hold spaces and parentheses, files vanish between two reads. The
- * name of a process stands in parentheses in its stat line, and may itself hold ") R 1": fields
- * count from the last parenthesis. */
+ * /proc is outside input: names contain spaces and parentheses, files vanish between two reads. The
+ * name of a process is in parentheses in its stat line, and may itself contain ") R 1": fields are
+ * counted from the last parenthesis. */
 #include "remote_process.h"
 
 #include <dirent.h>
@@ -19,7 +19,7 @@
 
 enum { PATH_BYTES = 96, STAT_BYTES = 1024 };
 
-/* The whole of a small file, ended by a zero; the bytes, or a negative errno. */
+/* Reads the whole of a small file and terminates it; the number of bytes, or a negative errno. */
 static ssize_t read_small(const char *path, char *ret_text, size_t limit) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
@@ -68,7 +68,8 @@ static int read_stat(pid_t pid, struct stat_line *ret_line, char ret_name[32]) {
     return 0;
 }
 
-/* Does it see another root than we do? Then its files are reached through /proc/PID/root. */
+/* Finds out whether the process has another root than we have. Then its files are reached through
+ * /proc/PID/root. */
 static void find_root(struct ag_remote_process *process) {
     char path[sizeof process->root];
     struct stat own, others;
@@ -94,7 +95,8 @@ static bool is_32_bit(pid_t pid) {
     return is;
 }
 
-/* May we read its memory? /proc/PID/maps asks the same question as process_vm_readv. */
+/* Whether we may read its memory. /proc/PID/maps is subject to the same check as
+ * process_vm_readv. */
 static int check_access(const struct ag_remote_process *process, char message[512]) {
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof path, "/proc/%d/maps", process->pid);
@@ -244,7 +246,7 @@ size_t ag_remote_process_threads(const struct ag_remote_process *process, pid_t 
             n++;
         }
     }
-    (void)closedir(folder); /* was only read */
+    (void)closedir(folder); /* opened for reading only */
     return n;
 }
 

@@ -494,8 +494,8 @@ AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space
     return true;
 }
 
-static uint32_t walk(struct ag_walker *walker, struct ag_unwind_space *space,
-                     struct ag_registers registers, struct outcome *ret_outcome) {
+static uint32_t walk_and_intern(struct ag_walker *walker, struct ag_unwind_space *space,
+                                struct ag_registers registers, struct outcome *ret_outcome) {
     return find_frames(walker, space, registers, ret_outcome)
                ? memo_append(walker, space, ret_outcome, /* first_frame= */ 0)
                : (uint32_t)AG_ROOT_NOT_KEPT;
@@ -638,7 +638,7 @@ AG_FAST struct ag_registers begin_walk(struct ag_walker *walker, struct ag_unwin
 /* Captures by memo and rules. */
 static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space *space,
                                 const uintptr_t *sp, uintptr_t rbp, struct outcome *ret_outcome) {
-    return walk(walker, space, begin_walk(walker, space, sp, rbp), ret_outcome);
+    return walk_and_intern(walker, space, begin_walk(walker, space, sp, rbp), ret_outcome);
 }
 
 /* The place in its node's set where a stack is or may be filled in; NULL: the others stay until

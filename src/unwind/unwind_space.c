@@ -189,7 +189,7 @@ static uint64_t find_known(struct ag_unwind_space *space, uintptr_t pc) {
 }
 
 /* Resolves the pc, and caches the result unless images were unloaded meanwhile. */
-static uint64_t resolve(struct ag_unwind_space *space, uintptr_t pc) {
+static uint64_t pc_resolve(struct ag_unwind_space *space, uintptr_t pc) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
     uint32_t image = 0;
     const uint32_t rule = resolve_rule(space, pc, &image);
@@ -228,7 +228,7 @@ AG_NOINLINE uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc
         return AG_PC_VALUE(0, AG_RULE_NOTHING);
     }
     atomic_fetch_add_explicit(&space->n_resolving, 1, memory_order_seq_cst);
-    value = resolve(space, pc);
+    value = pc_resolve(space, pc);
     atomic_fetch_sub_explicit(&space->n_resolving, 1, memory_order_seq_cst);
     return value;
 }
