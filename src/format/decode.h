@@ -1,9 +1,9 @@
-/* decode.h: the bytes of a trace to records. Input is hostile: every length is checked, nothing is
- * asserted.
+/* decode.h: decodes the bytes of a trace to records. Input is untrusted: every length is checked,
+ * nothing is asserted.
  *
- * Threads: a decoder is one thread's; different chunks may be decoded by different threads at once.
+ * Threads: a decoder belongs to one thread; several threads may decode different chunks at once.
  * Memory: a decoder owns its tables; a record's strings point into the decoded chunk and live until
- * the next start, its rows (nodes, sums) until the next call of next. */
+ * the next start; its rows (nodes, sums) live until the next call of next. */
 #ifndef AG_DECODE_H
 #define AG_DECODE_H
 
@@ -18,74 +18,78 @@ enum ag_record_kind {
 };
 const char *ag_record_kind_name(enum ag_record_kind kind); /* "alloc"; NULL when unknown */
 const char *ag_lost_cause_name(
-    uint32_t cause); /* enum ag_lost_cause of segment.h: "ring_full"; "unknown" else */
+    uint32_t cause); /* enum ag_lost_cause of segment.h: "ring_full"; "unknown" otherwise */
 
 enum ag_chunk_kind { AG_CHUNK_KIND_EVENTS = 1, AG_CHUNK_KIND_RECORDS = 2, AG_CHUNK_KIND_INDEX = 3 };
 
 enum {
     AG_TRACE_VERSION = 1,
     AG_CHUNK_MAX_BYTES =
-        16 << 20, /* of a decoded chunk: what a reader must be able to hold per thread */
+        16 << 20, /* of a decoded chunk: a reader must be able to hold it, per thread */
 };
 
 enum ag_decode_code { /* pinned numbers, never reused */
                       AG_DECODE_OK = 0,
-                      AG_DECODE_EMPTY = 10,       /* the file has no byte */
-                      AG_DECODE_NOT_A_TRACE = 11, /* no magic */
+                      AG_DECODE_EMPTY = 10,       /* the file has no bytes */
+                      AG_DECODE_NOT_A_TRACE = 11, /* no magic number */
                       AG_DECODE_NEWER = 12,       /* a version this reader does not know */
                       AG_DECODE_LIVE = 13, /* a live segment, not a sealed trace: seal it first */
                       AG_DECODE_NOT_REGULAR =
                           14, /* a pipe, a device, a socket: only regular files are opened */
-                      AG_DECODE_CUT = 20, /* the file, a chunk or a record ends inside something */
+                      AG_DECODE_CUT = 20, /* the file, a chunk or a record ends in its middle */
                       AG_DECODE_CHECKSUM = 21,
-                      AG_DECODE_BAD_CHUNK = 22, /* a header that contradicts itself or its limits */
+                      /* an inconsistent header, or one beyond its limits */
+                      AG_DECODE_BAD_CHUNK = 22,
                       AG_DECODE_BAD_RECORD = 23,
-                      AG_DECODE_UNSEALED = 24, /* whole chunks, but no index: the recording was
-                                                  never finished, or still runs */
+                      /* whole chunks, but no index: the recording was killed or still runs */
+                      AG_DECODE_UNSEALED = 24,
                       AG_DECODE_NO_MEMORY = 30,
-                      AG_DECODE_IO = 31, /* errno tells */
+                      AG_DECODE_IO = 31, /* see errno */
 };
 struct ag_decode_error {
     enum ag_decode_code code;
-    uint64_t offset;      /* in the file, bytes; inside a chunk: of its header */
+    uint64_t offset;      /* in the file, bytes; inside a chunk: of the chunk's header */
     uint64_t body_offset; /* inside a chunk: bytes into its decoded body */
     uint32_t record;      /* kind of the record, 0 when outside of one */
 };
 const char *ag_decode_code_text(enum ag_decode_code code); /* "cut short", for messages */
 
-struct ag_bytes { /* a string that is not terminated */
+struct ag_bytes { /* a string without a terminating NUL */
     const char *data;
     uint32_t length;
 };
 
-struct ag_event {     /* 24 bytes; what a chunk of events is decoded to in bulk */
+struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays of these */
     uint64_t address; /* bits 48 to 63: the space, see AG_EVENT_SPACE */
     uint64_t size;    /* ALLOC, BLOCK_TYPE: bytes asked for; MOVE: the new address; STAMP: ns since
                          the session began */
-    uint32_t stack;   /* node id; of a FREE or REALLOC_FREE: who freed, 0 where it is not known */
-    uint8_t kind;     /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP, and of
-                         collected heaps MOVE PROMOTE COLLECT BLOCK_TYPE; and RESET */
+    uint32_t stack;   /* node id; of a FREE or REALLOC_FREE: the stack of the caller, 0: unknown */
+    /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP RESET, and MOVE PROMOTE COLLECT
+     * BLOCK_TYPE of collected heaps */
+    uint8_t kind;
     uint8_t via;
     uint16_t reserved;
 };
 
-/* 0: the memory of the process. Else the number of a heap whose addresses are its own. */
+/* 0: the memory of the process. Otherwise the number of a heap with its own address space. */
 #define AG_EVENT_SPACE(address) ((uint32_t)((address) >> 48))
 #define AG_EVENT_PLACE(address) ((address) & ((UINT64_C(1) << 48) - 1))
 
-struct ag_node { /* one node of the stack tree; id is arbitrary, parents come before children */
+/* one node of the stack tree; ids are in any order, parents come before children */
+struct ag_node {
     uint32_t id;
     uint32_t parent; /* a node, or an enum ag_root below AG_NODE_FIRST */
-    uint64_t pc;     /* return address, or exact where the caller was interrupted */
-    uint32_t image;  /* 0: none known; AG_IMAGE_MANAGED: pc is ag_managed_pc of a frame */
+    uint64_t pc;     /* return address, or the exact pc where the caller was interrupted */
+    uint32_t image;  /* 0: unknown; AG_IMAGE_MANAGED: pc is the ag_managed_pc of a frame */
 };
 
-/* A managed frame in a stack: no code of an image, but a function that a FRAME record defines and
- * the line that was executed there. The bits fit the 48 that the recorder keeps of a pc. */
+/* A managed frame in a stack: not code of an image, but a function that a FRAME record defines, and
+ * the line that was executed in it. The bits fit in the 48 that the recorder keeps of a pc. */
 #define AG_IMAGE_MANAGED UINT32_MAX
 enum { AG_FRAME_BITS = 24, AG_FRAME_MOST = (1 << AG_FRAME_BITS) - 1 };
-enum { AG_FRAME_NOT_KEPT = 0 }; /* of readers: stands for AG_ROOT_NOT_KEPT */
-/* FRAME 1 to AG_FRAME_MOST; line 0: that of the FRAME record; a line above 2^24 - 1 counts as 0. */
+enum { AG_FRAME_NOT_KEPT = 0 }; /* used by readers for AG_ROOT_NOT_KEPT */
+/* frame: 1 to AG_FRAME_MOST. line 0: that of the FRAME record; a line above 2^24 - 1 is stored as
+ * 0. */
 static inline uint64_t ag_managed_pc(uint32_t frame, uint32_t line) {
     return (frame & AG_FRAME_MOST) |
            (line <= AG_FRAME_MOST ? (uint64_t)line << AG_FRAME_BITS : UINT64_C(0));
@@ -97,42 +101,42 @@ static inline uint32_t ag_managed_line(uint64_t pc) {
     return (uint32_t)(pc >> AG_FRAME_BITS) & AG_FRAME_MOST;
 }
 
-/* Who ends the blocks of a heap. */
+/* How the blocks of a heap end. */
 enum ag_heap_kind { AG_HEAP_MALLOC = 0, AG_HEAP_MOVING = 1, AG_HEAP_NON_MOVING = 2 };
 
 struct ag_call_path { /* function counters of one path through the calls of a thread or process */
-    uint32_t tree, snapshot; /* that it belongs to */
-    uint32_t node, parent;   /* numbers of the tree's own, from 1; parent 0: the outermost call */
-    uint32_t frame;          /* of a FRAME record */
+    uint32_t tree, snapshot; /* to which it belongs */
+    uint32_t node, parent;   /* numbered within the tree, from 1; parent 0: the outermost call */
+    uint32_t frame;          /* number of a FRAME record */
     uint32_t reserved;
-    uint64_t calls, own_words, own_ns; /* of this path alone, without what it called */
+    uint64_t calls, own_words, own_ns; /* of this path alone, without its callees */
 };
-struct ag_cpu_sample { /* a thread that used the CPU at a moment, seen from outside */
+struct ag_cpu_sample { /* a thread that used the CPU at a moment, observed from outside */
     uint64_t time_ns;
-    uint64_t weight_ns; /* CPU time that it stands for */
+    uint64_t weight_ns; /* CPU time that the sample represents */
     uint32_t stack, thread_id;
 };
-enum ag_gc_known {                            /* which numbers of a collection count */
-                   AG_GC_KNOWN_END = 1,       /* it ended, after pause_ns */
-                   AG_GC_KNOWN_HEAP = 2,      /* the sizes before and after */
-                   AG_GC_KNOWN_NEED = 4,      /* what was asked for when it began */
-                   AG_GC_KNOWN_PROMOTED = 8,  /* what it put where blocks live longer */
+enum ag_gc_known {                            /* which fields of a collection are valid */
+                   AG_GC_KNOWN_END = 1,       /* the collection ended after pause_ns */
+                   AG_GC_KNOWN_HEAP = 2,      /* heap_before_bytes and heap_after_bytes */
+                   AG_GC_KNOWN_NEED = 4,      /* needed_bytes: the request that started it */
+                   AG_GC_KNOWN_PROMOTED = 8,  /* promoted_bytes: moved to an older generation */
                    AG_GC_KNOWN_ALLOCATED = 16 /* allocated_bytes and weight_bytes */
 };
 
-enum ag_memory_known {                          /* which numbers of a heap's memory count */
-                       AG_MEMORY_SIZES = 1,     /* reserved, committed, and what lies in malloc's */
-                       AG_MEMORY_FREE = 2,      /* what of it holds no block */
-                       AG_MEMORY_IN_MALLOC = 4, /* each of its blocks is one of malloc's */
-                       /* malloc's half of the recorder told of the blocks in malloc, too */
+enum ag_memory_known { /* which fields of a heap's memory are valid */
+                       /* reserved, committed, and the part that was allocated by malloc */
+                       AG_MEMORY_SIZES = 1,
+                       AG_MEMORY_FREE = 2,      /* the part that holds no block */
+                       AG_MEMORY_IN_MALLOC = 4, /* each of its blocks is allocated by malloc */
+                       /* The blocks in malloc were recorded as malloc blocks, too. */
                        AG_MEMORY_TOLD_TWICE = 8
 };
 
-struct ag_stack_sum { /* what the index keeps per stack (and via): enough for every unfiltered view
-                       */
+struct ag_stack_sum { /* per stack and via, in the index: enough for every unfiltered view */
     uint32_t stack, via;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
-    uint64_t peak_blocks, peak_bytes; /* at the process' highest moment */
+    uint64_t peak_blocks, peak_bytes; /* live when the process' use was highest */
     uint64_t temporary_blocks;        /* freed before the thread's next allocation */
 };
 struct ag_timeline_point {
@@ -141,7 +145,7 @@ struct ag_timeline_point {
 struct ag_thread_sum {
     uint32_t stream, thread_id;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks,
-        freed_bytes; /* freed: by this thread, whosever they were */
+        freed_bytes; /* freed_*: freed by this thread, whichever thread allocated */
 };
 struct ag_thread_pair {
     uint32_t allocated_by, freed_by; /* streams */
@@ -151,40 +155,43 @@ struct ag_heap_sum {
     uint32_t heap, reserved;
     uint64_t allocated_blocks, allocated_bytes, in_use_bytes, in_use_blocks, peak_bytes,
         mapped_bytes;
-    uint64_t moved_blocks, promoted_blocks, collected_blocks; /* how often a collector did that */
+    /* events reported by garbage collectors */
+    uint64_t moved_blocks, promoted_blocks, collected_blocks;
 };
 struct ag_summary {
     uint64_t duration_ns, time_resolution_ns;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
     uint64_t in_use_blocks, in_use_bytes; /* at the end */
     uint64_t peak_blocks, peak_bytes, peak_time_ns;
-    uint64_t peak_low_bytes, peak_high_bytes; /* equal where the order of events is known */
+    uint64_t peak_low_bytes, peak_high_bytes; /* equal when the order of events is known */
     uint64_t temporary_blocks, ghost_frees, unique_stacks, truncated_stacks, incomplete_stacks,
         threads;
-    uint64_t order_repairs; /* pairs of events that the alternation per address put right */
+    /* pairs of events that were reordered because allocs and frees alternate per address */
+    uint64_t order_repairs;
     uint64_t rss_peak_bytes;
     uint64_t events;
-    uint64_t reset_ns;    /* when the program last dropped what was counted; 0: it did not */
+    uint64_t reset_ns;    /* when the program last reset the reports; 0: never */
     uint64_t lost_stacks; /* allocated blocks whose stack is AG_ROOT_NOT_KEPT */
-    /* Freed blocks whose frees were not recorded: their address was allocated again. Counted by a
-     * pass over the events, not in the record. */
+    /* Freed blocks whose frees were not recorded, seen by their address being allocated again.
+     * Counted by a pass over the events, not part of the record. */
     uint64_t buried_blocks;
 };
 
-struct ag_record { /* one record of the other kinds, decoded */
+struct ag_record { /* one decoded record of the other kinds */
     enum ag_record_kind kind;
     uint64_t time_ns; /* of the stamp before it; outside EVENTS chunks the chunk's first time */
     uint32_t stream;
     union {
         struct {
-            uint32_t stack; /* of the frees that follow in the chunk; their events have it */
+            uint32_t stack; /* of the frees that follow in the chunk; it is also in their events */
         } free_stack;
         struct {
             uint32_t pid, parent_pid, mode, depth, n_arguments;
             uint64_t start_realtime_ns, session, start_ns; /* start_ns: since the session began */
-            struct ag_bytes exe, cwd, command; /* command: n_arguments strings, each ends in NUL */
-            struct ag_bytes live_path; /* of the live segment: what a killed session left is sealed
-                                          from there */
+            /* command: n_arguments strings, each terminated by NUL */
+            struct ag_bytes exe, cwd, command;
+            /* of the live segment, from which a killed session is sealed */
+            struct ag_bytes live_path;
         } process;
         struct {
             uint32_t image;
@@ -210,7 +217,7 @@ struct ag_record { /* one record of the other kinds, decoded */
         struct {
             uint32_t hooked;
             struct ag_bytes name, version, note;
-            uint64_t told, counted; /* 0, 0: it does not count for itself */
+            uint64_t told, counted; /* 0, 0: the runtime keeps no counts of its own */
         } runtime;
         struct {
             uint64_t interval_bytes, seed;
@@ -223,7 +230,7 @@ struct ag_record { /* one record of the other kinds, decoded */
         struct {
             uint64_t address, bytes;
             uint32_t stack, via, protection, flags;
-        } map; /* MAP and UNMAP */
+        } map; /* for MAP and UNMAP */
         struct {
             uint64_t time_ns, bytes;
         } resident;
@@ -234,7 +241,7 @@ struct ag_record { /* one record of the other kinds, decoded */
         } frame;
         struct {
             uint32_t tree, snapshot, epoch;
-            uint32_t n_calls; /* rows of CALLS that make this snapshot whole */
+            uint32_t n_calls; /* rows of CALLS that complete this snapshot */
             uint32_t word_bytes, thread_id;
             uint64_t time_ns;
             uint64_t messages, message_words, spawns, spawn_words, profiler_events, profiler_words;
@@ -252,19 +259,19 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint32_t type;
             struct ag_bytes name, runtime;
         } type;
-        struct { /* handed out as events: see ag_chunk_decoder_next */
+        struct { /* returned as events: see ag_chunk_decoder_next */
             uint64_t address, to;
         } move;
         struct {
             uint64_t address, size;
             uint32_t stack;
-        } block; /* PROMOTE, COLLECT; BLOCK_TYPE has all of it */
+        } block; /* PROMOTE, COLLECT; BLOCK_TYPE uses all fields */
         struct {
             uint32_t reserved; /* 0 */
-        } reset;               /* handed out as an event, too */
+        } reset;               /* also returned as an event */
         struct {
             uint32_t heap, known; /* known: flags of enum ag_memory_known */
-            uint64_t time_ns;     /* when it was counted */
+            uint64_t time_ns;     /* when it was measured */
             uint64_t reserved_bytes, committed_bytes, free_bytes, of_malloc_bytes;
         } memory;
         struct {
@@ -300,81 +307,82 @@ struct ag_record { /* one record of the other kinds, decoded */
             uint64_t rss_bytes, cpu_ns, target_cpu_ns, stack_checks, failed_stack_checks;
         } profiler;
         struct {
-            uint64_t cpu_ns;            /* of target_cpu_ns: spent on samples */
-            uint32_t budget_millionths; /* of the processes' CPU that allogram was to keep under; 0:
-                                           none */
-            uint64_t least_interval_bytes, most_interval_bytes; /* that it had */
+            uint64_t cpu_ns; /* the part of target_cpu_ns that was spent on samples */
+            /* limit for allogram's share of the processes' CPU time; 0: none */
+            uint32_t budget_millionths;
+            uint64_t least_interval_bytes, most_interval_bytes; /* range used */
         } sampler;
         struct {
-            uint32_t rate_hz; /* of a thread's CPU time */
+            uint32_t rate_hz; /* per second of a thread's CPU time */
             uint64_t samples, lost, stale, complete_stacks;
-            uint64_t target_cpu_ns;    /* that the process used meanwhile */
-            uint64_t sample_cost_ns;   /* of one to the thread that it interrupted */
-            uint64_t collections_seen; /* those in GC are all of them, or a sample by bytes */
+            uint64_t target_cpu_ns;  /* used by the process meanwhile */
+            uint64_t sample_cost_ns; /* per sample, to the interrupted thread */
+            /* all collections; those in GC records may be a sample by bytes */
+            uint64_t collections_seen;
         } observed;
         struct ag_summary summary;
         struct {
-            uint32_t count; /* iterate with the ag_sums_next_* of the kind */
+            uint32_t count; /* iterate with the ag_sums_next_* function of the kind */
             struct ag_bytes data;
         } sums; /* STACK_SUMS TIMELINE THREAD_SUMS THREAD_PAIRS HEAP_SUMS CHUNKS CALLS
                  CPU_SAMPLES */
     } u;
 };
 
-/* ---- a trace file, opened ---- */
+/* ---- an open trace file ---- */
 struct ag_chunk_entry {
     uint64_t offset; /* of the chunk header in the file */
     uint8_t kind, coding;
     uint32_t stream, thread_id, sequences, events, used_bytes, stored_bytes;
     uint64_t first_sequence, first_time_ns;
 };
-struct ag_trace_file; /* the file opened read-only, its chunk list, its damage */
+struct ag_trace_file; /* the file, open read-only, with its list of chunks and its damage */
 
-/* Opens PATH (a regular file; nothing else is touched). 0, or negative errno with *ret_error filled
- * (code says why). A file without a footer is walked; what is readable is opened and damage() tells
- * the first damaged place. Caller closes. The file is read with pread, never mapped: one that
- * shrinks while it is read gives an error, not a SIGBUS. */
+/* Opens PATH, which must be a regular file. 0, or negative errno with *ret_error filled (code says
+ * why). A file without a footer is walked: the readable part is opened, and damage() returns the
+ * first damaged place. The caller closes it. The file is read with pread, never mapped: a file that
+ * shrinks meanwhile gives an error, not a SIGBUS. */
 int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
                        struct ag_decode_error *ret_error);
-struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* NULL */
+struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* returns NULL */
 uint64_t ag_trace_file_bytes(const struct ag_trace_file *file);
 uint32_t ag_trace_file_version(const struct ag_trace_file *file);
 uint64_t ag_trace_file_session(const struct ag_trace_file *file);
 bool ag_trace_file_has_index(
     const struct ag_trace_file *file); /* sealed by a writer that finished */
 const struct ag_decode_error *ag_trace_file_damage(
-    const struct ag_trace_file *file); /* NULL: whole as far as headers tell */
-/* All chunks in the order of the file; those of kind INDEX are the last ones. */
+    const struct ag_trace_file *file); /* NULL: undamaged as far as headers show */
+/* All chunks in file order; those of kind INDEX come last. */
 size_t ag_trace_file_chunks(const struct ag_trace_file *file,
                             const struct ag_chunk_entry **ret_entries);
 
-/* ---- a chunk, decoded ---- */
+/* ---- decoding a chunk ---- */
 struct ag_chunk_decoder; /* tables and a decompression buffer, reused from chunk to chunk */
 struct ag_chunk_decoder *ag_chunk_decoder_new(void); /* NULL: no memory */
 struct ag_chunk_decoder *ag_chunk_decoder_free(struct ag_chunk_decoder *decoder);
-/* From now on records of these kinds (bit k: kind k, which is below 64) are passed over like those
- * of unknown kinds: their bytes are not looked at. At first none. */
+/* Skips records of these kinds (bit k: kind k, which is below 64) from now on, like those of
+ * unknown kinds, without looking at their bytes. At first none. */
 void ag_chunk_decoder_pass_over(struct ag_chunk_decoder *decoder, uint64_t kinds);
-/* Reads, checks, decompresses and starts a chunk. 0 or a negative errno with *ret_error. */
+/* Reads, checks, decompresses and starts a chunk. 0, or negative errno with *ret_error. */
 int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error);
-/* The chunk that was started goes on in a decoder of its own, which can start no other one and is
- * small; DECODER is as new. For many chunks that are open side by side. NULL: no memory. */
+/* Moves the started chunk to a new, small decoder that cannot start another one; DECODER is as new.
+ * For many chunks that are open side by side. NULL: no memory. */
 struct ag_chunk_decoder *ag_chunk_decoder_split(struct ag_chunk_decoder *decoder);
-/* Decodes up to `capacity` events (at least 1) of an EVENTS chunk, or the record of another kind
- * that stands there: then *ret_record is filled (kind != 0) and the next call goes on behind it.
- * Returns the number of events, 0 with a record, 0 with kind 0 at the chunk's end, negative errno
- * when damaged: all before it has been returned. The records of collected blocks (MOVE, PROMOTE,
- * COLLECT, BLOCK_TYPE) among events come as events. In RECORDS and INDEX chunks it yields only
- * records. Records of unknown kinds, and chunks of unknown kinds, are passed over. */
+/* Decodes up to `capacity` events (at least 1) of an EVENTS chunk, or one record of another kind:
+ * then *ret_record is filled (kind != 0) and the next call continues after it. Returns the number
+ * of events; 0 with a record; 0 with kind 0 at the chunk's end; negative errno at damage, after
+ * everything before it has been returned. The records of collected blocks (MOVE, PROMOTE, COLLECT,
+ * BLOCK_TYPE) among events are returned as events. RECORDS and INDEX chunks yield only records.
+ * Records and chunks of unknown kinds are skipped. */
 int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
                           size_t capacity, struct ag_record *ret_record,
                           struct ag_decode_error *ret_error);
 
-/* Everything of a chunk of events was handed out, and it was whole. */
+/* Has a chunk of events been returned completely, and was it undamaged? */
 bool ag_chunk_decoder_is_at_end(const struct ag_chunk_decoder *decoder);
 
-/* Iterators over batches; *cursor starts at 0. 1: one more, 0: end, -EINVAL: the record is of
+/* Iterators over batches; *cursor starts at 0. 1: a row; 0: the end; -EINVAL: the record is of
  * another kind. */
 int ag_nodes_next(const struct ag_record *record, size_t *cursor, struct ag_node *ret_node);
 int ag_calls_next(const struct ag_record *record, size_t *cursor, struct ag_call_path *ret_path);

@@ -1,11 +1,11 @@
-/* decode_chunk.c: one chunk of a trace: read, checked, decompressed, and handed out as events and
+/* decode_chunk.c: reads, checks and decompresses one chunk of a trace, and returns its events and
  * records.
  *
- * A chunk needs no other chunk, so decoders work side by side on one file. Lengths were bounded
- * when the header was accepted (AG_CHUNK_MAX_BYTES): a decoder never holds more than two chunks'
- * bytes, its tables and one batch of rows. The bytes are read with pread and not mapped: a file
- * that shrinks under a map kills the reader with SIGBUS, and the copy is 1.5 % of reading (22 ms of
- * 1.5 s for 183 M events in 76 MiB). */
+ * A chunk does not depend on other chunks, so several decoders can work on one file. Lengths were
+ * bounded when the header was accepted (AG_CHUNK_MAX_BYTES): a decoder never holds more than the
+ * bytes of two chunks, its tables and one batch of rows. The bytes are read with pread and not
+ * mapped: a file that shrinks while mapped kills the reader with SIGBUS, and the copy takes 1.5 %
+ * of reading (22 ms of 1.5 s for 183 M events in 76 MiB). */
 #include "decode_chunk.h"
 
 #include <errno.h>
@@ -64,13 +64,13 @@ static bool buffer_reserve(uint8_t **buffer, size_t *capacity, size_t n_bytes) {
     if (*capacity >= n_bytes) {
         return true;
     }
-    free(*buffer); /* its content is of another chunk */
+    free(*buffer); /* its content belongs to another chunk */
     *buffer = malloc(n_bytes);
     *capacity = *buffer == NULL ? 0 : n_bytes;
     return *buffer != NULL;
 }
 
-/* Is the chunk in the file still the one that the list speaks of? */
+/* Is the chunk in the file still the one that the list describes? */
 static bool entry_is(const struct ag_chunk_entry *entry, const struct ag_chunk_entry *found) {
     return entry->kind == found->kind && entry->coding == found->coding &&
            entry->stream == found->stream && entry->thread_id == found->thread_id &&
@@ -80,7 +80,7 @@ static bool entry_is(const struct ag_chunk_entry *entry, const struct ag_chunk_e
            entry->first_time_ns == found->first_time_ns;
 }
 
-/* Header and stored bytes, checked, in decoder->stored. */
+/* Reads and checks the header and stored bytes into decoder->stored. */
 static enum ag_decode_code read_stored(struct ag_chunk_decoder *decoder, int fd,
                                        const struct ag_chunk_entry *entry) {
     const size_t n_bytes = AG_CHUNK_HEADER_BYTES + (size_t)entry->stored_bytes;
@@ -109,7 +109,7 @@ static enum ag_decode_code read_stored(struct ag_chunk_decoder *decoder, int fd,
     return AG_DECODE_OK;
 }
 
-/* The chunk's body, with its padding, in decoder->body. */
+/* Decompresses the chunk's body, with padding, into decoder->body. */
 static enum ag_decode_code unpack_body(struct ag_chunk_decoder *decoder,
                                        const struct ag_chunk_entry *entry) {
     const uint8_t *const stored = decoder->stored + AG_CHUNK_HEADER_BYTES;
@@ -137,7 +137,7 @@ int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_tra
     ag_events_start(&decoder->events, entry->first_time_ns);
     if (!ag_chunk_entry_is_valid(entry)) {
         return ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK,
-                              entry->offset); /* an entry of the caller's own making */
+                              entry->offset); /* the caller passed an invalid entry */
     }
     enum ag_decode_code code = read_stored(decoder, file->fd, entry);
     if (code == AG_DECODE_OK && entry->kind >= AG_CHUNK_KIND_EVENTS &&
@@ -162,7 +162,7 @@ static int fail_inside(const struct ag_chunk_decoder *decoder, enum ag_decode_co
     return r;
 }
 
-/* At the end of a chunk of events: are they as many as its header says? */
+/* At the end of a chunk of events: does their number equal the header's? */
 static int check_count(const struct ag_chunk_decoder *decoder, struct ag_decode_error *ret_error) {
     if (decoder->entry.kind == AG_CHUNK_KIND_EVENTS && decoder->at != NULL &&
         ag_events_counted(&decoder->events) != decoder->entry.events) {
@@ -176,8 +176,8 @@ bool ag_chunk_decoder_is_at_end(const struct ag_chunk_decoder *decoder) {
            ag_events_counted(&decoder->events) == decoder->entry.events;
 }
 
-/* What happened to a block (or to all) and is coded as a record, since most programs have none of
- * it. */
+/* Is the record an event of a block (or a reset)? These are coded as records because most programs
+ * have none. */
 static bool is_of_block(const struct ag_record *record, struct ag_event *ret_event) {
     const uint64_t address =
         record->kind == AG_RECORD_MOVE ? record->u.move.address : record->u.block.address;
@@ -216,8 +216,8 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
             size_t count = 0;
             const enum ag_events_stop stop =
                 ag_events_decode(decoder, ret_events, capacity, &count);
-            if (count > 0) { /* whatever comes behind them, they are whole */
-                decoder->at -= stop == AG_EVENTS_RECORD; /* back to its form */
+            if (count > 0) { /* the events are valid, whatever follows them */
+                decoder->at -= stop == AG_EVENTS_RECORD; /* back to its form byte */
                 return (int)count;
             }
             switch (stop) {

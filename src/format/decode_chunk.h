@@ -1,4 +1,4 @@
-/* decode_chunk.h: what the files of the decoder share. Inside format only. */
+/* decode_chunk.h: shared by the files of the decoder. Internal to format. */
 #ifndef AG_DECODE_CHUNK_H
 #define AG_DECODE_CHUNK_H
 
@@ -14,7 +14,7 @@ struct ag_decoder_tuple { /* two to a cache line */
     uint64_t last_address;
     uint32_t stack;
     uint32_t next;
-    uint32_t mark; /* the reader's own, UINT32_MAX at first: what it knows of this stack and via */
+    uint32_t mark; /* set by the reader; UINT32_MAX at first: its number for this stack and via */
     uint8_t via, trust;
     uint16_t reserved;
 };
@@ -22,45 +22,45 @@ struct ag_decoder_tuple { /* two to a cache line */
 /* The events of one kind (allocations or frees) in this chunk, as the other kind refers to them. */
 struct ag_event_track {
     uint32_t n;
-    uint32_t named_last; /* the place, counted from the chunk's start, that was referred to last; 0
-                            at first */
+    /* place, counted from the chunk's start, that was last referred to; 0 at first */
+    uint32_t named_last;
     uint64_t last_address; /* of the newest, 0 at first */
 };
 
-/* All that an event may refer to. */
+/* Everything that an event may refer to. */
 struct ag_event_state {
     struct ag_event_track allocs, frees;
     uint32_t n_undone;
     uint32_t n_tuples, tuples_capacity;
     uint32_t last_tuple; /* AG_NO_DECODER_TUPLE before the chunk's first */
-    bool is_damaged; /* what was seen of an event that is none has left its traces here: no further
-                      */
+    /* an invalid event was decoded and has changed the state: decoding must not continue */
+    bool is_damaged;
     uint64_t time_ns;
-    uint32_t free_stack;             /* of the frees that come, 0: not known */
-    struct ag_decoder_tuple loose;   /* the one that is not remembered: the table is full */
+    uint32_t free_stack;             /* of the frees that follow, 0: unknown */
+    struct ag_decoder_tuple loose;   /* a tuple that is not stored because the table is full */
     struct ag_decoder_tuple *tuples; /* grows up to AG_TUPLES_MAX */
-    uint64_t
-        alloced[AG_NEAR_EVENTS]; /* rings of addresses: place n is at n & (AG_NEAR_EVENTS - 1) */
+    uint64_t alloced
+        [AG_NEAR_EVENTS]; /* rings of addresses: place n is at index n & (AG_NEAR_EVENTS - 1) */
     uint64_t freed[AG_NEAR_EVENTS];
 };
 
-/* Zero bytes behind a body: an event that is cut reads at most as many. */
+/* Zero bytes after a body: an event that is cut reads no more than these. */
 enum { AG_BODY_PADDING = 64 };
 
 struct ag_chunk_decoder {
     ZSTD_DCtx *decompressor;
     uint8_t *stored,
-        *body; /* as in the file, with the chunk header; decoded, with AG_BODY_PADDING */
+        /* stored: as in the file, with the chunk header; body: decoded, with AG_BODY_PADDING */
+        *body;
     size_t stored_capacity, body_capacity;
     const uint8_t *at, *end; /* in body: at <= end */
     struct ag_chunk_entry entry;
-    uint64_t passed_over; /* bit k: records of kind k are not decoded */
-    void *rows; /* of the batch record that was decoded last: AG_BATCH_ROWS of the longest struct */
+    uint64_t passed_over; /* bit k: records of kind k are skipped */
+    void *rows;           /* of the last batch record: AG_BATCH_ROWS of the largest row struct */
     struct ag_event_state events;
 };
 
-/* Decodes events until capacity, the end, a record (decoder->at then stands at its kind) or damage.
- */
+/* Decodes events until capacity, the end, a record (decoder->at is then at its kind) or damage. */
 enum ag_events_stop {
     AG_EVENTS_FULL,
     AG_EVENTS_END,
@@ -70,20 +70,21 @@ enum ag_events_stop {
 };
 enum ag_events_stop ag_events_decode(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
                                      size_t capacity, size_t *ret_count);
-/* How many events may be decoded before this is asked again: each may add a tuple, and there is
- * room for them. 0: no memory for more. */
+/* Makes room for new tuples and returns how many events may be decoded before the next call: each
+ * may add a tuple. 0: no memory. */
 size_t ag_events_make_room(struct ag_event_state *state);
-/* A tuple in full, behind the last ones, or in state->loose when the table is full. Returns where
- * it ends; *ret_bad gets 1 when it is none. */
+/* Decodes a complete tuple and appends it, or puts it in state->loose when the table is full.
+ * Returns where it ends; *ret_bad becomes 1 when it is invalid. */
 const uint8_t *ag_decode_new_tuple(struct ag_event_state *state, const uint8_t *at,
                                    uint64_t *ret_bad);
-/* The slow half of ag_decode_number_fast. */
+/* The slow path of ag_decode_number_fast. */
 const uint8_t *ag_decode_number_slow(const uint8_t *at, uint64_t *ret_value, uint64_t *ret_bad);
 void ag_events_start(struct ag_event_state *state, uint64_t first_time_ns);
-uint32_t ag_events_counted(const struct ag_event_state *state); /* as a chunk header counts them */
+/* as a chunk header counts events */
+uint32_t ag_events_counted(const struct ag_event_state *state);
 
-/* Decodes the record at decoder->at. 1: *ret_record is filled; 0: of an unknown kind, passed over;
- * negative errno with *ret_code and *ret_kind. */
+/* Decodes the record at decoder->at. 1: *ret_record is filled; 0: unknown kind, skipped; negative
+ * errno with *ret_code and *ret_kind. */
 int ag_record_decode(struct ag_chunk_decoder *decoder, struct ag_record *ret_record,
                      enum ag_decode_code *ret_code, uint32_t *ret_kind);
 

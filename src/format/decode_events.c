@@ -1,5 +1,5 @@
-/* decode_events.c: the body of an event chunk to events in bulk, for every reader; an event's own
- * decoding stands in decode_fast.h. The inverse of encode_events.c. */
+/* decode_events.c: decodes the body of an event chunk to an array of events, for every reader.
+ * decode_fast.h decodes a single event. The inverse of encode_events.c. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ static AG_COLD bool tuples_grow(struct ag_event_state *state) {
 
 size_t ag_events_make_room(struct ag_event_state *state) {
     if (state->tuples_capacity == AG_TUPLES_MAX) {
-        return SIZE_MAX; /* a full table takes no more */
+        return SIZE_MAX; /* a full table never grows */
     }
     if (state->tuples_capacity - state->n_tuples < TUPLES_FIRST / 4 && !tuples_grow(state)) {
         return 0;
@@ -111,7 +111,7 @@ AG_FAST void get_stamp(struct ag_event_state *state, struct ag_decoder_run *run,
     *ret_event = (struct ag_event){.size = state->time_ns, .kind = AG_RECORD_STAMP};
 }
 
-/* One batch during which the table of tuples needs not grow. */
+/* Decodes one batch during which the table of tuples need not grow. */
 static enum ag_events_stop decode_batch(struct ag_chunk_decoder *decoder,
                                         struct ag_event *ret_events, size_t capacity,
                                         size_t *ret_count) {

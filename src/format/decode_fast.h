@@ -1,17 +1,17 @@
-/* decode_fast.h: the body of an event chunk to events, one event at a time: for decode_events.c,
- * which makes rows of them, and for the model's loop that applies an event while it has it
+/* decode_fast.h: decodes the body of an event chunk, one event at a time: for decode_events.c,
+ * which fills arrays, and for the model's loop that applies each event while it is in registers
  * (model/pass/straight_pass.c).
  *
- * Two things keep it fast. The body is followed by zero bytes, so that an event is decoded without
- * looking for the end at each byte (zeros end any number) and the end is compared once per event.
- * And the state (counts, last addresses) lives in locals while a run lasts.
+ * Two things make it fast. The body is followed by zero bytes, so that an event is decoded without
+ * a bounds check at each byte (zeros end any number), and the end is tested once per event. And the
+ * state (counts, last addresses) is in local variables during a run.
  *
  *     begin ... [form and argument of the byte at run.at, then the function of that form] ... end
  *
- * Nothing in the bytes is believed: a distance is below the number of events there were and below
- * the ring, a tuple index below the table, an expected tuple only after a first. What breaks this
- * sets run.bad; then what the event said is not to be used.
- * docs/trace-format.md section 3 specifies the bytes. */
+ * No byte is trusted: a distance must be below the number of events so far and below the ring's
+ * size, a tuple index below the table's size, and an expected tuple needs a previous one. A
+ * violation sets run.bad, and the event must then not be used. docs/trace-format.md section 3
+ * specifies the bytes. */
 #ifndef AG_DECODE_FAST_H
 #define AG_DECODE_FAST_H
 
@@ -22,10 +22,10 @@
 
 enum { AG_NEAR_MASK = AG_NEAR_EVENTS - 1 };
 
-/* What changes with every event, in registers while a run lasts. */
+/* The state that changes with every event; in registers during a run. */
 struct ag_decoder_run {
     const uint8_t *at;
-    uint64_t bad; /* not 0: damage was seen; looked at once per event */
+    uint64_t bad; /* not 0: damage was found; tested once per event */
     uint32_t last_tuple;
     struct ag_event_track allocs, frees;
 };
@@ -48,8 +48,8 @@ AG_FAST void ag_decode_end_fast(struct ag_chunk_decoder *decoder,
 
 /* ---- numbers ---- */
 
-/* A varint of the padded body, without a branch on its length up to 8 bytes. *ret_bad gets 1 when
- * it exceeds 64 bits. */
+/* Decodes a varint of the padded body; no branch on its length up to 8 bytes. *ret_bad becomes 1
+ * when it exceeds 64 bits. */
 AG_FAST const uint8_t *ag_decode_number_fast(const uint8_t *at, uint64_t *ret_value,
                                              uint64_t *ret_bad) {
     if (AG_LIKELY(at[0] < 0x80)) {
@@ -61,8 +61,8 @@ AG_FAST const uint8_t *ag_decode_number_fast(const uint8_t *at, uint64_t *ret_va
     if (AG_UNLIKELY(ends == 0)) {
         return ag_decode_number_slow(at, ret_value, ret_bad);
     }
-    /* Keep the bytes up to the first that ends, then close the gaps: 7 bits to 14, 14 to 28, 28
-     * to 56. */
+    /* Keep the bytes up to the first that ends a number, then close the gaps: 7 bits to 14, 14 to
+     * 28, 28 to 56. */
     word &= ends ^ (ends - 1);
     word &= UINT64_C(0x7f7f7f7f7f7f7f7f);
     word = (word & UINT64_C(0x007f007f007f007f)) | (word & UINT64_C(0x7f007f007f007f00)) >> 1;
@@ -81,11 +81,10 @@ AG_FAST uint64_t ag_decode_far_fast(struct ag_decoder_run *run, uint64_t base, u
     return base + ((flags & AG_FAR_UNSCALED) != 0 ? difference : difference << AG_FAR_SHIFT);
 }
 
-/* The address at `place` in a ring, which is to be one of the last AG_NEAR_EVENTS. */
+/* Returns the address at `place` in a ring, which must be one of the last AG_NEAR_EVENTS. */
 AG_FAST uint64_t ag_decode_place_fast(struct ag_decoder_run *run, struct ag_event_track *track,
                                       const uint64_t *ring, uint32_t place) {
-    const uint32_t distance =
-        track->n - 1 - place; /* wraps to a large number for a place that is not */
+    const uint32_t distance = track->n - 1 - place; /* an invalid place wraps to a large number */
     if (AG_UNLIKELY(distance >= track->n || distance >= AG_NEAR_EVENTS)) {
         run->bad = 1;
     }
@@ -93,8 +92,8 @@ AG_FAST uint64_t ag_decode_place_fast(struct ag_decoder_run *run, struct ag_even
     return ring[place & AG_NEAR_MASK];
 }
 
-/* By a near argument: places below AG_NEAR_DISTANCES from the newest, the others from the one named
- * last. */
+/* Resolves a near argument: places below AG_NEAR_DISTANCES count from the newest, the others from
+ * the one named last. */
 AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event_track *track,
                                      const uint64_t *ring, uint64_t argument) {
     static const int8_t offsets[] = {-1,  -2,  -3,  -4,  -5, -6, -7, -8, -9, -10, -11,
@@ -114,8 +113,8 @@ AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event
 
 /* ---- events ---- */
 
-/* The tuple that stands in the bytes, or (is_given 0) that is expected; with what follows from it
- * for the next one's. Never NULL; what came of damage is nonsense. */
+/* Returns the tuple in the bytes, or (is_given 0) the expected one, and updates what the next event
+ * expects. Never NULL; after damage its content is arbitrary. */
 AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *state,
                                                       struct ag_decoder_run *run,
                                                       uint64_t is_given) {
@@ -140,7 +139,7 @@ AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *sta
         }
         run->at = ag_decode_new_tuple(state, run->at, &run->bad);
         if (AG_UNLIKELY(given == AG_TUPLES_MAX)) {
-            return &state->loose; /* to the next one, the alloc before is still the last */
+            return &state->loose; /* for the next tuple, the previous alloc stays the last one */
         }
     }
     if (AG_LIKELY(last != NULL)) {
@@ -151,7 +150,7 @@ AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *sta
     return &tuples[given];
 }
 
-/* Returns the tuple. The table has room for one more: see ag_events_make_room. */
+/* Returns the tuple. The table must have room for one more: see ag_events_make_room. */
 AG_FAST struct ag_decoder_tuple *ag_decode_alloc_fast(struct ag_event_state *state,
                                                       struct ag_decoder_run *run, uint64_t form,
                                                       uint64_t argument, uint64_t *ret_address) {
@@ -190,7 +189,7 @@ AG_FAST uint64_t ag_decode_free_fast(struct ag_event_state *state, struct ag_dec
     return address;
 }
 
-/* A realloc_free or an undo_free. Returns the address. */
+/* Decodes a realloc_free or an undo_free. Returns the address. */
 AG_FAST uint64_t ag_decode_special_fast(struct ag_event_state *state, struct ag_decoder_run *run,
                                         uint64_t argument, uint8_t *ret_kind) {
     uint64_t address;
@@ -214,7 +213,7 @@ AG_FAST uint64_t ag_decode_special_fast(struct ag_event_state *state, struct ag_
     return address;
 }
 
-/* Returns the time, which the caller notes in state->time_ns when it takes the stamp. */
+/* Returns the time; the caller stores it in state->time_ns when it accepts the stamp. */
 AG_FAST uint64_t ag_decode_stamp_fast(const struct ag_event_state *state,
                                       struct ag_decoder_run *run) {
     uint64_t passed_ns;

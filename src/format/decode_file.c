@@ -1,11 +1,11 @@
-/* decode_file.c: opens a trace file and finds its chunks, by the index or, where there is none, by
+/* decode_file.c: opens a trace file and finds its chunks, through the index or, without one, by
  * walking.
  *
- * The file is anybody's: it is looked at before it is opened (only regular files are), every header
- * is hashed, the index is a list of claims that must tile the file without gap or overlap, and each
- * claim is compared with the chunk's own header when that is read. A damaged index costs a walk and
- * is reported, nothing else. Memory: one entry per 65 bytes of file at worst, which a walk proves
- * and an index must not exceed. */
+ * The file is untrusted. It is examined before it is opened (only regular files are), every header
+ * is hashed, and the index must list chunks that tile the file without gap or overlap; each entry
+ * is compared with the chunk's own header when that is read. A damaged index only costs a walk and
+ * is reported. Memory: one entry per 65 bytes of file at worst, which a walk guarantees and an
+ * index must not exceed. */
 #include "decode_file.h"
 
 #include <errno.h>
@@ -31,8 +31,8 @@ static bool entries_add(struct ag_trace_file *file, const struct ag_chunk_entry 
     return true;
 }
 
-/* Adds every chunk from `offset` on. 0, also when the walk ended at damage (*ret_damage has it, or
- * code OK), or errno. */
+/* Adds every chunk from `offset` on. 0, also when the walk ended at damage (in *ret_damage, or code
+ * OK), or errno. */
 static int add_walked(struct ag_trace_file *file, uint64_t offset, uint64_t end,
                       struct ag_decode_error *ret_damage) {
     struct ag_chunk_walk walk = {.fd = file->fd, .file_bytes = end, .offset = offset};
@@ -50,7 +50,7 @@ static int add_walked(struct ag_trace_file *file, uint64_t offset, uint64_t end,
 
 /* ---- with an index ---- */
 
-/* Takes the rows of one CHUNKS record: each chunk begins where the one before ended. */
+/* Takes the rows of one CHUNKS record: each chunk begins where the previous one ended. */
 static bool take_rows(struct ag_trace_file *file, const struct ag_record *record,
                       uint64_t index_offset, uint64_t *next) {
     struct ag_chunk_entry entry;
@@ -68,7 +68,7 @@ static bool take_rows(struct ag_trace_file *file, const struct ag_record *record
     return true;
 }
 
-/* Reads the list out of the index chunks `index` .. of the file. */
+/* Reads the list from the index chunks, starting at `index`. */
 static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decoder,
                       const struct ag_chunk_entry *index, size_t n_index, uint64_t index_offset,
                       struct ag_decode_error *ret_error) {
@@ -83,7 +83,7 @@ static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decod
                record.kind != 0) {
             if (record.kind == AG_RECORD_CHUNKS && !take_rows(file, &record, index_offset, &next)) {
                 (void)ag_decode_fail(ret_error, AG_DECODE_BAD_RECORD,
-                                     index[i].offset); /* the code is what counts */
+                                     index[i].offset); /* only the code matters */
                 ret_error->record = AG_RECORD_CHUNKS;
                 return false;
             }
@@ -92,21 +92,21 @@ static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decod
             return false;
         }
     }
-    if (next != index_offset) { /* chunks that the list leaves out */
-        (void)ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK, next); /* the code is what counts */
+    if (next != index_offset) {                                     /* the list omits chunks */
+        (void)ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK, next); /* only the code matters */
         return false;
     }
     return true;
 }
 
-/* The chunks by the index that the footer points at. false: there is none to be trusted, *ret_error
- * says why. */
+/* Finds the chunks through the index to which the footer points. false: there is no valid one;
+ * *ret_error says why. */
 static bool load_index(struct ag_trace_file *file, uint64_t index_offset,
                        struct ag_decode_error *ret_error) {
     const uint64_t footer_offset = file->n_bytes - AG_TRACE_FOOTER_BYTES;
     if (index_offset < file->header.header_bytes || index_offset > footer_offset) {
         (void)ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK,
-                             footer_offset); /* the code is what counts */
+                             footer_offset); /* only the code matters */
         return false;
     }
     if (add_walked(file, index_offset, footer_offset, ret_error) < 0 ||
@@ -128,7 +128,7 @@ static bool load_index(struct ag_trace_file *file, uint64_t index_offset,
     free(index);
     if (!is_good && ret_error->code == AG_DECODE_OK) {
         (void)ag_decode_fail(ret_error, AG_DECODE_NO_MEMORY,
-                             index_offset); /* the code is what counts */
+                             index_offset); /* only the code matters */
     }
     return is_good;
 }
@@ -163,15 +163,14 @@ static int find_chunks(struct ag_trace_file *file) {
     return 0;
 }
 
-/* ---- opening ---- */
+/* ---- without an index ---- */
 
-/* Opens what is a regular file and stays one: a look first, since opening a device or a pipe may do
- * something. */
+/* Opens a regular file. Examines it first, because opening a device or a pipe may have effects. */
 static int open_regular(const char *path, struct ag_decode_error *ret_error,
                         struct stat *ret_status) {
     if (stat(path, ret_status) < 0) {
         const int error = -errno;
-        (void)ag_decode_fail(ret_error, AG_DECODE_IO, 0); /* errno says more */
+        (void)ag_decode_fail(ret_error, AG_DECODE_IO, 0); /* errno has the cause */
         return error;
     }
     if (!S_ISREG(ret_status->st_mode)) {
@@ -181,7 +180,7 @@ static int open_regular(const char *path, struct ag_decode_error *ret_error,
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, ret_status) < 0) {
         const int error = -errno;
-        (void)ag_decode_fail(ret_error, AG_DECODE_IO, 0); /* errno says more */
+        (void)ag_decode_fail(ret_error, AG_DECODE_IO, 0); /* errno has the cause */
         if (fd >= 0) {
             close(fd);
         }
@@ -215,7 +214,7 @@ int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
     int r;
     if (n_read < 0) {
         r = (int)n_read;
-        (void)ag_decode_fail(ret_error, AG_DECODE_IO, 0); /* errno says more */
+        (void)ag_decode_fail(ret_error, AG_DECODE_IO, 0); /* errno has the cause */
         goto fail;
     }
     const enum ag_decode_code code = ag_file_header_get(bytes, (size_t)n_read, &file->header);
@@ -226,7 +225,7 @@ int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
     r = find_chunks(file);
     if (r < 0) {
         (void)ag_decode_fail(ret_error, r == -ENOMEM ? AG_DECODE_NO_MEMORY : AG_DECODE_IO,
-                             0); /* errno says more */
+                             0); /* errno has the cause */
         goto fail;
     }
     *ret_file = file;

@@ -1,4 +1,4 @@
-/* decode_file.h: an open trace file as the files of the decoder see it. Inside format only. */
+/* decode_file.h: an open trace file, for the files of the decoder. Internal to format. */
 #ifndef AG_DECODE_FILE_H
 #define AG_DECODE_FILE_H
 
@@ -7,7 +7,7 @@
 
 struct ag_trace_file {
     int fd;
-    uint64_t n_bytes; /* at open */
+    uint64_t n_bytes; /* when it was opened */
     struct ag_file_header header;
     bool has_index;
     struct ag_decode_error damage; /* code AG_DECODE_OK: none */

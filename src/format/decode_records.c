@@ -1,9 +1,9 @@
-/* decode_records.c: the bytes of records to struct ag_record, by the table of record_fields.def.
+/* decode_records.c: decodes records to struct ag_record, by the table of record_fields.def.
  *
- * How versions meet: fields that the bytes end before are zero (an older writer), bytes behind the
- * last known field are passed over (a newer one), and so are columns of a batch and whole records
- * of an unknown kind. A field that ends in its middle, a number that does not fit, a text longer
- * than the record: that is damage. */
+ * Versions: fields after the end of the bytes are zero (an older writer); bytes after the last
+ * known field are skipped (a newer one), and so are unknown columns of a batch and records of an
+ * unknown kind. A field that ends in its middle, a number that does not fit, or a text longer than
+ * the record is damage. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static bool get_row(const uint8_t **at, const uint8_t *end, const struct ag_reco
     return true;
 }
 
-/* Rows are decoded at once, into the decoder: so iterating over them cannot fail. */
+/* Decodes all rows at once into the decoder, so that iterating over them cannot fail. */
 static bool get_rows(const uint8_t *at, const uint8_t *end, const struct ag_record_layout *layout,
                      uint8_t *rows, struct ag_record *ret_record) {
     uint64_t n_rows, n_columns;

@@ -1,26 +1,25 @@
-/* encode.h: records to the bytes of a trace. Used by the writer only.
+/* encode.h: encodes records to the bytes of a trace. Used only by the writer.
  *
  * An ag_event_encoder turns one stream's events into the body of a chunk; ag_record_* append
- * records to a growing ag_blob; ag_trace_writer_* puts chunks, index and footer into a file.
+ * records to a growing ag_blob; ag_trace_writer_* writes chunks, index and footer to a file.
  *
- * Threads: each object is one thread's. Errors: negative errno. Nothing is written twice: a chunk
- * is one pwrite. */
+ * Threads: each object belongs to one thread. Errors: negative errno. Each chunk is written once,
+ * by one pwrite. */
 #ifndef AG_ENCODE_H
 #define AG_ENCODE_H
 
 #include "decode.h"
 
-struct ag_blob { /* a growing byte array; zero-initialise; data is the owner's to free with
-                    ag_blob_done */
+struct ag_blob { /* a growing byte array; zero-initialise; the owner frees data with ag_blob_done */
     uint8_t *data;
     size_t length, capacity;
-    int error; /* first failure (-ENOMEM), sticky: check once at the end */
+    int error; /* first failure (-ENOMEM), sticky: check it once at the end */
 };
 void ag_blob_done(struct ag_blob *blob);
 bool ag_blob_reserve(struct ag_blob *blob,
-                     size_t n_bytes); /* room for n_bytes more; false: blob->error is set */
+                     size_t n_bytes); /* makes room for n_bytes more; false: blob->error is set */
 
-/* Appends kind, length and body of one record (any kind but events and nodes/sums). */
+/* Appends kind, length and body of one record (any kind but events and batches). */
 int ag_record_append(struct ag_blob *blob, const struct ag_record *record);
 /* Batches. */
 int ag_record_append_nodes(struct ag_blob *blob, const struct ag_node *nodes, size_t count);
@@ -43,14 +42,14 @@ int ag_record_append_chunks(struct ag_blob *blob, const struct ag_chunk_entry *e
 struct ag_event_encoder;
 struct ag_event_encoder *ag_event_encoder_new(void);
 struct ag_event_encoder *ag_event_encoder_free(struct ag_event_encoder *encoder);
-/* Starts a new chunk body; first_time_ns is what the header will say. */
+/* Starts a new chunk body; first_time_ns is the header's. */
 void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_time_ns);
-/* Appends events, at a few ns each; their sizes, stacks and addresses may be any. A stamp that goes
- * back in time is written as the one before it. -EMSGSIZE: they might not fit AG_CHUNK_MAX_BYTES;
- * -EINVAL: one is no event; the body is unusable then. */
+/* Appends events, at a few ns each; their sizes, stacks and addresses are arbitrary. A stamp
+ * earlier than the previous one is written as equal to it. -EMSGSIZE: they might exceed
+ * AG_CHUNK_MAX_BYTES; -EINVAL: one is not an event; the body is then unusable. */
 int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event *events,
                          size_t count);
-/* Appends another record in the middle of the events. */
+/* Appends a record of another kind among the events. */
 int ag_event_encoder_add_record(struct ag_event_encoder *encoder, const struct ag_record *record);
 const struct ag_blob *ag_event_encoder_body(const struct ag_event_encoder *encoder);
 uint32_t ag_event_encoder_events(
@@ -63,39 +62,40 @@ struct ag_trace_header {
     uint32_t pid, slot;
     uint64_t start_realtime_ns;
 };
-/* Reads the header at the start of fd: whose trace is this? 0 or negative errno. */
+/* Reads the header at the start of fd. 0 or negative errno. */
 int ag_trace_header_read(int fd, struct ag_trace_header *ret_header);
-/* Writes it there, and nothing else. */
+/* Writes the header there, and nothing else. */
 int ag_trace_header_write(int fd, const struct ag_trace_header *header);
-/* Writes the file header to fd (opened O_RDWR, empty; the writer's from now on, unless this fails).
- * With resume the file has content: it is walked, every chunk's bytes are checked, a torn tail is
- * cut off, an index is dropped, and writing goes on behind the last whole chunk; -EBADMSG when
- * there is no whole file header. */
+/* Writes the file header to fd (opened O_RDWR, empty; owned by the trace writer from now on unless
+ * this fails). With resume the file has content: it is walked, every chunk's bytes are checked, a
+ * torn tail is cut off, an index is dropped, and writing continues after the last whole chunk;
+ * -EBADMSG when there is no whole file header. */
 int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
                         struct ag_trace_writer **ret_writer);
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
-/* Writing goes on in FD, the writer's from now on, which holds a copy of all that was written. */
+/* Continues in FD, owned by the trace writer from now on, which holds a copy of everything written.
+ */
 void ag_trace_writer_move(struct ag_trace_writer *writer, int fd);
 struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer);
 struct ag_chunk_info {
     uint8_t kind; /* enum ag_chunk_kind */
     uint32_t stream, thread_id, sequences;
-    uint32_t events; /* ag_event_encoder_events */
+    uint32_t events; /* from ag_event_encoder_events */
     uint64_t first_sequence, first_time_ns;
 };
 /* Compresses and writes one chunk of at most AG_CHUNK_MAX_BYTES. -ENOSPC, -EFBIG, -EDQUOT ...: the
- * file is truncated back to its last whole chunk, and every later call gives the same error. The
+ * file is truncated to its last whole chunk, and every later call returns the same error. The
  * process must ignore SIGXFSZ. */
 int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
                           const void *body, size_t bytes);
-/* The same for a blob of whole records of any length: as many chunks as it takes. */
+/* The same for a blob of whole records of any length, in as many chunks as needed. */
 int ag_trace_writer_records(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
                             const struct ag_blob *records);
-/* Writes the index: the list of chunks, then `aggregates` (a blob of index records, or NULL), then
- * the footer. */
+/* Writes the index: the list of chunks, `aggregates` (a blob of index records, or NULL) and the
+ * footer. */
 int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob *aggregates);
 uint64_t ag_trace_writer_bytes(const struct ag_trace_writer *writer);
-/* For resume: the highest raw sequence already in the file for a stream, or -1. */
+/* For resume: the highest raw sequence of a stream in the file, or -1. */
 int64_t ag_trace_writer_last_sequence(const struct ag_trace_writer *writer, uint32_t stream);
 
 #endif

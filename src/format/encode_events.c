@@ -1,5 +1,5 @@
-/* encode_events.c: the life of an event encoder, its tuples, and events in bulk; how an event
- * becomes bytes stands in encode_fast.h. */
+/* encode_events.c: creates and frees event encoders, manages their tuples, and encodes arrays of
+ * events; encode_fast.h encodes a single event. */
 #include "encode_fast.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_tim
     encoder->last_tuple = AG_NO_TUPLE;
     encoder->n_events = 0;
     encoder->chunk_number++;
-    if (encoder->chunk_number == 0) { /* after 2^32 chunks an old slot could look new */
+    if (encoder->chunk_number == 0) { /* after 2^32 chunks an old slot could look current */
         memset(encoder->slots, 0, (size_t)encoder->tuples_capacity * 2 * sizeof(*encoder->slots));
         encoder->chunk_number = 1;
     }
@@ -133,8 +133,8 @@ AG_FAST bool is_free(const struct ag_event *event) {
     return event->kind == AG_RECORD_FREE || event->kind == AG_RECORD_REALLOC_FREE;
 }
 
-/* Encodes events that there is room for; fewer than count when one of them is no event, or a free
- * from another stack than the one before it. */
+/* Encodes events for which there is room. Returns fewer than count at an invalid event, or at a
+ * free whose stack differs from the one before it. */
 static size_t add_batch(struct ag_event_encoder *encoder, const struct ag_event *events,
                         size_t count) {
     struct ag_encoder_run run;
@@ -172,14 +172,14 @@ int ag_encode_reserve(struct ag_event_encoder *encoder, size_t n_events) {
     return ag_blob_reserve(&encoder->body, n_events * AG_EVENT_MAX_BYTES) ? 0 : encoder->body.error;
 }
 
-/* The frees from here on were called by this stack. */
+/* Announces the stack that calls the frees from here on. */
 static int add_free_stack(struct ag_event_encoder *encoder, uint32_t stack) {
     const struct ag_record record = {.kind = AG_RECORD_FREE_STACK, .u.free_stack.stack = stack};
     encoder->free_stack = stack;
     return ag_event_encoder_add_record(encoder, &record);
 }
 
-/* What happens to blocks of collected heaps: records among the events. */
+/* Encodes the events of collected heaps' blocks: records among the events. */
 static int add_of_block(struct ag_event_encoder *encoder, const struct ag_event *event) {
     struct ag_record record = {.kind = (enum ag_record_kind)event->kind};
     switch (record.kind) {

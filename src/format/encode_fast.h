@@ -1,20 +1,19 @@
-/* encode_fast.h: one stream's events to the body of a chunk, at a few nanoseconds each, one event
- * at a time: for encode_events.c, and for the writer's loop that does everything with an event
- * while it has it (writer/one_pass.c).
+/* encode_fast.h: encodes one stream's events to the body of a chunk, one at a time, at a few
+ * nanoseconds each: for encode_events.c, and for the writer's loop that encodes and counts each
+ * event while it is in registers (writer/one_pass.c).
  *
- * What makes it small before any compression: an allocation mostly gets the address of a recent
- * free, a free mostly takes a recent allocation's, and either is often the neighbour of the one
- * that was named before (whoever frees an array frees its elements one after the other). And which
- * (stack, size, via) comes next mostly repeats what came next the last times. So a common event is
- * one byte: its form and a small number.
+ * Size. An allocation mostly gets the address of a recent free, a free mostly frees a recent
+ * allocation, and either is often the neighbour of the one named before (a loop over an array frees
+ * its elements one after the other). The next (stack, size, via) mostly repeats what came next the
+ * last times. So a common event is one byte: its form and a small number.
  *
- * What makes it fast: one table for both directions. An address was either allocated or freed when
- * it was last seen, so `recent` maps it to that one event, and each event is one look and one store
- * in the same line. The table is direct-mapped and forgets on collision: then the event is coded as
- * a difference of addresses, longer but true. Serials grow over the encoder's whole life, so a new
- * chunk resets nothing: what is older than the chunk's first serial does not count. Where the data
- * decide, the common cases are chosen between without a branch: a mispredicted one costs as much as
- * all the rest.
+ * Speed. One table serves both directions. An address was either allocated or freed when it was
+ * last seen, so `recent` maps it to that one event, and each event costs one lookup and one store
+ * in the same cache line. The table is direct-mapped and forgets on collision: then the event is
+ * coded as a difference of addresses, which is longer but correct. Serials grow over the encoder's
+ * whole life, so a new chunk resets nothing: entries older than the chunk's first serial are
+ * ignored. The common cases are selected without a branch where they depend on the data: one
+ * misprediction costs as much as all the rest.
  *
  * docs/trace-format.md section 3 specifies the bytes. */
 #ifndef AG_ENCODE_FAST_H
@@ -32,33 +31,32 @@
 enum {
     AG_RECENT_BITS = 13, /* twice the reach of a near event: few collisions in 128 KiB */
     AG_RECENT_SLOTS = 1 << AG_RECENT_BITS,
-    AG_EVENT_MAX_BYTES = 40, /* form, tuple index 3, stack 5, size 10, via 2, address 10; and 8 that
-                                ag_encode_number_fast may touch */
+    /* form, tuple index 3, stack 5, size 10, via 2, address 10; plus 8 that ag_encode_number_fast
+     * may write */
+    AG_EVENT_MAX_BYTES = 40,
 };
 #define AG_NO_TUPLE UINT32_MAX
 
 struct ag_encoder_recent { /* the last event at an address */
     uint64_t address;
-    uint64_t serial_and_kind; /* serial << 1 | 1 for a free, 0 for an allocation; serials count each
-                                 kind */
+    /* serial << 1 | 1 for a free, 0 for an allocation; each kind has its own serials */
+    uint64_t serial_and_kind;
 };
 
-struct ag_encoder_tuple { /* what allocations have in common */
+struct ag_encoder_tuple { /* what several allocations have in common */
     uint64_t size;
-    uint64_t last_address; /* allocated last with this tuple */
+    uint64_t last_address; /* of the last allocation with this tuple */
     uint32_t stack;
     uint32_t next; /* the tuple expected after this one; itself at first */
     uint32_t via;
-    uint32_t
-        trust; /* in next: goes up with each hit, down with each miss; at 0 a miss replaces it */
+    uint32_t trust; /* confidence in next: +1 per hit, -1 per miss; at 0 a miss replaces next */
 };
 
 /* The events of one kind (allocations or frees), as the other kind refers to them. */
 struct ag_encoder_track {
-    uint64_t
-        n; /* over the encoder's life: the next serial; starts at 1, so that 0 is never recent */
-    uint64_t first;        /* serial of the chunk's first */
-    uint64_t named_last;   /* serial that was referred to last */
+    uint64_t n; /* next serial, over the encoder's life; starts at 1, so that 0 is never recent */
+    uint64_t first;        /* serial of the chunk's first event */
+    uint64_t named_last;   /* serial that was last referred to */
     uint64_t last_address; /* of the newest, 0 before the chunk's first */
 };
 
@@ -66,10 +64,10 @@ struct ag_event_encoder {
     struct ag_blob body;
     struct ag_encoder_track allocs, frees;
     uint64_t last_time_ns;
-    uint32_t free_stack; /* that the chunk's frees have from here on, 0: not known */
+    uint32_t free_stack; /* of the chunk's frees from here on, 0: unknown */
     struct ag_encoder_tuple *tuples;
-    uint64_t *slots; /* open addressing: chunk number << 32 | tuple index; another chunk number is
-                        an empty slot */
+    /* open addressing: chunk number << 32 | tuple index; a slot of another chunk number is empty */
+    uint64_t *slots;
     uint32_t n_tuples,
         tuples_capacity;   /* n_tuples <= tuples_capacity; slots are twice the capacity */
     uint32_t last_tuple;   /* of the last allocation, AG_NO_TUPLE before the chunk's first */
@@ -91,11 +89,11 @@ AG_FAST bool ag_encoder_tuple_is(const struct ag_encoder_tuple *tuple,
     return tuple->stack == event->stack && tuple->size == event->size && tuple->via == event->via;
 }
 
-/* Adds a new tuple while there is room: its index, or AG_NO_TUPLE. */
+/* Adds a new tuple if there is room: its index, or AG_NO_TUPLE. */
 uint32_t ag_encoder_tuple_add(struct ag_event_encoder *encoder, const struct ag_event *event,
                               uint32_t hash);
 
-/* The tuple's index; n_tuples when it is new. */
+/* Returns the tuple's index; n_tuples when it is new. */
 AG_FAST uint32_t ag_encoder_tuple_find(const struct ag_event_encoder *encoder,
                                        const struct ag_event *event, uint32_t hash) {
     const uint32_t mask = encoder->tuples_capacity * 2 - 1;
@@ -113,8 +111,8 @@ AG_FAST uint32_t ag_encoder_tuple_find(const struct ag_event_encoder *encoder,
 
 /* ---- bytes ---- */
 
-/* A varint without a branch on its length below 2^56: spreads groups of 7 bits over bytes and
- * writes 8 of them, of which those that count are kept. */
+/* Encodes a varint; no branch on its length below 2^56: spreads groups of 7 bits over bytes, writes
+ * 8 of them and keeps those that count. */
 AG_FAST uint8_t *ag_encode_number_fast(uint8_t *at, uint64_t value) {
     if (AG_UNLIKELY(value >> 56 != 0)) {
         return ag_varint_put(at, value);
@@ -135,15 +133,15 @@ AG_FAST uint8_t ag_encode_form_byte(enum ag_event_form form, uint64_t argument) 
 
 /* ---- events ---- */
 
-/* What changes with every event, in registers while a batch runs. */
+/* The state that changes with every event; in registers during a batch. */
 struct ag_encoder_run {
     uint8_t *at;
     uint32_t last_tuple;
     struct ag_encoder_track allocs, frees;
 };
 
-/* Remembers this event at its address and adds it to its track. The serial of the event of the
- * other kind that the address had last, or 0 when that is not near. */
+/* Stores this event at its address and adds it to its track. Returns the serial of the address'
+ * last event of the other kind, or 0 when that is not near. */
 AG_FAST uint64_t ag_encode_recent_fast(struct ag_event_encoder *encoder,
                                        struct ag_encoder_track *track,
                                        const struct ag_encoder_track *other, uint64_t address,
@@ -163,8 +161,8 @@ AG_FAST uint64_t ag_encode_recent_fast(struct ag_event_encoder *encoder,
     return is_near ? serial : 0;
 }
 
-/* Names the place of `serial` in its track: the form byte at HEAD, a long distance behind it.
- * Without a branch where one byte is enough. */
+/* Encodes the place of `serial` in its track: the form byte at HEAD, and a long distance after it.
+ * No branch where one byte is enough. */
 AG_FAST void ag_encode_near_fast(struct ag_encoder_run *run, struct ag_encoder_track *track,
                                  uint64_t serial, enum ag_event_form form, uint8_t *head) {
     const uint64_t distance = track->n - 1 - serial;
@@ -184,8 +182,8 @@ AG_FAST void ag_encode_near_fast(struct ag_encoder_run *run, struct ag_encoder_t
     }
 }
 
-/* A difference in units of 16 where it can be: the varint's value; *ret_flags gets AG_FAR_UNSCALED
- * where not. */
+/* Returns the varint's value for a difference, in units of 16 if possible; otherwise *ret_flags
+ * gets AG_FAR_UNSCALED. */
 AG_FAST uint64_t ag_encode_far_value(uint64_t address, uint64_t base, uint64_t *ret_flags) {
     const uint64_t difference = address - base;
     if (AG_UNLIKELY((difference & ((1 << AG_FAR_SHIFT) - 1)) != 0)) {
@@ -203,7 +201,7 @@ AG_FAST void ag_encode_far_fast(struct ag_encoder_run *run, uint64_t address, ui
     run->at = ag_encode_number_fast(run->at, value);
 }
 
-/* The tuple in the bytes. Its index, or AG_NO_TUPLE when the table is full. */
+/* Encodes the tuple. Returns its index, or AG_NO_TUPLE when the table is full. */
 AG_FAST uint32_t ag_encode_tuple_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
                                       const struct ag_event *event) {
     const uint32_t hash = ag_encoder_tuple_hash(event);
@@ -219,7 +217,8 @@ AG_FAST uint32_t ag_encode_tuple_fast(struct ag_event_encoder *encoder, struct a
     return index;
 }
 
-/* The event's tuple, in the bytes when it is not the expected one: then *ret_is_given is 1. */
+/* Returns the event's tuple; encodes it when it is not the expected one, and then sets
+ * *ret_is_given to 1. */
 AG_FAST uint32_t ag_encode_expected_fast(struct ag_event_encoder *encoder,
                                          struct ag_encoder_run *run, const struct ag_event *event,
                                          uint32_t *ret_is_given) {
@@ -242,7 +241,8 @@ AG_FAST uint32_t ag_encode_expected_fast(struct ag_event_encoder *encoder,
     return index;
 }
 
-/* The index of the event's tuple in the chunk, counted from 0 as they come, or AG_NO_TUPLE. */
+/* Returns the index of the event's tuple in the chunk, in the order of first use from 0, or
+ * AG_NO_TUPLE. */
 AG_FAST uint32_t ag_encode_alloc_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
                                       const struct ag_event *event) {
     uint8_t *const head = run->at++;
@@ -304,7 +304,7 @@ AG_FAST void ag_encode_realloc_free_fast(struct ag_event_encoder *encoder,
     }
 }
 
-/* An undone free takes no place among the frees: only its address is told, mostly the one freed
+/* An undone free takes no place among the frees: only its address is encoded, mostly the one freed
  * last. */
 AG_FAST void ag_encode_undo_free_fast(struct ag_encoder_run *run, const struct ag_event *event) {
     uint8_t *const head = run->at++;
@@ -313,7 +313,8 @@ AG_FAST void ag_encode_undo_free_fast(struct ag_encoder_run *run, const struct a
                        AG_SPECIAL_UNDO, head);
 }
 
-/* Time never goes back in a stream; a clock that was corrected stands still instead. */
+/* Times in a stream never decrease: after a clock correction the time stays the same for a while.
+ */
 AG_FAST void ag_encode_stamp_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
                                   uint64_t time_ns) {
     const uint64_t passed_ns =
@@ -324,7 +325,8 @@ AG_FAST void ag_encode_stamp_fast(struct ag_event_encoder *encoder, struct ag_en
     run->at = ag_encode_number_fast(run->at, passed_ns);
 }
 
-/* Room for so many events; before begin. 0, -EMSGSIZE or -ENOMEM as ag_event_encoder_add. */
+/* Makes room for so many events; called before begin. 0, or -EMSGSIZE or -ENOMEM like
+ * ag_event_encoder_add. */
 int ag_encode_reserve(struct ag_event_encoder *encoder, size_t n_events);
 
 AG_FAST void ag_encode_begin_fast(const struct ag_event_encoder *encoder,
@@ -335,7 +337,7 @@ AG_FAST void ag_encode_begin_fast(const struct ag_event_encoder *encoder,
                                        .frees = encoder->frees};
 }
 
-/* n_events: stamps are not counted. */
+/* n_events: without stamps. */
 AG_FAST void ag_encode_end_fast(struct ag_event_encoder *encoder, const struct ag_encoder_run *run,
                                 uint32_t n_events) {
     encoder->body.length = (size_t)(run->at - encoder->body.data);

@@ -1,20 +1,20 @@
-/* encode_file.c: chunks, index and footer into a trace file, so that the file is a readable trace
- * after every write.
+/* encode_file.c: writes chunks, index and footer to a trace file, which is a readable trace after
+ * every write.
  *
- * 1. What holds at any moment
+ * 1. Invariant
  *
  *     | file header | whole chunk | ... | whole chunk | perhaps a torn one |
  *
- * A chunk goes out in one pwrite, header and bytes together, behind the last whole one. Killed
- * between two, the writer leaves whole chunks; killed within one, a torn tail that a reader tells
- * by its lengths and hashes, and that resume cuts off. The index and the footer come last and only
- * add speed.
+ * A chunk is written by one pwrite, header and bytes together, after the last whole one. When the
+ * writer is killed between two writes, it leaves whole chunks; when it is killed during one, it
+ * leaves a torn tail, which readers detect by lengths and hashes, and which resume cuts off. The
+ * index and the footer come last and only add speed.
  *
  * 2. Failure
  *
- * A write that fails (disk full, RLIMIT_FSIZE, quota) leaves a part of a chunk: the file is cut
- * back to its last whole chunk, and the writer is done: the error is sticky, each later call gives
- * it again. Whoever writes must ignore SIGXFSZ.
+ * A write that fails (disk full, RLIMIT_FSIZE, quota) leaves a part of a chunk: the file is
+ * truncated to its last whole chunk, and the error is sticky: each later call returns it. The
+ * process must ignore SIGXFSZ.
  *
  * 3. Compression
  *
@@ -27,11 +27,12 @@
  *     script  1.42  3.4     1.30  4.7     1.12  5.4     1.11  7.5     1.09 11.2   2.35
  *     jq      0.58  2.9     0.40  3.2     0.36  3.5     0.36  3.5     0.35  4.5   2.35
  *
- * Above 1 the last twentieth costs as much again; below, the file grows by a third for little.
+ * Above level 1, saving the last twentieth doubles the cost; below it, the file grows by a third
+ * for a small gain.
  *
- * The level's own hash table (64 KiB for bodies of this size) leaves no room in an L1 cache, where
- * the bodies are that it looks into; with 16 KiB a chunk of 80,000 events of espresso's kind takes
- * 6.8 instead of 8.3 ns an event, and its file grows by 2 %. */
+ * The level's own hash table (64 KiB for bodies of this size) leaves no room in an L1 cache for the
+ * bodies that it indexes. With 16 KiB a chunk of 80,000 events of espresso's kind takes 6.8 instead
+ * of 8.3 ns per event, and its file grows by 2 %. */
 #include "encode.h"
 
 #include <errno.h>
@@ -46,7 +47,7 @@
 #include "trace_layout.h"
 
 enum {
-    ZSTD_LEVEL = 1, /* see 3 */
+    ZSTD_LEVEL = 1, /* see section 3 */
     ZSTD_HASH_LOG = 12,
     STREAMS_FIRST = 64,
 };
@@ -58,8 +59,8 @@ struct stream_end { /* open addressing by stream; free while last_sequence is -1
 
 struct ag_trace_writer {
     int fd;
-    int error;    /* of the first write that failed */
-    uint64_t end; /* of the last whole chunk: file offset */
+    int error;    /* of the first failed write */
+    uint64_t end; /* file offset behind the last whole chunk */
     ZSTD_CCtx *compressor;
     uint8_t *buffer; /* one chunk: header and stored bytes */
     size_t buffer_bytes;
@@ -127,7 +128,7 @@ static int note_sequences(struct ag_trace_writer *writer, const struct ag_chunk_
     return 0;
 }
 
-/* Makes room first, so that a chunk that was written is never left out of the list. */
+/* Makes room first, so that a written chunk is never missing from the list. */
 static int entries_reserve(struct ag_trace_writer *writer) {
     if (writer->n_entries < writer->entries_capacity) {
         return 0;
@@ -160,7 +161,7 @@ static int writer_make(int fd, struct ag_trace_writer **ret_writer) {
     if (writer == NULL) {
         return -ENOMEM;
     }
-    writer->fd = -1; /* the caller's until all has worked */
+    writer->fd = -1; /* owned by the caller until everything has succeeded */
     writer->compressor = ZSTD_createCCtx();
     if (writer->compressor == NULL ||
         ZSTD_isError(
@@ -174,7 +175,7 @@ static int writer_make(int fd, struct ag_trace_writer **ret_writer) {
     return 0;
 }
 
-/* On failure the descriptor stays the caller's, as it was. */
+/* On failure the descriptor stays the caller's. */
 static int writer_drop(struct ag_trace_writer *writer, int error) {
     writer->fd = -1;
     (void)ag_trace_writer_free(writer); /* NULL always */
@@ -208,7 +209,7 @@ int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
 }
 
 void ag_trace_writer_move(struct ag_trace_writer *writer, int fd) {
-    (void)close(writer->fd); /* each chunk is one pwrite that told of its failure */
+    (void)close(writer->fd); /* each chunk is one pwrite that reported its failure */
     writer->fd = fd;
 }
 
@@ -249,12 +250,13 @@ static int write_or_cut_back(struct ag_trace_writer *writer, const void *bytes, 
     }
     writer->error = r;
     (void)!ftruncate(writer->fd,
-                     (off_t)writer->end); /* a torn tail that stays is cut by readers and resume */
+                     /* a torn tail that remains is cut by readers and by resume */
+                     (off_t)writer->end);
     return r;
 }
 
-/* Fills up what is so small that a reader would refuse it (AG_RATIO_MOST): with a frame that zstd
- * skips. Returns how long it is then, which is far below BYTES. */
+/* Pads a body that compresses so well that a reader would refuse it (AG_RATIO_MOST), with a frame
+ * that zstd skips. Returns the new length, which is far below BYTES. */
 static size_t pad_stored(uint8_t *stored, size_t stored_bytes, size_t bytes) {
     enum { FRAME_HEADER_BYTES = 8 };
     const size_t least = bytes / AG_RATIO_MOST + 1;
@@ -325,8 +327,8 @@ int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_
 
 /* ---- the index ---- */
 
-/* How many bytes of whole records, from `at` on, go into one chunk. 0: a record is damaged or too
- * large. */
+/* Returns how many bytes of whole records, from `at` on, fit into one chunk. 0: a record is damaged
+ * or too large. */
 static size_t whole_records(const uint8_t *at, const uint8_t *end) {
     const uint8_t *const start = at;
 
@@ -374,7 +376,7 @@ int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob 
     const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_INDEX};
     struct ag_blob list = {0};
 
-    /* The list first: a reader that only seeks needs no more. */
+    /* The list comes first: a reader that only seeks needs no more. */
     int r = ag_record_append_chunks(&list, writer->entries, writer->n_entries);
     if (r == 0) {
         r = ag_trace_writer_records(writer, &info, &list);
@@ -393,7 +395,7 @@ int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob 
 
 /* ---- resume ---- */
 
-/* Are the chunk's stored bytes those that its header announces? 1, 0, or negative errno. */
+/* Do the chunk's stored bytes match its header? 1, 0, or negative errno. */
 static int chunk_is_whole(struct ag_trace_writer *writer, const struct ag_chunk_header *header) {
     const size_t bytes = header->entry.stored_bytes;
     const int r = buffer_reserve(writer, bytes);
@@ -408,7 +410,7 @@ static int chunk_is_whole(struct ag_trace_writer *writer, const struct ag_chunk_
     return (size_t)n_read == bytes && ag_hash_bytes(writer->buffer, bytes) == header->stored_hash;
 }
 
-/* Walks the whole chunks, takes them into the list, and leaves writer->end behind the last. */
+/* Walks the whole chunks, adds them to the list, and leaves writer->end behind the last. */
 static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
     struct ag_chunk_walk walk = {.fd = writer->fd, .file_bytes = file_bytes, .offset = writer->end};
     struct ag_chunk_header header;
@@ -416,7 +418,7 @@ static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
 
     while ((r = ag_chunk_walk_next(&walk, &header)) > 0) {
         if (header.entry.kind == AG_CHUNK_KIND_INDEX) {
-            break; /* it tells of what was there: it is written anew */
+            break; /* the index describes the old content: it is written anew */
         }
         r = chunk_is_whole(writer, &header);
         if (r <= 0) {
@@ -435,7 +437,7 @@ static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
     return r < 0 ? r : 0;
 }
 
-/* The header of the file, checked. 0 or a negative errno. */
+/* Reads and checks the file's header. 0 or negative errno. */
 static int read_header(int fd, struct ag_file_header *ret_header) {
     uint8_t bytes[AG_TRACE_HEADER_BYTES];
     const int64_t n_read = ag_read_at(fd, bytes, sizeof(bytes), 0);

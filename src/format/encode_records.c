@@ -1,9 +1,9 @@
-/* encode_records.c: records to bytes, for the writer.
+/* encode_records.c: encodes records, for the writer.
  *
- * A record is kind, length, fields, all varints and strings, in the order of record_fields.def. A
- * batch is a record whose body is a table: number of rows, number of columns, then row by row the
- * zigzag difference of each field to the same field of the row before. Long batches become several
- * records of AG_BATCH_ROWS rows, so that none outgrows a chunk. */
+ * A record is kind, length and fields, all varints and strings, in the order of record_fields.def.
+ * A batch is a record whose body is a table: number of rows, number of columns, then row by row the
+ * zigzag difference of each field from the same field of the previous row. Long batches are split
+ * into records of AG_BATCH_ROWS rows, so that none outgrows a chunk. */
 #include "encode.h"
 
 #include <errno.h>
@@ -57,8 +57,8 @@ static void put_bytes(struct ag_blob *blob, const void *bytes, size_t n_bytes) {
     }
 }
 
-/* Kind and length go before a body whose length is known only when it is there: the body is moved
- * up a few bytes. */
+/* Kind and length precede a body whose length is known only at its end: moves the body up a few
+ * bytes. */
 static int close_record(struct ag_blob *blob, size_t start, enum ag_record_kind kind) {
     uint8_t head[2 * AG_VARINT_MAX_BYTES];
     const size_t body_bytes = blob->length - start;

@@ -1,15 +1,14 @@
 /* record_layout.c: records.def and record_fields.def as tables.
  *
- * The one idea: a field is a type and an offset, so that encoding, decoding and printing a record
- * are three loops over one table, and none of them can forget a field that another knows. */
+ * A field is a type and an offset, so that encoding, decoding and printing a record are three loops
+ * over one table, and none of them can omit a field. */
 #include "record_layout.h"
 
 #include <string.h>
 
 #include "segment.h"
 
-/* Two arrays with one entry per line of record_fields.def: the field, and the kind that it belongs
- * to. */
+/* Two arrays with one entry per line of record_fields.def: the field, and its kind. */
 static const struct ag_field fields[] = {
 #define AG_FIELD(KIND, TYPE, part, field) \
     {AG_FIELD_##TYPE, offsetof(struct ag_record, u.part.field), #field},
@@ -32,7 +31,7 @@ _Static_assert(sizeof(struct ag_stack_sum) <= AG_ROW_MAX_BYTES &&
                    sizeof(struct ag_call_path) <= AG_ROW_MAX_BYTES,
                "the longest rows fit a decoder's buffer");
 
-/* One case per kind, so that -Wswitch finds a new one. */
+/* One case per kind, so that -Wswitch reports a missing one. */
 static uint32_t row_bytes_of(enum ag_record_kind kind) {
     switch (kind) {
     case AG_RECORD_NODES:

@@ -1,5 +1,5 @@
-/* record_layout.h: the fields of each record kind as a table (record_fields.def), for whoever
- * treats records alike: the encoder, the decoder, a dump. */
+/* record_layout.h: the fields of each record kind as a table (record_fields.def), for code that
+ * handles all kinds alike: the encoder, the decoder, a dump. */
 #ifndef AG_RECORD_LAYOUT_H
 #define AG_RECORD_LAYOUT_H
 
@@ -15,12 +15,13 @@ enum ag_field_type {
     AG_FIELD_U8,
     AG_FIELD_U32,
     AG_FIELD_U64,
-    AG_FIELD_ADDRESS, /* a U64, read in hexadecimal */
+    AG_FIELD_ADDRESS, /* a U64 that is shown in hexadecimal */
     AG_FIELD_TEXT,
-    AG_FIELD_TEXTS, /* strings that each end in NUL */
-    AG_FIELD_BYTES, /* binary */
+    AG_FIELD_TEXTS, /* strings, each terminated by NUL */
+    AG_FIELD_BYTES, /* binary data */
 };
-enum { AG_ROW_MAX_BYTES = 128 }; /* of any batch's struct; asserted where the structs are listed */
+/* of the row struct of any batch; asserted where the structs are listed */
+enum { AG_ROW_MAX_BYTES = 128 };
 struct ag_field {
     enum ag_field_type type;
     uint16_t offset; /* in struct ag_record, or in the struct of a batch's row */
@@ -29,7 +30,7 @@ struct ag_field {
 struct ag_record_layout {
     const struct ag_field *fields;
     uint32_t n_fields;
-    uint32_t row_bytes; /* of the struct of a batch's row; 0: the record is no batch */
+    uint32_t row_bytes; /* size of the row struct of a batch; 0: the record is not a batch */
 };
 
 /* false when the kind is an event or unknown. */
@@ -39,7 +40,7 @@ AG_FAST bool ag_field_is_number(const struct ag_field *field) {
     return field->type <= AG_FIELD_ADDRESS;
 }
 
-/* Of the number types; 0 of the others. */
+/* Reads a field of a number type; 0 for other types. */
 AG_FAST uint64_t ag_field_number(const struct ag_field *field, const void *base) {
     const uint8_t *at = (const uint8_t *)base + field->offset;
     uint64_t value = 0;
@@ -63,7 +64,7 @@ AG_FAST uint64_t ag_field_number(const struct ag_field *field, const void *base)
     return 0;
 }
 
-/* false: it does not fit. */
+/* Stores a number. false: it does not fit. */
 AG_FAST bool ag_field_set_number(const struct ag_field *field, void *base, uint64_t value) {
     uint8_t *at = (uint8_t *)base + field->offset;
     const uint32_t value32 = (uint32_t)value;

@@ -1,12 +1,12 @@
 /* segment.h: the live segment, shared memory between the recorder and the writer of one session.
  *
- * 1. What it is
+ * 1. Overview
  *
- * One sparse file (in /dev/shm where there is room, else in the output's folder), mapped by the
- * writer and by every process of the session. The recorder only writes into it; the writer
- * turns what it finds into trace files, and gives chunks back. The file outlives every process:
- * whatever was committed when somebody was killed is still there, and `allogram check` seals it. A
- * forked child inherits the mapping and needs no system call to go on.
+ * One sparse file (in /dev/shm when that has room, otherwise in the output's folder), mapped by the
+ * writer and by every process of the session. The recorder only writes into it; the writer turns
+ * its content into trace files and returns chunks. The file outlives every process: whatever was
+ * committed when a process or the writer was killed is still there, and `allogram check` seals it.
+ * A forked child inherits the mapping and needs no system call to continue.
  *
  *     offset                 what                                   size
  *     0                      struct ag_segment_header               4 KiB
@@ -18,56 +18,54 @@
  *
  * 2. Trust
  *
- * Each side reads what the other wrote as data: the writer copies, checks, then uses; nothing
- * here is a pointer.
+ * Each side treats what the other wrote as untrusted data: the writer copies, checks, then uses it;
+ * the segment contains no pointers.
  *
  * 3. Streams, chunks, commit
  *
  * Each thread of each process is a stream (slot, stream). It owns one ACTIVE chunk and appends
- * 64-bit words to it; the words before control.used_words are complete (written before the release
- * store of used_words) and never change until the writer gives the chunk back. When a chunk is
- * full the recorder marks it FULL and takes another. The order of a stream is the order of
+ * 64-bit words to it. The words before control.used_words are complete (written before the release
+ * store of used_words) and never change until the writer returns the chunk. When a chunk is full
+ * the recorder marks it FULL and takes another. The order of a stream is the order of
  * control.sequence (from 0, no gap), then of words. A dead process' ACTIVE chunks are read up to
  * used_words like FULL ones.
  *
- * 4. Memory that may not be there
+ * 4. Unpopulated memory
  *
- * A hole in a file on a full disk answers a touch with SIGBUS. So nobody touches a page that has
- * not been populated by a system call that can fail instead (ag_populate in base/): the header and
- * the first page of controls by whoever creates the file, a slot before it is announced
- * (n_slots_used), a further page of controls before its first chunk is counted (n_chunks_touched),
- * a chunk before its first use (control.populated, or by the writer: n_chunks_ready), a level of a
- * tree before its first use (the
- * tree's own ready flag, kept by the process). The writer reads only what is known to be
- * populated: slots and controls below those counts, chunks that have a state, node words that an
- * event names.
+ * Touching a hole in a file on a full disk raises SIGBUS. So no process touches a page that has not
+ * been populated by a system call that can fail instead (ag_populate in base/). These populate: the
+ * header and the first page of controls, the creator of the file; a slot, its process before
+ * announcing it (n_slots_used); a further page of controls, the recorder before it counts its first
+ * chunk (n_chunks_touched); a chunk, before its first use, the recorder (control.populated) or the
+ * writer (n_chunks_ready); a level of a tree, before its first use, the process that keeps the
+ * tree's ready flag. The writer reads only memory that is known to be populated: slots and controls
+ * below those counts, chunks that have a state, node words that an event names.
  *
  * 5. Time
  *
  * Stamps are raw values of the session's clock (header.clock_kind); header.clock_* converts them to
- * nanoseconds since the session began. The writer bumps header.tick about every millisecond; a
+ * nanoseconds since the session began. The writer increments header.tick about every millisecond. A
  * stream writes a stamp when it sees a new tick, every header.stamp_every events, and first in each
  * chunk. An event happened after the stamp before it in its stream.
  *
- * 6. Who is who, and who lives
+ * 6. Identity and liveness
  *
  * A process is identified by a random number, slot.identity, which its recorder makes when it
  * starts and in each forked child. Its pid is only a hint: pids mean different things in different
- * PID namespaces, and the kernel does not let everybody translate them.
+ * PID namespaces, and the kernel does not let every process translate them.
  *
- * A process says that it lives by a lock that the kernel drops when its memory goes, however that
+ * A process shows that it lives by a lock that the kernel drops when its memory goes, however that
  * happens (exit, exec, SIGKILL). An open file description lock belongs to the description, and a
- * mapping keeps its description open when the descriptor has long been closed:
+ * mapping keeps its description open long after the descriptor was closed:
  *
- *     description A   maps the segment; forked children inherit it. Its lock, at the family's place
- *                     is held while the process that opened it or any of its forks lives.
+ *     description A   maps the segment; forked children inherit it. Its lock, at the family's
+ *                     place, is held while the process that opened it or any of its forks lives.
  *     description B   maps one page that no child inherits (MADV_DONTFORK). Its lock, at the
  *                     process' own place, is held while this one process lives.
  *
- * A forked child cannot count on being allowed to open anything, so it has no description of its
- * own: its family's lock is the bound of its life. The places are made from identities and lie
- * far behind the file's bytes. Where a file system does not work this way (has_locks is 0) pids
- * have to do. */
+ * A forked child may not be allowed to open files, so it has no description of its own: its
+ * family's lock bounds its life. The places are computed from identities and lie far behind the
+ * file's end. Where a file system does not support this (has_locks is 0), pids are used. */
 #ifndef AG_SEGMENT_H
 #define AG_SEGMENT_H
 
@@ -82,7 +80,7 @@ enum {
     AG_SEGMENT_VERSION = 10,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
-    AG_CHUNK_BYTES = 64 * 1024, /* a hot set of a few stays in L2; 300 idle threads cost 19 MiB */
+    AG_CHUNK_BYTES = 64 * 1024, /* a few hot chunks stay in L2; 300 idle threads cost 19 MiB */
     AG_CHUNK_WORDS = AG_CHUNK_BYTES / 8,
     AG_SLOT_TEXT_BYTES = 6144,
 };
@@ -94,84 +92,86 @@ enum ag_clock_kind { AG_CLOCK_TSC = 0, AG_CLOCK_MONOTONIC = 1 };
 
 enum ag_pause {
     AG_PAUSE_NONE = 0,
-    AG_PAUSE_BIRTHS = 1, /* no allocation is recorded; deaths are, so that what was stays right */
-    AG_PAUSE_ALL = 2,    /* nor any death: before the recording, or after it */
-    AG_PAUSE_OVER = 3,   /* as ALL, for good: somebody stopped it */
+    /* no allocation is recorded; frees are, so that existing blocks stay correct */
+    AG_PAUSE_BIRTHS = 1,
+    AG_PAUSE_ALL = 2,  /* no free is recorded either: before or after the recording */
+    AG_PAUSE_OVER = 3, /* like ALL, permanently: recording was stopped */
 };
 
-/* Who waits for the end of the session, beside the writer. */
+/* What waits for the end of the session, besides the writer. */
 enum ag_keeper {
-    AG_KEEPER_NONE = 0,   /* the program records itself */
-    AG_KEEPER_RUN = 1,    /* `allogram run`: it ends when the program does */
-    AG_KEEPER_ATTACH = 2, /* `allogram attach PID`: SIGTERM makes it leave the program */
-    AG_KEEPER_LINK = 3,   /* `allogram attach NODE`: the machine takes requests itself */
+    AG_KEEPER_NONE = 0, /* the program records itself */
+    AG_KEEPER_RUN = 1,  /* `allogram run`: ends when the program does */
+    /* `allogram attach PID`: on SIGTERM it makes the agent leave the program */
+    AG_KEEPER_ATTACH = 2,
+    AG_KEEPER_LINK = 3, /* `allogram attach NODE`: the runtime itself accepts requests */
 };
 struct ag_segment_header {
     uint64_t magic;
     uint32_t version;
     uint32_t header_bytes;
     uint64_t file_bytes;
-    uint64_t session; /* random, never 0: tells sessions apart in the traces */
+    uint64_t session; /* random, never 0: identifies the session in the traces */
     uint32_t n_slots, n_trees, n_chunks;
-    uint32_t
-        node_limit; /* ids of stack nodes are below it in each tree: the memory that there is */
+    uint32_t node_limit; /* upper limit of stack node ids in each tree, by available memory */
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset, tree_bytes;
 
     /* configuration, written before any process maps the file */
     uint32_t mode;  /* enum ag_mode */
-    uint32_t depth; /* frames kept of a stack */
+    uint32_t depth; /* most frames of a stack */
     uint32_t follow_children;
     uint32_t stamp_every;  /* events between two stamps of a stream; 1 = every event */
-    uint32_t soft_chunks;  /* with a living writer no more chunks than this are in use */
+    uint32_t soft_chunks;  /* limit of chunks in use while the writer lives */
     uint32_t clock_kind;   /* enum ag_clock_kind */
     uint64_t clock_origin; /* raw clock value at the session's start */
     uint64_t clock_origin_realtime_ns;
     /* ns = (raw - clock_origin) * this >> 32; refined by the writer */
     _Atomic uint64_t clock_ns_per_2_32;
     uint64_t adapters;        /* reserved for the adapter mask */
-    char trace_pattern[1024]; /* absolute path of the trace files, %p and the like unexpanded */
-    uint64_t max_trace_bytes; /* for the writer: a trace never grows past it; 0: none */
-    uint64_t pid_namespace;   /* of `run`, see the slot's */
-    uint32_t free_stacks;     /* 1: a free carries the stack of who freed */
+    char trace_pattern[1024]; /* absolute path pattern of the trace files, unexpanded */
+    uint64_t max_trace_bytes; /* limit of a trace's size, for the writer; 0: none */
+    uint64_t pid_namespace;   /* of `run`; see the slot's field */
+    uint32_t free_stacks;     /* 1: a free carries the stack of its caller */
     uint32_t reserved2;
     uint64_t seed;                           /* of the samplers: mode SAMPLE */
     char filter[AG_BLOCK_FILTER_TEXT_BYTES]; /* which blocks are recorded; "": all */
     uint32_t keeper, keeper_pid;             /* enum ag_keeper; its pid in pid_namespace */
-    /* The process that `run` starts or `attach` records, as it knows itself; 0: unknown. */
+    /* The process that `run` starts or `attach` records, by its own numbers; 0: unknown. */
     uint64_t first_namespace;
     uint32_t first_pid;
-    uint32_t has_locks; /* 1: processes say by locks on the file that they live, see section 6 */
+    uint32_t has_locks; /* 1: processes hold locks on the file while they live, see section 6 */
     char reserved1[328];
 
     /* written by the writer, read by every thread: a cache line of its own */
-    AG_CACHE_ALIGNED _Atomic uint64_t tick; /* every millisecond; stands without a writer */
-    _Atomic uint32_t writer_pid;            /* 0: none */
+    /* about every millisecond; unchanged without a writer */
+    AG_CACHE_ALIGNED _Atomic uint64_t tick;
+    _Atomic uint32_t writer_pid; /* 0: none */
     _Atomic uint32_t stop;   /* 1: recording ended for the whole session (disk full, asked for) */
     _Atomic uint32_t paused; /* enum ag_pause; seen within a tick */
-    /* How often somebody asked that reports begin anew; the next event of each process says so. */
+    /* Number of requests to restart reports; the next event of each process reports a change. */
     _Atomic uint32_t n_resets;
-    /* mode SAMPLE: mean bytes between samples, 1 to AG_INTERVAL_MAX_BYTES; a thread takes a new one
-     * over behind its next sample */
+    /* mode SAMPLE: mean bytes between samples, 1 to AG_INTERVAL_MAX_BYTES; a thread adopts a new
+     * value after its next sample */
     _Atomic uint64_t interval_bytes;
-    _Atomic uint64_t reset_raw; /* clock when it was asked for last; 0: never */
+    _Atomic uint64_t reset_raw; /* clock of the last such request; 0: none */
 
-    /* A dump that somebody asks the writer for (writer/session_control.c): one at a time, by
-     * who holds the lock on this line of the file. Asked: count up n_dumps_asked last. */
+    /* A request to the writer for a dump (writer/session_control.c): one at a time, by the process
+     * that holds the lock on this line of the file. n_dumps_asked is incremented last. */
     AG_CACHE_ALIGNED uint32_t dump_slot;
     uint32_t dump_generation; /* of the slot */
     _Atomic uint32_t n_dumps_asked;
-    _Atomic uint32_t n_dumps_done; /* n_dumps_asked again */
-    uint32_t dump_number;          /* of the file's name; 0: none could be made */
+    _Atomic uint32_t n_dumps_done; /* set to n_dumps_asked when done */
+    uint32_t dump_number;          /* number in the file's name; 0: the dump failed */
 
-    /* the chunk allocator, contended only when a chunk is taken or given back; free_head is
-     * tag:32 | (chunk index + 1):32, and LIFO, so that the hottest chunk is reused */
+    /* The chunk allocator, contended only when a chunk is taken or returned. free_head is tag:32 |
+     * (chunk index + 1):32; the list is LIFO, so that the hottest chunk is reused. */
     AG_CACHE_ALIGNED _Atomic uint64_t free_head;
     _Atomic uint32_t n_chunks_touched;    /* chunks [0, this) have been populated and used */
-    _Atomic uint32_t n_chunks_in_use;     /* taken and not given back */
-    _Atomic uint32_t n_slots_used;        /* only slots and trees [0, this) have ever been taken */
-    _Atomic uint32_t n_refused_processes; /* came when all slots or trees were taken */
-    /* Written by the writer, which keeps some ahead: chunks [0, this) and their controls have been
-     * populated. Then a recorder needs no system call to take a fresh one. */
+    _Atomic uint32_t n_chunks_in_use;     /* taken and not returned */
+    _Atomic uint32_t n_slots_used;        /* only slots and trees [0, this) have ever been used */
+    _Atomic uint32_t n_refused_processes; /* found all slots or trees taken */
+    /* Set by the writer, which keeps some chunks ahead: chunks [0, this) and their controls have
+     * been populated, so a recorder needs no system call to take a fresh one. */
     _Atomic uint32_t n_chunks_ready;
 };
 
@@ -179,7 +179,7 @@ _Static_assert(sizeof(struct ag_segment_header) <= AG_SEGMENT_HEADER_BYTES, "a p
 
 /* ---- processes ---- */
 
-/* Where in the file a process locks a byte (section 6). */
+/* Which byte of the file a process locks (section 6). */
 enum ag_life_lock { AG_LOCK_OWN = 0, AG_LOCK_FAMILY = 1 };
 static inline int64_t ag_life_lock_place(uint64_t identity, enum ag_life_lock which) {
     return (int64_t)((uint64_t)which << 62 | identity >> 2);
@@ -189,10 +189,10 @@ enum ag_slot_state {
     AG_SLOT_FREE = 0,
     AG_SLOT_CLAIMED = 1, /* being filled */
     AG_SLOT_LIVE = 2,    /* filled: the writer opens its trace */
-    AG_SLOT_REPLACED = 3 /* went on with exec, or left the session: the recording has ended */
+    AG_SLOT_REPLACED = 3 /* executed another program or left the session: the recording has ended */
 };
 enum ag_slot_end {
-    AG_END_NOT_KNOWN = 0, /* it ended; nobody saw how */
+    AG_END_NOT_KNOWN = 0, /* it ended, but how is unknown */
     AG_END_EXIT = 1,
     AG_END_SIGNAL = 2,
     AG_END_DETACHED = 3,
@@ -201,60 +201,64 @@ enum ag_slot_end {
 
 /* Why an event is not in the trace; names in ag_lost_cause_name. */
 enum ag_lost_cause {
-    AG_LOST_RING_FULL = 0, /* no chunk could be had in time */
-    AG_LOST_NO_MEMORY,     /* thread state, tree or segment pages could not be had */
-    AG_LOST_STOPPED,       /* recording had stopped (disk full, --max-size), the program went on */
-    AG_LOST_DAMAGED,       /* found damaged by the writer or a reader */
+    AG_LOST_RING_FULL = 0, /* no chunk was available in time */
+    AG_LOST_NO_MEMORY,     /* no memory for thread state, tree or segment pages */
+    /* recording had stopped (disk full, --max-size), the program continued */
+    AG_LOST_STOPPED,
+    AG_LOST_DAMAGED, /* damage found by the writer or a reader */
     AG_LOST_CAUSES,
 };
 
 struct ag_process_slot {
     _Atomic uint32_t state;   /* enum ag_slot_state; released last */
     uint32_t pid, parent_pid; /* in the pid namespace of the process */
-    /* Index of its stack tree: the slot's own, or for a forked child its parent's, which they
-     * share (a slot whose tree a relative still uses is not given out again). */
+    /* Index of its stack tree: the slot's own, or, for a forked child, its parent's tree, which
+     * they share. A slot is not reused while a relative uses its tree. */
     _Atomic uint32_t tree;
-    uint32_t parent_slot;        /* slot of the process it was forked from, or UINT32_MAX */
-    _Atomic uint32_t generation; /* bumped at reuse: a chunk with another generation is stale */
-    uint64_t start_raw;          /* clock at registration */
-    _Atomic uint32_t n_streams;  /* streams [0, this) exist */
-    /* 1: exit, _exit or quick_exit was called; 2: it left the session; 0: it said nothing */
+    uint32_t parent_slot; /* slot of the process it was forked from, or UINT32_MAX */
+    /* incremented at reuse: a chunk with another generation is stale */
+    _Atomic uint32_t generation;
+    uint64_t start_raw;         /* clock at registration */
+    _Atomic uint32_t n_streams; /* streams [0, this) exist */
+    /* 1: exit, _exit or quick_exit was called; 2: it left the session; 0: neither */
     _Atomic uint32_t exiting;
     _Atomic uint32_t wait_status; /* by `run`: the status of wait(2) */
     _Atomic uint32_t wait_status_known;
-    /* Image ids given out by this slot's fork family; the slot that owns the tree counts. */
+    /* Image ids assigned in this slot's fork family; used in the slot that owns the tree. */
     _Atomic uint32_t n_images;
-    _Atomic uint32_t max_rss_kib;   /* by `run`: ru_maxrss */
-    _Atomic uint32_t trace_created; /* by the writer: its trace file exists */
-    /* Of the tree with this slot's number, by the writer: bumped before it clears the tree. Who
-     * says in its slot that it uses the tree and then finds the number it knows has not been
-     * overlooked (record/process.c). */
+    _Atomic uint32_t max_rss_kib;   /* set by `run`: ru_maxrss */
+    _Atomic uint32_t trace_created; /* set by the writer: its trace file exists */
+    /* Of the tree with this slot's number; incremented by the writer before it clears the tree. A
+     * process that announces in its slot that it uses the tree, and then finds the generation
+     * unchanged, was seen by the writer (record/process.c). */
     _Atomic uint32_t tree_generation;
     _Atomic uint64_t lost[AG_LOST_CAUSES];
-    _Atomic uint64_t failed_stack_checks; /* debug mode: stacks that differ from the judge's */
+    /* debug mode: stacks that differ from those of the reference unwinder */
+    _Atomic uint64_t failed_stack_checks;
     _Atomic uint64_t stack_checks;
-    _Atomic uint64_t sampler_raw;    /* clock spent in samples, all threads: mode SAMPLE */
-    uint64_t profiler_private_bytes; /* the recorder's memory here, beside the segment */
-    /* Inode of the pid namespace in which pid counts, as /proc/self/ns/pid has it. 0: could not be
-     * told (no /proc); then it is taken for that of `run`. */
+    _Atomic uint64_t sampler_raw; /* clock time spent in samples, by all threads: mode SAMPLE */
+    /* the recorder's private memory in this process, without the segment */
+    uint64_t profiler_private_bytes;
+    /* Inode of the pid namespace in which pid counts, as in /proc/self/ns/pid. 0: unknown (no
+     * /proc); then it is assumed to be that of `run`. */
     uint64_t pid_namespace;
-    /* 1: a forked child's, which did not look: its parent's namespace, or one whose processes that
-     * parent made (unshare, setns). */
+    /* 1: set in a forked child, which did not look: its namespace is its parent's, or one that the
+     * parent chose for its children (unshare, setns). */
     uint64_t namespace_is_inherited;
     uint64_t identity;     /* random, never 0: section 6 */
-    uint64_t family;       /* identity of the process whose mappings this one has */
-    uint32_t has_own_lock; /* 1: it holds the lock at its own place, beside its family's */
+    uint64_t family;       /* identity of the process from which this one inherited its mappings */
+    uint32_t has_own_lock; /* 1: it holds its own lock besides its family's */
     uint32_t text_bytes;   /* of text, at most AG_SLOT_TEXT_BYTES */
-    /* Into text: NUL-terminated strings; the command is n_arguments of them in a row. */
+    /* Offsets in text of NUL-terminated strings; the command is n_arguments of them in a row. */
     uint32_t cwd_offset, exe_offset, command_offset, n_arguments;
-    char note[256]; /* why an adapter refused, one line, or empty */
+    char note[256]; /* one line: why an adapter refused; or empty */
     char text[AG_SLOT_TEXT_BYTES];
 };
 
-/* Where the trace of a slot's process is, so that a writer that takes over finds it, and the
- * process can say it: behind the slot, in the part of its 8 KiB that the recorder never writes.
- * Whole when trace_created says so. Untrusted like the rest: a file is believed for the identity in
- * its header. */
+/* Path of the trace of a slot's process, so that the next writer finds it and the process can
+ * report it. It is behind the slot, in the part of its 8 KiB that the recorder never writes.
+ * Complete when trace_created is set. Untrusted like the rest: a file is accepted only by the
+ * identity in its header. */
 enum { AG_SLOT_TRACE_OFFSET = 7168 };
 _Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_TRACE_OFFSET,
                "the note stands behind the slot");
@@ -266,21 +270,22 @@ _Static_assert(AG_SLOT_TRACE_OFFSET + sizeof(struct ag_slot_trace) <= AG_SLOT_BY
                "a slot fits its place");
 
 /* ---- chunks ---- */
-/* A second stream of a thread, for handlers that interrupted the writing of an event. Kernel tids
- * stay below 2^22. */
+/* A second stream of a thread, for signal handlers that interrupted the writing of an event. Kernel
+ * tids stay below 2^22. */
 #define AG_THREAD_NESTED (UINT32_C(1) << 31)
 
 enum ag_chunk_state { AG_CHUNK_FREE = 0, AG_CHUNK_ACTIVE = 1, AG_CHUNK_FULL = 2 };
 
 /* One cache line: written by the owning thread at each event, read by the writer. */
 struct ag_chunk_control {
-    /* Committed words; release, pairs with the writer's acquire. */
+    /* Number of committed words; release, pairs with the writer's acquire. */
     AG_CACHE_ALIGNED _Atomic uint32_t used_words;
     _Atomic uint32_t state; /* enum ag_chunk_state */
     uint32_t slot, slot_generation;
-    uint32_t stream;    /* number of the stream in its process, from 0 */
-    uint32_t thread_id; /* kernel tid, with AG_THREAD_NESTED for its signal handlers' own stream */
-    uint64_t sequence;  /* of this chunk in its stream, from 0 */
+    uint32_t stream; /* number of the stream in its process, from 0 */
+    /* kernel tid; with AG_THREAD_NESTED for the stream of its signal handlers */
+    uint32_t thread_id;
+    uint64_t sequence;          /* of this chunk in its stream, from 0 */
     _Atomic uint32_t next_free; /* index + 1 of the next in the free list */
     _Atomic uint32_t populated;
     uint64_t reserved[2];
@@ -294,23 +299,23 @@ _Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one
  *     BIG      word 1 = stack : 32 | 0 : 32, word 2 = size         (sizes of 4 GiB and more)
  *     FREE     -
  *     REALLOC_FREE   the first half of a realloc: its ALLOC follows in the same stream
- *     FREE_FROM, REALLOC_FREE_FROM   the same with a word 1 = stack of who freed : 32 | 0 : 32
- *     COLLECT  a free that nobody called: a collector found the block dead
- *     PROMOTE  a collector put the block where it lives longer
+ *     FREE_FROM, REALLOC_FREE_FROM   the same with a word 1 = stack of the caller : 32 | 0 : 32
+ *     COLLECT  a garbage collector found the block dead: a free without a caller
+ *     PROMOTE  a garbage collector moved the block to an older generation
  *     MOVE     word 1 = the new address, as in word 0: it is the same block
  *     TYPED    word 1 = stack with the type as its leaf : 32 | 0 : 32, word 2 = size of the block
  *     RESET    reports begin here
- *     UNDO     the realloc that freed this address failed: the block lives on as it was
+ *     UNDO     the realloc that freed this address failed: the block lives on unchanged
  *     STAMP    word 0 = raw clock since clock_origin : 56 | kind : 8
  *     WIDE     word 0 = bytes of payload : 32 | wide kind : 16 | 0 : 12 | kind : 4,
  *              then the payload, padded to 8
  *
  * Example: malloc(24) = 0x7f12_3456_78a0 with stack 77 through via 0:
  *     0x7f12345678a0_00_01  0x0000004d_00000018 */
-/* Vias below AG_VIA_HOST are the adapters': their blocks lie in the memory of the process, one
- * address one block. From there on a via is the one of a heap that the program registered itself,
- * and has the heap's number. Such a heap may hand out parts of another one's blocks, or addresses
- * that no CPU knows: so each is a space of its own, in which an address is one block. */
+/* Vias below AG_VIA_HOST belong to the adapters: their blocks lie in the memory of the process, one
+ * block per address. A via from AG_VIA_HOST on belongs to a heap that the program registered, and
+ * has the heap's number. Such a heap may hand out parts of another heap's blocks, or addresses that
+ * no CPU knows: so each is an address space of its own, with one block per address. */
 enum { AG_VIA_HOST = 64, AG_VIAS_MOST = 256 };
 #define AG_VIA_SPACE(via) ((uint64_t)(via) & -(uint64_t)((via) >= AG_VIA_HOST))
 
@@ -332,14 +337,14 @@ enum ag_word_kind {
 };
 #define AG_WORD_KIND(word) ((uint32_t)(15 & (word)))
 #define AG_WORD_VIA(word) ((uint32_t)((word) >> 8 & 255))
-/* With the space of its via in bits 48 to 63. */
+/* The address with the space of its via in bits 48 to 63. */
 #define AG_WORD_ADDRESS(word) ((uint64_t)(word) >> 16 | AG_VIA_SPACE(AG_WORD_VIA(word)) << 48)
 #define AG_WORD_STAMP_RAW(word) ((uint64_t)(word) >> 8)
 #define AG_WORD_WIDE_BYTES(word) ((uint32_t)((word) >> 32))
 #define AG_WORD_WIDE_KIND(word) ((uint32_t)((word) >> 16 & 0xffff))
 
-/* Wide records: rare events with a struct of fixed fields, then bytes. Native endianness: the
- * segment never travels. */
+/* Wide records: rare events, a struct of fixed fields followed by bytes. Native endianness: the
+ * segment never leaves the machine. */
 enum ag_wide_kind {
     AG_WIDE_IMAGE_LOAD = 1,
     AG_WIDE_IMAGE_UNLOAD = 2,
@@ -363,7 +368,8 @@ enum ag_wide_kind {
     AG_WIDE_CALLS = 26,
 };
 struct ag_wide_image_load { /* then build_id_bytes of build id, path_bytes of path (no NUL) */
-    uint32_t image;         /* id from 1; again only for the same file at the same addresses */
+    /* id from 1; an id is reused only for the same file at the same addresses */
+    uint32_t image;
     uint16_t build_id_bytes, path_bytes;
     uint64_t bias;      /* address in memory minus address in the file's program headers */
     uint64_t low, high; /* of the loaded segments */
@@ -371,7 +377,8 @@ struct ag_wide_image_load { /* then build_id_bytes of build id, path_bytes of pa
 struct ag_wide_image_unload {
     uint32_t image, reserved;
 };
-struct ag_wide_map { /* mmap, mremap's new place, brk and sbrk growth; UNMAP uses it with stack 0 */
+/* mmap, the new place of mremap, growth by brk and sbrk; UNMAP uses it with stack 0 */
+struct ag_wide_map {
     uint64_t address, bytes;
     uint32_t stack;
     uint32_t via;
@@ -384,7 +391,7 @@ struct ag_wide_heap { /* then name_bytes, allocator_bytes, runtime_bytes, unit_b
     uint32_t heap;    /* id from 0 */
     uint32_t domain;  /* 0 cpu, 1 gpu, 2 external */
     uint16_t name_bytes, allocator_bytes, runtime_bytes;
-    uint16_t is_backing; /* memory that holds another heap's blocks */
+    uint16_t is_backing; /* 1: its memory holds another heap's blocks */
     uint16_t kind;       /* enum ag_heap_kind */
     uint16_t unit_bytes, reserved[2];
 };
@@ -396,19 +403,19 @@ struct ag_wide_type { /* then name_bytes, runtime_bytes; LABEL: the same without
     uint32_t type;    /* from 1 */
     uint16_t name_bytes, runtime_bytes;
 };
-struct ag_wide_memory { /* as in the record */
+struct ag_wide_memory { /* as in the trace record */
     uint32_t heap, known;
     uint64_t time_raw; /* clock since clock_origin */
     uint64_t reserved_bytes, committed_bytes, free_bytes, of_malloc_bytes;
 };
-struct ag_wide_stack_type { /* as in the record */
+struct ag_wide_stack_type { /* as in the trace record */
     uint32_t stack, type;
 };
-struct ag_wide_code { /* as in the record */
+struct ag_wide_code { /* as in the trace record */
     uint64_t pc;
     uint32_t place, n_places, frame, line;
 };
-struct ag_wide_undecided { /* as in the record */
+struct ag_wide_undecided { /* as in the trace record */
     uint32_t via, reserved;
 };
 struct ag_wide_mark { /* then name_bytes */
@@ -418,23 +425,24 @@ struct ag_wide_mark { /* then name_bytes */
 struct ag_wide_gc {
     uint64_t start_raw, end_raw; /* clock since clock_origin */
     uint64_t needed_bytes, heap_before_bytes, heap_after_bytes, promoted_bytes;
-    uint32_t known; /* as in the gc record */
-    uint32_t stack; /* who caused it */
+    uint32_t known; /* as in the GC record */
+    uint32_t stack; /* of the thread that caused it */
     uint32_t thread_id;
     uint16_t runtime_bytes, kind_bytes;
-    uint32_t frame; /* who caused it, where counters know; 0: the stack does */
+    uint32_t frame; /* the function that caused it, known by counters; 0: see stack */
     uint16_t process_bytes, reserved;
 };
-/* The blocks behind it in its stream were chosen so. Stands before the first one of each chunk. */
+/* How the following blocks of its stream were sampled. Precedes the first one in each chunk. */
 struct ag_wide_sampling {
     uint64_t interval_bytes, seed;
     uint32_t method, reserved; /* enum ag_sampling_method */
 };
 enum ag_sampling_method {
     AG_SAMPLING_POISSON_BYTES = 1,
-    AG_SAMPLING_WORDS = 2, /* a runtime's own: each word of 8 bytes, and the header of each block */
+    /* a runtime's own sampler: each word of 8 bytes and the header of each block */
+    AG_SAMPLING_WORDS = 2,
 };
-/* What a block counts with beyond its size. */
+/* Bytes that a block counts in addition to its size. */
 static inline uint32_t ag_sampling_extra_bytes(uint32_t method) {
     return method == AG_SAMPLING_WORDS ? 8 : 1;
 }
@@ -443,23 +451,23 @@ struct ag_wide_frame { /* then runtime_bytes, function_bytes, file_bytes */
     uint16_t runtime_bytes, function_bytes, file_bytes, reserved;
 };
 struct ag_wide_functions { /* then runtime_bytes, process_bytes, initial_call_bytes */
-    uint32_t tree, snapshot, epoch, n_calls, word_bytes, thread_id; /* as in the record */
+    uint32_t tree, snapshot, epoch, n_calls, word_bytes, thread_id; /* as in the trace record */
     uint64_t time_raw;                                              /* clock since clock_origin */
     uint64_t messages, message_words, spawns, spawn_words, profiler_events, profiler_words;
     uint16_t runtime_bytes, process_bytes, initial_call_bytes, reserved;
 };
 struct ag_wide_calls { /* then n_rows of ag_wide_call */
     uint32_t tree, snapshot, n_rows;
-    uint32_t time_is_raw; /* 1: times are of the clock; 0: they are ns */
+    uint32_t time_is_raw; /* 1: times are raw clock values; 0: they are ns */
 };
 struct ag_wide_call {
     uint32_t node, parent, frame, reserved;
     uint64_t calls, own_words, own_time;
 };
-struct ag_wide_runtime { /* a runtime that was recognised; then name, version, note. Told again, it
-                            stands for what was told before */
+/* a recognised runtime; then name, version, note. A later one of the same runtime replaces it */
+struct ag_wide_runtime {
     uint16_t name_bytes, version_bytes, note_bytes, hooked;
-    uint64_t told, counted; /* of what it counts itself: as the runtime record has it */
+    uint64_t told, counted; /* of the runtime's own counts: as in the RUNTIME record */
 };
 
 #endif

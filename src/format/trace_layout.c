@@ -1,8 +1,8 @@
-/* trace_layout.c: header, chunk header and footer to bytes and back, and the walk from chunk to
+/* trace_layout.c: encodes and decodes header, chunk header and footer, and walks from chunk to
  * chunk.
  *
- * A chunk header carries a hash of itself and one of the bytes it announces: a walk believes a
- * length only when the first holds, and needs not read the second. */
+ * A chunk header carries a hash of itself and one of the bytes after it: a walk trusts a length
+ * only when the first matches, and need not read the bytes. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -49,8 +49,7 @@ enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
     if (n_bytes < 8 || memcmp(bytes, file_magic, sizeof(file_magic)) != 0) {
         return AG_DECODE_NOT_A_TRACE;
     }
-    /* The version is looked at before the hash: a later version may lay out the rest as it likes.
-     */
+    /* The version is tested before the hash: a later version may change the layout of the rest. */
     if (n_bytes >= 10 && ag_get_16(bytes + 8) > AG_TRACE_VERSION) {
         return AG_DECODE_NEWER;
     }
@@ -187,7 +186,8 @@ int ag_write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset) {
         if (n <= 0) {
             return n < 0 ? -errno : -EIO;
         }
-        done += (size_t)n; /* a short write: the next one says why (disk full, RLIMIT_FSIZE) */
+        /* a short write: the next one reports the cause (disk full, RLIMIT_FSIZE) */
+        done += (size_t)n;
     }
     return 0;
 }
@@ -202,7 +202,7 @@ int ag_chunk_walk_next(struct ag_chunk_walk *walk, struct ag_chunk_header *ret_h
         return 0;
     }
     const uint64_t left_bytes =
-        walk->file_bytes - walk->offset; /* as it was at open: it may still grow */
+        walk->file_bytes - walk->offset; /* its size at open: it may still grow */
     uint8_t bytes[AG_CHUNK_HEADER_BYTES];
     const size_t wanted = left_bytes < sizeof(bytes) ? (size_t)left_bytes : sizeof(bytes);
     const int64_t n_read = ag_read_at(walk->fd, bytes, wanted, walk->offset);

@@ -1,8 +1,7 @@
-/* trace_layout.h: the fixed parts of a trace file (header, chunk header, footer) and the numbers
- * both sides agree on.
+/* trace_layout.h: the fixed parts of a trace file (header, chunk header, footer) and the constants
+ * that encoder and decoder share.
  *
- * Inside format only. docs/trace-format.md is the specification; section numbers in the comments
- * are its. */
+ * Internal to format. docs/trace-format.md is the specification; comments cite its sections. */
 #ifndef AG_TRACE_LAYOUT_H
 #define AG_TRACE_LAYOUT_H
 
@@ -15,22 +14,25 @@
 enum {
     AG_TRACE_HEADER_BYTES = 64,
     AG_TRACE_HEADER_MAX_BYTES =
-        4096, /* a later writer may append fields to the header; a reader passes over them */
+        4096, /* a later writer may append fields to the header; a reader skips them */
     AG_CHUNK_HEADER_BYTES = 64,
     AG_TRACE_FOOTER_BYTES = 32,
     AG_CODING_RAW = 0,
     AG_CODING_ZSTD = 1,
-    AG_RATIO_MOST = 256, /* used bytes by stored bytes: what is small costs its reader little. The
-                            emptiest loop of malloc and free has 60 */
+    /* limit of used bytes / stored bytes, so that a small file cannot cost its reader much. The
+     * emptiest loop of malloc and free has 60 */
+    AG_RATIO_MOST = 256,
 
-    AG_NEAR_EVENTS = 4096, /* how far back an event may point at another: both rings are 32 KiB, in
-                              the L1 or L2 cache */
-    AG_TUPLES_MAX = 1 << 16, /* of (stack, size, via) a chunk may remember: 2 MiB in a reader */
-    AG_BATCH_ROWS = 4096,    /* rows of one batch record: 300 KiB decoded */
+    /* limit of how far back an event may refer to another: both rings are 32 KiB, in the L1 or L2
+     * cache */
+    AG_NEAR_EVENTS = 4096,
+    /* (stack, size, via) tuples that a chunk may store: 2 MiB in a reader */
+    AG_TUPLES_MAX = 1 << 16,
+    AG_BATCH_ROWS = 4096, /* rows of one batch record: 300 KiB decoded */
 };
 
-/* How an event is written: the low 3 bits of its first byte; the other 5 are its argument (section
- * 3). */
+/* The form of an event: the low 3 bits of its first byte; the other 5 are its argument (section 3).
+ */
 enum ag_event_form {
     AG_FORM_FREE_NEAR = 0,
     AG_FORM_FREE_FAR = 1,
@@ -44,7 +46,8 @@ enum ag_event_form {
 enum {
     AG_FORM_BITS = 3,
     AG_FAR_UNSCALED = 1, /* far: the difference is in bytes, not in units of 16 */
-    AG_FAR_OF_TUPLE = 2, /* far alloc: to what this tuple allocated last, not to the last of all */
+    /* far alloc: relative to this tuple's last allocation, not to the last of all */
+    AG_FAR_OF_TUPLE = 2,
     AG_FAR_SHIFT = 4,    /* allocators align to 16 */
     AG_SPECIAL_NEAR = 2, /* special free: a distance follows, not a difference of addresses */
     AG_SPECIAL_UNDO = 4, /* special free: an undo_free, else a realloc_free */
@@ -52,13 +55,13 @@ enum {
     AG_OTHER_RECORD = 1,
 
     /* A near event names the place of another in its ring: by the distance from the newest ... */
-    AG_NEAR_DISTANCES = 15, /* arguments 0 to 14 */
+    AG_NEAR_DISTANCES = 15, /* arguments 0 to 14: the distance from the newest */
     /* ... or as a neighbour of the place named last: 8 before it (arguments 15 to 22), 8 behind it
        (23 to 30) ... */
     AG_NEAR_NEIGHBOURS = 8,
-    AG_NEAR_LONG = 31, /* ... or by a distance that follows, less AG_NEAR_DISTANCES. */
+    AG_NEAR_LONG = 31, /* a distance follows, less AG_NEAR_DISTANCES */
 
-    AG_TRUST_MAX = 3, /* how often a tuple's successor may fail before another takes its place */
+    AG_TRUST_MAX = 3, /* failures after which a tuple's successor is replaced */
 };
 
 struct ag_file_header {
@@ -67,7 +70,7 @@ struct ag_file_header {
     uint64_t session, start_realtime_ns;
 };
 struct ag_chunk_header {
-    struct ag_chunk_entry entry; /* entry.offset is the caller's */
+    struct ag_chunk_entry entry; /* entry.offset is set by the caller */
     uint64_t stored_hash;        /* XXH64 of the stored bytes */
 };
 
@@ -76,34 +79,35 @@ void ag_chunk_header_put(uint8_t bytes[AG_CHUNK_HEADER_BYTES],
                          const struct ag_chunk_header *header);
 void ag_footer_put(uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t index_offset);
 
-/* The getters check all that can be checked without the rest of the file. */
+/* The getters check everything that can be checked without the rest of the file. */
 enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
                                        struct ag_file_header *ret_header);
 enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTES],
                                         struct ag_chunk_header *ret_header);
-/* Whether a chunk's lengths are within their limits. */
+/* Are a chunk's lengths within their limits? */
 bool ag_chunk_entry_is_valid(const struct ag_chunk_entry *entry);
 bool ag_footer_get(const uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t *ret_index_offset);
 
 uint64_t ag_hash_bytes(const void *bytes, size_t n_bytes); /* XXH64, seed 0 */
 
-/* Reads until n_bytes or the file's end. Bytes read, or negative errno. */
+/* Reads n_bytes, or up to the file's end. Returns the bytes read, or negative errno. */
 int64_t ag_read_at(int fd, void *bytes, size_t n_bytes, uint64_t offset);
-/* Writes all or says why not. */
+/* Writes everything, or returns negative errno. */
 int ag_write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset);
 
-/* Goes from chunk header to chunk header. Zero-initialise but fd, file_bytes and offset (of the
- * first chunk). */
+/* Walks from chunk header to chunk header. Zero-initialise all but fd, file_bytes and offset (of
+ * the first chunk). */
 struct ag_chunk_walk {
     int fd;
     uint64_t file_bytes, offset;
     struct ag_decode_error damage; /* code AG_DECODE_OK while there is none */
 };
-/* 1: *ret_header is the chunk at its entry.offset, the walk stands behind it. 0: the walk ended, at
- * the end of the file, at a footer, or at damage. Negative errno: the file could not be read. */
+/* 1: *ret_header is the chunk at its entry.offset, and the walk continues behind it. 0: the walk
+ * ended, at the end of the file, at a footer, or at damage. Negative errno: the file could not be
+ * read. */
 int ag_chunk_walk_next(struct ag_chunk_walk *walk, struct ag_chunk_header *ret_header);
 
 int ag_decode_fail(struct ag_decode_error *ret_error, enum ag_decode_code code,
-                   uint64_t offset); /* the errno of code */
+                   uint64_t offset); /* returns the errno for code */
 
 #endif

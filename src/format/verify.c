@@ -1,9 +1,8 @@
-/* verify.c: reads a whole trace for `allogram check`: is it whole, how much is in it, what was
- * lost, where is it damaged.
+/* verify.c: reads a whole trace for `allogram check`: is it complete, how much does it contain,
+ * what was lost, where is it damaged.
  *
  * One chunk is in memory at a time. Damage does not end the pass: the chunks after it are decoded
- * and counted too, and the first damaged place, by its offset in the file, is the one that is told.
- */
+ * and counted too, and the first damaged place, by its offset in the file, is reported. */
 #include "verify.h"
 
 #include <errno.h>
@@ -61,8 +60,8 @@ static int compare_entries(const void *left, const void *right) {
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* A stream's chunks follow each other by sequence and time: one that comes twice, or before its
- * time, is damage. A gap is none: what is missing there was counted as lost. */
+/* The chunks of a stream must follow each other by sequence and time: a repeated or misplaced one
+ * is damage. A gap is not: its events were counted as lost. */
 static int verify_order(const struct ag_chunk_entry *entries, size_t n_entries,
                         struct ag_verdict *verdict) {
     const struct ag_chunk_entry **sorted = malloc((n_entries + 1) * sizeof(*sorted));
@@ -91,7 +90,7 @@ static int verify_order(const struct ag_chunk_entry *entries, size_t n_entries,
     return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static int verify_chunks(const struct ag_trace_file *file, struct ag_verdict *verdict) {
     const struct ag_chunk_entry *entries;

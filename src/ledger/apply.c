@@ -1,9 +1,9 @@
-/* apply.c: events in bulk, and the steps that are not fast; what an event does to the books stands
- * in apply_fast.h.
+/* apply.c: applies arrays of events, and contains the slow steps; apply_fast.h applies a single
+ * event to the totals.
  *
  * An event touches three places: the slot of its address in the live table, for an alloc the slot
- * of its (stack, via) in the index, and the sum's own cache line. All three are random in memory
- * that exceeds the first caches, so there they are prefetched some events ahead. */
+ * of its (stack, via) in the index, and the sum's own cache line. All three are random accesses to
+ * memory that exceeds the first caches, so they are prefetched some events ahead. */
 #include "ledger/apply_fast.h"
 
 #include <errno.h>
@@ -71,7 +71,7 @@ int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freei
     if (r < 0) {
         return r;
     }
-    if (stream == AG_INDEX_NONE) { /* nothing can take this death back */
+    if (stream == AG_INDEX_NONE) { /* this free cannot be undone */
         if (ledger->visit) {
             ag_ledger_visit_death(ledger, ret_death, AG_INDEX_NONE);
         }
@@ -136,8 +136,9 @@ static int apply_undo(struct ag_ledger *ledger, uint32_t index, uint64_t address
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
     const bool is_live = ledger->live.blocks[at].address != 0;
     if (!is_death || (is_live && !ag_ledger_can_give_way(ledger, at, index))) {
-        return 0; /* nothing to undo; or somebody else's block is there: then this one has died of a
-                     free to come */
+        /* nothing to undo; or another block is there: then the undone block is freed by an event to
+         * come */
+        return 0;
     }
     const int r = is_live ? ag_ledger_give_way(ledger, at, /* n_passed_on= */ 0) : 0;
     if (r < 0) {
@@ -174,8 +175,9 @@ static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream,
     }
 }
 
-/* Anything but an alloc of a dead address or a free of a live one that nobody waits for. Returns 1
- * where the caller has to take the fast path after all, 0 when done, or negative errno. */
+/* Applies all but the two fast cases: an alloc of a dead address, and a free of a live one, for
+ * which no event waits. Returns 1 where the caller has to take the fast path after all, 0 when
+ * done, or negative errno. */
 static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
                               const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
@@ -200,7 +202,7 @@ static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
         return 0;
     }
     if (event->address == 0) {
-        return 0; /* no block is there; no recorder writes this */
+        return 0; /* there is no such block; no recorder writes this */
     }
     const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
     const bool is_live = ledger->live.blocks[at].address != 0;
@@ -229,8 +231,8 @@ AG_FAST void prefetch_event(const struct ag_ledger *ledger, const struct ag_even
     __builtin_prefetch(ag_sum_index_home(&ledger->sum_index, event->stack, event->via));
 }
 
-/* The second step: what the first one has brought names the sum. A wrong guess costs nothing but
- * the line it fetches; a branch on the kind would cost more than it saves. */
+/* The second step: prefetches the sum that the lines of the first step name. A wrong guess costs
+ * only the line it fetches; a branch on the kind would cost more than it saves. */
 AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t home = ag_live_table_home(&ledger->live, event->address);
     const uint32_t of_block = ledger->live.blocks[home].sum;
@@ -239,13 +241,13 @@ AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event 
     __builtin_prefetch(&ledger->sums[(of_stack & is_alloc) | (of_block & ~is_alloc)], 1);
 }
 
-/* A realloc that failed, both halves next to each other: nothing has happened. */
+/* Are these the two halves of a failed realloc, next to each other? Then nothing has happened. */
 AG_FAST bool is_failed_realloc(const struct ag_event *event, const struct ag_event *end) {
     return event->kind == AG_RECORD_REALLOC_FREE && event + 1 < end &&
            event[1].kind == AG_RECORD_UNDO_FREE && event[1].address == event->address;
 }
 
-/* An event that cannot take the fast path at once. */
+/* Applies an event that cannot take the fast path at once. */
 AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                  uint32_t index, const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
@@ -264,7 +266,8 @@ AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot 
                : ag_ledger_free_fast(ledger, hot, index, at, event, is_reported);
 }
 
-enum way { WAY_SMALL, WAY_LARGE, WAY_NOTIFIED }; /* large and told: one step of it is slow anyway */
+/* there is no large notified variant: notification dominates the cost */
+enum way { WAY_SMALL, WAY_LARGE, WAY_NOTIFIED };
 
 AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
                         const struct ag_event *events, size_t count, const enum way way) {
@@ -311,7 +314,7 @@ static AG_NOINLINE int apply_small(struct ag_ledger *ledger, struct ag_ledger_ho
     return apply_batch(ledger, hot, index, events, count, WAY_SMALL);
 }
 
-/* Apart, so that the others hold nothing of it. */
+/* A separate function, so that the other variants contain no notification code. */
 static AG_NOINLINE int apply_and_notify(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                         uint32_t index, const struct ag_event *events,
                                         size_t count) {
@@ -339,7 +342,7 @@ int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_
 int ag_ledger_end(struct ag_ledger *ledger, const struct ag_ledger_hot *hot, uint32_t index,
                   size_t n_events, int r) {
     ag_ledger_store_fast(hot, ledger, &ledger->streams[index]);
-    ledger->events += n_events; /* stamps are taken off where they are seen */
+    ledger->events += n_events; /* the stamps among them are subtracted where they are applied */
     r = r < 0 ? r : ag_ledger_list_deaths(ledger, index);
     ledger->error = r < 0 ? r : 0;
     ag_ledger_flush_window(ledger, index);

@@ -1,19 +1,19 @@
-/* apply_fast.h: what an event does to the books, at most some ten nanoseconds each: for apply.c,
- * and for the writer's loop that does everything with an event while it has it
+/* apply_fast.h: applies one event to the totals, in at most some ten nanoseconds: for apply.c, and
+ * for the writer's loop that encodes and counts each event while it is in registers
  * (writer/one_pass.c).
  *
- * Totals live in registers (struct ag_ledger_hot) and are stored only where a slow path may look at
+ * Totals are kept in registers (struct ag_ledger_hot) and stored only where a slow path may read
  * them.
  *
- * The peak with the share of every stack costs O(1) an event. peak_version counts how often the
- * total has left its highest moment. A sum whose version is older has not changed since then, so
- * what it holds live is its share of that moment: whoever changes a sum first takes its share
- * (take_share_fast), and close takes the shares of the untouched.
+ * The peak, with the share of every stack, costs O(1) per event. peak_version counts how often the
+ * total has left its highest value. A sum whose version is older has not changed since then, so its
+ * live bytes are its share of that peak: the first change of a sum after the peak stores its share
+ * (take_share_fast), and close stores the shares of the unchanged ones.
  *
- *     total            1   2   3*  2   3   4*  3        * highest moment so far
- *     peak_version     0   0   0   1   1   1   2        bumped by the first event after it
+ *     total            1   2   3*  2   3   4*  3        * highest so far
+ *     peak_version     0   0   0   1   1   1   2        incremented by the first event after it
  *
- * A moment is after an allocation; on a tie the latest one counts. */
+ * The peak is measured after allocations; on a tie the latest one counts. */
 #ifndef AG_APPLY_FAST_H
 #define AG_APPLY_FAST_H
 
@@ -21,9 +21,10 @@
 
 #include "ledger/ledger_state.h"
 
-struct ag_ledger_hot { /* of the ledger and of one stream, for the time of one batch */
+struct ag_ledger_hot { /* of the ledger and of one stream, during one batch */
     struct ag_tally tally;
-    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes; /* by the stream */
+    /* counts of the stream */
+    uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
 };
 
 AG_FAST void ag_ledger_load_fast(struct ag_ledger_hot *hot, const struct ag_ledger *ledger,
@@ -99,7 +100,7 @@ AG_FAST int ag_ledger_put_fast(struct ag_live_table *live, uint64_t at,
     return AG_LIKELY(++live->count <= live->limit) ? 0 : ag_live_table_grow(live);
 }
 
-/* Tells who wants to hear of it; 0 or negative errno. */
+/* Notifies the visitor of a step; 0 or negative errno. */
 AG_FAST int ag_ledger_notify_fast(struct ag_ledger *ledger, enum ag_step_kind kind,
                                   const struct ag_live_block *block, uint64_t time_ns,
                                   uint64_t allocated_ns) {
@@ -109,8 +110,8 @@ AG_FAST int ag_ledger_notify_fast(struct ag_ledger *ledger, enum ag_step_kind ki
 }
 
 /* An alloc of a dead address, whose slot is AT, by stream INDEX with SUM of its stack and via
- * (AG_INDEX_NONE: there was no memory for it). is_reported: somebody listens (ledger.step_visit).
- * */
+ * (AG_INDEX_NONE: there was no memory for it). is_reported: there is a visitor (ledger.step_visit).
+ */
 AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                  uint32_t index, uint64_t at, uint32_t sum,
                                  const struct ag_event *event, const bool is_reported) {
@@ -139,8 +140,8 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
                               (struct ag_live_past){.born_ns = tally->now_ns});
 }
 
-/* What an undo or a repair may ask for. Several streams come here at each free: the fields are
- * written where they will stay. */
+/* Keeps a death that an undo or a repair may need. With several streams this runs at each free: the
+ * fields are written directly where they stay. */
 AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_ledger_hot *hot,
                                       struct ag_stream *stream, uint64_t at,
                                       const struct ag_event *event, bool is_temporary) {
@@ -197,15 +198,16 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
     return r;
 }
 
-/* The events of a stream one after the other, between begin and end. Everything that the fast steps
- * above do not take (a stamp, an undo, an address in the wrong state) goes through step_aside.
+/* Applies the events of a stream one after the other, between begin and end. Everything that the
+ * fast steps above do not handle (a stamp, an undo, an address in the wrong state) goes through
+ * step_aside.
  *
  *     begin ... [seek, can_be_fast? alloc_fast or free_fast : step_aside] ... end */
 int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,
                     uint32_t *ret_index); /* 0 or -ENOMEM */
 int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
                          const struct ag_event *event);
-/* r: how the last step ended; negative: sticky. n_events: stamps among them are counted too. */
+/* r: result of the last step; negative: sticky. n_events includes stamps. */
 int ag_ledger_end(struct ag_ledger *ledger, const struct ag_ledger_hot *hot, uint32_t index,
                   size_t n_events, int r);
 

@@ -1,19 +1,18 @@
-/* collected.c: what a garbage collector does to blocks that live on.
+/* collected.c: what a garbage collector does to live blocks.
  *
- * 1. A block that moves is the same block: it keeps its site, its size, its thread and the time it
- * was born, and nobody's sums change; only the address that its death will name is another one.
- * What was never seen allocated moves unseen, and its death is a ghost's. Counted is what happened
- * to blocks that are known.
+ * 1. A block that moves stays the same block: it keeps its site, size, thread and birth time, and
+ *    no sum changes; only its address does. A move of an unknown block is ignored, and its death
+ *    counts as a ghost. Only events of known blocks are counted.
  *
- * 2. Moves happen while the threads that use the heap stand still: the recorder stamps what comes
- * behind a collection, so windows of other threads lie before or behind the moves. Where one
- * overlaps all the same, what waits at an address that a move has emptied (or filled) is looked at
- * again.
+ * 2. Moves happen while the threads that use the heap are stopped: the recorder stamps what follows
+ *    a collection, so windows of other threads lie before or after the moves. If one overlaps
+ *    nevertheless, events that wait at an address that a move has emptied (or filled) are tried
+ *    again.
  *
- * 3. A type that becomes known late makes the block one of another site: a stack with a leaf is a
- * stack of its own. It counts there as if it had been born there, also for the reader's window; the
- * highest moment so far stays as it was told, since nobody knows any more who lived then. Whoever
- * hears of steps hears of a birth that is taken back and told anew. */
+ * 3. A type that becomes known late moves the block to another site, since a stack with a type leaf
+ *    is a stack of its own. It counts there as if it had been born there, also for the reader's
+ *    window. The peak so far keeps its shares, since the blocks that were live then are no longer
+ *    known. A step visitor sees the birth undone and reported anew. */
 #include "ledger/apply_fast.h"
 
 #include <stdlib.h>
@@ -67,7 +66,7 @@ static void promote(struct ag_ledger *ledger, uint64_t address) {
 
 /* ---- late types ---- */
 
-/* Both sums have a base in the reader's window: the block was born before it. */
+/* Both sums have a base in the reader's window, because the block was born before it. */
 static int shift_bases(struct ag_ledger *ledger, uint32_t from, uint32_t to, uint64_t bytes) {
     if (ledger->n_sum_bases < ledger->n_sums) {
         struct ag_sum_base *bases =
@@ -95,7 +94,7 @@ static void shift_sums(struct ag_ledger *ledger, uint32_t from, uint32_t to, uin
     ledger->sums[from].allocated_bytes -= bytes;
     ledger->sums[to].allocated_blocks++;
     ledger->sums[to].allocated_bytes += bytes;
-    if (ledger->tally.at_peak) { /* it lives at the highest moment, which is now */
+    if (ledger->tally.at_peak) { /* it is live at the peak, which is now */
         ledger->sums[from].peak_blocks--;
         ledger->sums[from].peak_bytes -= bytes;
         ledger->sums[to].peak_blocks++;
@@ -107,7 +106,7 @@ static int give_type(struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
     const struct ag_live_block before = ledger->live.blocks[at];
     if (before.address == 0 || ledger->results[before.sum].stack == UINT32_MAX) {
-        return 0; /* unknown, or left out by the reader: what is left out stays out */
+        return 0; /* unknown, or excluded by the reader: excluded blocks stay excluded */
     }
     const uint32_t sum =
         ag_ledger_sum(ledger, event->stack, (uint8_t)ledger->results[before.sum].via);

@@ -1,4 +1,4 @@
-/* index_map.c: the growing half of index_map.h. */
+/* index_map.c: the functions of index_map.h that grow the table. */
 #include "ledger/index_map.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
-/* index_map.h: sparse 64-bit keys to dense 32-bit indexes; grows, never forgets a key.
+/* index_map.h: maps sparse 64-bit keys to dense 32-bit indexes; it grows and never removes a key.
  *
- * Open addressing with linear probing at a load of at most 1/2; one slot is 16 bytes, so a look-up
- * is one cache line. Keys come from outside (stack ids, stream numbers): any value is allowed,
- * memory follows the number of different keys. */
+ * Open addressing with linear probing at a load of at most 1/2; a slot is 16 bytes, so a lookup
+ * takes one cache line. Keys come from outside (stack ids, stream numbers): any value is allowed,
+ * and memory is proportional to the number of different keys. */
 #ifndef AG_INDEX_MAP_H
 #define AG_INDEX_MAP_H
 

@@ -1,5 +1,5 @@
-/* ledger.c: the life of a ledger around its hot loop: streams and windows, the rare records, and
- * the results. */
+/* ledger.c: creates and closes a ledger, manages its streams and windows, handles the rare records,
+ * and computes the results. */
 #include "format/segment.h"
 #include "ledger/apply_fast.h"
 
@@ -10,7 +10,7 @@
 #include "ledger/table_memory.h"
 
 enum {
-    DEATHS_KEPT = 1 << 16, /* of one window: beyond, a trace without stamps would keep them all */
+    DEATHS_KEPT = 1 << 16, /* per window: a trace without stamps would keep all deaths otherwise */
     RESOLUTION_PERCENT = 99,
 };
 
@@ -21,7 +21,7 @@ struct ag_ledger *ag_ledger_new(void) {
         return NULL;
     }
     ledger->applying = AG_INDEX_NONE;
-    ledger->tally.peak_version = 1; /* a new sum has version 0: it took part in no peak */
+    ledger->tally.peak_version = 1; /* a new sum has version 0: it has no share of a peak */
     if (ag_live_table_init(&ledger->live) < 0 || ag_sum_index_init(&ledger->sum_index) < 0 ||
         ag_index_map_init(&ledger->stream_index) < 0 ||
         ag_index_map_init(&ledger->pair_index) < 0 || ag_timeline_init(&ledger->timeline) < 0) {
@@ -70,7 +70,7 @@ void *ag_ledger_grown(void *items, size_t *capacity, size_t count, size_t item_b
     return more;
 }
 
-/* Sums are cache lines, which realloc does not know. */
+/* Sums are aligned to cache lines, which realloc does not support. */
 static int grow_sums(struct ag_ledger *ledger) {
     if (ledger->n_sums < ledger->sum_capacity) {
         return 0;
@@ -187,7 +187,8 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
     ledger->visit(ledger->visit_context, &block);
 }
 
-/* Tells of all of them; but not of number `kept`, which stays. Their sums come in no order. */
+/* Notifies the visitor of all deaths except number `kept`, which stays. Their sums are in no order.
+ */
 static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
     enum { AHEAD = 8 };
     uint32_t n_kept = 0, n_indexed = 0;
@@ -214,8 +215,8 @@ static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, ui
     stream->n_indexed = n_indexed;
 }
 
-/* A window may end between the two halves of a realloc: whether its first half was a death is known
- * with the next event. */
+/* A window may end between the two halves of a realloc: only the next event decides whether its
+ * first half was a death. */
 void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
     const bool can_be_undone =
         stream->undo_kind == AG_UNDO_DEATH && stream->undo_serial == stream->allocated_blocks;
@@ -292,7 +293,7 @@ int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32
 void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
                             uint64_t bytes) {
     struct ag_thread_pair *pair = find_pair(ledger, allocated_by, freed_by);
-    if (pair) { /* it was counted before: it is there */
+    if (pair) { /* it was counted before, so it exists */
         pair->blocks--;
         pair->bytes -= bytes;
     }
@@ -314,8 +315,8 @@ void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns) {
     ledger->written_reset_ns = time_ns;
 }
 
-/* What the events of the last moment came to stood from then on: it is in the curve twice, there
- * and where time has gone on to. */
+/* Time goes on: the totals after the last event held until now, so the curve gets a point there
+ * too. */
 static void go_on_to(struct ag_ledger *ledger, uint64_t time_ns) {
     if (time_ns > ledger->now_ns) {
         timeline_note(ledger);
@@ -348,7 +349,7 @@ void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream) {
     }
 }
 
-/* The window that the stamp at TIME_NS ends, for time_resolution_ns. */
+/* Measures the window that the stamp at TIME_NS ends, for time_resolution_ns. */
 static void measure_window(struct ag_ledger *ledger, const struct ag_stream *stream,
                            uint64_t time_ns) {
     const uint64_t events = stream->allocated_blocks - stream->window_serial +
@@ -371,10 +372,9 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
         ag_ledger_flush_window(ledger, index);
     }
     ledger->is_at_start = false;
-    ledger->events--; /* apply counted the stamp */
+    ledger->events--; /* the stamp, which apply counted as an event */
     measure_window(ledger, stream, time_ns);
-    /* first what has run out of time: it may still take the place of something in the window that
-     * ends here */
+    /* expired events first: they may still displace an event of the window that ends here */
     const int r = ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
     if (ledger->deaths_are_kept) {
         ag_ledger_flush_deaths(ledger, stream);
@@ -451,7 +451,7 @@ int ag_ledger_restart(struct ag_ledger *ledger) {
                                        .ghost_frees = ledger->ghost_frees,
                                        .order_repairs = ledger->repair.repairs,
                                        .buried_blocks = ledger->repair.buried};
-    tally->at_peak = true; /* the highest moment so far is this one */
+    tally->at_peak = true; /* the total is the highest so far */
     tally->peak_bytes = tally->in_use_bytes;
     tally->peak_time_ns = ledger->now_ns;
     ledger->rss_peak_bytes = ledger->rss_bytes;
@@ -493,12 +493,12 @@ void ag_ledger_end_period(struct ag_ledger *ledger, struct ag_ledger_period *ret
     *ret_period = (struct ag_ledger_period){.peak_bytes = tally->peak_bytes,
                                             .peak_blocks = ledger->peak_blocks,
                                             .peak_time_ns = tally->peak_time_ns};
-    tally->at_peak = true; /* the highest moment so far is this one */
+    tally->at_peak = true; /* the total is the highest so far */
     tally->peak_bytes = tally->in_use_bytes;
     tally->peak_time_ns = ledger->now_ns;
 }
 
-/* counted_since(now, then): what came between; 0 where a free was taken back across the border. */
+/* Returns now - then; 0 where a free before the window was undone in it. */
 static uint64_t counted_since(uint64_t now, uint64_t then) {
     return now > then ? now - then : 0;
 }
@@ -534,7 +534,8 @@ static int settle_sums(struct ag_ledger *ledger) {
 }
 
 static struct ag_thread_sum *row_of_thread(struct ag_ledger *ledger, uint32_t thread_id) {
-    for (size_t i = ledger->n_thread_results; i-- > 0;) { /* the last: kernel tids come again */
+    /* starts at the last: the kernel reuses tids */
+    for (size_t i = ledger->n_thread_results; i-- > 0;) {
         if (ledger->thread_results[i].thread_id == thread_id) {
             return &ledger->thread_results[i];
         }
@@ -550,8 +551,8 @@ static void rename_in_pairs(struct ag_ledger *ledger, uint32_t from, uint32_t to
     }
 }
 
-/* What a thread's signal handlers did in a stream of their own, the thread did. Returns whether the
- * thread is known. */
+/* Adds the sums of a thread's signal handlers, which have a stream of their own, to the thread.
+ * Returns whether the thread is known. */
 static bool fold_into_thread(struct ag_ledger *ledger, const struct ag_thread_sum *nested) {
     struct ag_thread_sum *row = row_of_thread(ledger, nested->thread_id & ~AG_THREAD_NESTED);
     if (!row) {
@@ -631,7 +632,7 @@ static struct ag_heap_sum *heap_result(struct ag_ledger *ledger, struct ag_index
     return &ledger->heap_results[at];
 }
 
-/* A heap whose blocks can move has addresses of its own, and its space has its number. */
+/* A heap whose blocks can move has its own address space, with the heap's number. */
 static void fill_collected(const struct ag_ledger *ledger, struct ag_heap_sum *heap) {
     if (heap->heap < AG_VIAS) {
         const struct ag_heap_collected *now = &ledger->collected[heap->heap],
@@ -671,7 +672,7 @@ static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
     return 0;
 }
 
-/* Heaps cost nothing while events are applied: they are sums of the sums of their vias. */
+/* Heaps cost nothing per event: they are sums over the sums of their vias. */
 static int settle_heaps(struct ag_ledger *ledger) {
     struct ag_index_map index = {0};
     int r = ag_mapped_ranges_settle(&ledger->mapped);
@@ -722,7 +723,7 @@ struct open_block {
     uint64_t address, slot;
 };
 
-/* By radix: passes over those bytes of the addresses that differ. SPARE has room for as many. */
+/* Radix sort over those bytes of the addresses that differ. SPARE has room for as many blocks. */
 static struct open_block *sort_open_blocks(struct open_block *blocks, struct open_block *spare,
                                            size_t count) {
     uint64_t differing = 0;
@@ -750,7 +751,7 @@ static struct open_block *sort_open_blocks(struct open_block *blocks, struct ope
     return blocks;
 }
 
-/* In the order of their addresses: that of the slots is another one in every process. */
+/* Visits in the order of addresses: the order of slots differs between processes. */
 static int visit_open_blocks(const struct ag_ledger *ledger) {
     const size_t count = ledger->live.count;
     struct open_block *blocks = malloc(2 * (count + 1) * sizeof(*blocks));
@@ -775,7 +776,7 @@ static int visit_open_blocks(const struct ag_ledger *ledger) {
     return 0;
 }
 
-/* The curve's two moments that must not be missing. */
+/* Adds the two points that the curve must contain. */
 static void keep_peak_and_end(struct ag_ledger *ledger) {
     const struct ag_timeline_point peak = {.time_ns = ledger->tally.peak_time_ns,
                                            .in_use_bytes = ledger->tally.peak_bytes,

@@ -1,10 +1,10 @@
-/* live_table.c: the growing half of live_table.h.
+/* live_table.c: the functions of live_table.h that grow the table.
  *
- * It grows in place: a table of hundreds of MiB is not written twice, and only its new half has to
- * be cleared by the kernel, which costs more than the moving does. With twice the slots a home h is
- * at 2h or 2h + 1. So from the highest slot down each block finds its new place among those that
- * have been moved, behind all that have not. The few for which that is not so (of the first slots'
- * chains, and what would wrap around the end) are set aside until all others are done. */
+ * It grows in place: a table of hundreds of MiB is not written twice, and the kernel has to clear
+ * only its new half, which costs more than moving the blocks. With twice the slots a home h is at
+ * 2h or 2h + 1. So from the highest slot down, each block finds its new place among the blocks that
+ * have been moved, behind all that have not. The few exceptions (blocks in the chains of the first
+ * slots, and those that would wrap around the end) are set aside until all others have moved. */
 #include "ledger/live_table.h"
 
 #include <errno.h>
@@ -15,8 +15,9 @@
 
 enum {
     INITIAL_BITS = 10,
-    AIRY_SLOTS = 1 << 16,   /* 2 MiB: below, a second probe, which is mispredicted, is rare */
-    SPARSE_SLOTS = 1 << 21, /* 64 MiB: below, memory is given for shorter probes */
+    /* 2 MiB: below this size second probes, which are mispredicted, are kept rare */
+    AIRY_SLOTS = 1 << 16,
+    SPARSE_SLOTS = 1 << 21, /* 64 MiB: below this size memory is spent on shorter probes */
 };
 
 static size_t limit_of(size_t slots) {
@@ -59,7 +60,7 @@ int ag_live_table_keep_collections(struct ag_live_table *table) {
 
 /* ---- growing ---- */
 
-struct set_aside { /* what cannot go to its new place before all others have left theirs */
+struct set_aside { /* blocks that must wait until all others have left their old slots */
     struct moved_block {
         struct ag_live_block block;
         struct ag_live_past past;
@@ -93,8 +94,8 @@ static struct moved_block lift(struct ag_live_table *table, uint64_t at) {
     return moved;
 }
 
-/* The block of slot FROM, the highest that has not been moved, to its place behind FROM; aside
- * where that lies before it, or beyond the end and so at the beginning. */
+/* Moves the block of slot FROM, the highest that has not been moved, to its new place behind FROM;
+ * sets it aside when that place lies before FROM or wraps around the end. */
 static int table_move(struct ag_live_table *table, uint64_t from, struct set_aside *aside) {
     const struct moved_block moved = lift(table, from);
     uint64_t at = ag_live_table_home(table, moved.block.address);

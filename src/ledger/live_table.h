@@ -1,10 +1,10 @@
-/* live_table.h: address -> live block; what the ledger touches at every event.
+/* live_table.h: address -> live block; the table that the ledger accesses at every event.
  *
- * Open addressing, linear probing, 32 bytes a slot (two in a cache line, none across two), at most
- * 1/4 full, 1/2 from 2 MiB on, 3/4 when it is large. A removal shifts the blocks behind it back, so
- * there are no tombstones and a long trace never slows down. The home slot is the high bits of the
- * hash, so growing keeps the order of slots: the table is read and written in sequence, from its
- * end.
+ * Open addressing, linear probing, 32 bytes per slot (two per cache line, none across two), at most
+ * 1/4 full, 1/2 from 2 MiB on, 3/4 when it is large. A removal shifts the following blocks back, so
+ * there are no tombstones and a long trace does not slow down. The home slot is the high bits of
+ * the hash, so growing keeps the order of slots: the table is read and written sequentially, from
+ * its end.
  *
  * Address 0 means empty: no block has it. */
 #ifndef AG_LIVE_TABLE_H
@@ -19,42 +19,44 @@
 struct ag_live_block {
     uint64_t address; /* 0: empty slot */
     uint64_t size;    /* bytes asked for */
-    uint64_t serial;  /* how many blocks its thread had allocated, this one included */
+    uint64_t serial;  /* number of blocks that its thread had allocated, this one included */
     uint32_t sum;     /* index of its (stack, via) */
     uint32_t stream;  /* index of the stream that allocated it */
 };
 _Static_assert(sizeof(struct ag_live_block) == 32, "two to a cache line");
-struct ag_live_collections { /* how often a collector did that to a block */
+struct ag_live_collections { /* how often a garbage collector did that to a block */
     uint32_t n_moves, n_promotions;
 };
-struct ag_live_past { /* what no sum needs of a block */
+struct ag_live_past { /* data of a block that the sums do not need */
     uint64_t born_ns; /* when it was allocated */
     struct ag_live_collections collections;
 };
 
 struct ag_live_table {
     struct ag_live_block *blocks;
-    /* Of each block, beside it. NULL: nobody asks; collections also until the first one does. */
+    /* Arrays parallel to the blocks. NULL: not requested; collections is NULL until the first one,
+     * too. */
     uint64_t *times_ns;
     struct ag_live_collections *collections;
     uint64_t mask;
     uint32_t shift;
-    size_t count, limit; /* grown as soon as count > limit */
+    size_t count, limit; /* grows as soon as count > limit */
 };
 
 int ag_live_table_init(struct ag_live_table *table);
 void ag_live_table_done(struct ag_live_table *table);
 int ag_live_table_keep_times(struct ag_live_table *table); /* before the first block */
-/* From now on, where times are kept; so far a writer did nothing to any block. 0 or -ENOMEM. */
+/* Keeps collections from now on, if times are kept; before the first call no garbage collector has
+ * touched a block. 0 or -ENOMEM. */
 int ag_live_table_keep_collections(struct ag_live_table *table);
-/* Doubles. 0, or -ENOMEM: then it may only be ended. */
+/* Doubles the table. 0, or -ENOMEM: then it may only be freed. */
 int ag_live_table_grow(struct ag_live_table *table);
 
 AG_FAST uint64_t ag_live_table_home(const struct ag_live_table *table, uint64_t address) {
     return ag_keyed_product(address) >> table->shift;
 }
 
-/* The slot of ADDRESS, or the empty slot where it belongs. */
+/* Returns the slot of ADDRESS, or the empty slot where it belongs. */
 AG_FAST uint64_t ag_live_table_seek(const struct ag_live_table *table, uint64_t address) {
     uint64_t at = ag_live_table_home(table, address);
     while (table->blocks[at].address != address && table->blocks[at].address != 0) {
@@ -63,7 +65,7 @@ AG_FAST uint64_t ag_live_table_seek(const struct ag_live_table *table, uint64_t 
     return at;
 }
 
-/* Of the block in slot AT; zeros where nobody asks. */
+/* Returns the data of the block in slot AT; zeros when not requested. */
 AG_FAST struct ag_live_past ag_live_table_past(const struct ag_live_table *table, uint64_t at) {
     return (struct ag_live_past){.born_ns = table->times_ns ? table->times_ns[at] : 0,
                                  .collections = table->collections
@@ -81,7 +83,7 @@ AG_FAST void ag_live_table_set_past(struct ag_live_table *table, uint64_t at,
     }
 }
 
-/* Empties slot AT and moves back what was displaced over it. */
+/* Empties slot AT and shifts back the blocks that it had displaced. */
 AG_FAST void ag_live_table_remove(struct ag_live_table *table, uint64_t at) {
     uint64_t hole = at;
     for (uint64_t next = (at + 1) & table->mask; table->blocks[next].address;

@@ -1,6 +1,6 @@
-/* mapped_ranges.c: settling is one sweep over the sorted ends of all logged operations. Between two
- * neighbouring ends the newest of the operations that cover the place decides; a heap ordered by
- * age, cleaned lazily, has it on top. */
+/* mapped_ranges.c: settles the log by one sweep over the sorted ends of all logged operations.
+ * Between two neighbouring ends the newest operation that covers the place decides; it is on top of
+ * a heap ordered by age, from which ended operations are removed lazily. */
 #include "ledger/mapped_ranges.h"
 
 #include <errno.h>
@@ -9,14 +9,14 @@
 
 enum { FIRST_CAPACITY = 1024 };
 
-struct edge { /* where an operation begins or ends to cover addresses */
+struct edge { /* an address at which an operation begins or ends */
     uint64_t address;
     uint32_t operation;
 };
 
 struct sweep {
     const struct ag_mapped_range *log;
-    uint32_t *newest; /* binary heap of operations that began, the newest on top */
+    uint32_t *newest; /* binary heap of operations that have begun, the newest on top */
     size_t count;
 };
 
@@ -52,7 +52,8 @@ static void pop(struct sweep *sweep) {
     sweep->newest[at] = last;
 }
 
-/* Who covers the place at ADDRESS; operations that ended at or before it leave the heap. */
+/* Returns the operation that covers ADDRESS; removes operations from the top that have ended by
+ * then. */
 static const struct ag_mapped_range *sweep_owner(struct sweep *sweep, uint64_t address) {
     while (sweep->count > 0 && sweep->log[sweep->newest[0]].high <= address) {
         pop(sweep);
@@ -70,8 +71,8 @@ static void emit(struct ag_mapped_range *result, size_t *count, uint32_t heap, u
     }
 }
 
-/* Walks the begins in order; between one begin and the next the owners give way to older ones as
- * they end. */
+/* Walks the begins in order; between two begins, older operations become visible as newer ones end.
+ */
 static size_t sweep_ranges(struct sweep *sweep, const struct edge *begins, size_t n,
                            struct ag_mapped_range *result) {
     size_t count = 0;

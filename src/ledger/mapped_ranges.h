@@ -1,9 +1,9 @@
-/* mapped_ranges.h: which addresses a heap holds from the kernel, from a log of maps and unmaps.
+/* mapped_ranges.h: computes which addresses a heap has from the kernel, from a log of maps and
+ * unmaps.
  *
- * Only the end matters to a report, so nothing is kept in order meanwhile: operations are logged,
- * and the log is settled (the last operation on a byte wins) when it has doubled and at the end. A
- * part of a range may be unmapped or mapped over; memory is bounded by the number of ranges that
- * are mapped. */
+ * Reports need only the final state, so operations are just logged, and the log is settled (the
+ * last operation on a byte wins) when it has doubled, and at the end. A part of a range may be
+ * unmapped or mapped over; memory is bounded by the number of mapped ranges. */
 #ifndef AG_MAPPED_RANGES_H
 #define AG_MAPPED_RANGES_H
 
@@ -23,11 +23,11 @@ struct ag_mapped_ranges { /* zero-initialise */
 };
 
 void ag_mapped_ranges_done(struct ag_mapped_ranges *ranges);
-/* The last word on [address, address + bytes); empty and wrapping ranges say nothing. 0 or -ENOMEM.
- */
+/* Logs an operation on [address, address + bytes), which overrides earlier ones; empty and wrapping
+ * ranges are ignored. 0 or -ENOMEM. */
 int ag_mapped_ranges_set(struct ag_mapped_ranges *ranges, uint32_t heap, uint64_t address,
                          uint64_t bytes);
-/* Reduces the log to the ranges that are mapped now: disjoint, rising. 0 or -ENOMEM. */
+/* Reduces the log to the ranges that are mapped now: disjoint, in rising order. 0 or -ENOMEM. */
 int ag_mapped_ranges_settle(struct ag_mapped_ranges *ranges);
 
 #endif

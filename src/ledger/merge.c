@@ -1,6 +1,6 @@
-/* merge.c: a queue of events per stream, and a heap of the streams that have some, by the start of
- * their first window. The stream on top is applied up to where the next one starts, so a thread
- * that runs alone goes in long batches. */
+/* merge.c: a queue of events per stream, and a heap of the streams that have events, ordered by the
+ * start of their first window. The stream on top is applied up to the start of the next one, so a
+ * thread that runs alone is applied in long batches. */
 #include "ledger/merge.h"
 
 #include <errno.h>
@@ -10,14 +10,14 @@
 
 #include "ledger/index_map.h"
 
-enum { FIRST_EVENTS = 16 }; /* of a queue: there may be as many queues as a file has chunks */
+enum { FIRST_EVENTS = 16 }; /* of a queue: there may be as many queues as the file has chunks */
 
 struct queue {
     uint32_t stream;
     struct ag_event *events;
     size_t head, tail, capacity; /* waiting: [head, tail) */
     uint64_t start_ns;           /* of the window at head */
-    uint32_t before, behind;     /* in the list of idle queues */
+    uint32_t before, behind;     /* neighbours in the list of idle queues */
 };
 enum { IDLE_MOST = 64 };
 struct ag_merge {
@@ -28,8 +28,8 @@ struct ag_merge {
     uint32_t *heap;            /* queues with events, the earliest start on top */
     size_t heap_count;
     uint64_t advanced_ns;
-    /* Queues that are empty and have memory, those that became so last at the end; numbers + 1, 0:
-     * none. The thread of the oldest may never come again: beyond IDLE_MOST its memory is freed. */
+    /* Empty queues that have memory, in the order in which they became empty; numbers + 1, 0: none.
+     * The thread of the oldest may have ended: beyond IDLE_MOST its memory is freed. */
     uint32_t first_idle, last_idle;
     size_t n_idle;
 };
@@ -61,7 +61,8 @@ struct ag_merge *ag_merge_free(struct ag_merge *merge) {
 /* ---- the heap ---- */
 static bool is_before(const struct ag_merge *merge, uint32_t a, uint32_t b) {
     const uint64_t left = merge->queues[a].start_ns, right = merge->queues[b].start_ns;
-    return left != right ? left < right : a < b; /* a tie is settled the same way in every run */
+    /* makes the order of equal starts the same in every run */
+    return left != right ? left < right : a < b;
 }
 
 static void heap_push(struct ag_merge *merge, uint32_t queue) {
@@ -72,7 +73,8 @@ static void heap_push(struct ag_merge *merge, uint32_t queue) {
     merge->heap[at] = queue;
 }
 
-/* Puts QUEUE on top, where a queue was taken off or has a later start now, and lets it sink. */
+/* Puts QUEUE on top, in place of a queue that was removed or whose start has become later, and
+ * sifts it down. */
 static void heap_sink(struct ag_merge *merge, uint32_t queue) {
     size_t at = 0;
     for (size_t child = 1; child < merge->heap_count; child = 2 * at + 1) {
@@ -89,7 +91,7 @@ static void heap_sink(struct ag_merge *merge, uint32_t queue) {
     merge->heap[at] = queue;
 }
 
-/* The start of the window that comes after the one on top. */
+/* Returns the start of the window after the one on top. */
 static uint64_t second_start(const struct ag_merge *merge) {
     uint64_t start = UINT64_MAX;
     for (size_t child = 1; child <= 2 && child < merge->heap_count; child++) {
@@ -223,8 +225,8 @@ int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event 
 }
 
 /* ---- applying ---- */
-/* How far the queue may be applied in one batch: windows that start before or with LIMIT_NS, the
- * first one in any case. */
+/* Returns how much of the queue may be applied in one batch: windows that start before or at
+ * LIMIT_NS, and always the first one. */
 static size_t batch_end(const struct queue *queue, uint64_t limit_ns) {
     size_t at = queue->head + 1;
     while (at < queue->tail &&
@@ -234,7 +236,7 @@ static size_t batch_end(const struct queue *queue, uint64_t limit_ns) {
     return at;
 }
 
-/* The same for the only stream: windows that have ended by LIMIT_NS. */
+/* The same for a single stream: windows that have ended by LIMIT_NS. */
 static size_t ended_windows(const struct queue *queue, uint64_t limit_ns) {
     size_t end = queue->head;
     for (size_t at = queue->head + 1; at < queue->tail; at++) {

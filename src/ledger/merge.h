@@ -1,12 +1,12 @@
-/* merge.h: the streams of one process, put into one order for the ledger.
+/* merge.h: merges the streams of one process into one order for the ledger.
  *
  * A stream's events between two stamps are a window; its start is the first stamp. Windows are
- * applied by start time; the order inside a window is the stream's own. Two windows that overlap in
- * time have an open order: the ledger repairs addresses by alternation and the summary says how far
- * the peak may be off (peak_low_bytes, peak_high_bytes).
+ * applied by start time; the order inside a window is the stream's own. The order between two
+ * windows that overlap in time is unknown: the ledger repairs addresses by alternation, and the
+ * summary says how far the peak may be off (peak_low_bytes, peak_high_bytes).
  *
- * Nothing is applied before ag_merge_advance allows it. Threads: one. Memory: what is not yet
- * applied. */
+ * Nothing is applied before ag_merge_advance allows it. Threads: one. Memory: the events that are
+ * not applied yet. */
 #ifndef AG_MERGE_H
 #define AG_MERGE_H
 
@@ -14,17 +14,17 @@
 
 struct ag_merge;
 struct ag_merge *ag_merge_new(
-    struct ag_ledger *ledger); /* ledger stays the caller's; NULL: no memory */
+    struct ag_ledger *ledger); /* the caller keeps owning the ledger; NULL: no memory */
 struct ag_merge *ag_merge_free(struct ag_merge *merge);
-/* Events of one stream in its order; copied. 0 or -ENOMEM. */
+/* Adds events of one stream in its order; copies them. 0 or -ENOMEM. */
 int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event *events,
                  size_t count);
-/* All streams have delivered everything that happened before `time_ns`: windows that started before
- * are applied. A window whose end has not been delivered is applied as far as it goes (unless there
- * is one stream only: then it waits), and what comes of it later counts as happened at or after
- * `time_ns`. Who reads a living program chooses a time that lies two ticks back: then the windows
- * of busy threads have ended, and no window is cut. */
+/* All streams have delivered everything that happened before `time_ns`: applies windows that
+ * started before. A window whose end has not been delivered is applied as far as it goes (unless
+ * there is only one stream: then it waits), and the rest of it counts as happened at or after
+ * `time_ns`. The reader of a live program passes a time two ticks in the past: then the windows of
+ * busy threads have ended, and no window is cut. */
 int ag_merge_advance(struct ag_merge *merge, uint64_t time_ns);
-int ag_merge_finish(struct ag_merge *merge); /* applies all that is left */
+int ag_merge_finish(struct ag_merge *merge); /* applies all remaining events */
 
 #endif

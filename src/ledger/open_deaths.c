@@ -1,11 +1,11 @@
-/* open_deaths.c: which deaths of the streams' open windows were at a certain address.
+/* open_deaths.c: finds the deaths at an address in the streams' open windows.
  *
- * Only order_repair.c asks, and most traces never make it ask, so a death costs nothing when it is
- * applied: the stream is listed once a batch, and the deaths of listed streams come into the index
- * with the next question. Each death is indexed at most once and leaves with its window.
+ * Only order_repair.c searches, and most traces never need a search, so applying a death costs
+ * nothing extra: the stream is listed once per batch, and the next search indexes the deaths of
+ * listed streams. Each death is indexed at most once and is removed with its window.
  *
- * At one address a question looks at no more than LOOKED_AT deaths. More of them in one moment's
- * open windows are no allocator's doing: then any order is as good as another. */
+ * At one address a search examines at most LOOKED_AT deaths. No allocator produces more of them in
+ * the open windows of one moment; beyond the limit any order is accepted. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -73,7 +73,7 @@ static int open_deaths_grow(struct ag_open_deaths *open) {
     free(open->buckets);
     open->buckets = buckets;
     open->capacity = capacity;
-    open->n_entries += open->n_entries == 0; /* 0 is none */
+    open->n_entries += open->n_entries == 0; /* 0 means none */
     open->n_places += open->n_places == 0;
     for (uint32_t i = 1; i < open->n_places; i++) {
         if (places[i].oldest) {
@@ -166,7 +166,7 @@ void ag_ledger_forget_death(struct ag_ledger *ledger, struct ag_stream *stream, 
     open->first_free = index;
 }
 
-/* The deaths of one stream since it was indexed last. */
+/* Indexes the deaths of one stream since the last time. */
 static int index_stream(struct ag_ledger *ledger, uint32_t index) {
     struct ag_stream *stream = &ledger->streams[index];
     if (stream->entry_capacity < stream->n_deaths) {
@@ -180,7 +180,7 @@ static int index_stream(struct ag_ledger *ledger, uint32_t index) {
     }
     for (uint32_t i = stream->n_indexed; i < stream->n_deaths; i++) {
         const struct ag_death *death = &stream->deaths[i];
-        /* One that was taken back gets no entry; ag_ledger_forget_death is not asked for it. */
+        /* An undone death gets no entry; ag_ledger_forget_death is not called for it. */
         if (death->block.address != 0 &&
             open_deaths_add(&ledger->open_deaths, index, death, &stream->death_entries[i]) < 0) {
             return -ENOMEM;
@@ -201,7 +201,7 @@ static int index_all(struct ag_ledger *ledger) {
     return r;
 }
 
-/* ---- questions ---- */
+/* ---- searches ---- */
 
 int ag_ledger_first_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
                                const struct ag_death **ret_death, uint32_t *ret_freed_by) {

@@ -98,7 +98,7 @@ int ag_order_bounds_add_stream(struct ag_order_bounds *bounds) {
     return 0;
 }
 
-/* The least sum of lows since `step`. */
+/* Returns the least sum of lows since `step`. */
 static int64_t least_low(const struct ag_order_bounds *bounds, uint64_t step) {
     size_t low = 0, high = bounds->n_floors;
     while (low < high) {
@@ -130,7 +130,7 @@ static void push_floor(struct ag_order_bounds *bounds) {
         (struct ag_bounds_floor){.step = bounds->step, .low = bounds->sum_low};
 }
 
-/* The summit of the stream's window, which ends here. */
+/* Counts the summit of the stream's window, which ends here. */
 static void count_summit(struct ag_order_bounds *bounds, const struct ag_bounds_stream *stream) {
     const int64_t others = subtract(least_low(bounds, stream->step), stream->first_low);
     raise_to(&bounds->peak_low, add_wrapping(stream->attained, others));
@@ -184,7 +184,7 @@ void ag_order_bounds_finish(struct ag_order_bounds *bounds) {
 void ag_order_bounds_restart(struct ag_order_bounds *bounds) {
     int64_t now = 0;
     for (size_t i = 0; i < bounds->n_streams;
-         i++) { /* what is inside of the open windows counts as past */
+         i++) { /* the events inside the open windows count as past */
         struct ag_bounds_stream *stream = &bounds->streams[i];
         const int64_t base = add_wrapping(stream->base, stream->net);
         *stream = (struct ag_bounds_stream){.base = base,

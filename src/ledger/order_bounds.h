@@ -1,25 +1,23 @@
-/* order_bounds.h: between which values the true peak lies, where the order between threads is open.
+/* order_bounds.h: computes bounds for the true peak when the order between threads is unknown.
  *
- * Fed by the ledger with one line per window (the events of one stream between two of its stamps),
- * in order of their starts. order_bounds.c derives what it computes. */
+ * The ledger feeds it one call per window (the events of one stream between two of its stamps), in
+ * order of their starts. order_bounds.c derives the bounds. */
 #ifndef AG_ORDER_BOUNDS_H
 #define AG_ORDER_BOUNDS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct ag_bounds_stream { /* bytes that one stream's events added up to, since the beginning; may be
-                             negative */
+struct ag_bounds_stream { /* running sum of the bytes of one stream's events; may be negative */
     int64_t base;         /* at the start of its window: exact */
-    int64_t net;          /* what its window adds in all */
-    int64_t high, low;    /* extremes inside of its window, late events included */
-    int64_t first_low; /* `low` as it was when the window started: what the floors of that time were
-                          made with */
-    int64_t attained;  /* surely reached inside of its window; <= high */
-    uint64_t step;     /* when its window started */
+    int64_t net;          /* the change over the whole window */
+    int64_t high, low;    /* extremes inside the window, late events included */
+    int64_t first_low;    /* `low` when the window started: the floors of that time used it */
+    int64_t attained;     /* certainly reached inside the window; <= high */
+    uint64_t step;        /* when its window started */
 };
-struct ag_bounds_floor { /* least sum of lows over the steps behind the floor below, up to this one
-                          */
+/* least sum of lows over the steps after the floor below, up to this one */
+struct ag_bounds_floor {
     uint64_t step;
     int64_t low;
 };
@@ -30,23 +28,24 @@ struct ag_order_bounds {
     size_t n_streams;
     uint64_t step;
     int64_t sum_high, sum_low;                       /* over all streams */
-    int64_t peak_high, peak_low;                     /* the answer so far */
-    struct ag_bounds_floor floors[AG_BOUNDS_FLOORS]; /* rising steps, rising lows */
+    int64_t peak_high, peak_low;                     /* the bounds so far */
+    struct ag_bounds_floor floors[AG_BOUNDS_FLOORS]; /* steps and lows both rise */
     size_t n_floors;
 };
 
 void ag_order_bounds_done(struct ag_order_bounds *bounds);
-int ag_order_bounds_add_stream(struct ag_order_bounds *bounds); /* the next index; 0 or -ENOMEM */
-/* The next window of a stream: relative to the stream's sum at its start, it rose to RISE >= 0,
- * fell to DIP <= 0 and ended NET higher. */
+/* returns the next index, or -ENOMEM */
+int ag_order_bounds_add_stream(struct ag_order_bounds *bounds);
+/* Adds the next window of a stream: relative to the stream's sum at its start, it rose to RISE >=
+ * 0, fell to DIP <= 0 and ended NET higher. */
 void ag_order_bounds_window(struct ag_order_bounds *bounds, uint32_t stream, int64_t rise,
                             int64_t dip, int64_t net);
-/* An event of the stream's current window whose effect was not known then: it added (or, negative,
- * took) BYTES. */
+/* Adds an event of the stream's current window whose effect was unknown before: BYTES more (or, if
+ * negative, less). */
 void ag_order_bounds_late(struct ag_order_bounds *bounds, uint32_t stream, int64_t bytes);
-/* The last windows end. */
+/* Ends the last windows. */
 void ag_order_bounds_finish(struct ag_order_bounds *bounds);
-/* A new peak is looked for from here on (a time window of the reader starts). */
+/* Starts a new search for the peak (a time window of the reader begins). */
 void ag_order_bounds_restart(struct ag_order_bounds *bounds);
 
 #endif

@@ -1,83 +1,85 @@
-/* order_repair.c: puts events right whose order between threads came out wrong.
+/* order_repair.c: corrects events whose order between threads came out wrong.
  *
  * 1. What can be wrong
  *
- * Windows of different streams are applied by their starts, each as a whole, though their events
- * interleave in truth. At one address events must alternate: alloc, free, alloc, free. What does
- * not fit is out of order, or lost:
+ * Windows of different streams are applied by their starts, each as a whole, although their events
+ * interleave in reality. At one address events must alternate: alloc, free, alloc, free. An event
+ * that does not fit is out of order, or its partner is lost:
  *
- *     true order                      applied as                     what we do
+ *     true order                      applied as                     repair
  *     A: alloc x      B: free x       B: free x, A: alloc x          the free waits for the alloc
  *     A: free x       B: alloc x      B: alloc x, A: free x          the alloc waits for the free
  *
  * An event waits until its partner comes. Once a stream's window has ended at time e (the stamp
  * after it), every event that can have come before has its window applied when the ledger's clock
- * is beyond e: what still waits then is forced (section 4).
+ * is beyond e: events that still wait then are forced (section 4).
  *
  * 2. Which waiting event comes first
  *
  * The order inside a stream is exact, so an event never passes a waiting one of its own stream at
- * the same address. Of those that fit the state of the address it is
+ * the same address. Of those that fit the state of the address, the next one is
  *
- *     1. one behind which an event of its stream waits that fits then: the two leave the address as
- *        it was and cost nobody anything, and alone neither may find a place again;
+ *     1. one that is followed in its stream by a waiting event that then fits: the two leave the
+ *        address unchanged and displace no other event, and alone neither may find a place again;
  *     2. one whose window has ended, the earliest end first;
  *     3. the one that came first.
  *
  * 3. Pairs that come too late
  *
- * Two threads that hand one block to and fro can do this in one window each:
+ * Two threads that pass one block back and forth can do this in one window each:
  *
  *     true order    A: alloc x | B: free x, alloc x | A: free x
  *     applied as    A: alloc x, free x;  then B: free x, alloc x
  *
- * and nothing will ever come to free the last one. B's two events fit between A's. So when a free
- * and an alloc of one stream wait at a dead address that died in another stream's open window, that
- * death is taken back, the two are applied, and the death is applied again, to the new block. For
- * this, several streams keep the deaths of their open windows (ledger.deaths_are_kept). The mirror
- * image,
+ * and no later event will free the last one. B's two events fit between A's. So when a free and an
+ * alloc of one stream wait at a dead address that died in another stream's open window, that death
+ * is undone, the two are applied, and the death is applied again, to the new block. For this, the
+ * deaths of open windows are kept when there are several streams (ledger.deaths_are_kept). The
+ * mirror image,
  *
  *     true order    A: free x | B: alloc x, free x | A: alloc x
  *     applied as    A: free x, alloc x;  then B: alloc x, free x
  *
  * is a whole life that fits before the block that lives at x now, if that was born in an open
- * window: the block is set aside for as long as the two events take.
+ * window: the block is set aside while the two events are applied.
  *
- * 4. Running out of time
+ * 4. Expiry
  *
- * A forced free at a dead address takes the block from a free that still has time, if one in
+ * A forced free at a dead address takes the block from a free that has not expired, if one in
  * another stream's open window took it: that one waits again. A forced alloc at a live address does
- * the same to the birth of the block that lives there. (Who has less time goes first: if there is
- * an order at all, there is one like that.) With nobody to give way, the free is a ghost, and the
- * alloc buries the block that lives there: its free was lost. A ghost and a burial at one address
- * are each other's partner after all, and neither counts as what it was taken for: who sent the
+ * the same to the birth of the block that lives there. (The event with the earlier deadline goes
+ * first: if any valid order exists, one with this property does.) If no event can be displaced, the
+ * free is a ghost, and the alloc buries the block that lives there: its free was lost. A ghost and
+ * a burial at one address turn out to be partners, and neither is counted: the thread that sent the
  * free freed the buried block.
  *
  * 5. What cannot be known
  *
- * Where an address is used anew twice inside overlapping windows, more than one order alternates.
- * Allocations are right in any case. Which of two blocks died first, hence which stack still owns
- * one and how many bytes it has, may not be; nor which thread freed it, hence what was temporary.
+ * Where an address is reused twice inside overlapping windows, more than one order alternates.
+ * Allocation counts are right in any case. Which of two blocks died first, hence which stack still
+ * owns one and how many bytes it has, may be wrong; so may be which thread freed it, hence which
+ * blocks were temporary.
  *
  * Measured with simulated allocators, a cache of freed addresses per thread, 4 threads, windows of
- * 64 events, stopped in full flight, blocks of 1 to 200 bytes: with 100 blocks a thread and a fifth
- * of the frees by another thread, no ghost and no wrong count of blocks in 1.8 million events,
- * bytes in use off by 0.2 % of a run's. With 3 blocks a thread and 95 % of the frees by others, one
- * ghost in 11,000 events. Two threads that hand single blocks to and fro: no ghost, but temporary
- * blocks are counted up to twice too often. More stamps (shorter windows) make all of it rarer.
+ * 64 events, stopped in full flight, blocks of 1 to 200 bytes: with 100 blocks per thread and a
+ * fifth of the frees by another thread, no ghost and no wrong count of blocks in 1.8 million
+ * events, bytes in use off by 0.2 % of a run's. With 3 blocks per thread and 95 % of the frees by
+ * others, one ghost in 11,000 events. Two threads that pass single blocks back and forth: no ghost,
+ * but temporary blocks are counted up to twice too often. More stamps (shorter windows) make all of
+ * it rarer.
  *
- * 6. What it costs
+ * 6. Cost
  *
- * What waits stands in lines: per address one for each stream that waits there, in the order of the
- * stream. Both are found by a hash, so an event joins or leaves at a constant cost, and only the
- * first of each line can be next. Three bounds keep any input near-linear, and no allocator comes
- * near them: of more than LINES_LOOKED_AT lines at one address the others wait until their time is
- * over; an event gives way to at most PASSED_ON_MOST others that have run out of time, one after
- * the other; and when TAKEN_MOST events are kept, all open windows end for what waits.
- * open_deaths.c finds the deaths that can be taken back.
+ * Waiting events stand in lines: per address one line for each stream that waits there, in the
+ * order of the stream. Addresses and lines are found by a hash, so an event joins or leaves at
+ * constant cost, and only the first of each line can be next. Three limits keep any input
+ * near-linear; no allocator comes near them: of more than LINES_LOOKED_AT lines at one address the
+ * rest waits until it expires; an event is displaced by at most PASSED_ON_MOST expired ones in
+ * sequence; and when TAKEN_MOST events are kept, all open windows end for the waiting events.
+ * open_deaths.c finds the deaths that can be undone.
  *
- * The number of allocations by a thread counts when an event arrives, which is in the order of its
- * stream; everything else when it is applied. order_bounds.c hears of both (late events). */
+ * A thread's number of allocations is counted when an event arrives, which is in the order of its
+ * stream; everything else when it is applied. order_bounds.c gets both (late events). */
 #include "ledger/ledger_state.h"
 
 #include <errno.h>
@@ -88,12 +90,12 @@
 
 enum {
     FIRST_POOL = 64,
-    /* Beyond, the open windows end here and now: 100 MiB. A trace without stamps would else make
-     * all of its events wait. */
+    /* Beyond this (100 MiB) the open windows end at once. Otherwise a trace without stamps would
+     * make all of its events wait. */
     TAKEN_MOST = 1 << 19,
-    LINES_LOOKED_AT =
-        64, /* streams that wait at one address: more at once are no allocator's doing */
-    PASSED_ON_MOST = 16, /* else two streams could send one event to and fro in all their windows */
+    LINES_LOOKED_AT = 64, /* streams that wait at one address: no allocator produces more at once */
+    /* otherwise two streams could displace each other's events in all their windows */
+    PASSED_ON_MOST = 16,
 };
 
 void ag_repair_done(struct ag_repair *repair) {
@@ -173,7 +175,7 @@ static int grow_pool(struct ag_repair *repair) {
     return 0;
 }
 
-/* There are never more lines than waiting events, and never more places than lines: where the pool
+/* There are never more lines than waiting events, and never more places than lines: when the pool
  * has room, they have. */
 static int take_from_pool(struct ag_repair *repair, uint32_t *ret_at) {
     if (!repair->first_free && repair->n_pool >= repair->capacity) {
@@ -252,7 +254,7 @@ static void remove_line(struct ag_repair *repair, uint32_t at) {
     repair->first_free_line = at;
 }
 
-/* Puts the event AT of the pool into the line of its stream, in front or behind. */
+/* Puts the event AT of the pool into the line of its stream, at the front or the back. */
 static void link_by_address(struct ag_repair *repair, uint32_t at, bool in_front) {
     struct ag_waiting *event = &repair->pool[at];
     uint32_t index = find_line(repair, event->address, event->stream);
@@ -267,8 +269,8 @@ static void link_by_address(struct ag_repair *repair, uint32_t at, bool in_front
     line->count++;
 }
 
-/* Out of its address' line; it stays in the list of its stream or of the expiring until its turn,
- * to be recycled. */
+/* Removes an event from its line; it stays in the list of its stream or of the expiring until that
+ * is walked, and is then recycled. */
 static void waiting_settle(struct ag_repair *repair, uint32_t at) {
     struct ag_waiting *event = &repair->pool[at];
     struct ag_waiting_line *line = &repair->lines[event->line];
@@ -336,8 +338,8 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     return r;
 }
 
-/* Behind it an event of the other kind waits, of the same stream: together they leave the address
- * as they found it. */
+/* Is it followed by a waiting event of the other kind in its stream? Together they leave the
+ * address unchanged. */
 static bool has_partner_behind(const struct ag_repair *repair, const struct ag_waiting *event) {
     return event->behind && (repair->pool[event->behind].kind == AG_RECORD_ALLOC) !=
                                 (event->kind == AG_RECORD_ALLOC);
@@ -355,7 +357,7 @@ static bool goes_first(const struct ag_repair *repair, const struct ag_waiting *
     return !a_has && a_ns != b_ns ? a_ns < b_ns : a->order < b->order;
 }
 
-/* Which of the waiting events at ADDRESS comes next (section 2); 0: none fits. */
+/* Returns the waiting event at ADDRESS that comes next (section 2); 0: none fits. */
 static uint32_t waiting_choose(const struct ag_ledger *ledger, uint64_t address) {
     const struct ag_repair *repair = &ledger->repair;
     const uint32_t place = find_place(repair, address);
@@ -386,7 +388,7 @@ int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address) {
 }
 
 /* ---- pairs that came too late (section 3) ---- */
-/* Waiting at a dead address: FIRST, a free, and SECOND, the alloc behind it. */
+/* Applies two events that wait at a dead address: FIRST, a free, and SECOND, the alloc after it. */
 static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t second) {
     const struct ag_waiting event = ledger->repair.pool[first];
     uint32_t freed_by;
@@ -415,33 +417,34 @@ static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t sec
     r = ag_ledger_death(ledger, at, &freeing, &again);
     struct ag_stream *stream = &ledger->streams[freed_by];
     if (stream->undo_kind == AG_UNDO_DEATH && stream->undo.number == death.number) {
-        stream->undo = again; /* if that realloc fails, this is what lives on */
+        stream->undo = again; /* if that realloc fails, this block lives on */
     }
     return r;
 }
 
-/* Waiting at a live address: FIRST, an alloc, and SECOND, the free behind it. */
+/* Applies two events that wait at a live address: FIRST, an alloc, and SECOND, the free after it.
+ */
 static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t second) {
     bool is_live;
     const uint64_t at = live_slot(ledger, ledger->repair.pool[first].address, &is_live);
     const struct ag_live_block block = ledger->live.blocks[at];
     if (!ag_ledger_can_give_way(ledger, at, ledger->repair.pool[first].stream)) {
-        return 0; /* it was there before: the free that ends it is still to come */
+        return 0; /* the live block is older than the window: its free is still to come */
     }
     const struct ag_live_past past = ag_live_table_past(&ledger->live, at);
-    ag_live_table_remove(&ledger->live, at); /* set aside: the books do not notice */
+    ag_live_table_remove(&ledger->live, at); /* set aside without changing the totals */
     int r = apply_waiting(ledger, first);
     r = r < 0 ? r : apply_waiting(ledger, second);
     return r < 0 ? r : ag_ledger_put_back(ledger, &block, past);
 }
 
-/* LAST has just been put behind an event of its stream: do the two come too late? */
+/* LAST has just been put behind an event of its stream: are the two a pair that comes too late? */
 static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
     const struct ag_repair *repair = &ledger->repair;
     const struct ag_waiting *event = &repair->pool[last];
     const uint32_t first = event->before;
     if (repair->lines[event->line].count > 2) {
-        return 0; /* a third one: the two in front have to go first */
+        return 0; /* there is a third one: the two before it must go first */
     }
     const bool is_alloc = event->kind == AG_RECORD_ALLOC;
     if (!first || is_alloc == (repair->pool[first].kind == AG_RECORD_ALLOC)) {
@@ -451,8 +454,8 @@ static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
 }
 
 /* ---- arrival and expiry ---- */
-/* Puts an event into the list of its stream's window, and into that of its address: in front or
- * behind. */
+/* Puts an event into the list of its stream's window and into that of its address, at the front or
+ * the back. */
 static int waiting_enlist(struct ag_ledger *ledger, const struct ag_waiting *event, bool in_front,
                           uint32_t *ret_at) {
     struct ag_repair *repair = &ledger->repair;
@@ -474,7 +477,7 @@ static int waiting_enlist(struct ag_ledger *ledger, const struct ag_waiting *eve
     return 0;
 }
 
-/* All that waits is applied or forced. */
+/* Applies or forces all waiting events. */
 static int end_all_waiting(struct ag_ledger *ledger) {
     for (size_t i = 0; i < ledger->n_streams; i++) {
         ag_ledger_end_waiting(ledger, &ledger->streams[i], ledger->tally.now_ns);
@@ -567,7 +570,7 @@ static int newest_odd_at(struct ag_repair *repair, uint64_t address, uint32_t **
     return 0;
 }
 
-/* Where an address changed hands many times, a free may find no partner at one place of the order
+/* When an address changed threads many times, a free may find no partner at one place of the order
  * and a burial none at another. The two belong together. Returns 1 when EVENT meets one of the
  * other kind, *ret_partner; 0 when it waits for one; or -ENOMEM. */
 static int meet_odd(struct ag_repair *repair, uint64_t address, const struct ag_odd *event,
@@ -595,8 +598,8 @@ static int meet_odd(struct ag_repair *repair, uint64_t address, const struct ag_
     return 0;
 }
 
-/* The free and the burial that met were one death: the block's went into the sums when it was
- * buried, into the thread's it goes here. */
+/* The free and the burial that met were one death. The sums of the block counted it when it was
+ * buried; the sums of the freeing thread count it here. */
 static int credit_free(struct ag_ledger *ledger, const struct ag_odd *freed,
                        const struct ag_odd *buried) {
     struct ag_stream *stream = &ledger->streams[freed->stream];
@@ -607,8 +610,8 @@ static int credit_free(struct ag_ledger *ledger, const struct ag_odd *freed,
                : 0;
 }
 
-/* A free at a dead address has run out of time. If a free that still has time took its block, that
- * one gives way. */
+/* A free at a dead address has expired. If a free that has not expired took its block, that one is
+ * displaced. */
 static int force_free(struct ag_ledger *ledger, uint32_t at) {
     const struct ag_waiting event = ledger->repair.pool[at];
     uint32_t freed_by = AG_INDEX_NONE, later;
@@ -634,7 +637,7 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
                                            .free_stack = event.free_stack};
             ag_ledger_count_ghost(ledger, &ghost);
         }
-        ledger->repair.repairs -= !is_known; /* it waited in vain: nothing was put right */
+        ledger->repair.repairs -= !is_known; /* it waited in vain: nothing was repaired */
         struct ag_stream *stream = &ledger->streams[event.stream];
         if (event.kind == AG_RECORD_REALLOC_FREE && stream->realloc_waits_at == event.address &&
             !is_known) {
@@ -687,8 +690,8 @@ int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot, uint8_t n_passed
     return waiting_enlist(ledger, &later, /* in_front= */ true, &at);
 }
 
-/* An alloc of a live address has run out of time. If the alloc of the block that lives there still
- * has time, it gives way; else the free of that block was lost. */
+/* An alloc of a live address has expired. If the alloc of the block that lives there has not, that
+ * one is displaced; otherwise the free of that block was lost. */
 static int force_alloc(struct ag_ledger *ledger, uint32_t at, uint64_t slot) {
     const struct ag_waiting event = ledger->repair.pool[at];
     int r;

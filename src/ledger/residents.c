@@ -1,16 +1,16 @@
-/* residents.c: a list of measured sizes that wait.
+/* residents.c: a list of measured resident sizes that wait for the events of their time.
  *
- * A recording is measured by the clock, its events come by the chunk: minutes later where a program
- * does little. Where more wait than there is room for, of neighbours the highest one stays, all
- * over the list alike: the peak is among them, the spacing is even, and days of sleep cost no more
- * than this list. */
+ * A recording is measured by the clock, but its events come by the chunk, minutes later if a
+ * program does little. When the list is full, each pair of neighbours is replaced by the higher
+ * one, over the whole list: so it contains the peak, its spacing is even, and days of inactivity
+ * cost no more than this list. */
 #include "ledger/residents.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAITING_MOST = 4096 }; /* as many as a timeline has points; even */
+enum { WAITING_MOST = 4096 }; /* as many as a timeline has points; must be even */
 
 void ag_residents_done(struct ag_residents *residents) {
     free(residents->items);

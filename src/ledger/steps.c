@@ -1,10 +1,10 @@
-/* steps.c: tells a reader what happens to single blocks, as it happens in the books.
+/* steps.c: notifies a reader of births and deaths of single blocks, as the ledger counts them.
  *
- * Sums cannot be replayed; who draws a curve for every stack, or writes the history for another
- * tool, needs the births and deaths themselves, in the order that made the peak. That is the order
- * in which the ledger applies them, so it tells at the same places where it counts. What a repair
- * takes back is told as well: the reader who wants a history without second thoughts holds steps
- * until no window is open that could change them (model/pass/replay.c does). */
+ * Sums cannot be replayed: to draw a curve for every stack, or to write the history for another
+ * tool, a reader needs the births and deaths themselves, in the order that made the peak. That is
+ * the order in which the ledger applies them, so it notifies at the same places where it counts.
+ * Steps that a repair undoes are notified as well: a reader that wants a final history holds steps
+ * back until no open window could change them (as model/pass/replay.c does). */
 #include "ledger/ledger_state.h"
 
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *context) {

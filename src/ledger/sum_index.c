@@ -1,4 +1,4 @@
-/* sum_index.c: the growing half of sum_index.h. */
+/* sum_index.c: the functions of sum_index.h that grow the table. */
 #include "ledger/sum_index.h"
 
 #include <stdbool.h>
@@ -7,9 +7,11 @@
 
 enum {
     STACKS_AT_FIRST = 1 << 10,
-    STACKS_FREE = 1 << 15, /* numbers below are in the array however few sums there are: 128 KiB */
-    STACKS_A_SUM = 16,     /* no more of the array than a sum's own cache line; deep trees have two
-                              or three nodes a stack */
+    /* stacks below this are in the array even if there are few sums: 128 KiB */
+    STACKS_FREE = 1 << 15,
+    /* limits the array to one cache line per sum, the size of the sum itself; deep trees have two
+     * or three nodes per stack */
+    STACKS_A_SUM = 16,
 };
 
 int ag_sum_index_init(struct ag_sum_index *index) {
@@ -22,7 +24,7 @@ void ag_sum_index_done(struct ag_sum_index *index) {
     *index = (struct ag_sum_index){0};
 }
 
-/* Is there a place for it in the array, or can there be? `sum` tells how many there are. */
+/* Is there a place for it in the array, or can one be made? `sum` is the number of sums. */
 static bool has_place(struct ag_sum_index *index, uint32_t stack, uint32_t sum) {
     if (sum >= AG_SUM_MASK) {
         return false;
@@ -43,7 +45,7 @@ static bool has_place(struct ag_sum_index *index, uint32_t stack, uint32_t sum) 
     uint32_t *by_stack =
         ag_table_memory_grow(index->by_stack, index->n_stacks * sizeof(*index->by_stack),
                              wanted * sizeof(*index->by_stack));
-    if (!by_stack) { /* then the hash may still have room */
+    if (!by_stack) { /* the hash may still have room */
         return false;
     }
     index->by_stack = by_stack;

@@ -1,9 +1,9 @@
-/* sum_index.h: (stack, via) -> sum. A recorder numbers stacks in the order of their coming, so the
- * numbers are dense, and what a program meets together has numbers that lie together. An array by
- * stack, 4 bytes each, keeps that order; a hash takes 16 bytes an entry, half of them empty, and
- * scatters neighbours over all of its lines. It is still there for what does not fit the array: a
- * stack's second via, and numbers far above the number of sums (another process' stacks, or a
- * crafted trace: the array's memory is bounded by the number of sums).
+/* sum_index.h: (stack, via) -> sum. A recorder numbers stacks in the order of first use, so the
+ * numbers are dense, and stacks that a program uses together have neighbouring numbers. An array
+ * indexed by stack, 4 bytes per entry, keeps that locality; a hash takes 16 bytes per entry, is
+ * half empty, and scatters neighbours over all of its lines. The hash remains for what does not fit
+ * the array: a stack's second via, and numbers far above the number of sums (another process'
+ * stacks, or a crafted trace: the array's memory is bounded by the number of sums).
  *
  * Measured on 177,000 stacks: the array has 1.6 MB, the hash had 8 MB. */
 #ifndef AG_SUM_INDEX_H
@@ -12,22 +12,22 @@
 #include "ledger/index_map.h"
 
 struct ag_sum_index {   /* zero-initialise, then ag_sum_index_init */
-    uint32_t *by_stack; /* [n_stacks], via:8 | sum + 1:24; 0: nothing yet */
+    uint32_t *by_stack; /* [n_stacks], via:8 | sum + 1:24; 0: none */
     uint32_t n_stacks;
-    struct ag_index_map others; /* stack | via << 32; what by_stack has is not in it */
+    struct ag_index_map others; /* stack | via << 32; only what is not in by_stack */
 };
 enum { AG_SUM_MASK = (1 << 24) - 1 };
 
 int ag_sum_index_init(struct ag_sum_index *index);
 void ag_sum_index_done(struct ag_sum_index *index);
-/* (stack, via) must not be there. 0 or -ENOMEM. */
+/* (stack, via) must not be in the index. 0 or -ENOMEM. */
 int ag_sum_index_insert(struct ag_sum_index *index, uint32_t stack, uint8_t via, uint32_t sum);
 
 AG_FAST uint64_t ag_sum_index_key(uint32_t stack, uint8_t via) {
     return stack | (uint64_t)via << 32;
 }
 
-/* The sum, or AG_INDEX_NONE. */
+/* Returns the sum, or AG_INDEX_NONE. */
 AG_FAST uint32_t ag_sum_index_find(const struct ag_sum_index *index, uint32_t stack, uint8_t via) {
     const uint32_t entry = stack < index->n_stacks ? index->by_stack[stack] : 0;
     if (AG_LIKELY(entry != 0 && entry >> 24 == via)) {
@@ -36,7 +36,7 @@ AG_FAST uint32_t ag_sum_index_find(const struct ag_sum_index *index, uint32_t st
     return ag_index_map_find(&index->others, ag_sum_index_key(stack, via));
 }
 
-/* What a search looks at first, to be prefetched. */
+/* Returns what a search reads first, to be prefetched. */
 AG_FAST const void *ag_sum_index_home(const struct ag_sum_index *index, uint32_t stack,
                                       uint8_t via) {
     return stack < index->n_stacks
@@ -44,8 +44,8 @@ AG_FAST const void *ag_sum_index_home(const struct ag_sum_index *index, uint32_t
                : (const void *)ag_index_map_home(&index->others, ag_sum_index_key(stack, via));
 }
 
-/* A sum that it may be, without a search: right but for a second via and for chains of the hash.
- * Only fit to prefetch: it may be no sum at all. */
+/* Guesses the sum without a search: wrong for a second via and for chains of the hash. Only for
+ * prefetching: the result may not be a valid sum. */
 AG_FAST uint32_t ag_sum_index_guess(const struct ag_sum_index *index, uint32_t stack, uint8_t via) {
     return stack < index->n_stacks
                ? (index->by_stack[stack] & AG_SUM_MASK) - 1

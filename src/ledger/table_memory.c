@@ -1,12 +1,11 @@
-/* table_memory.c: see table_memory.h. Large tables are mappings of their own, cut to the alignment
- * of a huge page.
+/* table_memory.c: see table_memory.h. Large tables are separate mappings, aligned to huge pages.
  *
- * A huge page is 0.3 ms of clearing, unless this is a virtual machine that gives its free memory
- * back: the host then has to bring 512 pages, and that takes 12 ms (a Firecracker machine with free
- * page reporting). Ordinary pages mostly come from what has just been freed and is still there. So
- * the first page of each large table is timed, by the thread's own CPU time, which has the host's
- * work but no neighbour's; where it is slow, this process wishes for no huge pages any more. A
- * table is always one mapping, since mremap moves no two of them at once before Linux 6.17. */
+ * Clearing a huge page takes 0.3 ms. In a virtual machine that returns its free memory to the host,
+ * the host has to provide 512 pages for it, which takes 12 ms (a Firecracker machine with free page
+ * reporting). Ordinary pages mostly come from memory that has just been freed and is still there.
+ * So the first page of each large table is timed, by the thread's own CPU time, which includes the
+ * host's work but no other process'; where it is slow, this process stops requesting huge pages. A
+ * table is always one mapping, since mremap cannot move two of them at once before Linux 6.17. */
 #include "ledger/table_memory.h"
 
 #include <stdatomic.h>
@@ -21,7 +20,8 @@
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-enum { SLOW_PAGE_NS = 1500000 }; /* five times what clearing takes, an eighth of what a host does */
+/* five times what clearing takes, an eighth of what the host takes */
+enum { SLOW_PAGE_NS = 1500000 };
 static atomic_bool pages_are_slow;
 
 static size_t rounded(size_t bytes, size_t unit) {
@@ -34,7 +34,8 @@ static uint64_t cpu_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* For a table whose bytes from `fresh` on nobody has touched. All advice is a wish. */
+/* For a table whose bytes from `fresh` on have not been touched. The kernel may ignore the advice.
+ */
 static void table_advise(char *memory, size_t bytes, size_t fresh) {
     if (!atomic_load_explicit(&pages_are_slow, memory_order_relaxed)) {
         (void)madvise(memory, bytes, MADV_HUGEPAGE);
@@ -45,10 +46,10 @@ static void table_advise(char *memory, size_t bytes, size_t fresh) {
         }
         atomic_store_explicit(&pages_are_slow, true, memory_order_relaxed);
     }
-    (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* those that are there stay */
+    (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* existing huge pages stay */
 }
 
-/* Address space for so many bytes, at the alignment of a huge page; or NULL. */
+/* Reserves address space for so many bytes, aligned to a huge page; or NULL. */
 static void *map_aligned(size_t bytes) {
     const size_t wanted = rounded(bytes, HUGE_PAGE_BYTES);
     char *mapping = wanted < bytes ? MAP_FAILED
@@ -77,7 +78,7 @@ void *ag_table_memory_new(size_t bytes) {
     return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-/* The very pages move, nobody has to clear others. */
+/* Moves the pages themselves, so that no new ones must be cleared. */
 static void *move_pages(void *memory, size_t old_bytes, size_t bytes) {
     const size_t wanted = rounded(bytes, HUGE_PAGE_BYTES);
     void *grown = map_aligned(bytes);
@@ -85,7 +86,7 @@ static void *move_pages(void *memory, size_t old_bytes, size_t bytes) {
         return NULL;
     }
     if (mremap(memory, old_bytes, wanted, MREMAP_MAYMOVE | MREMAP_FIXED, grown) != grown) {
-        (void)munmap(grown, wanted); /* what the kernel left of it */
+        (void)munmap(grown, wanted); /* the rest that the kernel left */
         return NULL;
     }
     if (wanted > old_bytes) {

@@ -1,6 +1,6 @@
-/* timeline.c: time is cut into slices of 2^n ns, and each slice keeps its highest moment. When the
- * points run out, n grows by one and neighbours are joined: so every point is a moment that really
- * was, spikes survive, and the spacing stays even. */
+/* timeline.c: divides time into slices of 2^n ns and keeps the highest moment of each. When the
+ * points run out, n grows by one and neighbours are joined: so every point is a real moment, spikes
+ * survive, and the spacing stays even. */
 #include "ledger/timeline.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    FIRST_SLICE_BITS = 10, /* 1 us: below that no trace has a stamp */
+    FIRST_SLICE_BITS = 10, /* 1 us: no trace has stamps that are closer together */
     KEPT_APART = 2,        /* room for the peak and the end */
 };
 
@@ -49,7 +49,7 @@ void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_
     timeline_append(timeline, moment);
 }
 
-/* Of two at one time the one before had allocated less. */
+/* Of two points at one time, the one with fewer allocated bytes comes first. */
 static bool is_behind(const struct ag_timeline_point *point, const struct ag_timeline_point *kept) {
     return point->time_ns == kept->time_ns
                ? point->allocated_bytes > kept->allocated_bytes
