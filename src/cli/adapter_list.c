@@ -1,4 +1,4 @@
-/* adapter_list.c: the value of `run --adapters`, checked before a program starts with it. */
+/* adapter_list.c: checks the value of `run --adapters` before a program starts with it. */
 #include "cli/adapter_list.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* agent_place.c: where the agent is, see agent_place.h. */
+/* agent_place.c: finds the agent, see agent_place.h. */
 #include "cli/agent_place.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "base/compiler.h"
 
-/* LD_PRELOAD parts its words by colons and spaces. */
+/* LD_PRELOAD separates its entries by colons and spaces, so the path must not contain them. */
 static int agent_place_take(const char *path, char ret_path[AG_AGENT_PLACE_BYTES],
                             char ret_message[512]) {
     if (strpbrk(path, ": \t\n") != NULL) {

@@ -1,15 +1,15 @@
-/* attach.c: `allogram attach PID`: records a program that runs already, until Ctrl-C, --duration or
- * its end, and leaves it as it was. What has a name instead of a number: attach_link.c.
+/* attach.c: `allogram attach PID`: records a running program until Ctrl-C, --duration or the
+ * program's end, and leaves the program as it was. attach_link.c attaches to nodes by name.
  *
- * The order of things, and what each failure leaves behind (nothing):
+ * Steps; each failure undoes the steps before it:
  *
- *     options, process, agent     a bad one is one line and a status
- *     live segment, trace         their files, which are removed again
- *     the agent is put in         one thread of the process stands for a moment
- *     fork: the writer         the agent is taken out again
- *     the hooks are switched on   all threads stand for a moment
+ *     options, process, agent        an invalid one gives one line and an exit status
+ *     live segment, trace            on failure their files are removed
+ *     load the agent                 one thread of the process is stopped briefly
+ *     fork the writer                on failure the agent is unloaded
+ *     switch the hooks on            all threads are stopped briefly
  *     wait
- *     hooks off, agent out        the trace is sealed, the summary printed */
+ *     hooks off, unload the agent    the writer seals the trace, the summary is printed */
 #include "attach/attaching.h"
 
 #include <errno.h>
@@ -99,20 +99,20 @@ static const struct ag_option table[] = {
 
 struct request {
     struct ag_session_options session;
-    const char *sampling_option; /* one that means nothing where all is recorded; NULL: none */
-    const char *process_option;  /* one that means nothing for a NODE; NULL: none */
-    const char *adapters;        /* as --adapters */
-    uint64_t duration_ns;        /* 0: until it is ended */
-    struct ag_link_attach link;  /* of a NODE */
+    const char *sampling_option; /* an option that is valid only in sample mode; NULL: none */
+    const char *process_option;  /* an option that is not valid for a NODE; NULL: none */
+    const char *adapters;        /* value of --adapters */
+    uint64_t duration_ns;        /* 0: no limit */
+    struct ag_link_attach link;  /* for a NODE */
     bool is_quiet;
     pid_t pid;
-    int claim; /* of the process, until it is recorded; -1: none */
+    int claim; /* claim on the process before it is recorded; -1: none */
     struct ag_attach *attach;
     struct ag_shepherd shepherd;
     struct ag_attach_times in, on, out;
     struct ag_glibc_heap before;
     bool has_before;
-    /* for the last resort, which another thread takes; "": nothing to remove */
+    /* for the last resort, which another thread executes; "": nothing to remove */
     char session_path[4096], trace[4096];
 };
 static const struct ag_attach_end asked_end = {.asked_ns = ag_end_guard_asked_ns};
@@ -154,7 +154,7 @@ static int set_sampling(struct request *request, enum ag_sampling_option option,
                    : AG_EXIT_OK;
 }
 
-/* Adds the parts of a list, which stay for our life. false: too many. */
+/* Adds the parts of a list, which stay allocated. false: too many. */
 static bool add_choices(struct ag_attach_choice *choice, const char *list) {
     char *rest = strdup(list);
     for (char *part; (part = strsep(&rest, ",")) != NULL;) {
@@ -251,8 +251,8 @@ static int set_option(struct request *request, int id, const char *value) {
 
 /* ---- the recording ---- */
 
-/* When to look again without being woken: at the end of the time, and now and then for a program
- * that executed another one, which nothing wakes us for. */
+/* Returns when to check again without an event: at the end of the duration, and now and then for a
+ * program that executed another one, which no event reports. */
 static struct timespec rest_until_look(uint64_t duration_ns, uint64_t passed_ns) {
     const uint64_t left_ns = duration_ns > 0 ? duration_ns - passed_ns : LOOK_NS;
     const uint64_t rest_ns = left_ns < LOOK_NS ? left_ns : LOOK_NS;
@@ -260,12 +260,13 @@ static struct timespec rest_until_look(uint64_t duration_ns, uint64_t passed_ns)
                              .tv_nsec = (long)(rest_ns % 1000000000)};
 }
 
-/* Until Ctrl-C, the time is over, or the process has ended or become another program. */
+/* Waits until Ctrl-C, the end of the duration, or until the process has ended or executed another
+ * program. */
 static void wait_for_end(struct request *request) {
     struct ag_shepherd *shepherd = &request->shepherd;
     const uint64_t begin_ns = ag_monotonic_ns();
     const int pidfd = (int)syscall(SYS_pidfd_open, request->pid, 0);
-    bool is_over = pidfd < 0 && errno == ESRCH; /* it did not live that long */
+    bool is_over = pidfd < 0 && errno == ESRCH; /* it has ended already */
     while (!is_over) {
         ag_shepherd_look_at_writer(shepherd);
         const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
@@ -290,14 +291,14 @@ static void wait_for_end(struct request *request) {
     }
 }
 
-/* While threads of the program stand, nothing else is as urgent as what they wait for. Where it is
- * not allowed they may wait for our turn. */
+/* While threads of the program are stopped, raises the priority of the work that they wait for.
+ * Without permission for that they may wait for the scheduler. */
 static void hurry(const struct request *request, bool is_urgent) {
     const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
     if (!is_urgent) {
         ag_awake_cpus_end();
     } else if (ag_awake_cpus_are_wanted()) {
-        (void)ag_awake_cpus_begin(request->pid); /* none: it takes longer */
+        (void)ag_awake_cpus_begin(request->pid); /* on failure it takes longer */
     }
     (void)sched_setscheduler(0, is_urgent ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER,
                              &parameter);
@@ -314,34 +315,36 @@ static void say_times(const struct request *request, const char *what,
     }
 }
 
-/* Who asked for the end gets it; a child of ours goes on asking the program's threads for a good
- * place, as long as a command without haste would. False: there is no such child. */
+/* The command ends at once on request; a child continues to ask the program's threads for a safe
+ * point, as long as the command itself would without haste. false: the child could not be created.
+ */
 static bool finish_in_background(struct request *request) {
     struct ag_attach_times times;
     char unused[512];
     const pid_t child = fork();
     if (child != 0) {
-        return child > 0; /* no child: the next attach takes the agent out */
+        return child > 0; /* without a child the next attach unloads the agent */
     }
     (void)setsid(); /* cannot fail in a fresh child */
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO && null >= 0; fd++) {
-        (void)dup2(null, fd); /* cannot fail: both are fine descriptors */
+        (void)dup2(null, fd); /* cannot fail: both descriptors are valid */
     }
     ag_attach_take_time(request->attach);
     int r = ag_attach_claim(request->pid, &(struct ag_attach_end){0}, &request->claim, unused);
-    for (int i = 0; i < BACKGROUND_TRIES && r >= 0; i++) { /* else the next attach does it */
+    for (int i = 0; i < BACKGROUND_TRIES && r >= 0; i++) { /* otherwise the next attach does it */
         r = ag_attach_take_out(request->attach, &times, unused);
         if (r != -EPERM) {
             break;
         }
-        (void)poll(NULL, 0, BACKGROUND_NAP_MS); /* our parent traces a thread until it has ended */
+        (void)poll(NULL, 0, BACKGROUND_NAP_MS); /* the parent traces a thread until it has ended */
         r = 0;
     }
     _exit(0);
 }
 
-/* The agent is in. Writer, hooks, wait, hooks off. Returns the exit status. */
+/* Called with the agent loaded: starts the writer, switches the hooks on, waits, switches them off.
+ * Returns the exit status. */
 static int record(struct request *request, struct ag_session *session, const char *trace) {
     struct ag_shepherd *shepherd = &request->shepherd;
     char message[512] = "";
@@ -365,9 +368,9 @@ static int record(struct request *request, struct ag_session *session, const cha
     if (r == 0) {
         say_times(request, "detached from", &request->out, &request->out);
     } else {
-        const bool is_over = r == -ESRCH || r == -ESTALE; /* an end like any other */
+        const bool is_over = r == -ESRCH || r == -ESTALE; /* a normal end */
         const bool is_under_way = r == -EINTR && finish_in_background(request);
-        if (r != -ESRCH) { /* how that came about the writer sees */
+        if (r != -ESRCH) { /* the writer finds out how it ended */
             ag_session_first_is_gone(session, is_over ? AG_GONE_BY_EXEC : AG_GONE_LEFT_ALONE);
         }
         if (!request->is_quiet || !(is_over || is_under_way)) {
@@ -378,12 +381,12 @@ static int record(struct request *request, struct ag_session *session, const cha
         }
         status = status == AG_EXIT_OK && !is_over && !is_under_way ? AG_EXIT_OWN_FAILURE : status;
     }
-    ag_end_guard_end(); /* what is waited for now is our own */
+    ag_end_guard_end(); /* from here on only allogram's own work is awaited */
     struct signalfd_siginfo info;
     while (read(shepherd->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        /* asked for this end; the next signal is about the trace's */
+        /* requested this end; the next signal concerns the sealing of the trace */
     }
-    shepherd->child_ended = true; /* as far as the writer is waited for */
+    shepherd->child_ended = true; /* for the loop that waits for the writer */
     if (shepherd->writer == 0) {
         return status;
     }
@@ -413,7 +416,7 @@ static int attach_session(struct request *request, struct ag_session *session, c
                                    ag_session_path(session), &request->in, message);
     hurry(request, false);
     if (r < 0) {
-        (void)unlink(trace); /* made a moment ago, and empty */
+        (void)unlink(trace); /* created a moment ago, and empty */
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     return record(request, session, trace);
@@ -427,8 +430,8 @@ static int clean_up(pid_t pid, char message[512]) {
     return r;
 }
 
-/* The agent with adapters costs the thread that loads it half a millisecond more, so it is for
- * processes that have a runtime for them. */
+/* The agent with adapters costs the thread that loads it half a millisecond more, so it is used
+ * only for processes with a runtime. */
 static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES],
                         char message[512]) {
     bool has_one = false;
@@ -445,16 +448,17 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
-/* While no writer is there to do it. */
+/* Removes the files while there is no writer to do it. */
 static void remove_files(void *context) {
     const struct request *request = context;
     if (request->shepherd.writer == 0 && request->session_path[0] != '\0') {
-        ag_session_remove_path(request->session_path); /* there, or not yet or no longer */
+        ag_session_remove_path(request->session_path); /* whether or not it exists */
         (void)unlink(request->trace);
     }
 }
 
-/* From here on signals are data: whatever is done to the process is undone before we end. */
+/* From here on signals are read as data: every change to the process is undone before the command
+ * ends. */
 static int begin_signals(struct request *request) {
     request->shepherd =
         (struct ag_shepherd){.child = request->pid, .report_fd = -1, .signal_fd = -1};
@@ -488,7 +492,7 @@ static int attach(struct request *request) {
                        ag_session_path(session));
         status = attach_session(request, session, agent);
         if (request->shepherd.writer == 0) {
-            ag_session_remove(session); /* the writer does it where there was one */
+            ag_session_remove(session); /* a writer, if there was one, does it itself */
         }
         (void)ag_session_close(session); /* NULL */
     }

@@ -1,17 +1,17 @@
-/* attach_link.c: records a virtual machine that has a name, from here: the session and its
- * writer are ours, the machine joins and leaves.
+/* attach_link.c: records a virtual machine by its name: the session and its writer belong to this
+ * command; the machine joins and leaves.
  *
- * The order of things, and what each failure leaves behind (nothing):
+ * Steps; each failure undoes the steps before it:
  *
- *     cookie, connection         one line
- *     live segment, trace        their files, removed again
- *     writer                  ended again
- *     the machine begins         it refuses, or all of it is there
- *     wait                       for Ctrl-C, the time, somebody's stop or reset, the machine's end
- *     the machine leaves         then the writer seals, and the summary is printed
+ *     cookie, connection         an error gives one line
+ *     live segment, trace        on failure their files are removed
+ *     writer                     on failure it is ended
+ *     the machine starts         it refuses, or records completely
+ *     wait                       for Ctrl-C, the duration, a stop or reset, the machine's end
+ *     the machine leaves         the writer seals, and the summary is printed
  *
- * A reset ends the trace and begins another one: what was counted is kept, what comes counts from
- * 0. When the machine is gone its writer seals what it told until then. */
+ * A reset ends the trace and begins another one: the first keeps its counts, the second starts from
+ * 0. When the machine has died, the writer seals what it reported until then. */
 #include "cli/attach_link.h"
 
 #include <errno.h>
@@ -38,9 +38,9 @@
 
 enum {
     COOKIE_BYTES = 1024,
-    LOOK_MS = 1000, /* the machine wants to hear of us every ten seconds */
+    LOOK_MS = 1000, /* the machine expects a message every ten seconds */
     REPORT_PATIENCE_MS = 120 * 1000,
-    STUCK_PATIENCE_MS = 2000, /* of a machine that did not let itself be stopped */
+    STUCK_PATIENCE_MS = 2000, /* timeout for a machine that does not stop */
 };
 
 const struct ag_link_kind *ag_link_kind_of(const char *name) {
@@ -54,7 +54,7 @@ const struct ag_link_kind *ag_link_kind_of(const char *name) {
 
 /* ---- the cookie ---- */
 
-/* The first line of a file. 0 or negative errno. */
+/* Reads the first line of a file. 0 or negative errno. */
 static int read_cookie(const char *path, char ret_cookie[COOKIE_BYTES]) {
     char text[COOKIE_BYTES];
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -81,8 +81,8 @@ static int fail_cookie(const char *path, int error) {
                    error == -ENODATA ? "it is empty" : strerror(-error));
 }
 
-/* From a file that was named, the environment, or the user's own; never from an argument, which
- * everybody could see. */
+/* Reads the cookie from a named file, the environment, or the user's own file; never from an
+ * argument, which every user could see. */
 static int find_cookie(const struct ag_link_kind *kind, const char *file,
                        char ret_cookie[COOKIE_BYTES]) {
     const char *text = getenv("ALLOGRAM_COOKIE"), *home = getenv("HOME");
@@ -124,7 +124,7 @@ static int open_link(const char *name, const struct ag_link_kind *kind, const ch
     }
     const bool has_agent = ag_agent_place_find(agent, unused) == 0;
     if (has_agent) {
-        *strrchr(agent, '/') = '\0'; /* its path is absolute */
+        *strrchr(agent, '/') = '\0'; /* the path is absolute */
     }
     const struct ag_link_place place = {
         .name = name, .cookie = cookie, .agent_folder = has_agent ? agent : NULL};
@@ -141,14 +141,14 @@ struct attachment {
     struct ag_link *link;
     struct ag_shepherd shepherd;
     char trace[4096];
-    uint64_t until_ms; /* 0: no end */
+    uint64_t until_ms; /* 0: no limit */
 };
 
 static void remove_if_empty(const char *path) {
     struct stat status;
     if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
         status.st_size <= AG_SESSION_EMPTY_TRACE_BYTES) {
-        (void)unlink(path); /* one that stays is a pity, no more */
+        (void)unlink(path); /* a leftover file is harmless */
     }
 }
 
@@ -188,10 +188,10 @@ static int make_session(struct attachment *at, char message[512]) {
     return r;
 }
 
-/* Its writer has nobody to wait for. */
+/* Ends the writer, which has no process to wait for. */
 static void abandon(struct attachment *at) {
     struct ag_shepherd *shepherd = &at->shepherd;
-    (void)kill(shepherd->writer, SIGKILL); /* our child, not waited for yet */
+    (void)kill(shepherd->writer, SIGKILL); /* a child that has not been waited for */
     (void)waitpid(shepherd->writer, NULL, 0);
     (void)close(shepherd->report_fd); /* nothing was written */
     ag_session_remove(shepherd->session);
@@ -201,7 +201,7 @@ static void abandon(struct attachment *at) {
 
 /* ---- waiting ---- */
 
-/* false: the writer has reported, or is no more. */
+/* false: the writer has reported, or has ended. */
 static bool read_report(struct ag_shepherd *shepherd) {
     uint8_t *bytes = (uint8_t *)&shepherd->report;
     const ssize_t n = read(shepherd->report_fd, bytes + shepherd->report_bytes,
@@ -224,7 +224,7 @@ static bool is_asked_to_end(const struct attachment *at) {
     while (read(at->shepherd.signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         char text[AG_LINK_TEXT_BYTES];
         if (info.ssi_signo == SIGUSR1) {
-            (void)at->attach->kind->control(at->link, "dump", text); /* comes back as an event */
+            (void)at->attach->kind->control(at->link, "dump", text); /* the reply is an event */
         }
         is_end |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP;
     }
@@ -245,12 +245,13 @@ static enum outcome accompany(struct attachment *at) {
         struct pollfd fds[] = {{.fd = at->shepherd.signal_fd, .events = POLLIN},
                                {.fd = at->shepherd.report_fd, .events = POLLIN},
                                {.fd = kind->fd(at->link), .events = POLLIN}};
-        (void)poll(fds, AG_ARRAY_SIZE(fds), patience_ms(at)); /* looks at all in any case */
+        /* everything is checked in any case */
+        (void)poll(fds, AG_ARRAY_SIZE(fds), patience_ms(at));
         if (is_asked_to_end(at)) {
             return ENDED;
         }
         if (fds[1].revents && !read_report(&at->shepherd)) {
-            return IS_GONE; /* its process ended */
+            return IS_GONE; /* its process has ended */
         }
         for (enum ag_link_event event = AG_LINK_DUMP; event == AG_LINK_DUMP;) {
             event = kind->next(at->link);
@@ -264,7 +265,7 @@ static enum outcome accompany(struct attachment *at) {
     return ENDED;
 }
 
-/* The machine has left, or died: its trace is sealed now. */
+/* Seals the trace after the machine has left or died. */
 static void finish(struct attachment *at, int patience_ms) {
     struct ag_shepherd *shepherd = &at->shepherd;
     const uint64_t give_up_ms = ag_shepherd_now_ms() + (uint64_t)patience_ms;
@@ -276,14 +277,15 @@ static void finish(struct attachment *at, int patience_ms) {
     }
     (void)close(shepherd->report_fd); /* nothing was written */
     if (shepherd->report_bytes < sizeof(shepherd->report)) {
-        (void)kill(shepherd->writer, SIGKILL); /* our child, not waited for yet */
+        (void)kill(shepherd->writer, SIGKILL); /* a child that has not been waited for */
         (void)waitpid(shepherd->writer, NULL, 0);
         ag_say("the trace is not whole; what was recorded can be saved: allogram check %s",
                at->trace);
         shepherd->session = ag_session_close(shepherd->session);
         return;
     }
-    (void)waitpid(shepherd->writer, NULL, 0); /* a moment more: what may still fork is waited for */
+    /* waits a moment longer for a writer that may still fork */
+    (void)waitpid(shepherd->writer, NULL, 0);
     ag_session_free_memory(shepherd->session);
     shepherd->session = ag_session_close(shepherd->session);
     if (!shepherd->report.registered) {
@@ -352,7 +354,8 @@ static int take_signals(void) {
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGHUP);
     (void)sigaddset(&set, SIGUSR1);
-    (void)signal(SIGPIPE, SIG_IGN);           /* cannot fail for SIGPIPE: the machine may be gone */
+    /* cannot fail for SIGPIPE; the machine may have closed the connection */
+    (void)signal(SIGPIPE, SIG_IGN);
     (void)sigprocmask(SIG_BLOCK, &set, NULL); /* cannot fail with this set */
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }

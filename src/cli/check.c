@@ -1,5 +1,5 @@
-/* check.c: `allogram check TRACE`: is it whole? Exit status 0, or 1 with the first damaged place;
- * lost events counted. */
+/* check.c: `allogram check TRACE`: is the trace whole? Exit status 0, or 1 with the first damaged
+ * place; prints the number of lost events. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -45,7 +45,7 @@ static void print_text(const char *path, const struct ag_verdict *verdict) {
     const struct ag_decode_error *damage = &verdict->damage;
 
     struct ag_page page = {.out = stdout};
-    ag_page_text(&page, AG_STYLE_PLAIN, path); /* does nothing to a terminal */
+    ag_page_text(&page, AG_STYLE_PLAIN, path); /* escapes what would affect a terminal */
     printf(": %s", ag_decode_code_text(damage->code));
     if (damage->code != AG_DECODE_OK && verdict->is_trace) {
         printf(" (at byte %" PRIu64, damage->offset);
@@ -105,7 +105,7 @@ int ag_command_check(int argc, char **argv) {
     char message[512] = "";
     struct ag_verdict verdict;
 
-    /* What a killed session left in its live file is brought into the trace first. */
+    /* First adds what a killed session left in its live file. */
     int r = ag_writer_seal(path, message);
     if (r < 0) {
         ag_say("check: %s; going on with what is there", message);

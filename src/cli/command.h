@@ -1,23 +1,24 @@
-/* command.h: a command of allogram, as main.c sees it. Each lives in a file of its own and has a
- * row in main.c's table.
+/* command.h: a command of allogram, as main.c sees it. Each has a file of its own and a row in
+ * main.c's table.
  *
- * `run` gets the words behind "allogram": argv[0] is the command's name. It returns the exit
- * status. */
+ * `run` gets the words after "allogram": argv[0] is the command's name. It returns the exit status.
+ */
 #ifndef AG_COMMAND_H
 #define AG_COMMAND_H
 
 enum ag_exit {
     AG_EXIT_OK = 0,
-    AG_EXIT_FAILURE = 1,       /* understood, but it did not work */
-    AG_EXIT_USAGE = 2,         /* the command line makes no sense */
-    AG_EXIT_GATE = 3,          /* all went well, and a --fail-if holds */
-    AG_EXIT_OWN_FAILURE = 125, /* allogram failed where the status is the program's otherwise */
+    AG_EXIT_FAILURE = 1, /* the command was valid, but failed */
+    AG_EXIT_USAGE = 2,   /* the command line is invalid */
+    AG_EXIT_GATE = 3,    /* success, and a --fail-if condition holds */
+    /* allogram failed in a command that otherwise exits with the program's status */
+    AG_EXIT_OWN_FAILURE = 125,
 };
 
 struct ag_command {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *summary; /* one line of the list that `allogram` alone prints */
+    const char *summary; /* its line in the list that `allogram` alone prints */
 };
 
 int ag_command_attach(int argc, char **argv);

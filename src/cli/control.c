@@ -1,5 +1,5 @@
-/* control.c: `allogram control`: asks a recording that runs, of a process (control_process.c) or a
- * node (attach_link.c). */
+/* control.c: `allogram control`: sends a request to the running recording of a process
+ * (control_process.c) or a node (attach_link.c). */
 #include <string.h>
 
 #include "base/compiler.h"
@@ -25,7 +25,7 @@ static bool is_action(const char *word) {
     return found;
 }
 
-/* A process' number. false: it is none. */
+/* Parses a pid. false: TEXT is not one. */
 static bool parse_pid(const char *text, pid_t *ret_pid) {
     uint64_t number;
     const bool is_one = ag_parse_count(text, &number) && number > 0 && number <= INT32_MAX;

@@ -1,9 +1,9 @@
 /* control_process.c: see control_process.h.
  *
- * A process that is recorded has the live file of its session mapped (as has who records it), so
- * its mappings say where the session is, and nobody needs a registry. Who records decides what an
- * end is: `attach` leaves the program when it is asked to, `run` ends with its program. An attach
- * that was killed can no longer be asked; then its part is done here. */
+ * A recorded process has the live file of its session mapped, and so has the process that records
+ * it. So the mappings lead to the session, and no registry is needed. The recording command decides
+ * how a recording ends: `attach` leaves the program on request, `run` ends with its program. An
+ * attach that was killed cannot be asked; then its part is done here. */
 #include "cli/control_process.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@
 #include "writer/writer.h"
 
 enum {
-    LEAVE_PATIENCE_MS = 120 * 1000, /* the trace is sealed in it */
+    LEAVE_PATIENCE_MS = 120 * 1000, /* includes the sealing of the trace */
     SEAL_LOOK_MS = 2,
 };
 
@@ -54,8 +54,9 @@ static bool is_file_of(const struct ag_remote_mapping *mapping, pid_t pid, const
            ag_foreign_file_is_mapped(&facts, pid, mapping);
 }
 
-/* The live file that it has mapped. One that changed its root since sees another tree than the one
- * in which the file was made, which may be ours. false: none. */
+/* Finds the live file that the process has mapped. A process that has changed its root uses another
+ * file system tree than the one where the file was created, so the path is tried in this process'
+ * root, too. false: none. */
 static bool find_live(const struct ag_remote_process *process, char ret_path[4096]) {
     static const char mark[] = "/.allogram-live.";
     struct ag_remote_maps maps = {0};
@@ -75,7 +76,7 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
     return is_found;
 }
 
-/* Who attached was killed: takes its agent out as it would have, and waits for the trace. */
+/* The attach was killed: unloads its agent as it would have done, and waits for the trace. */
 static int leave_for_it(struct ag_session *session, const struct ag_remote_process *process,
                         const char *trace) {
     char message[512] = "";
@@ -83,7 +84,7 @@ static int leave_for_it(struct ag_session *session, const struct ag_remote_proce
     int claim = -1;
     (void)sigemptyset(&child_signals);
     (void)sigaddset(&child_signals, SIGCHLD);
-    (void)sigprocmask(SIG_BLOCK, &child_signals, NULL); /* as attaching.h wants it */
+    (void)sigprocmask(SIG_BLOCK, &child_signals, NULL); /* required by attaching.h */
     const struct ag_attach_end end = {.asked_ns = ag_end_guard_asked_ns};
     int r = ag_end_guard_begin("control", NULL, NULL);
     r = r < 0 ? ag_error_message(message, r, "signals: %s", strerror(-r))
@@ -105,8 +106,8 @@ static int leave_for_it(struct ag_session *session, const struct ag_remote_proce
     return AG_EXIT_OK;
 }
 
-/* Is the keeper's number still who made the session, and not another's since? One that we may not
- * look into is taken for it: a signal will be refused there, too. */
+/* Is the keeper's pid still that of the process that made the session, and not reused? A process
+ * that may not be examined is assumed to be: sending it a signal will be refused, too. */
 static bool still_keeps(pid_t keeper, const char *live) {
     struct ag_remote_process process;
     struct stat of_live, of_keeper;
@@ -118,7 +119,7 @@ static bool still_keeps(pid_t keeper, const char *live) {
                        of_live.st_ino == of_keeper.st_ino;
 }
 
-/* `attach` leaves the program and seals. */
+/* Asks `attach` to leave the program and seal. */
 static int make_leave(struct ag_session *session, const struct ag_remote_process *process,
                       pid_t keeper, const char *trace) {
     const int fd = (int)syscall(SYS_pidfd_open, keeper, 0);

@@ -1,4 +1,5 @@
-/* diff.c: `allogram diff`: two traces as profiles, narrowed alike, side by side. */
+/* diff.c: `allogram diff`: opens two traces as profiles with the same filters and prints their
+ * differences. */
 #include <errno.h>
 #include <stdio.h>
 

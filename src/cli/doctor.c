@@ -1,8 +1,8 @@
-/* doctor.c: `allogram doctor`: what can be profiled on this machine, and what is missing to do
- * more.
+/* doctor.c: `allogram doctor`: reports what can be profiled on this machine, and what is missing
+ * for more.
  *
- * Each check is a function that fills its row; the table orders them. A row that `run` and `report`
- * need fails the command; the others only say what could be had besides. */
+ * Each check is a function that fills its row; the table orders them. A failed check that `run` and
+ * `report` need fails the command; the others only report optional features. */
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@
 struct finding {
     bool is_ok;
     char why[768];
-    const char *fix; /* NULL where nothing is to be done */
+    const char *fix; /* NULL when nothing needs to be done */
 };
 
 static void AG_PRINTF(3, 4)
@@ -44,7 +44,7 @@ static void AG_PRINTF(3, 4)
 
 static void check_processor(struct finding *finding) {
     struct utsname name;
-    (void)uname(&name); /* fails for a bad pointer only */
+    (void)uname(&name); /* fails only for an invalid pointer */
     finding_set(finding, strcmp(name.machine, "x86_64") == 0, "%s, %s %s", name.machine,
                 name.sysname, name.release);
     finding->fix = "stacks are walked on x86-64 only; use such a machine";
@@ -66,7 +66,8 @@ static void check_agent(struct finding *finding) {
     finding->fix = "install allogram as a whole, or set ALLOGRAM_AGENT to the agent's path";
 }
 
-/* Which acted on a program, on which version, and what it could not see: its summary says it. */
+/* Only the adapters' presence is checked; the summary of a recording says which acted, on which
+ * version, and what they could not record. */
 static void check_adapters(struct finding *finding) {
     char names[512];
     size_t used = 0;
@@ -91,7 +92,7 @@ static void check_room(struct finding *finding, const char *folder, uint64_t wan
                 ag_quantity_bytes(&amount, free_bytes), is_writable ? "" : ", but is not writable");
 }
 
-enum { LIVE_BYTES = 64 << 20, TRACE_BYTES = 16 << 20 }; /* of a program of middling size */
+enum { LIVE_BYTES = 64 << 20, TRACE_BYTES = 16 << 20 }; /* of a medium-sized program */
 
 static void check_live_memory(struct finding *finding) {
     check_room(finding, "/dev/shm", LIVE_BYTES);
@@ -109,7 +110,7 @@ static void check_output(struct finding *finding) {
     finding->fix = "go to another folder, or give run --output=FILE";
 }
 
-/* The number in a file of /proc. False when there is no such file. */
+/* Reads the number in a file of /proc. false: there is no such file. */
 static bool read_number(const char *path, int *ret_number) {
     FILE *file = fopen(path, "re");
     if (file == NULL) {
@@ -122,13 +123,13 @@ static bool read_number(const char *path, int *ret_number) {
 
 enum { CAPABILITY_SYS_PTRACE = 19 }; /* CAP_SYS_PTRACE of <linux/capability.h> */
 
-/* Among those in force. */
+/* Is it among the effective capabilities? */
 static bool has_capability(int capability) {
     FILE *file = fopen("/proc/self/status", "re");
     char line[256];
     uint64_t mask = 0;
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        (void)sscanf(line, "CapEff: %" SCNx64, &mask); /* any other line leaves it alone */
+        (void)sscanf(line, "CapEff: %" SCNx64, &mask); /* other lines leave it unchanged */
     }
     if (file != NULL) {
         (void)fclose(file); /* was only read */
@@ -181,7 +182,7 @@ static void check_debuginfod(struct finding *finding) {
 
 static const struct check {
     const char *name;
-    bool is_needed; /* to record and report; the others are for more than that */
+    bool is_needed; /* to record and report; the other checks are for more than that */
     void (*look)(struct finding *finding);
 } checks[] = {
     {"processor", true, check_processor},

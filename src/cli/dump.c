@@ -1,16 +1,16 @@
-/* dump.c: `allogram dump TRACE`: every record as one line of text, in order of time; each row of a
- * batch is a line.
+/* dump.c: `allogram dump TRACE`: prints every record as one line of text, in order of time; each
+ * row of a batch is a line.
  *
  *     SECONDS STREAM KIND FIELD=VALUE ...
  *
- * STREAM is - outside of event chunks, and SECONDS too in the index, which comes last.
+ * STREAM is - outside of event chunks, and so is SECONDS in the index, which comes last.
  *
  * A chunk holds one stream's events in order, so the dump is a merge of chunks: they are opened in
- * the order of their first times, and the line that comes next is always the earliest of what is
- * open. What is open at once are the chunks that overlap in time: about one per thread, of which
- * there may be tens of thousands. They are a heap. A short chunk is decoded as a whole, a long one
- * keeps a decoder, which is a small part of its own bytes. A file that is made to need more memory
- * for what is open than its size allows (open_limit) is dumped too, out of order. */
+ * the order of their first times, and the next line is always the earliest of the open chunks. The
+ * open chunks are those that overlap in time: about one per thread, of which there may be tens of
+ * thousands. They form a heap. A short chunk is decoded completely; a long one keeps a decoder,
+ * which is small compared with the chunk. A crafted file whose open chunks would need more memory
+ * than its size allows (open_limit) is dumped too, out of order. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,18 +26,20 @@
 
 enum {
     EVENTS_AT_ONCE = 256,
-    SHORT_BYTES = 2048,       /* a body of so many has as many events at most, at once */
+    /* a body of this size has at most as many events; they are decoded at once */
+    SHORT_BYTES = 2048,
     DECODER_BYTES = 96 << 10, /* rings and tables of an open decoder */
-    OPEN_BYTES_PER_BYTE = 48, /* for what is open, by the bytes of all chunks; and this beside it */
+    /* memory limit for open chunks, per byte of all chunks; plus a constant */
+    OPEN_BYTES_PER_BYTE = 48,
     OPEN_FIXED_BYTES = 192 << 20,
 };
 
-struct cursor { /* one open chunk and what of it comes next */
+struct cursor { /* one open chunk and its next line */
     const struct ag_chunk_entry *entry;
-    struct ag_chunk_decoder *decoder; /* NULL: all of it is in events */
+    struct ag_chunk_decoder *decoder; /* NULL: all the rest is in events */
     struct ag_event *events;          /* room for `capacity` */
     size_t capacity;
-    struct ag_record record; /* behind the events; kind 0: none */
+    struct ag_record record; /* follows the events; kind 0: none */
     int n_events, at;
     uint64_t time_ns;
 };
@@ -45,20 +47,20 @@ struct cursor { /* one open chunk and what of it comes next */
 struct dump {
     struct ag_trace_file *file;
     struct ag_chunk_decoder *starter;    /* starts the chunks of all cursors */
-    const struct ag_chunk_entry **order; /* chunks by first time, then by place */
+    const struct ag_chunk_entry **order; /* chunks by first time, then by position */
     size_t n_order, n_opened;
-    struct cursor **open; /* n_open of n_order, a heap: the one whose line comes next on top */
+    struct cursor **open; /* n_open of n_order, a heap: the one with the next line on top */
     size_t n_open;
-    uint64_t open_bytes, open_limit; /* of memory for what is open; approximately */
+    uint64_t open_bytes, open_limit; /* approximate memory of open chunks */
     bool is_out_of_order;
-    struct ag_decode_error damage; /* the first met */
+    struct ag_decode_error damage; /* the first that was found */
     uint64_t damaged_chunks, damaged_events;
 };
 
 /* ---- lines ---- */
 
-/* Text from a trace may hold anything: what could move a terminal's cursor, or end the quotes, is
- * escaped. */
+/* Text from a trace may contain anything: escapes what could move a terminal's cursor or end the
+ * quotes. */
 static void print_text(const struct ag_bytes *text) {
     putchar('"');
     for (uint32_t i = 0; i < text->length; i++) {
@@ -124,7 +126,7 @@ static void print_event(const struct cursor *cursor, const struct ag_event *even
         if (event->kind == AG_RECORD_MOVE) {
             printf(" to=0x%" PRIx64, event->size);
         }
-        if (event->stack != 0) { /* who freed, or what it is */
+        if (event->stack != 0) { /* the stack of the free, or of the block */
             printf(" stack=%" PRIu32, event->stack);
         }
     }
@@ -170,7 +172,7 @@ static void note_damage(struct dump *dump, const struct ag_chunk_entry *entry,
     dump->damaged_events += entry->kind == AG_CHUNK_KIND_EVENTS ? entry->events : 0;
 }
 
-/* Makes events[at] or the record the next line, and its time the cursor's. false: the chunk has
+/* Makes events[at] or the record the next line, and sets the cursor's time. false: the chunk has
  * ended. */
 static bool cursor_fill(struct dump *dump, struct cursor *cursor) {
     if (cursor->at == cursor->n_events && cursor->record.kind == 0) {
@@ -214,7 +216,7 @@ static struct cursor *cursor_free(struct cursor *cursor) {
     return NULL;
 }
 
-/* Of a short chunk whose events are all there these are kept, and the decoder is not. */
+/* When all events of a short chunk are decoded, keeps these and frees the decoder. */
 static void cursor_shrink(struct cursor *cursor) {
     const size_t n_events = (size_t)cursor->n_events;
     size_t capacity = n_events < EVENTS_AT_ONCE ? EVENTS_AT_ONCE : n_events;
@@ -234,7 +236,7 @@ static uint64_t cursor_bytes(const struct cursor *cursor) {
            (cursor->decoder != NULL ? DECODER_BYTES + cursor->entry->used_bytes : 0);
 }
 
-/* NULL: no memory, or a chunk that is damaged (then noted) or empty. */
+/* NULL: no memory, or a chunk that is damaged (which is noted) or empty. */
 static struct cursor *cursor_open(struct dump *dump, const struct ag_chunk_entry *entry) {
     struct ag_decode_error error = {.code = AG_DECODE_NO_MEMORY, .offset = entry->offset};
     struct cursor *cursor = calloc(1, sizeof(*cursor));
@@ -274,7 +276,7 @@ static bool cursor_comes_before(const struct cursor *a, const struct cursor *b) 
     return comes_before(a->time_ns, a->entry, b->time_ns, b->entry);
 }
 
-/* Puts CURSOR where it belongs, from the free place AT upward. */
+/* Moves CURSOR up the heap from the free place AT. */
 static void swim(struct dump *dump, size_t at, struct cursor *cursor) {
     for (; at > 0 && cursor_comes_before(cursor, dump->open[(at - 1) / 2]); at = (at - 1) / 2) {
         dump->open[at] = dump->open[(at - 1) / 2];
@@ -282,7 +284,7 @@ static void swim(struct dump *dump, size_t at, struct cursor *cursor) {
     dump->open[at] = cursor;
 }
 
-/* The same from the top downward. */
+/* Moves CURSOR down the heap from the top. */
 static void dump_sink(struct dump *dump, struct cursor *cursor) {
     size_t at = 0;
     for (size_t child = 1; child < dump->n_open; child = 2 * at + 1) {
@@ -306,12 +308,12 @@ static int compare_chunks(const void *left, const void *right) {
                b_is_index = b->kind == AG_CHUNK_KIND_INDEX;
 
     if (a_is_index != b_is_index) {
-        return a_is_index ? 1 : -1; /* it sums up what came before */
+        return a_is_index ? 1 : -1; /* the index summarizes what came before */
     }
     return comes_before(a->first_time_ns, a, b->first_time_ns, b) ? -1 : 1;
 }
 
-/* Opens the next chunk of the order when it comes before every line of what is open. */
+/* Opens the next chunk of the order if it starts before every line of the open chunks. */
 static bool open_next(struct dump *dump) {
     const struct cursor *earliest = dump->n_open != 0 ? dump->open[0] : NULL;
     if (dump->n_opened == dump->n_order) {
@@ -344,7 +346,7 @@ static void close_first(struct dump *dump) {
     }
 }
 
-/* Prints lines of the first cursor as long as its time stands still: nothing else can come before
+/* Prints lines of the first cursor while its time does not change: no other line can come before
  * them. */
 static void print_moment(struct dump *dump) {
     struct cursor *cursor = dump->open[0];

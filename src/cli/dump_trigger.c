@@ -1,5 +1,5 @@
-/* dump_trigger.c: see dump_trigger.h. A number with a unit of time (a small letter at its end) is a
- * time, any other one bytes: 5m are minutes, 5M are MiB. */
+/* dump_trigger.c: see dump_trigger.h. A number with a unit of time (a lower-case letter at its end)
+ * is a time, any other is bytes: 5m are minutes, 5M are MiB. */
 #include "cli/dump_trigger.h"
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include "base/compiler.h"
 #include "cli/options.h"
 
-/* Those that `run` passes on to the program otherwise, and that nobody sends to end something. */
+/* Signals that `run` otherwise passes on to the program, and that are not used to end programs. */
 static const struct {
     const char *name;
     int number;

@@ -1,5 +1,5 @@
-/* end_guard.c: see end_guard.h. The thread only polls the signalfd: the command reads its own, and
- * a signal is taken once. */
+/* end_guard.c: see end_guard.h. The thread only polls the signalfd and does not read it: the
+ * command reads from its own, and a signal can be read only once. */
 #include "cli/end_guard.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    MOST_NS = 950 * 1000 * 1000, /* and some ms for the kernel to end us */
+    MOST_NS = 950 * 1000 * 1000, /* leaves some ms for the kernel to end the process */
     LOOK_MS = 10,
     STATUS = 128 + SIGINT,
 };
@@ -25,7 +25,7 @@ static struct end_guard {
     void (*last_resort)(void *context);
     void *context;
     int fd;
-    _Atomic uint64_t asked_ns; /* relaxed: only the number itself counts */
+    _Atomic uint64_t asked_ns; /* relaxed: no other data depends on it */
     _Atomic int is_over;
 } guard = {.fd = -1};
 

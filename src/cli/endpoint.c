@@ -1,19 +1,19 @@
-/* endpoint.c: an HTTP server of three pages, for `go tool pprof` and whoever speaks to Go programs.
+/* endpoint.c: an HTTP server with three pages, for `go tool pprof` and other tools for Go programs.
  *
- * 1. Who may ask. It listens on 127.0.0.1 and nowhere else, and every request needs the token that
- * `run` printed, as ?token= or as a bearer: other users of the machine, and web pages in a browser
- * of this user, can reach the port and do not know it.
+ * 1. Access. It listens only on 127.0.0.1, and every request needs the token that `run` printed, as
+ *    ?token= or as a bearer token: other users of the machine, and web pages in a browser of this
+ *    user, can reach the port but do not know the token.
  *
- * 2. What is answered. Each page is a snapshot of the first process (writer/snapshot.c), put into
- * a folder of our own, and exported to pprof by a child that is `allogram export`: what is served
- * is what the command writes. `growth` is what was allocated since it was last asked for and is
- * still in use.
+ * 2. Content. Each page is a snapshot of the first process (writer/snapshot.c), put into a private
+ *    folder and exported to pprof by a child that runs `allogram export`: so the server returns
+ *    exactly what the command writes. `growth` is what was allocated since its last request and is
+ *    still in use.
  *
- * 3. One answer at a time, and all requests are waited for together, each bounded in bytes and
- * time: whoever connects and says nothing holds up nobody. When all places are taken the client
- * that has been silent for longest goes for one that comes. What costs something, and what a client
- * can delay by not reading, is done for who knows the token alone. A process of its own, so that
- * nothing that a client does reaches `run` or the writer. */
+ * 3. Load. There is one answer at a time. All clients are polled together, each limited in bytes
+ *    and time, so a client that connects and sends nothing delays no other. When all places are
+ *    taken, a new client replaces the one that has been silent for longest. Expensive work, and
+ *    work that a client can delay by not reading, is done only for clients with the token. The
+ *    server is a separate process, so that clients cannot affect `run` or the writer. */
 #include "cli/endpoint.h"
 #include "writer/session_clock.h"
 
@@ -41,15 +41,15 @@
 enum {
     REQUEST_BYTES = 8192,
     CLIENT_PATIENCE_S = 10,
-    CLIENTS_MOST = 16, /* more than a person and their scripts have; 8 KiB each */
+    CLIENTS_MOST = 16, /* more than one person and their scripts use; 8 KiB each */
     SNAPSHOT_PATIENCE_MS = 30 * 1000,
     BACKLOG = 16,
 };
 
-struct client { /* who has not asked yet */
+struct client { /* a client without a complete request */
     int fd;
-    uint64_t end_ns; /* of our patience */
-    size_t length;   /* of text, which ends with a NUL */
+    uint64_t end_ns; /* when the client times out */
+    size_t length;   /* of text, without its NUL */
     char text[REQUEST_BYTES];
 };
 
@@ -57,7 +57,7 @@ struct server {
     const struct ag_endpoint *endpoint;
     struct ag_snapshot_desk *desk;
     char folder[64];
-    uint64_t growth_ns; /* of the program: behind what growth was told of last; 0: never */
+    uint64_t growth_ns; /* time in the program after the last reported growth; 0: none */
     struct client clients[CLIENTS_MOST]; /* the oldest first */
     size_t n_clients;
 };
@@ -75,7 +75,7 @@ static bool send_all(int client, const char *bytes, size_t length) {
     while (length > 0) {
         const ssize_t n = send(client, bytes, length, MSG_NOSIGNAL);
         if (n <= 0 && errno != EINTR) {
-            return false; /* it went away */
+            return false; /* the client closed the connection */
         }
         bytes += n > 0 ? n : 0;
         length -= n > 0 ? (size_t)n : 0;
@@ -109,12 +109,12 @@ static void answer_file(int client, int fd, uint64_t bytes) {
 
 /* ---- pages ---- */
 
-/* A trace of the first process at PATH. false: none came. */
+/* Requests a trace of the first process at PATH. false: it failed. */
 static bool take_snapshot(const struct server *server, const char *path) {
     struct ag_snapshot_desk *desk = server->desk;
     const uint32_t asked = atomic_load_explicit(&desk->n_asked, memory_order_relaxed) + 1;
     (void)snprintf(desk->path, sizeof(desk->path), "%s", path);
-    /* release: pairs with the writer's acquire; the path is there */
+    /* release: pairs with the writer's acquire; the path is complete */
     atomic_store_explicit(&desk->n_asked, asked, memory_order_release);
     for (int ms = 0; ms < SNAPSHOT_PATIENCE_MS && !is_over; ms++) {
         if (atomic_load_explicit(&desk->n_done, memory_order_acquire) == asked) {
@@ -125,7 +125,7 @@ static bool take_snapshot(const struct server *server, const char *path) {
     return false;
 }
 
-/* `allogram export`. false: it failed. */
+/* Runs `allogram export`. false: it failed. */
 static bool export_pprof(const char *trace, const char *output, const char *metric,
                          uint64_t from_ns) {
     char metric_option[64], from_option[64];
@@ -152,7 +152,7 @@ static void answer_profile(struct server *server, int client, const char *metric
     (void)snprintf(trace, sizeof(trace), "%s/now.allogram", server->folder);
     (void)snprintf(profile, sizeof(profile), "%s/now.pb.gz", server->folder);
     (void)unlink(trace);
-    (void)unlink(profile); /* of a request that failed */
+    (void)unlink(profile); /* left by a request that failed */
     if (!take_snapshot(server, trace)) {
         answer_text(client, "503 Service Unavailable",
                     "no snapshot: the program has not begun, or has ended\n");
@@ -171,12 +171,12 @@ static void answer_profile(struct server *server, int client, const char *metric
         }
     }
     (void)unlink(trace);
-    (void)unlink(profile); /* gone is what it should be */
+    (void)unlink(profile); /* normally it does not exist */
 }
 
 /* ---- requests ---- */
 
-/* The token of the query or of the header, all of it looked at whatever it begins with. */
+/* Compares the token of the query or the header in constant time. */
 static bool knows_token(const char *text, const char *token) {
     unsigned char difference = 0;
     for (size_t i = 0; i < AG_ENDPOINT_TOKEN_BYTES - 1; i++) {
@@ -203,7 +203,7 @@ static bool is_allowed(const char *request, const char *query, const char *token
 
 enum reading { WAITING, UNDERSTOOD, REFUSED };
 
-/* What there is, until the empty line. */
+/* Reads the available bytes, until the empty line. */
 static enum reading read_request(struct client *client) {
     const size_t room = REQUEST_BYTES - 1 - client->length;
     char *text = client->text + client->length;
@@ -268,7 +268,7 @@ static void end_client(struct server *server, size_t at, enum reading reading) {
         answer_text(client->fd, "400 Bad Request", "no request that is understood here\n");
     }
     (void)shutdown(client->fd, SHUT_WR);
-    (void)close(client->fd); /* what it did not read it does not want */
+    (void)close(client->fd); /* a client that stopped reading gets no more */
     server->n_clients--;
     memmove(client, client + 1, (server->n_clients - at) * sizeof(*client));
 }
@@ -288,7 +288,7 @@ static void take_client(struct server *server, int listen_fd) {
     const struct timeval patience = {.tv_sec = CLIENT_PATIENCE_S};
     const int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) {
-        return; /* it went away */
+        return; /* the client closed the connection */
     }
     if (server->n_clients == CLIENTS_MOST) {
         end_client(server, 0, REFUSED);
@@ -300,14 +300,14 @@ static void take_client(struct server *server, int listen_fd) {
     client->length = 0;
 }
 
-/* Until somebody comes or says something; a second at most. */
+/* Waits until a client connects or sends something; at most a second. */
 static void wait_for_clients(struct server *server, int listen_fd) {
     struct pollfd polled[1 + CLIENTS_MOST] = {{.fd = listen_fd, .events = POLLIN}};
     for (size_t i = 0; i < server->n_clients; i++) {
         polled[1 + i] = (struct pollfd){.fd = server->clients[i].fd, .events = POLLIN};
     }
     const int n = poll(polled, 1 + server->n_clients, 1000);
-    hear_clients(server); /* first: who has asked gives no place away */
+    hear_clients(server); /* first: a complete request does not lose its place */
     if (n > 0 && polled[0].revents & POLLIN && !is_over) {
         take_client(server, listen_fd);
     }
@@ -327,18 +327,18 @@ static void be_quiet(int listen_fd) {
     sigset_t none;
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)setsid(); /* a fresh child is no leader of a group */
+    (void)setsid(); /* a fresh child does not lead a process group */
     (void)prctl(PR_SET_NAME, "allogram-serve");
     const int null_fd = open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= 2 && null_fd >= 0; fd++) {
-        (void)dup2(null_fd, fd); /* the program's readers must see its end */
+        (void)dup2(null_fd, fd); /* readers of the program's output must see its end */
     }
     if (dup2(listen_fd, 3) == 3) {
         (void)fcntl(3, F_SETFD, FD_CLOEXEC);
     }
     const long most = sysconf(_SC_OPEN_MAX);
     for (int fd = 4; fd < (most > 0 && most < 65536 ? most : 65536); fd++) {
-        (void)close(fd); /* most are not open */
+        (void)close(fd); /* most of them are not open */
     }
 }
 

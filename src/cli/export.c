@@ -1,9 +1,8 @@
-/* export.c: `allogram export`: a trace in the format of another tool, to a new file or to standard
- * output.
+/* export.c: `allogram export`: writes a trace in the format of another tool, to a new file or to
+ * standard output.
  *
- * What a trace holds is its user's own business, and so is what is made of it: the file is made
- * with mode 0600, follows no link and replaces nothing. One that could not be written whole is
- * removed. */
+ * A trace is private to its user, and so are its exports: the file is created with mode 0600,
+ * follows no link and replaces nothing. A file that could not be written completely is removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -85,7 +84,7 @@ static int wrong_metric(const char *value) {
                    hint[0] != '\0' ? hint : "; the metrics are", hint[0] != '\0' ? "" : names);
 }
 
-/* A time where the format is expected: --to of `report`. */
+/* Is this a time where the format is expected, like --to of `report`? */
 static bool is_a_time(const char *value) {
     uint64_t time_ns;
     return ag_parse_time(value, &time_ns);
@@ -170,8 +169,8 @@ static int set_option(struct request *request, int id, const char *value) {
 static int open_trace(const struct request *request, const char *path,
                       struct ag_profile **ret_profile) {
     char message[512] = "";
-    /* A trace whose session was killed is completed first. What cannot be completed can often be
-     * read all the same. */
+    /* First completes a trace whose session was killed. A trace that cannot be completed can often
+     * be read nevertheless. */
     const bool was_sealed = ag_writer_seal(path, message) >= 0;
     char open_message[512] = "";
     if (ag_profile_open(path, &request->profile, ret_profile, open_message) < 0) {
@@ -189,8 +188,8 @@ static int open_trace(const struct request *request, const char *path,
     return AG_EXIT_OK;
 }
 
-/* All traces as one profile. One that cannot be read ends it: what is left out of a file cannot be
- * seen there. */
+/* Opens all traces as one profile. Fails if one cannot be read: a file would not show that it was
+ * left out. */
 static int open_merged(const struct request *request, char **paths, int n_paths,
                        struct ag_profile **ret_profile) {
     struct ag_profile **parts = calloc((size_t)n_paths, sizeof *parts);
@@ -200,7 +199,7 @@ static int open_merged(const struct request *request, char **paths, int n_paths,
         status = open_trace(request, paths[n_parts], &parts[n_parts]);
         n_parts += status == AG_EXIT_OK;
     }
-    if (status == AG_EXIT_OK) { /* the parts are the merged one's from here on */
+    if (status == AG_EXIT_OK) { /* the merged profile owns the parts from here on */
         const int r = ag_profile_merge(parts, (size_t)n_parts, ret_profile);
         status = r < 0 ? ag_fail(AG_EXIT_FAILURE, "export: --merge: %s", strerror(-r)) : status;
     } else {
@@ -267,7 +266,7 @@ static int export_traces(const struct request *request, char **paths, int n_path
     return status;
 }
 
-/* What no single option can tell. */
+/* Checks combinations of options. */
 static int check_request(const struct request *request, const struct ag_options *options) {
     if (options->n_operands == 0 || (options->n_operands > 1 && !request->is_merged)) {
         return ag_fail(AG_EXIT_USAGE, "export: expected one trace, got %d%s; usage: allogram %s",

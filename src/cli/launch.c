@@ -1,6 +1,6 @@
-/* launch.c: fork, wait for a word, exec. The child exists before the trace does (its number is in
- * the trace's name), and runs only after the trace does. Whatever we changed for ourselves is
- * changed back in it. */
+/* launch.c: fork, wait for permission, exec. The child exists before the trace does (its pid is in
+ * the trace's name), and runs only after the trace exists. The child restores every setting that
+ * allogram changed for itself. */
 #include "cli/launch.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 void ag_launch_guard_standard(void) {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC); /* the lowest that is closed */
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC); /* the lowest closed descriptor */
     }
     if (fd > STDERR_FILENO) {
         (void)close(fd); /* one too many */
@@ -36,7 +36,7 @@ void ag_launch_lift_limits(struct ag_launch *launch) {
         struct rlimit limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
         if (setrlimit(lifted[i], &limit) < 0) {
             limit.rlim_cur = limit.rlim_max = before->rlim_max;
-            (void)setrlimit(lifted[i], &limit); /* the segment then is as large as it may be */
+            (void)setrlimit(lifted[i], &limit); /* on failure the segment is limited */
         }
     }
 }
@@ -48,7 +48,7 @@ static void restore_limits(const struct ag_launch *launch) {
     (void)sigaction(SIGXFSZ, &launch->file_size_signal, NULL); /* cannot fail for SIGXFSZ */
 }
 
-/* LD_PRELOAD=agent[:what was there]; the agent once, also inside a recorded program. */
+/* Sets LD_PRELOAD=agent[:previous value]; the agent only once, also inside a recorded program. */
 static int set_environment(const struct ag_launch *launch) {
     const char *before = getenv("LD_PRELOAD");
     if (!before || !strstr(before, launch->agent)) {
@@ -74,7 +74,7 @@ static int execute(const struct ag_launch *launch) {
     if (errno != ENOEXEC) {
         return errno;
     }
-    size_t count = 0; /* as execvp does: what is no program may be a script */
+    size_t count = 0; /* like execvp: a file that is not executable as a program may be a script */
     while (launch->arguments[count]) {
         count++;
     }
@@ -106,7 +106,7 @@ static _Noreturn void be_the_child(const struct ag_launch *launch, int go_fd, in
         restore_limits(launch);
         error = execute(launch);
     }
-    (void)!write(status_fd, &error, sizeof(error)); /* nobody else to tell */
+    (void)!write(status_fd, &error, sizeof(error)); /* there is no other way to report it */
     _exit(AG_EXIT_NOT_FOUND);
 }
 
@@ -148,21 +148,21 @@ static void reap(const struct ag_launch *launch) {
 int ag_launch_go(struct ag_launch *launch) {
     int error = 0;
     ssize_t n = 0;
-    (void)!write(launch->go_fd, "g", 1); /* a child that is gone already is noticed below */
+    (void)!write(launch->go_fd, "g", 1); /* a child that has ended already is noticed below */
     (void)close(launch->go_fd);
     do {
         n = read(launch->status_fd, &error, sizeof(error));
     } while (n < 0 && errno == EINTR);
     (void)close(launch->status_fd); /* nothing was written */
     if (n != (ssize_t)sizeof(error)) {
-        return 0; /* closed by exec */
+        return 0; /* exec has closed it */
     }
     reap(launch);
     return error;
 }
 
 void ag_launch_abandon(struct ag_launch *launch) {
-    (void)close(launch->go_fd); /* without a byte: the child leaves */
+    (void)close(launch->go_fd); /* without a byte: the child exits */
     (void)close(launch->status_fd);
     reap(launch);
 }

@@ -1,6 +1,6 @@
-/* main.c: `allogram`: finds the command and hands over to it.
+/* main.c: `allogram`: finds the command and runs it.
  *
- * The table is the whole interface: a command exists when it has a row. */
+ * The table defines the interface: a command exists when it has a row. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* message.c: lines on standard error, see message.h. A message is formatted first and cleaned as a
- * whole, so no caller has to think of what a file name may hold. */
+/* message.c: writes lines to standard error, see message.h. A message is formatted first and
+ * escaped as a whole, so callers need not consider what a file name may contain. */
 #include "cli/message.h"
 
 #include <errno.h>
@@ -12,9 +12,10 @@
 #include "cli/command.h"
 #include "text/utf8.h"
 
-enum { LINE_BYTES = 2048 }; /* longer messages are cut: a path of 4096 bytes helps nobody */
+enum { LINE_BYTES = 2048 }; /* longer messages are cut */
 
-/* One write for the line: others, the profiled program first of all, write to the same place. */
+/* Writes the line with one call: other processes, the profiled program in particular, write to the
+ * same place. */
 static void say(const char *format, va_list arguments) {
     char line[LINE_BYTES], clean[AG_UTF8_BYTES * LINE_BYTES + 16];
     vsnprintf(line, sizeof line, format, arguments);
@@ -24,8 +25,7 @@ static void say(const char *format, va_list arguments) {
         used += ag_utf8_put(clean + used, ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c);
     }
     clean[used++] = '\n';
-    (void)fflush(stdout); /* what was printed comes first where both are one file; who cares looks
-                             at ferror in the end */
+    (void)fflush(stdout); /* keeps the order when both are one file; ferror is checked at the end */
     fwrite(clean, 1, used, stderr);
 }
 
@@ -49,7 +49,7 @@ int ag_stdout_finish(int status) {
     if (fflush(stdout) == 0 && !was_broken) {
         return status;
     }
-    if (errno != EPIPE) { /* `| head` has seen enough: nothing to complain about */
+    if (errno != EPIPE) { /* the reader closed the pipe (`| head`): not an error */
         ag_say("standard output: %s", strerror(errno));
     }
     return status == AG_EXIT_OK ? AG_EXIT_FAILURE : status;

@@ -1,6 +1,6 @@
-/* observe.c: `allogram observe PID`: a running process from outside, for a while.
+/* observe.c: `allogram observe PID`: observes a running process from outside for a while.
  *
- * Ctrl-C is an end like any other: the result of what was seen until then. */
+ * Ctrl-C is a normal end: the result covers the time until then. */
 #include <allogram/inspector.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -35,7 +35,7 @@ enum {
     OPTION_LIVE,
     OPTION_JSON,
     OPTION_LIMIT,
-    USUAL_RATE = 99, /* no divisor of what programs do by the clock */
+    USUAL_RATE = 99, /* not a multiple or divisor of common timer rates */
     MOST_RATE = 20000,
     USUAL_LIMIT = 20,
     HURRY_NS = 400 * 1000 * 1000,
@@ -152,7 +152,7 @@ static void show_live(void *context) {
     struct request *request = context;
     fputs("\x1b[H\x1b[2J", stdout);
     ag_observe_report_text(stdout, request->observation, &request->selection);
-    (void)fflush(stdout); /* a terminal that went away ends us by a signal */
+    (void)fflush(stdout); /* a closed terminal ends the process by a signal */
 }
 
 static int write_files(struct request *request) {
@@ -183,7 +183,7 @@ static bool is_stopped(void) {
     return ag_end_guard_asked_ns(NULL) != 0;
 }
 
-/* The result has to be out within the second: then functions are named by symbol tables alone. */
+/* The result must be printed within the second: then functions are named by symbol tables alone. */
 static bool is_hurried(void) {
     const uint64_t asked_ns = ag_end_guard_asked_ns(NULL);
     struct timespec now = {0};
@@ -192,8 +192,8 @@ static bool is_hurried(void) {
     return asked_ns != 0 && now_ns - asked_ns > HURRY_NS;
 }
 
-/* What will not do as a trace is known at once, and not after an hour of looking. Names that the
- * pattern's letters stand for are not. */
+/* Checks the output path before observing instead of after it. Not the names that depend on the
+ * pattern's letters. */
 static int check_output(const char *pattern) {
     char whole[1024], message[512] = "";
     struct stat facts;
@@ -204,7 +204,7 @@ static int check_output(const char *pattern) {
         return ag_fail(AG_EXIT_FAILURE, "observe: %s: is a folder; name a file in it", whole);
     }
     char *name = strrchr(whole, '/');
-    name[name == whole ? 1 : 0] = '\0'; /* it is absolute; what is left is the folder */
+    name[name == whole ? 1 : 0] = '\0'; /* the path is absolute; the rest is the folder */
     if (strchr(whole, '%') == NULL && access(whole, W_OK | X_OK) < 0) {
         return ag_fail(AG_EXIT_FAILURE, "observe: %s: %s; -o names another place", pattern,
                        strerror(errno));

@@ -1,4 +1,4 @@
-/* observe_report.h: what was observed, as text and as JSON. */
+/* observe_report.h: prints an observation as text and as JSON. */
 #ifndef AG_OBSERVE_REPORT_H
 #define AG_OBSERVE_REPORT_H
 
@@ -7,11 +7,11 @@
 
 #include "observe/observation.h"
 
-struct ag_observe_selection { /* which tables */
+struct ag_observe_selection { /* the tables to print */
     unsigned what;            /* enum ag_observe_what */
     bool stacks;
     const char *blame; /* NULL: none */
-    size_t limit;      /* rows of a table in text; 0: all */
+    size_t limit;      /* rows per table in text; 0: all */
 };
 void ag_observe_report_json(FILE *out, struct ag_observation *observation,
                             const struct ag_observe_selection *selection);

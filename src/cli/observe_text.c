@@ -1,5 +1,5 @@
-/* observe_text.c: what was observed, for a person at a terminal: the first lines say how much to
- * believe, the tables answer. */
+/* observe_text.c: prints an observation for a terminal: the first lines give its reliability, the
+ * tables its results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void heading(struct ag_page *page, struct ag_observation *observation) {
 }
 
 static void write_table(struct ag_page *page, struct ag_table *table) {
-    (void)ag_table_write(table, page); /* no memory: the table is missing, the rest stands */
+    (void)ag_table_write(table, page); /* without memory this table is missing */
     (void)ag_table_free(table);
     ag_page_end_line(page);
 }
@@ -88,7 +88,7 @@ static void functions(struct ag_page *page, const struct ag_observed_function *l
     }
 }
 
-/* What does not fit is shortened: first where it is, which may have a third of the line. */
+/* Shortens what does not fit: first the location, which may take a third of the line. */
 static void one_frame(struct ag_page *page, const struct ag_observed_frame *frame,
                       enum ag_style style) {
     enum { INDENT = 4 };

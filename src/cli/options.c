@@ -1,6 +1,6 @@
-/* options.c: the options of a command, see options.h. getopt_long does the parsing (so options and
- * operands mix, "--" ends them, and -ofile, --output=file and --output file all work); the table,
- * the help and the messages are ours. */
+/* options.c: parses the options of a command, see options.h. getopt_long does the parsing (so
+ * options and operands mix, "--" ends them, and -ofile, --output=file and --output file all work);
+ * the table, the help and the messages are implemented here. */
 #include "cli/options.h"
 
 #include <getopt.h>
@@ -15,7 +15,7 @@
 enum { MAX_OPTIONS = 64, HELP_COLUMN = 30 };
 
 static int name_length(
-    const struct ag_options *options) { /* of the command, the first word of its usage */
+    const struct ag_options *options) { /* name of the command, the first word of its usage */
     return (int)strcspn(options->usage, " ");
 }
 
@@ -60,8 +60,8 @@ void ag_options_start(struct ag_options *options, int argc, char **argv) {
     options->argc = argc;
     options->argv = argv;
     options->status = AG_EXIT_OK;
-    optind = 0; /* a GNU extension: forgets an earlier scan */
-    opterr = 0; /* the messages are ours */
+    optind = 0; /* a GNU extension: resets the scan */
+    opterr = 0; /* messages are printed here */
 }
 
 /* "unknown option '--vew'; did you mean '--view'?" WORD may go on with =VALUE. */
@@ -90,7 +90,7 @@ static int option_error(struct ag_options *options, bool lacks_value) {
     const char *word = options->argv[optind > 1 ? optind - 1 : 1];
     char letter[3] = {'-', (char)optopt, '\0'};
     if (optopt > 0 && optopt < 128 && strncmp(word, "--", 2) != 0) {
-        word = letter; /* a cluster such as -qx: name just the one that is wrong */
+        word = letter; /* in a cluster such as -qx only the wrong option is named */
     }
     int length = name_length(options);
     const int status = options->usage_status != 0 ? options->usage_status : AG_EXIT_USAGE;
@@ -162,7 +162,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* NUMBER, with or without a fraction, and one of the units; no sign, no exponent, no locale. */
+/* Parses NUMBER, with or without a fraction, and a unit; no sign, no exponent, independent of the
+ * locale. */
 static bool parse_with_unit(const char *text, const struct unit *units, size_t n_units,
                             uint64_t *ret_value) {
     size_t digits = strspn(text, "0123456789");

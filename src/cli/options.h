@@ -30,38 +30,37 @@
 enum { AG_OPTIONS_STOP = -1 };
 
 struct ag_option {
-    int id; /* what ag_options_next returns; a character below 128 is also the short option (-o),
-               '\0' no id */
+    int id; /* returned by ag_options_next; below 128 also the short option (-o), '\0': unused */
     const char *name;     /* without dashes */
-    const char *argument; /* what its value is called in the help; NULL: it has none */
-    const char *help;     /* lines are parted by '\n' */
+    const char *argument; /* name of its value in the help; NULL: it has none */
+    const char *help;     /* lines are separated by '\n' */
 };
-enum { AG_OPTION_LONG_ONLY = 256 }; /* ids from here on have no short form */
+enum { AG_OPTION_LONG_ONLY = 256 }; /* ids from here on have no short option */
 
 struct ag_options {
     /* set by the command */
     const char
-        *usage; /* "report TRACE... [OPTIONS]": its first word names the command in messages */
-    const char *about; /* what it does, for --help */
+        *usage; /* "report TRACE... [OPTIONS]": its first word is the command's name in messages */
+    const char *about; /* description for --help */
     const struct ag_option *table;
     size_t n_table;
-    bool ends_at_operand; /* the first word that is no option ends the options: `run` */
+    bool ends_at_operand; /* the first operand ends the options: for `run` */
     int usage_status;     /* exit status of a usage error; 0: AG_EXIT_USAGE */
     /* set by ag_options_next */
     const char *value; /* of the option just returned */
-    int status;        /* with AG_OPTIONS_STOP: what to end with */
+    int status;        /* exit status after AG_OPTIONS_STOP */
     char **operands;
     int n_operands;
-    /* its own */
+    /* internal */
     int argc;
     char **argv;
 };
 void ag_options_start(struct ag_options *options, int argc, char **argv);
-/* The id of the next option, 0 behind the last one, AG_OPTIONS_STOP when the command is to end with
- * options->status. */
+/* Returns the id of the next option, 0 after the last one, AG_OPTIONS_STOP when the command must
+ * end with options->status. */
 int ag_options_next(struct ag_options *options);
 
-/* Values. Each returns true, or false when TEXT is not of that grammar; *ret is untouched then. */
+/* Values. Each returns true, or false when TEXT is not valid; *ret is then unchanged. */
 bool ag_parse_count(const char *text, uint64_t *ret_count); /* decimal digits */
 bool ag_parse_bytes(const char *text,
                     uint64_t *ret_bytes); /* a count with K, M or G (powers of 1024) */
@@ -69,8 +68,8 @@ bool ag_parse_time(const char *text,
                    uint64_t *ret_time_ns); /* seconds, or a number with ns, us, ms, s, m, h */
 bool ag_parse_percent(const char *text, double *ret_percent); /* 0 to 100, with or without % */
 
-/* A pattern that does not compile is a mistake of the command line, so it is told before any trace
- * is opened. AG_EXIT_OK, or the exit status after a line that names COMMAND and OPTION. */
+/* Checks a regular expression before any trace is opened. AG_EXIT_OK, or the exit status after
+ * printing a line that names COMMAND and OPTION. */
 int ag_check_regex(const char *command, const char *option, const char *value);
 
 #endif

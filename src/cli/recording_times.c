@@ -1,6 +1,6 @@
-/* recording_times.c: see recording_times.h. What is over stays over: the trace says what was in use
- * when the duration had passed. The signal begins a recording that waits for its delay, and pauses
- * and resumes one that runs; a duration goes on while it rests. */
+/* recording_times.c: see recording_times.h. After the duration the recording stays ended: the trace
+ * shows what was in use then. The signal starts a recording that waits for its delay, and pauses or
+ * resumes a started one; the duration includes pauses. */
 #include "cli/recording_times.h"
 
 #include <limits.h>
@@ -75,7 +75,7 @@ void ag_recording_times_toggle(struct ag_recording_times *times, struct ag_sessi
     case AG_TIMES_WAIT:
         recording_times_begin(times, session, now_ms);
         break;
-    case AG_TIMES_RECORD: /* `control` may have paused it, too */
+    case AG_TIMES_RECORD: /* `control` may have paused it */
         (void)ag_session_pause(
             session, ag_session_paused(session) == AG_PAUSE_NONE ? AG_PAUSE_BIRTHS : AG_PAUSE_NONE);
         break;

@@ -1,4 +1,4 @@
-/* recording_times.h: --delay, --duration and --signal of `run`: when a recording records. */
+/* recording_times.h: --delay, --duration and --signal of `run`: when a recording is active. */
 #ifndef AG_RECORDING_TIMES_H
 #define AG_RECORDING_TIMES_H
 
@@ -8,23 +8,23 @@
 #include "writer/writer.h"
 
 struct ag_recording_times {
-    uint64_t delay_ms, duration_ms; /* duration 0: to the end */
+    uint64_t delay_ms, duration_ms; /* duration 0: no limit */
     bool has_delay, has_duration;
-    int signal;      /* that begins, pauses and resumes; 0: none */
+    int signal;      /* that starts, pauses and resumes; 0: none */
     uint64_t end_ms; /* on the monotonic clock; 0: not known yet, or never */
     enum { AG_TIMES_WAIT, AG_TIMES_RECORD, AG_TIMES_OVER } phase;
     uint64_t begin_ms;
 };
 
-/* One option: "--delay" ... with its value. false: it is of another grammar. */
+/* Parses one option, "--delay" ..., with its value. false: the value is invalid. */
 bool ag_recording_times_set(struct ag_recording_times *times, const char *name, const char *value);
-/* Before the program runs, at NOW_MS of the monotonic clock. */
+/* Called before the program runs, at NOW_MS of the monotonic clock. */
 void ag_recording_times_start(struct ag_recording_times *times, struct ag_session *session,
                               uint64_t now_ms);
-/* Does what is due. Returns in how many ms something will be; -1: nothing. */
+/* Performs what is due. Returns the ms until the next action; -1: none. */
 int ag_recording_times_step(struct ag_recording_times *times, struct ag_session *session,
                             uint64_t now_ms);
-/* The signal came. */
+/* Called when the signal was received. */
 void ag_recording_times_toggle(struct ag_recording_times *times, struct ag_session *session,
                                uint64_t now_ms);
 

@@ -1,4 +1,4 @@
-/* report.c: `allogram report`: options to a profile and a view, trace by trace. */
+/* report.c: `allogram report`: prints a view of each trace, as given by the options. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* report_gate.c: --fail-if, --base, --junit and --sarif: opens the trace to compare with, says what
- * holds, and writes the files that machines read. */
+/* report_gate.c: --fail-if, --base, --junit and --sarif: opens the base trace, evaluates the
+ * conditions, and writes the machine-readable files. */
 #include "cli/report_gate.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ void ag_report_gate_add_unread(struct ag_report_gate *gate, const char *path) {
     }
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static void write_file(const struct ag_gate *gate, FILE *out, bool is_sarif) {
     char root[PATH_MAX];
@@ -64,7 +64,7 @@ static void write_file(const struct ag_gate *gate, FILE *out, bool is_sarif) {
     ag_gate_write_sarif(gate, out, AG_VERSION, folder != NULL ? folder : "");
 }
 
-/* What lies there is replaced: it is of the last run. */
+/* Replaces an existing file: it is the result of an earlier run. */
 static int make_file(const struct ag_gate *gate, const char *path, const char *option,
                      bool is_sarif) {
     if (path == NULL) {
@@ -102,7 +102,8 @@ static int tell(const struct ag_gate *gate) {
             break;
         case AG_GATE_HOLDS:
             ag_say("report: %s: --fail-if='%s' holds%s%s", result->trace, text,
-                   result->values[0] ? ": " : "", result->values); /* 1 > 0 has none */
+                   /* a condition such as 1 > 0 has none */
+                   result->values[0] ? ": " : "", result->values);
             status = status == AG_EXIT_OK ? AG_EXIT_GATE : status;
             break;
         case AG_GATE_FAILED:
@@ -120,8 +121,7 @@ int ag_report_gate_finish(struct ag_report_gate *gate, int status) {
         return status;
     }
     const struct ag_report_gate_request *wanted = &gate->request->gate;
-    (void)fflush(
-        stdout); /* what holds is told below the report; errors are for the command's end */
+    (void)fflush(stdout); /* write errors are handled at the command's end */
     const int told = tell(gate->gate);
     const int junit = make_file(gate->gate, wanted->junit, "junit", /* is_sarif= */ false);
     const int sarif = make_file(gate->gate, wanted->sarif, "sarif", /* is_sarif= */ true);

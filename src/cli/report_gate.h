@@ -21,8 +21,8 @@ struct ag_report_gate {
 int ag_report_gate_start(struct ag_report_gate *gate, const struct ag_report_request *request);
 int ag_report_gate_check(struct ag_report_gate *gate, struct ag_profile *profile);
 void ag_report_gate_add_unread(struct ag_report_gate *gate, const char *path);
-/* Writes the files, says what holds and lets go of everything. STATUS is that of the report: the
- * gate changes it only when all went well. */
+/* Writes the files, prints the conditions that hold and frees everything. STATUS is that of the
+ * report: the gate changes it only on success. */
 int ag_report_gate_finish(struct ag_report_gate *gate, int status);
 
 #endif

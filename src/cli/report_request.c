@@ -1,5 +1,5 @@
-/* report_request.c: the options that narrow and show a profile, for `report` and what else prints
- * views: one table with the help, and what each does to the request. */
+/* report_request.c: the options that filter and print a profile, for `report` and other commands
+ * that print views: one table with the help, and the effect of each on the request. */
 #include "cli/report_request.h"
 
 #include <stdio.h>
@@ -183,8 +183,7 @@ static int set_window(struct ag_report_request *request, int id, const char *val
                 request, "at", value,
                 "a time after the start: seconds such as 1.5, or a number with ns, us, ms, s, m or h");
         }
-        profile->to_ns +=
-            profile->to_ns < UINT64_MAX; /* what happened at that moment has happened */
+        profile->to_ns += profile->to_ns < UINT64_MAX; /* events at the exact end are included */
         request->report.is_at_a_time = true;
         add_filter(request, "what was in use at ", value);
         return AG_EXIT_OK;
@@ -196,7 +195,7 @@ static int set_window(struct ag_report_request *request, int id, const char *val
     return AG_EXIT_USAGE;
 }
 
-/* Options that narrow what the profile counts. */
+/* Options that filter what the profile counts. */
 static int set_filter(struct ag_report_request *request, int id, const char *value) {
     struct ag_profile_options *profile = &request->profile;
     uint64_t number;
@@ -272,12 +271,12 @@ static int set_states(struct ag_report_request *request, const char *value) {
     return AG_EXIT_OK;
 }
 
-/* Options of the view and of the paper it stands on. */
+/* Options of the view and of its layout. */
 static int set_view(struct ag_report_request *request, int id, const char *value) {
     struct ag_report_options *report = &request->report;
     switch (id) {
     case OPTION_SORT:
-        report->sort = AG_METRIC_DEFAULT; /* the last one given counts */
+        report->sort = AG_METRIC_DEFAULT; /* the last option counts */
         report->call_sort = AG_CALL_METRIC_DEFAULT;
         return ag_metric_parse(value, &report->sort) ||
                        ag_call_metric_parse(value, &report->call_sort)
@@ -338,7 +337,7 @@ static int set_gate(struct ag_report_request *request, int id, const char *value
     return AG_EXIT_OK;
 }
 
-/* Options that show a view from another side. */
+/* Options that change the perspective of a view. */
 static int set_side(struct ag_report_request *request, int id, const char *value) {
     struct ag_report_options *report = &request->report;
     switch (id) {
@@ -472,8 +471,8 @@ int ag_report_request_finish(struct ag_report_request *request) {
 int ag_report_request_open(const struct ag_report_request *request, const char *path,
                            struct ag_profile **ret_profile) {
     char message[512] = "", open_message[512] = "";
-    /* A trace whose session was killed is completed first. What cannot be completed can often be
-     * read all the same. */
+    /* First completes a trace whose session was killed. A trace that cannot be completed can often
+     * be read nevertheless. */
     const bool was_sealed = ag_writer_seal(path, message) >= 0;
     const int r = ag_profile_open(path, &request->profile, ret_profile, open_message);
     if (r < 0) {

@@ -19,7 +19,7 @@
 
 enum { AG_REPORT_DEBUG_DIRS = 64, AG_REPORT_OPTIONS_MOST = 64, AG_REPORT_GATES = 64 };
 
-struct ag_report_gate_request { /* of `report`: see report_gate.h */
+struct ag_report_gate_request { /* for `report`: see report_gate.h */
     const char *expressions[AG_REPORT_GATES];
     size_t n_expressions;
     const char *base, *junit, *sarif; /* paths; NULL: not given */
@@ -34,11 +34,11 @@ struct ag_report_request {
     bool has_window; /* --from or --to was given */
     bool is_merged;  /* --merge */
     struct ag_report_gate_request gate;
-    char filter[512]; /* the words behind report.filter */
+    char filter[512]; /* the operands of report.filter */
 };
 void ag_report_request_start(struct ag_report_request *request, const char *command);
 const struct ag_option *ag_report_request_options(size_t *ret_count);
-/* Of these options those with NAMES (NULL ends them), for a command that takes fewer. */
+/* Selects the options with these NAMES (terminated by NULL), for a command that takes fewer. */
 size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_options);
 int ag_report_request_set(struct ag_report_request *request, int id, const char *value);
 int ag_report_request_finish(struct ag_report_request *request);

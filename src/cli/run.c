@@ -1,14 +1,14 @@
-/* run.c: `allogram run`: makes a session, starts the program in it, and says what came of it.
+/* run.c: `allogram run`: creates a session, starts the program in it, and prints the summary.
  *
- * The order of things, and what each failure leaves behind (nothing):
+ * Steps; each failure undoes the steps before it:
  *
- *     options, program, agent      a bad one is one line and a status
- *     live segment                 its file
- *     fork: the child waits        (its number is in the trace's name)
- *     trace file                   a folder that takes no file stops here, before the program runs
+ *     options, program, agent      an invalid one gives one line and an exit status
+ *     live segment                 on failure its file is removed
+ *     fork: the child waits        (its pid is in the trace's name)
+ *     trace file                   an unusable folder stops here, before the program runs
  *     fork: the writer
- *     the child executes           or the trace and the segment are removed again
- *     wait, seal, summary          the program's own status */
+ *     the child executes           on failure the trace and the segment are removed
+ *     wait, seal, summary          exits with the program's status */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -97,8 +97,8 @@ static const struct ag_option option_table[] = {
 
 struct run_request {
     struct ag_session_options session;
-    bool is_exact;               /* asked for by name */
-    const char *sampling_option; /* one that means nothing where all is recorded; NULL: none */
+    bool is_exact;               /* mode was given explicitly */
+    const char *sampling_option; /* an option that is valid only in sample mode; NULL: none */
     const char *adapters;        /* NULL: all */
     bool serves;
     uint16_t port;
@@ -141,7 +141,8 @@ static int set_port(struct run_request *request, const char *name, const char *v
     return 0;
 }
 
-/* What a sample's books hold are samples: when they come to so many bytes nobody knows. */
+/* In sample mode the totals count samples: the number of bytes allocated so far is not known
+ * exactly. */
 static int refuse_bytes_of_samples(const struct ag_session_options *session) {
     for (size_t i = 0; i < session->n_dumps; i++) {
         const enum ag_dump_kind kind = session->dumps[i].kind;
@@ -178,7 +179,7 @@ static bool *flag_of(struct run_request *request, int id) {
                                 : &request->session.has_free_stacks;
 }
 
-/* The half in the process reads it too, so that the trace has the names. */
+/* The agent reads the file too, so that the trace has the names. */
 static int set_types_file(const char *value) {
     struct ag_profile_options unused = {.size = sizeof(unused)};
     const int status = ag_types_file_read("run", value, AG_EXIT_OWN_FAILURE, &unused);
@@ -210,7 +211,7 @@ static int set_times(struct run_request *request, int id, const char *name, cons
                    name, value);
 }
 
-/* One signal cannot ask for two things. */
+/* One signal cannot have two meanings. */
 static int refuse_one_signal_for_two(const struct run_request *request) {
     for (size_t i = 0; i < request->session.n_dumps; i++) {
         const struct ag_dump_when *dump = &request->session.dumps[i];
@@ -231,8 +232,8 @@ static int set_mode(struct run_request *request, const char *name, const char *v
     return 0;
 }
 
-/* One option, from the command line or its twin in the environment. 0, or the exit status; NAME
- * says where it stood. */
+/* Sets one option, from the command line or the corresponding environment variable. 0, or the exit
+ * status; NAME is used in messages. */
 static int set_option(struct run_request *request, int id, const char *name, const char *value) {
     uint64_t number = 0;
     switch (id) {
@@ -291,7 +292,7 @@ static int set_option(struct run_request *request, int id, const char *name, con
     return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not built in this version", name);
 }
 
-/* ALLOGRAM_MAX_SIZE for max-size. */
+/* max-size becomes ALLOGRAM_MAX_SIZE. */
 static void twin_name(const char *option, char ret_name[64]) {
     size_t length = (size_t)snprintf(ret_name, 64, "ALLOGRAM_");
     for (const char *at = option; *at && length < 63; at++) {
@@ -317,7 +318,7 @@ static int read_environment(struct run_request *request) {
     return 0;
 }
 
-/* The option's long name, as messages call it. */
+/* Returns the option's long name for messages. */
 static void option_name(int id, char ret_name[64]) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(option_table); i++) {
         if (option_table[i].id == id) {
@@ -328,12 +329,12 @@ static void option_name(int id, char ret_name[64]) {
 
 /* ---- the run ---- */
 
-/* A trace that holds nothing but its header is nobody's. */
+/* Removes a trace that holds nothing but its header. */
 static void remove_if_empty(const char *path) {
     struct stat status;
     if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
         status.st_size <= AG_SESSION_EMPTY_TRACE_BYTES) {
-        (void)unlink(path); /* one that stays is a pity, no more */
+        (void)unlink(path); /* a leftover file is harmless */
     }
 }
 
@@ -350,7 +351,7 @@ static void print_summary(const struct ag_writer_report *report, const char *pro
     }
 }
 
-/* The program runs: from here on its status is ours. */
+/* Called when the program runs: from here on the exit status is the program's. */
 static int accompany(struct ag_shepherd *shepherd, const struct run_request *request,
                      const char *program, const struct ag_launch *launch, const char *first_trace,
                      struct ag_endpoint *endpoint) {
@@ -370,7 +371,7 @@ static int accompany(struct ag_shepherd *shepherd, const struct run_request *req
     return shepherd->child_ended ? end_status(shepherd->wait_status) : AG_EXIT_OWN_FAILURE;
 }
 
-/* The token is said once, here. Without an endpoint the recording is as good as with one. */
+/* Prints the token, only here. Failure does not affect the recording. */
 static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session *session) {
     if (endpoint->listen_fd < 0) {
         return;
@@ -384,7 +385,7 @@ static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session
            endpoint->port, endpoint->token);
 }
 
-/* Trace, writer, go. Returns the exit status. */
+/* Creates the trace, starts the writer and the program, waits. Returns the exit status. */
 static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
                           struct run_request *request, const char *program,
                           struct ag_endpoint *endpoint) {
@@ -415,7 +416,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
     if (error > 0) {
         ag_endpoint_stop(endpoint);
         shepherd.child_ended = true;
-        (void)ag_shepherd_watch(&shepherd); /* the writer leaves when the child does */
+        (void)ag_shepherd_watch(&shepherd); /* the writer ends when the child does */
         remove_if_empty(first_trace);
         return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
                        program, strerror(error));

@@ -1,5 +1,5 @@
-/* run_summary.c: what was recorded in two lines, bad news first; the exact numbers are a report
- * away. */
+/* run_summary.c: prints what was recorded in two lines, problems first; `report` has the exact
+ * numbers. */
 #include "cli/run_summary.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "report/quantity.h"
 #include "symbol/decoder.h"
 
-/* Short names are nicer to type: a trace in the current folder goes without it. */
+/* Omits the current folder, to make names easier to type. */
 static const char *short_path(const char *path) {
     char folder[4096];
     const size_t length = getcwd(folder, sizeof(folder)) ? strlen(folder) : 0;
@@ -24,8 +24,7 @@ static const char *short_path(const char *path) {
                : path;
 }
 
-/* What is missing from the trace, or that nothing is: the one line that every closing summary ends
- * with. */
+/* Describes what is missing from the trace, or that nothing is: the last line of every summary. */
 static const char *loss_text(const struct ag_writer_report *report, char ret_text[256]) {
     struct ag_quantity events, stacks;
     const bool has_events = report->lost_events > 0, has_stacks = report->lost_stacks > 0;
@@ -82,7 +81,7 @@ static void print_cost(const struct ag_profile *profile) {
     }
 }
 
-/* A sampled trace: what the samples stand for takes a look at them. They are few. */
+/* For a sampled trace: the estimates need `report`, so this gives the few samples. */
 static void print_sampled(const struct ag_writer_report *report) {
     const struct ag_profile_options options = {
         .size = sizeof(options),
@@ -121,7 +120,7 @@ static void print_sampled(const struct ag_writer_report *report) {
     (void)ag_profile_close(profile);
 }
 
-/* Whoever asked for it knows; but not where it could not be followed. */
+/* The filter is not repeated, only where it could not be applied. */
 static void print_filter(const struct ag_writer_report *report) {
     const struct ag_profile_options options = {.size = sizeof(options), .thread = -1};
     struct ag_profile *profile = NULL;
@@ -171,7 +170,7 @@ static void print_others_missing(const struct ag_writer_report *report) {
     }
 }
 
-/* Of the first process: what is not to be had is not described. */
+/* For the first process: a missing trace is not described. */
 static void print_missing(const struct ag_writer_report *report) {
     if (report->missing_error == 0) {
         ag_say("trace %s was deleted while it was written: it cannot be recovered",
@@ -185,7 +184,7 @@ static void print_missing(const struct ag_writer_report *report) {
     }
 }
 
-/* All events are in the file, but not what is written behind them. */
+/* All events are in the file, but its index is not. */
 static void print_unsealed(const struct ag_writer_report *report) {
     if (!report->is_cut && !report->is_missing && report->error != 0) {
         ag_say("the trace could not be sealed: %s; reports of it read all of its events, and check "

@@ -1,4 +1,4 @@
-/* sampling_options.h: the options of `run` and `attach` that say how a sample is taken. */
+/* sampling_options.h: the options of `run` and `attach` that control sampling. */
 #ifndef AG_SAMPLING_OPTIONS_H
 #define AG_SAMPLING_OPTIONS_H
 
@@ -8,7 +8,7 @@ enum ag_sampling_option { AG_SAMPLING_INTERVAL, AG_SAMPLING_BUDGET, AG_SAMPLING_
 
 extern const char *const ag_sampling_option_names[]; /* "--interval" */
 
-/* NULL, or why the value cannot be: "not a number of bytes ...". */
+/* NULL, or why the value is invalid: "not a number of bytes ...". */
 const char *ag_sampling_option_set(struct ag_session_options *session,
                                    enum ag_sampling_option option, const char *value);
 

@@ -1,16 +1,16 @@
-/* shepherd.c: the parent of a recorded program, as invisible as a parent can be.
+/* shepherd.c: the parent of a recorded program, which should be as invisible as possible.
  *
  * Signals. The terminal sends its signals to the whole process group, so the child has them
- * already: those (SI_KERNEL) are swallowed. One that a process sent to us is meant for the program
- * and passed on; except when the program itself, or one of its descendants, sent it, which happens
- * with kill(0, ...): then the program has it too. Stop signals are left alone, so that we stop with
- * our group; when the program stops for itself we stop too, and the shell sees what it would have
- * seen.
+ * already: those (SI_KERNEL) are ignored. A signal that a process sent to `run` is meant for the
+ * program and passed on; except when the program itself or one of its descendants sent it, as
+ * kill(0, ...) does: then the program has received it too. Stop signals are left alone, so that
+ * `run` stops with its group; when only the program stops, `run` stops too, and the shell sees the
+ * same as without it.
  *
- * The writer is asked to end by SIGTERM and SIGINT: when the whole machine is, say, and the
- * program with it, it has that program's end to record first. One that died is followed by another,
- * which finds everything in the segment. One that fails at its start is not tried again and again:
- * the program goes on, and `allogram check` seals what the segment holds. */
+ * The writer treats SIGTERM and SIGINT as a request to end: when for example the whole machine
+ * shuts down, it still has to record the program's end. A writer that was killed is replaced by
+ * another, which finds everything in the segment. One that fails at its start is not replaced
+ * repeatedly: the program continues, and `allogram check` seals what the segment holds. */
 #include "cli/shepherd.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@
 
 enum {
     MAX_RESTARTS = 100,
-    REPORT_PATIENCE_MS = 120 * 1000, /* after the child's end: the writer is done in
-                                        milliseconds, or reads a trace back */
+    /* after the child's end: the writer needs milliseconds, or longer if it reads a trace back */
+    REPORT_PATIENCE_MS = 120 * 1000,
     STOP_SETTLES_MS = 20,
 };
 
@@ -52,11 +52,11 @@ static void close_from_to(unsigned from, unsigned to) {
     struct rlimit limit = {0};
     (void)getrlimit(RLIMIT_NOFILE, &limit); /* cannot fail for a known limit */
     for (unsigned fd = from; fd <= to && fd < limit.rlim_cur; fd++) {
-        (void)close((int)fd); /* most are not open */
+        (void)close((int)fd); /* most of them are not open */
     }
 }
 
-/* Closes all from 3 on but these. */
+/* Closes all descriptors from 3 on except these. */
 static void close_all_but(int *keep, size_t count) {
     unsigned from = 3;
     qsort(keep, count, sizeof(*keep), by_value);
@@ -73,9 +73,9 @@ static void replace_by_null(int first, int last) {
     const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = first; fd <= last; fd++) {
         if (null_fd < 0) {
-            (void)close(fd); /* no /dev/null in this root: closed is the next best */
+            (void)close(fd); /* there is no /dev/null in this root: leaves it closed */
         } else if (null_fd != fd) {
-            (void)dup2(null_fd, fd); /* cannot fail: both are fine descriptors */
+            (void)dup2(null_fd, fd); /* cannot fail: both descriptors are valid */
         }
     }
     if (null_fd > last) {
@@ -112,19 +112,20 @@ static _Noreturn void be_the_writer(struct ag_session *session, int report_fd) {
     sigset_t none;
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)setsid(); /* fails only for a leader of a group, which a fresh child is not */
+    (void)setsid(); /* fails only for the leader of a process group, which a fresh child is not */
     (void)prctl(PR_SET_NAME, "allogram-collec");
     struct rlimit files = {0};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;        /* four for each process of the session */
-        (void)setrlimit(RLIMIT_NOFILE, &files); /* who comes then has no trace: `run` says it */
+        files.rlim_cur = files.rlim_max; /* four for each process of the session */
+        /* when they run out, a process has no trace, and `run` reports that */
+        (void)setrlimit(RLIMIT_NOFILE, &files);
     }
     replace_by_null(0, 2);
     int keep[AG_SESSION_MAX_DESCRIPTORS + 1];
     size_t count = ag_session_descriptors(session, keep);
     keep[count++] = report_fd;
     close_all_but(keep, count);
-    (void)!chdir("/"); /* hold no file system: the names we use are absolute */
+    (void)!chdir("/"); /* does not keep a file system busy: all names in use are absolute */
     _exit(ag_writer_run(session, report_fd) < 0);
 }
 
@@ -154,11 +155,11 @@ static void writer_ended(struct ag_shepherd *shepherd, int status) {
     const bool was_killed = WIFSIGNALED(status);
     if (shepherd->report_bytes == sizeof(shepherd->report) || !was_killed ||
         shepherd->n_restarts++ >= MAX_RESTARTS) {
-        return; /* done, or it cannot do it: another one would fail the same way */
+        return; /* it is done, or it failed: another one would fail the same way */
     }
     (void)close(shepherd->report_fd); /* nothing was written */
     shepherd->report_fd = -1;
-    (void)ag_shepherd_start_writer(shepherd); /* without one the segment keeps all */
+    (void)ag_shepherd_start_writer(shepherd); /* without a writer the segment keeps everything */
 }
 
 static void read_report(struct ag_shepherd *shepherd) {
@@ -181,8 +182,8 @@ static void sleep_ms(long ms) {
     (void)nanosleep(&time, NULL); /* a signal ends it early */
 }
 
-/* The program stopped. With its group, as ^Z does: then we stopped too and both go on by now. Or
- * for itself: we follow. */
+/* The program has stopped. If its whole group was stopped (^Z), `run` was stopped too and both
+ * continue by now. Otherwise `run` stops itself. */
 static void child_stopped(const struct ag_shepherd *shepherd) {
     sleep_ms(STOP_SETTLES_MS);
     siginfo_t info = {0};
@@ -191,10 +192,10 @@ static void child_stopped(const struct ag_shepherd *shepherd) {
         return;
     }
     (void)raise(SIGSTOP);
-    (void)kill(shepherd->child, SIGCONT); /* who let us go on meant the program */
+    (void)kill(shepherd->child, SIGCONT); /* the SIGCONT for `run` was meant for the program */
 }
 
-/* The wait status that wait(2) would have told. */
+/* Returns the status that wait(2) would give. */
 static int status_of(const siginfo_t *info) {
     enum { CORE_DUMPED = 0x80 };
     return info->si_code == CLD_EXITED
@@ -202,15 +203,15 @@ static int status_of(const siginfo_t *info) {
                : info->si_status | (info->si_code == CLD_DUMPED ? CORE_DUMPED : 0);
 }
 
-/* The ended child is not reaped: as long as it is a zombie the writer can ask the kernel about
- * it. It is init's when we leave. */
+/* Does not reap the ended child: as long as it is a zombie the writer can query the kernel about
+ * it. When `run` ends, init reaps it. */
 static void look_at_child(struct ag_shepherd *shepherd) {
     siginfo_t info = {0};
     struct rusage usage = {0};
     if (waitid(P_PID, (id_t)shepherd->child, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0) {
         child_stopped(shepherd);
     }
-    info.si_pid = 0; /* glibc's waitid has no place for the usage */
+    info.si_pid = 0; /* glibc's waitid does not return the usage */
     if (syscall(SYS_waitid, P_PID, shepherd->child, &info, WEXITED | WNOHANG | WNOWAIT, &usage) ==
             0 &&
         info.si_pid != 0) {
@@ -287,7 +288,7 @@ static void signal_came(struct ag_shepherd *shepherd, const struct signalfd_sigi
         shepherd->gave_up =
             shepherd->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;
     } else if (info->ssi_code != SI_KERNEL && !is_of_the_family(shepherd, (pid_t)info->ssi_pid)) {
-        (void)kill(shepherd->child, number); /* it may have ended this moment */
+        (void)kill(shepherd->child, number); /* it may have ended meanwhile */
     }
 }
 
@@ -300,7 +301,8 @@ int ag_shepherd_take_signals(struct ag_shepherd *shepherd) {
     }
     const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL};
     (void)sigaction(SIGPIPE, &ignore,
-                    NULL); /* cannot fail, nor can the next: we may have inherited it ignored */
+                    /* cannot fail, nor can the next; SIGCHLD may have been inherited as ignored */
+                    NULL);
     (void)sigaction(SIGCHLD, &usual, NULL);
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
         return -errno;
@@ -311,7 +313,7 @@ int ag_shepherd_take_signals(struct ag_shepherd *shepherd) {
 
 bool ag_shepherd_watch(struct ag_shepherd *shepherd) {
     uint64_t give_up_ms = 0;
-    reap(shepherd); /* what ended before signals were data */
+    reap(shepherd); /* children that ended before signals were read as data */
     while (!shepherd->gave_up) {
         const bool has_report = shepherd->report_bytes == sizeof(shepherd->report);
         const bool may_come = shepherd->report_fd >= 0 || shepherd->writer != 0;
@@ -345,7 +347,7 @@ bool ag_shepherd_watch(struct ag_shepherd *shepherd) {
     }
     if (shepherd->child_ended) {
         (void)waitpid(shepherd->child, NULL,
-                      WNOHANG); /* now its time counts as ours, as in a shell */
+                      WNOHANG); /* now its CPU time is added to this process', as in a shell */
     }
     return shepherd->report_bytes == sizeof(shepherd->report);
 }

@@ -1,6 +1,6 @@
-/* target.c: looks at a program before it runs, because a preload that cannot work is silent: the
- * dynamic loader of another machine warns, a static program ignores it, a setuid one drops it. What
- * cannot be recorded is refused with a reason. */
+/* target.c: examines a program before it runs, because a preload that cannot work fails silently:
+ * the dynamic loader of another architecture only warns, a static program ignores it, a setuid one
+ * drops it. Programs that cannot be recorded are refused with a reason. */
 #include "cli/target.h"
 
 #include <elf.h>
@@ -20,14 +20,14 @@
 #include "remote/remote_elf.h"
 
 enum {
-    MAX_SCRIPTS = 5, /* the kernel's own bound on #! lines that lead to scripts */
+    MAX_SCRIPTS = 5, /* the kernel's limit for #! lines that lead to scripts */
     HEAD_BYTES = 4096,
     SCRIPT_LINE_BYTES = 255,
     MAX_PROGRAM_HEADERS = 512,
 };
-#define SHELL "/bin/sh" /* what execvp runs a file with that is neither ELF nor has a #! line */
+#define SHELL "/bin/sh" /* execvp uses it for a file that is neither ELF nor has a #! line */
 
-/* ---- where it is ---- */
+/* ---- finding the file ---- */
 
 /* 0, ENOENT or EACCES. */
 static int check_file(const char *path) {
@@ -69,9 +69,9 @@ static int locate(const char *command, struct ag_target *target) {
     return check_file(target->path);
 }
 
-/* ---- what it is ---- */
+/* ---- examining the file ---- */
 
-/* The interpreter of a #! line; false: it is none, or it names nothing. */
+/* Reads the interpreter of a #! line; false: there is none, or it is empty. */
 static bool read_script_line(const char *head, size_t bytes, char ret_interpreter[4096]) {
     if (bytes < 3 || head[0] != '#' || head[1] != '!') {
         return false;
@@ -96,7 +96,7 @@ static bool raises_rights(int fd) {
            fgetxattr(fd, "security.capability", capabilities, sizeof(capabilities)) > 0;
 }
 
-/* NULL, or why an ELF file cannot be recorded. */
+/* Returns NULL, or why an ELF file cannot be recorded. */
 static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
     Elf64_Ehdr elf;
     if (bytes < sizeof(elf)) {
@@ -123,13 +123,14 @@ static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
     return "it is statically linked, so nothing can be preloaded; look from outside: allogram observe PID";
 }
 
-/* Looks at target->image. Returns true when it named an interpreter, which is target->image now. */
+/* Examines target->image. Returns true when it names an interpreter, which is then target->image.
+ */
 static bool look_into(struct ag_target *target, const char **ret_obstacle) {
     char head[HEAD_BYTES];
     *ret_obstacle = NULL;
     const int fd = open(target->image, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return false; /* executable but not readable: the kernel can, we need not */
+        return false; /* executable but not readable: the kernel can execute it */
     }
     const ssize_t n = pread(fd, head, sizeof(head), 0);
     const size_t bytes = n > 0 ? (size_t)n : 0;
@@ -168,7 +169,8 @@ int ag_target_find(const char *command, struct ag_target *ret_target, char ret_m
     return 0;
 }
 
-/* gcc's and clang's. The names of a program's libraries stand among those of its symbols. */
+/* Recognizes those of gcc and clang. The names of a program's libraries are among the names of its
+ * symbols. */
 static bool names_address_sanitizer(const char *names, size_t bytes) {
     static const char *const libraries[] = {"libasan.so", "libclang_rt.asan"};
     for (size_t at = 0; at < bytes; at += strnlen(names + at, bytes - at) + 1) {

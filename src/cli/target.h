@@ -5,9 +5,8 @@
 #include <stdbool.h>
 
 struct ag_target {
-    char path[4096];  /* what is executed */
-    char image[4096]; /* the ELF file that the kernel ends up with: `path`, or a script's
-                         interpreter */
+    char path[4096];  /* the file to execute */
+    char image[4096]; /* the ELF file that the kernel executes: `path`, or a script's interpreter */
 };
 
 enum {
@@ -15,12 +14,12 @@ enum {
     AG_EXIT_NOT_FOUND = 127,
 };
 
-/* Finds COMMAND as execvp would, follows #! lines, looks into the ELF file. Returns 0, or the exit
- * status to end with and one line in ret_message. */
+/* Finds COMMAND like execvp, follows #! lines, and examines the ELF file. Returns 0, or the exit
+ * status and one line in ret_message. */
 int ag_target_find(const char *command, struct ag_target *ret_target, char ret_message[512]);
 
-/* The ELF file at PATH loads AddressSanitizer as a library, which ends a program that has another
- * preloaded before it, and nothing in the environment says that it shall not. */
+/* Does the ELF file at PATH load AddressSanitizer as a library, which ends a program with another
+ * preloaded library, and does no environment variable disable that? */
 bool ag_target_refuses_preload(const char *path);
 
 #endif

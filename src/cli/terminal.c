@@ -1,4 +1,4 @@
-/* terminal.c: what kind of paper standard output is, see terminal.h. */
+/* terminal.c: properties of standard output, see terminal.h. */
 #include "cli/terminal.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* types_file.c: see types_file.h. Which runtime has such a file, and what the option is called, is
- * its adapter's business (symbol/decoder.h). */
+/* types_file.c: see types_file.h. The adapter defines which runtime has such a file, and the
+ * option's name (symbol/decoder.h). */
 #include "cli/types_file.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cli/message.h"
 #include "symbol/decoder.h"
 
-static struct ag_decoder_types *types; /* the last one that was read */
+static struct ag_decoder_types *types; /* the last file that was read */
 
 int ag_types_file_read(const char *command, const char *path, int failure,
                        struct ag_profile_options *profile) {

@@ -1,8 +1,9 @@
-/* view.c: `allogram view`: a trace, or two, as one HTML page, shown in the browser when there is
+/* view.c: `allogram view`: one HTML page of a trace, or of two, shown in the browser when there is
  * one.
  *
- * The page is written beside its name and moved there when it is whole, so that a reader never sees
- * half of one. It holds what a trace holds, so nobody else may read it (mode 0600). */
+ * The page is written beside its final name and renamed when it is complete, so that a reader never
+ * sees a part of one. It contains data of the trace, so it is readable only by its owner (mode
+ * 0600). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -116,7 +117,7 @@ static int write_page(FILE *out, const char *name, struct ag_profile *profile,
     return AG_EXIT_OK;
 }
 
-/* A device, a pipe: nothing that could be replaced. */
+/* Writes directly to a device or a pipe, which cannot be replaced by a rename. */
 static int write_there(const char *path, struct ag_profile *profile, struct ag_profile *before) {
     FILE *out = fopen(path, "we");
     if (!out) {
@@ -154,7 +155,7 @@ static int write_file(const char *path, struct ag_profile *profile, struct ag_pr
     return is_special ? write_there(path, profile, before) : write_new(path, profile, before);
 }
 
-/* A person at a screen gets to see the page; a script gets the file. */
+/* Opens the page for a user with a display; a script only gets the file. */
 static void show(const char *path) {
     if (!isatty(STDOUT_FILENO) || !(getenv("DISPLAY") || getenv("WAYLAND_DISPLAY"))) {
         return;

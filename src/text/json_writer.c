@@ -1,5 +1,5 @@
-/* json_writer.c: JSON as it comes, see json_writer.h. Two facts are state enough: how deep we are,
- * and whether a comma is due. That the brackets match is the caller's care, and the tests'. */
+/* json_writer.c: writes JSON incrementally, see json_writer.h. The state is the depth and whether a
+ * comma is due. The caller must match the brackets; tests check that. */
 #include "text/json_writer.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 #include "text/utf8.h"
 
-/* Bytes that stand for themselves: the common case, written in one go. */
+/* Counts the bytes that need no escape: the common case, written at once. */
 static size_t plain_bytes(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     while (*at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\') {
@@ -33,7 +33,8 @@ static void put_string(FILE *out, const char *text) {
             fputs_unlocked("\\n", out);
         } else if (c == '\t') {
             fputs_unlocked("\\t", out);
-        } else if (ag_utf8_is_control(c)) { /* more than JSON asks for: it may be shown by `cat` */
+        } else if (ag_utf8_is_control(
+                       c)) { /* stricter than JSON requires: it may be shown by `cat` */
             fprintf(out, "\\u%04x", (unsigned)c);
         } else {
             fwrite_unlocked(bytes, 1, ag_utf8_put(bytes, c), out);

@@ -1,5 +1,5 @@
-/* json_writer.h: JSON as it comes, to a stream: nothing is kept, so a report may be as large as it
- * likes.
+/* json_writer.h: writes JSON to a stream incrementally: nothing is kept, so a report may have any
+ * size.
  *
  *     struct ag_json json = {.out = out};
  *     ag_json_open(&json, NULL, '{');
@@ -9,9 +9,9 @@
  *     ag_json_close(&json, ']');
  *     ag_json_close(&json, '}');
  *
- * Write errors stay in the stream (ferror). Strings may hold anything: control characters are
- * escaped, bytes that are no UTF-8 become U+FFFD. Integers are printed whole, whatever their size.
- */
+ * Write errors stay in the stream (ferror). Strings may contain anything: control characters are
+ * escaped, bytes that are not UTF-8 become U+FFFD. Integers are printed in full, whatever their
+ * size. */
 #ifndef AG_JSON_WRITER_H
 #define AG_JSON_WRITER_H
 
@@ -21,10 +21,10 @@
 
 struct ag_json {
     FILE *out;
-    unsigned line_depth; /* containers down to this depth have a line per element; deeper ones stay
-                            on one */
-    unsigned depth;      /* its own */
-    bool follows_value;  /* its own: a comma is due */
+    /* containers down to this depth have a line per element; deeper ones are on one line */
+    unsigned line_depth;
+    unsigned depth;     /* internal */
+    bool follows_value; /* internal: a comma is due */
 };
 void ag_json_open(struct ag_json *json, const char *key, char bracket);
 void ag_json_close(struct ag_json *json, char bracket);
