@@ -27,6 +27,14 @@ def file_names(root):
         first.setdefault(name, path)
 
 
+def assembly_places(root):
+    """Instructions of a CPU stand in the arch folder of their module, so that a port finds all of them."""
+    for path in source_tree.files(root, [".S"]):
+        is_data = ".incbin" in "\n".join(source_tree.lines(root, path))
+        if path.split(os.sep)[0] in ("src", "adapters") and f"{os.sep}arch{os.sep}" not in path and not is_data:
+            yield f"{path}:1: assembly outside of an arch folder"
+
+
 def pointer_types(root):
     for path in source_tree.files(root, [".c", ".h"]):
         text = source_tree.without_comments("\n".join(source_tree.lines(root, path)))
@@ -36,7 +44,7 @@ def pointer_types(root):
 
 def main():
     root = source_tree.root_of(sys.argv)
-    source_tree.finish([*file_names(root), *pointer_types(root)])
+    source_tree.finish([*file_names(root), *assembly_places(root), *pointer_types(root)])
 
 
 main()

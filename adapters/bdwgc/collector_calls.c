@@ -401,7 +401,7 @@ static uintptr_t make_call(struct ag_kept_call *call) {
     __builtin_unreachable();
 }
 
-/* Called from collector_entry_x86_64.S. */
+/* Called from collector_entry.S. */
 void ag_bdwgc_call(struct ag_kept_call *call);
 void ag_bdwgc_call(struct ag_kept_call *call) {
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && ag_bdwgc_thread.inside == 0) {

@@ -32,7 +32,7 @@ extern struct ag_bdwgc_functions ag_bdwgc AG_HIDDEN;
 /* The heap's id in the trace (allogram.h); 0: not recorded. */
 extern uint32_t ag_bdwgc_heap AG_HIDDEN;
 
-/* State of the calling thread; collector_entry_x86_64.S knows its layout. */
+/* State of the calling thread; collector_entry.S knows its layout. */
 struct ag_bdwgc_thread {
     uintptr_t inside;   /* the outermost call inside the collector: its frame's sp; lowest bit set:
                          * it took the short path; 0: none */

@@ -18,7 +18,7 @@
 enum { PLACES_MOST = 64 };
 
 void *ag_julia_printf_original;
-/* Read by julia_entry_x86_64.S: this thread is calling jl_gdblookup. */
+/* Read by julia_entry.S: this thread is calling jl_gdblookup. */
 extern __thread uintptr_t ag_julia_asks __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 __thread uintptr_t ag_julia_asks;
 void ag_julia_printf_answer(const char *format, ...) AG_HIDDEN;

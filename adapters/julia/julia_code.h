@@ -12,7 +12,7 @@ void ag_julia_code_name_new(void);
 /* A new trace has begun: the next call names all places again. */
 void ag_julia_code_name_again(void);
 
-/* From julia_entry_x86_64.S: the hook of jl_safe_printf, with the same arguments. */
+/* From julia_entry.S: the hook of jl_safe_printf, with the same arguments. */
 extern void ag_julia_printf_entry(void) AG_HIDDEN;
 extern void *ag_julia_printf_original AG_HIDDEN;
 

@@ -36,7 +36,7 @@
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
-/* From julia_entry_x86_64.S: dlsym has to be called from libjulia, since it uses the caller's
+/* From julia_entry.S: dlsym has to be called from libjulia, since it uses the caller's
  * address. */
 extern void ag_julia_dlsym_entry(void) AG_HIDDEN;
 extern void *ag_julia_dlsym_original AG_HIDDEN;

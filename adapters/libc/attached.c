@@ -13,7 +13,7 @@
  * each other by their public addresses (realloc(NULL, n) calls malloc, a failed mremap ends in
  * malloc and free), and those calls now reach the agent. So an original that may do this is called
  * with recording suspended in the thread. Calls that the allocator itself makes are recognized by
- * the address of the caller (attached_entry_x86_64.S).
+ * the address of the caller (attached_entry.S).
  *
  * Allocators other than the C library's have entries of their own: static_allocator.c.
  *
@@ -49,10 +49,9 @@ AG_EXPORT int ag_agent_detach(void);
 
 struct ag_attachment ag_agent_attachment = {.version = AG_ATTACHMENT_VERSION};
 struct ag_next_functions ag_next;
-_Static_assert(offsetof(struct ag_next_functions, free) == 8 * 3,
-               "as attached_entry_x86_64.S has it");
+_Static_assert(offsetof(struct ag_next_functions, free) == 8 * 3, "as attached_entry.S has it");
 
-/* From attached_entry_x86_64.S: the code of the libc's allocator; 0 bytes: it is not known. */
+/* From attached_entry.S: the code of the libc's allocator; 0 bytes: it is not known. */
 extern uintptr_t ag_own_low AG_HIDDEN, ag_own_bytes AG_HIDDEN;
 uintptr_t ag_own_low, ag_own_bytes;
 
@@ -134,7 +133,7 @@ static void say_and_exit(int status) {
     originals._exit(status);
 }
 
-/* From entry_x86_64.S, under names that only the agent has. */
+/* From entry.S, under names that only the agent has. */
 extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
     ag_entry_realloc[] AG_HIDDEN, ag_entry_attached_free[] AG_HIDDEN, ag_entry_memalign[] AG_HIDDEN,
     ag_entry_aligned_alloc[] AG_HIDDEN, ag_entry_posix_memalign[] AG_HIDDEN,

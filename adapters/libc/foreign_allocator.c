@@ -33,7 +33,7 @@ enum { LIBRARIES_MOST = 8 };
 
 static struct ag_next_functions behind; /* the original pointers of ag_next */
 
-/* From entry_x86_64.S: the agent's functions, under names that only the agent has. */
+/* From entry.S: the agent's functions, under names that only the agent has. */
 extern void *ag_entry_malloc(size_t bytes) AG_HIDDEN;
 extern void *ag_entry_calloc(size_t count, size_t bytes) AG_HIDDEN;
 extern void *ag_entry_realloc(void *block, size_t bytes) AG_HIDDEN;

@@ -11,7 +11,7 @@
 
 struct ag_program_functions ag_program;
 
-/* Called from entry_x86_64.S with the caller's sp and rbp after the function's own arguments. */
+/* Called from entry.S with the caller's sp and rbp after the function's own arguments. */
 void *ag_malloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_calloc(size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp);
@@ -103,7 +103,7 @@ void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
 
 /* ---- free ---- */
 
-/* Called from entry_x86_64.S. */
+/* Called from entry.S. */
 void ag_free(void *block);
 
 /* Inlined into the function whose frame is taken: its caller's rbp lies there, followed by the

@@ -35,9 +35,9 @@ struct operator_behind {
 };
 
 _Static_assert(offsetof(struct operator_behind, kind) == 16 && OPERATOR_IS_MALLOC == 1,
-               "as entry_x86_64.S has it");
+               "as entry.S has it");
 
-/* entry_x86_64.S reads the kinds of these variables. */
+/* entry.S reads the kinds of these variables. */
 #define BEHIND(variable, symbol)                      \
     extern struct operator_behind variable AG_HIDDEN; \
     struct operator_behind variable = {.name = symbol}
@@ -106,7 +106,7 @@ AG_FAST void *address_of(struct operator_behind *behind) {
 
 /* ---- new ---- */
 
-/* Called from entry_x86_64.S. */
+/* Called from entry.S. */
 void *ag_new(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_new_array(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
 void *ag_new_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp);
@@ -226,7 +226,7 @@ AG_FAST void delete_block(void *block, enum ag_libc_via via) {
     ag_next.free(block);
 }
 
-/* Called from entry_x86_64.S, which has the names of the C++ ABI. PARAMETERS and ARGUMENTS are
+/* Called from entry.S, which has the names of the C++ ABI. PARAMETERS and ARGUMENTS are
  * given in parentheses. */
 #define DELETE(name, via, parameters, arguments)                          \
     void ag_##name parameters;                                            \

@@ -32,10 +32,9 @@
  * would end the program at its start. */
 extern const char *gnu_get_libc_version(void) __attribute__((weak));
 
-/* The slots that entry_x86_64.S uses. */
-#define ASSERT_SLOT(function, slot)                                            \
-    _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), \
-                   "as entry_x86_64.S has it")
+/* The slots that entry.S uses. */
+#define ASSERT_SLOT(function, slot) \
+    _Static_assert(offsetof(struct ag_next_functions, function) == 8 * (slot), "as entry.S has it")
 ASSERT_SLOT(malloc, 0);
 ASSERT_SLOT(calloc, 1);
 ASSERT_SLOT(realloc, 2);

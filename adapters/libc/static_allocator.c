@@ -11,7 +11,7 @@
  * unknown blocks. Each loaded object is searched for the names of static_functions.def after
  * AG_STATIC_OTHERS.
  *
- * 3. Every row of static_functions.def has its original. One entry (static_entry_x86_64.S) and two
+ * 3. Every row of static_functions.def has its original. One entry (static_entry.S) and two
  * functions, ag_static_begin and ag_static_end, serve all rows by shape. They are slower than the
  * hooks of malloc_family.c: callers that the compiler can see may rely on more registers than the
  * ABI keeps, so all are kept (hook/kept_call.h), and this file is compiled for general registers
@@ -106,13 +106,13 @@ struct static_call {
     uintptr_t unused;
     struct ag_kept_call kept;
 };
-_Static_assert(offsetof(struct static_call, kept) == 32, "as static_entry_x86_64.S has it");
+_Static_assert(offsetof(struct static_call, kept) == 32, "as static_entry.S has it");
 __thread ag_call_marks ag_foreign_calls __attribute__((tls_model("initial-exec")));
 static __thread ag_call_marks operators __attribute__((tls_model("initial-exec")));
 
-extern const unsigned char ag_static_enter[] AG_HIDDEN; /* static_entry_x86_64.S */
+extern const unsigned char ag_static_enter[] AG_HIDDEN; /* static_entry.S */
 
-/* Called from static_entry_x86_64.S. */
+/* Called from static_entry.S. */
 bool ag_static_begin(struct ag_kept_call *call);
 void ag_static_end(struct ag_kept_call *call);
 

@@ -23,7 +23,7 @@
 
 enum { TEXT_BYTES = 200 };
 
-extern const unsigned char ag_lua_enter[] AG_HIDDEN; /* lua_entry_x86_64.S */
+extern const unsigned char ag_lua_enter[] AG_HIDDEN; /* lua_entry.S */
 extern const unsigned char ag_lua_new_enter[] AG_HIDDEN;
 static void *new_original;
 
@@ -109,7 +109,7 @@ static void set_allocator(lua_State *L, ag_lua_alloc *allocate, void *ud) {
     state->ud = ud;
 }
 
-/* Called after lua_newstate, from lua_entry_x86_64.S: the state gets the adapter's allocator. */
+/* Called after lua_newstate, from lua_entry.S: the state gets the adapter's allocator. */
 void ag_lua_new(struct ag_kept_call *call);
 
 struct new_state {

@@ -94,7 +94,7 @@ static void give(void *block, size_t bytes) {
 
 static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp);
 
-/* The state's allocator is ag_lua_try, in lua_entry_x86_64.S, which calls this. */
+/* The state's allocator is ag_lua_try, in lua_entry.S, which calls this. */
 ag_lua_alloc ag_lua_try;
 void *ag_lua_try_from(void *ud, void *block, size_t old_bytes, size_t new_bytes,
                       const uintptr_t *sp, uintptr_t rbp);

@@ -38,7 +38,7 @@
 #include "unwind/unwind_space.h"
 
 enum { REGISTERS = 6, WORD_BYTES = 8 };
-/* DWARF register numbers, in the order in which lua_entry_x86_64.S stores them, lowest first. */
+/* DWARF register numbers, in the order in which lua_entry.S stores them, lowest first. */
 static const uint8_t registers[REGISTERS] = {/* rbx */ 3, /* rbp */ 6, 12, 13, 14, 15};
 
 enum {
@@ -62,7 +62,7 @@ static struct site {
 static uint32_t n_sites;
 static bool has_missed; /* there were more than that */
 
-/* What lua_entry_x86_64.S notes when the adapter's allocator is called. A nested call (the host's
+/* What lua_entry.S notes when the adapter's allocator is called. A nested call (the host's
  * own allocator, or a signal handler, runs Lua) overwrites it. */
 extern __thread struct ag_lua_entered_with {
     uintptr_t sp; /* where the return address lies; 0: the allocator was never called */

@@ -13,7 +13,7 @@
  *       host's main
  *
  * 2. Which state. Lua code is run through a few functions of the API. The detour of each writes a
- * note (lua_entry_x86_64.S): this frame, identified by where it ends on the stack, was called with
+ * note (lua_entry.S): this frame, identified by where it ends on the stack, was called with
  * L. A note is looked up only when such a frame is on the stack, and the newest note with that
  * address is its own. So notes of calls that returned, or were left by an error, need not be
  * removed.

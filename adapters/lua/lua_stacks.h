@@ -6,7 +6,7 @@
 #include "hook/kept_call.h"
 #include "lua_runtime.h"
 
-/* A function of lua_entries.def is called. Called from lua_entry_x86_64.S. */
+/* A function of lua_entries.def is called. Called from lua_entry.S. */
 void ag_lua_entered(struct ag_kept_call *call);
 extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN; /* where each continues */
 /* Between keep and let_go, the frames of this thread stay those of the call of keep. let_go may be

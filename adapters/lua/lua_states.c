@@ -158,7 +158,7 @@ void ag_lua_states_visit(void (*visit)(void *context, const struct ag_lua_state 
 
 /* ---- the allocator ---- */
 
-/* Called from lua_entry_x86_64.S with the caller's sp and rbp. */
+/* Called from lua_entry.S with the caller's sp and rbp. */
 void *ag_lua_allocate_from(struct ag_lua_state *state, void *block, size_t old_bytes,
                            size_t new_bytes, const uintptr_t *sp, uintptr_t rbp);
 

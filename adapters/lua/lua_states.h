@@ -53,7 +53,7 @@ struct ag_lua_state *ag_lua_state_of(const lua_State *L);
 void ag_lua_states_visit(void (*visit)(void *context, const struct ag_lua_state *state),
                          void *context);
 
-/* The allocator that Lua calls (an lua_Alloc), in lua_entry_x86_64.S. */
+/* The allocator that Lua calls (an lua_Alloc), in lua_entry.S. */
 ag_lua_alloc ag_lua_allocate;
 
 /* Registers the heap and the types. Called once, before the first state. */

@@ -47,7 +47,7 @@ static bool is_ours(ag_ocaml_value closure) {
     return (uintptr_t)closure - closures_low < closures_bytes;
 }
 
-/* Called from callback_x86_64.S. */
+/* Called from callback.S. */
 extern const unsigned char ag_ocaml_callback_enter[] AG_HIDDEN;
 bool ag_ocaml_callback_begins(struct ag_kept_call *call);
 void ag_ocaml_callback_ends(const struct ag_kept_call *call);

@@ -2,7 +2,7 @@
  *
  * 1. Start. caml_memprof_start takes a rate, a depth and a record of five closures: OCaml values,
  * which are static data here, with headers that the collector ignores. The closures' code has
- * OCaml's calling convention, closures_x86_64.S, and ends in C functions, which are ordinary
+ * OCaml's calling convention, closures.S, and ends in C functions, which are ordinary
  * primitives to the runtime: they may be called in parallel by several domains (5.x), must not
  * raise, and allocate nothing.
  *
@@ -44,7 +44,7 @@ enum source { SOURCE_NORMAL, SOURCE_MARSHAL, SOURCE_CUSTOM };
 static allogram_heap heaps[HEAPS];
 static uint64_t interval_bytes; /* in a sampled recording */
 
-/* Of closures_x86_64.S. */
+/* Of closures.S. */
 extern void ag_ocaml_entry_alloc_minor(void) AG_HIDDEN;
 extern void ag_ocaml_entry_alloc_major(void) AG_HIDDEN;
 extern void ag_ocaml_entry_promote(void) AG_HIDDEN;

@@ -16,7 +16,7 @@
 /* The calling thread's skip. In a thread whose sampler has not begun, left_bytes is 0, so that its
  * first allocation calls ag_sampler_selects. Entry stubs in assembly subtract from left_bytes. */
 extern __thread struct ag_skip ag_thread_skip __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
-_Static_assert(offsetof(struct ag_skip, left_bytes) == 16, "as entry_x86_64.S has it");
+_Static_assert(offsetof(struct ag_skip, left_bytes) == 16, "as entry.S has it");
 
 /* Whether this block is a sample, and the interval that it was selected with. Begins the thread's
  * sampler, and changes to a new interval after this sample. */

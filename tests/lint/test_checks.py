@@ -40,6 +40,7 @@ CASES = [
     ("a folder without a row", "layers", {"src/extra/thing.c": "int x;\n"}, "no row in the layer table"),
     ("a file without a subject", "names", {"src/base/utils.c": "\n"}, "no subject"),
     ("a file name used twice", "names", {"src/format/arena.c": "\n"}, "has this file name already"),
+    ("assembly beside C", "names", {"src/hook/entry.S": "ret\n"}, "outside of an arch folder"),
     ("a pointer behind a typedef", "names", {"src/base/x.h": "typedef struct ag_x *ag_x_ref;\n"}, "behind a typedef"),
     ("an #if in code", "defs", {"src/base/x.c": "#if 1\nint x;\n#endif\n"}, "#if 1"),
     ("an #ifdef behind the guard", "defs", {"src/base/x.h": "#ifndef X\n#define X\n#ifdef Y\n#endif\n#endif\n"}, "#ifdef Y"),

@@ -23,7 +23,7 @@ enum { MESSAGE_BYTES = 512, SOURCE_MARSHAL = 1, SOURCE_CUSTOM = 2 };
 static allogram_heap heaps[HEAPS];
 static _Atomic uint64_t next_number = 1;
 
-/* whole_stack_x86_64.S: as allogram_tell_allocs_. */
+/* whole_stack.S: as allogram_tell_allocs_. */
 extern void report_blocks(allogram_heap heap, const struct allogram_block *blocks,
                           size_t n_blocks) __asm__("Gc.Memprof");
 

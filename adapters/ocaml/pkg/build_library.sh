@@ -5,7 +5,7 @@ set -eu
 sources=$1 include=$2 place=$3 built=$4 version=$5 out=$6
 shift 6
 mkdir -p "$out"
-cp "$sources"/pkg/allogram.ml "$sources"/pkg/allogram.mli "$sources"/pkg/allogram_stubs.c "$sources"/pkg/whole_stack_x86_64.S \
+cp "$sources"/pkg/allogram.ml "$sources"/pkg/allogram.mli "$sources"/pkg/allogram_stubs.c "$sources/pkg/arch/$(uname -m)/whole_stack.S" \
     "$sources"/ocaml_name.c "$sources"/ocaml_name.h "$out"
 sed "s/@VERSION@/$version/" "$sources"/pkg/META.in >"$out/META"
 cd "$out"
@@ -15,9 +15,9 @@ cd "$out"
 for source in allogram_stubs.c ocaml_name.c; do
     "$@" ocamlc -ccopt "-O2 -g -fPIC -std=gnu11 -Wall -I$include" -c "$source"
 done
-cc -c -fPIC whole_stack_x86_64.S -o whole_stack_x86_64.o
+cc -c -fPIC whole_stack.S -o whole_stack.o
 # -linkall: nothing of a program names the module, where OCAMLPARAM puts it in
 # The table that unwinding needs is left out of static executables by some linkers.
-"$@" ocamlmklib -linkall -o allogram -oc allogram_stubs allogram.cmo allogram_stubs.o ocaml_name.o whole_stack_x86_64.o \
+"$@" ocamlmklib -linkall -o allogram -oc allogram_stubs allogram.cmo allogram_stubs.o ocaml_name.o whole_stack.o \
     "-L$place" -ldopt "-L$built" -lallogram
 "$@" ocamlmklib -linkall -o allogram -oc allogram_stubs allogram.cmx -ccopt -Wl,--eh-frame-hdr "-L$place" -lallogram

@@ -1,4 +1,4 @@
-/* closures_x86_64.S: the code of the closures that OCaml code calls, leading to C functions.
+/* closures.S: the code of the closures that OCaml code calls, leading to C functions.
  *
  * OCaml passes the argument in rax and keeps its own state in r14 and r15. caml_c_call, through
  * which all C primitives are called, takes the C function in rax and its arguments in C's

@@ -1,4 +1,4 @@
-/* attached_entry_x86_64.S: the entry of free, to which a detour leads in an attached process.
+/* attached_entry.S: the entry of free, to which a detour leads in an attached process.
  *
  * When a thread ends, the libc's allocator frees the chunks that the thread had cached, through
  * free's public address. The free of these chunks was recorded when the program freed them, so this

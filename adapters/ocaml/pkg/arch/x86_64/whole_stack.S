@@ -1,4 +1,4 @@
-/* whole_stack_x86_64.S: reports a block whose stack has only OCaml's frames.
+/* whole_stack.S: reports a block whose stack has only OCaml's frames.
  *
  * The frames of OCaml code are reported with the block. Below them the walk would find the path by
  * which Memprof called, and OCaml's frames once more; so it ends here: the unwind tables say that

@@ -1,4 +1,4 @@
-/* static_entry_x86_64.S: the entry to which the detours of allocators' functions lead; the datum is
+/* static_entry.S: the entry to which the detours of allocators' functions lead; the datum is
  * the row of static_functions.def (static_allocator.c).
  *
  * Vector registers are kept by not using them: the code that runs before and after the original is

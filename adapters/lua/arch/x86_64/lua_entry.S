@@ -1,4 +1,4 @@
-/* lua_entry_x86_64.S: the targets of the detours of Lua's functions, and the allocator.
+/* lua_entry.S: the targets of the detours of Lua's functions, and the allocator.
  *
  *     ag_lua_enter         behind the functions of lua_entries.def; the datum is the row. Notes the state and where the frame ends
  *     ag_lua_new_enter     behind lua_newstate(f, ud): continues with the adapter's allocator and state, when there is one

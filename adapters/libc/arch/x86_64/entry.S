@@ -1,4 +1,4 @@
-/* entry_x86_64.S: the exported allocation functions. Each passes its caller's stack pointer and
+/* entry.S: the exported allocation functions. Each passes its caller's stack pointer and
  * rbp, as they are on entry, as two more arguments to the C function that implements it, and jumps
  * there. So the unwinder starts from the exact state of the call, without a frame of the agent, and
  * needs no frame pointer.

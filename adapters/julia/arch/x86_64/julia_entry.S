@@ -1,4 +1,4 @@
-/* julia_entry_x86_64.S: hooks of functions that need their call unchanged: jl_safe_printf, because
+/* julia_entry.S: hooks of functions that need their call unchanged: jl_safe_printf, because
  * only itself knows the number of its arguments, and dlsym, because it uses its return address. */
     .text
     .hidden ag_julia_asks

@@ -1,4 +1,4 @@
-/* callback_x86_64.S: the target of the detour of caml_callback_exn (fibers.c). A callback that is
+/* callback.S: the target of the detour of caml_callback_exn (fibers.c). A callback that is
  * not the adapter's continues without an additional frame on the stack, so that C functions between
  * OCaml's are seen unchanged. The adapter's own callback returns here, to note its end. */
 #include "hook/arch/x86_64/kept_frame.S"

@@ -1,4 +1,4 @@
-/* collector_entry_x86_64.S: the targets of the detours of the collector's functions: one entry per
+/* collector_entry.S: the targets of the detours of the collector's functions: one entry per
  * row of collector_functions.def.
  *
  * A thread that is inside the collector already continues with the original at once (the
@@ -230,7 +230,7 @@ ag_bdwgc_entries:
     .set row, 0
     .set keeps, 1
     .cfi_startproc
-#include "collector_functions.def"
+#include "bdwgc/collector_functions.def"
     .org ag_bdwgc_entries + 288 * row, 0x90
     .cfi_endproc
     .size ag_bdwgc_entries, . - ag_bdwgc_entries
@@ -245,7 +245,7 @@ ag_bdwgc_plain_entries:
     .set row, 0
     .set keeps, 0
     .cfi_startproc
-#include "collector_functions.def"
+#include "bdwgc/collector_functions.def"
     .org ag_bdwgc_plain_entries + 288 * row, 0x90
     .cfi_endproc
     .size ag_bdwgc_plain_entries, . - ag_bdwgc_plain_entries
