@@ -14,7 +14,7 @@
  *         case 'o':
  *             pattern = options.value;
  *             break;
- *         case AG_OPTIONS_STOP: // --help was printed, or an error told
+ *         case AG_OPTIONS_STOP: // --help or an error was printed
  *             return options.status;
  *         }
  *     }

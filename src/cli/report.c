@@ -74,7 +74,7 @@ static int report_traces(const struct ag_report_request *request, struct ag_repo
     return status;
 }
 
-/* All traces as one profile; one that cannot be read is reported and left out. */
+/* Reports all traces as one profile; skips those that cannot be read, with an error message. */
 static int report_merged(const struct ag_report_request *request, struct ag_report_gate *gate,
                          char **paths, int n_paths) {
     struct ag_report *report;

@@ -82,7 +82,8 @@ static int make_file(const struct ag_gate *gate, const char *path, const char *o
     return AG_EXIT_OK;
 }
 
-static int tell(const struct ag_gate *gate) {
+/* Prints the conditions that hold, failed or are unsure. Returns the exit status. */
+static int gate_print(const struct ag_gate *gate) {
     const struct ag_gate_result *results;
     const size_t n_results = ag_gate_results(gate, &results);
     int status = AG_EXIT_OK;
@@ -121,13 +122,13 @@ int ag_report_gate_finish(struct ag_report_gate *gate, int status) {
         return status;
     }
     const struct ag_report_gate_request *wanted = &gate->request->gate;
-    (void)fflush(stdout); /* write errors are handled at the command's end */
-    const int told = tell(gate->gate);
+    (void)fflush(stdout); /* conditions follow the report; errors are handled later */
+    const int outcome = gate_print(gate->gate);
     const int junit = make_file(gate->gate, wanted->junit, "junit", /* is_sarif= */ false);
     const int sarif = make_file(gate->gate, wanted->sarif, "sarif", /* is_sarif= */ true);
     gate->gate = ag_gate_free(gate->gate);
     gate->base = ag_profile_close(gate->base);
     status = status == AG_EXIT_OK ? junit : status;
     status = status == AG_EXIT_OK ? sarif : status;
-    return status == AG_EXIT_OK ? told : status;
+    return status == AG_EXIT_OK ? outcome : status;
 }

@@ -5,7 +5,7 @@
  *     ag_report_gate_add_unread(&gate, path);
  *     status = ag_report_gate_finish(&gate, status);
  *
- * Without --fail-if all of them do nothing. What is wrong, and what holds, has been told. */
+ * Without --fail-if they do nothing. They print errors, and the conditions that hold. */
 #ifndef AG_REPORT_GATE_H
 #define AG_REPORT_GATE_H
 

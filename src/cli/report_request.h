@@ -5,7 +5,7 @@
  *     status = ag_report_request_finish(&request);
  *     status = ag_report_request_open(&request, path, &profile);
  *
- * All give an exit status; what is wrong has been told. */
+ * All return an exit status, and print errors. */
 #ifndef AG_REPORT_REQUEST_H
 #define AG_REPORT_REQUEST_H
 
