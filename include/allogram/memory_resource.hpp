@@ -1,4 +1,5 @@
-/* memory_resource.hpp: C++17: what a container allocates, told to allogram as a heap with a name.
+/* memory_resource.hpp: C++17: reports the allocations of a container to allogram, as a heap with a
+ * name.
  *
  *     #include <allogram/memory_resource.hpp>
  *
@@ -8,10 +9,10 @@
  *     struct frames { static constexpr const char *heap_name = "frames"; };
  *     std::vector<float, allogram::allocator<float, frames>> frame;
  *
- * Header-only, over allogram.h, whose rules hold: without the library and without the profiler it
- * only passes on. Each block of the heap is what the container asked for. Under `allogram run` the
- * block that malloc or operator new gave for it is in the trace as well, in their heap: look at one
- * of the two (`allogram report --view=heaps` shows both). */
+ * Header-only, on top of allogram.h, whose rules apply: without the library and without the
+ * profiler it only forwards calls. Each block of the heap has the size that the container
+ * requested. Under `allogram run` the block that malloc or operator new returned for it is in the
+ * trace as well, in their heap: read one of the two (`allogram report --view=heaps` shows both). */
 #ifndef ALLOGRAM_MEMORY_RESOURCE_HPP
 #define ALLOGRAM_MEMORY_RESOURCE_HPP
 
@@ -25,8 +26,8 @@
 
 namespace allogram {
 
-/* The heap of this name, registered when it is asked for the first time; the same name gives the
- * same heap. 0 without the library. */
+/* The heap with this name, registered at the first call; the same name gives the same heap. 0
+ * without the library. */
 inline allogram_heap heap_of(const char *name, const char *allocator) {
     allogram_heap_options options = {};
     options.size = sizeof(options);
@@ -35,9 +36,9 @@ inline allogram_heap heap_of(const char *name, const char *allocator) {
     return allogram_heap_new(&options);
 }
 
-/* Tells what goes through it. Any thread may use it that may use `upstream`, which has to live
- * longer. type: of all its blocks; 0: not known. Two are equal when what one allocated the other can
- * deallocate: the same heap, and upstreams that are equal. */
+/* Reports the blocks that it forwards. Any thread that may use `upstream` may use it; `upstream`
+ * has to live longer. type: of all its blocks; 0: unknown. Two are equal if one can deallocate what
+ * the other allocated: the same heap, and equal upstreams. */
 class memory_resource : public std::pmr::memory_resource {
 public:
     explicit memory_resource(const char *name, std::pmr::memory_resource *upstream = nullptr,
@@ -50,7 +51,7 @@ public:
 
 private:
     void *do_allocate(std::size_t bytes, std::size_t alignment) override {
-        void *block = upstream_->allocate(bytes, alignment); /* what it throws is passed on */
+        void *block = upstream_->allocate(bytes, alignment); /* exceptions are passed on */
         allogram_alloc(heap_, reinterpret_cast<std::uintptr_t>(block), bytes, type_);
         return block;
     }
@@ -69,9 +70,9 @@ private:
     allogram_type type_;
 };
 
-/* An allocator for containers that have none of pmr. Heap: a type with a member heap_name.
- * Upstream: the allocator that does the work; it must be able to make itself from nothing or from
- * its like for another type, as std::allocator is. */
+/* An allocator for containers without pmr. Heap: a type with a member heap_name. Upstream: the
+ * allocator that does the work; it must be default-constructible and convertible from its
+ * counterpart for another type, as std::allocator is. */
 template <class T, class Heap, class Upstream = std::allocator<T>> class allocator {
     using traits = std::allocator_traits<Upstream>;
 

@@ -1,7 +1,7 @@
-/* address_bits.c: a hash of region numbers to regions, and a list of the slots taken, so that a
- * walk costs what the heap is large: small heaps are collected thousands of times a second. Entries
- * are never taken out. A slot is listed before its region can be found; where two threads meet at
- * one it may be listed twice, and walked twice, which finds nothing more. */
+/* address_bits.c: a hash table from region numbers to regions, and a list of the used slots, so
+ * that a walk costs time proportional to the heap: small heaps are collected thousands of times a
+ * second. Entries are never removed. A slot is listed before its region can be found; if two
+ * threads add the same one it may be listed and walked twice, which finds nothing more. */
 #include "address_bits.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ enum {
     GRANULE_SHIFT = 4,
     REGION_SHIFT = 20,
     REGION_WORDS = 1 << (REGION_SHIFT - GRANULE_SHIFT - 6),
-    SLOTS = 1 << 17, /* regions known at most: 128 GiB of heap */
+    SLOTS = 1 << 17, /* maximum number of regions: 128 GiB of heap */
     LISTED_MOST = 2 * SLOTS,
     PROBES_MOST = 64,
     WIPE_ON_FORK = 18, /* MADV_WIPEONFORK */
@@ -24,7 +24,7 @@ enum {
 
 struct ag_address_slot {
     _Atomic uint64_t key;               /* number of the region plus 1; 0: free */
-    _Atomic(_Atomic uint64_t *) region; /* REGION_WORDS of the first set, of the next ... */
+    _Atomic(_Atomic uint64_t *) region; /* REGION_WORDS of the first set, then of the next ... */
 };
 
 static size_t region_bytes(const struct ag_address_bits *bits) {
@@ -70,7 +70,7 @@ AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
     if (!made) {
         return NULL;
     }
-    /* before the region: who walks after somebody has found it finds it as well */
+    /* before the region: a walk that starts after the region can be found also visits it */
     atomic_store_explicit(&bits->listed[at], (uint32_t)(slot - bits->slots) + 1,
                           memory_order_release);
     if (bits->forgets_on_fork) {
@@ -81,10 +81,10 @@ AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
                                                 memory_order_acq_rel, memory_order_acquire)) {
         return made;
     }
-    return expected; /* what was made stays unused: it costs addresses alone */
+    return expected; /* the loser's memory stays unused: it costs only address space */
 }
 
-/* Of the address in the set; NULL: its region is not there. */
+/* The word of the address in the set; NULL: its region does not exist. */
 static _Atomic uint64_t *find_word(struct ag_address_bits *bits, uint32_t set, uintptr_t address,
                                    bool makes_one) {
     struct ag_address_slot *slot = find_slot(bits, (address >> REGION_SHIFT) + 1, makes_one);

@@ -1,4 +1,4 @@
-/* block_filter.c: see block_filter.h. No stdio: the agent has it in it, too. */
+/* block_filter.c: see block_filter.h. It uses no stdio, because the agent contains it. */
 #include "block_filter.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static int filter_refuse(const char *term, size_t length, char message[512]) {
     return -EINVAL;
 }
 
-/* Digits, with K, M or G behind them. Returns where they end; NULL: there are none, or too many. */
+/* Reads digits, optionally followed by K, M or G. Returns their end; NULL: none, or too many. */
 static const char *read_bytes(const char *at, uint64_t *ret_bytes) {
     static const char units[] = "KMG";
     uint64_t bytes = 0;
@@ -46,7 +46,7 @@ static const char *read_bytes(const char *at, uint64_t *ret_bytes) {
     return at + (unit != NULL);
 }
 
-/* LOW..HIGH, of which one may be missing. */
+/* Reads LOW..HIGH, of which one may be missing. */
 static bool read_sizes(const char *text, uint64_t *ret_low, uint64_t *ret_high) {
     *ret_low = 0;
     *ret_high = UINT64_MAX;
@@ -58,7 +58,7 @@ static bool read_sizes(const char *text, uint64_t *ret_low, uint64_t *ret_high) 
     if (at[0] != '\0') {
         at = read_bytes(at, ret_high);
     } else if (text[0] == '.') {
-        return false; /* of all sizes: then it is no term */
+        return false; /* every size matches: not a valid term */
     }
     return at && at[0] == '\0' && *ret_low <= *ret_high;
 }
@@ -132,7 +132,7 @@ int ag_block_filter_parse(const char *expression, struct ag_block_filter *ret_fi
     return 0;
 }
 
-/* ---- deciding ---- */
+/* ---- matching ---- */
 
 bool ag_block_filter_takes_heap(const struct ag_block_filter *filter, uint32_t domain,
                                 const char *allocator, const char *heap) {
@@ -170,7 +170,7 @@ bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t b
     return true;
 }
 
-/* A star that did not fit takes one character more: so no more than text times glob steps. */
+/* After a mismatch the last star takes one character more: at most text times glob steps. */
 static bool is_like(const char *text, const char *glob) {
     const char *star = NULL, *behind_star = NULL;
     while (*text) {

@@ -1,6 +1,6 @@
-/* block_filter.h: which blocks a recording is of: "domain=gpu,!allocator=pool,size=4096..". Terms
- * joined by commas, all must hold, "!" negates one. The expression stands in the live segment and
- * in the trace. */
+/* block_filter.h: selects the blocks of a recording: "domain=gpu,!allocator=pool,size=4096..".
+ * Terms are joined by commas, and all must hold; "!" negates one. The expression is stored in the
+ * live segment and in the trace. */
 #ifndef AG_BLOCK_FILTER_H
 #define AG_BLOCK_FILTER_H
 
@@ -20,7 +20,7 @@ enum ag_block_filter_key {
     AG_FILTER_BY_TYPE,
 };
 
-struct ag_block_filter { /* zero-initialised: all pass */
+struct ag_block_filter { /* zero-initialized: selects all blocks */
     struct {
         enum ag_block_filter_key key;
         bool is_negated;
@@ -32,16 +32,16 @@ struct ag_block_filter { /* zero-initialised: all pass */
     bool has_sizes, has_types;
 };
 
-/* expression NULL or "": all. -EINVAL with one line in ret_message (512 bytes). */
+/* expression NULL or "": selects all. -EINVAL with one line in ret_message (512 bytes). */
 int ag_block_filter_parse(const char *expression, struct ag_block_filter *ret_filter,
                           char ret_message[512]);
-/* The terms about the heap. */
+/* Whether the terms about the heap hold. */
 bool ag_block_filter_takes_heap(const struct ag_block_filter *filter, uint32_t domain,
                                 const char *allocator, const char *heap);
-/* The terms about sizes. */
+/* Whether the terms about sizes hold. */
 bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t bytes);
-/* The terms about types: "*" is any text, "?" any character. type NULL: it is not known; then it is
- * like nothing, and only negated terms hold. */
+/* Whether the terms about types hold: "*" is any text, "?" any character. type NULL: unknown; it
+ * matches no pattern, so only negated terms hold. */
 bool ag_block_filter_takes_type(const struct ag_block_filter *filter, const char *type);
 
 #endif

@@ -1,7 +1,7 @@
 /* blocked_signals.h: short sections that no signal handler of their thread may interrupt.
  *
- * Signals that the thread raises itself stay open. Blocked, they would kill the process: a sandbox
- * answers a system call with SIGSYS, which its own handler expects. */
+ * Signals that the thread raises itself are not blocked, or else they would kill the process: a
+ * sandbox answers a system call with SIGSYS, which its own handler expects. */
 #ifndef AG_BLOCKED_SIGNALS_H
 #define AG_BLOCKED_SIGNALS_H
 
@@ -25,7 +25,7 @@ AG_FAST uint64_t ag_signals_block(void) {
     return before;
 }
 
-/* before: what ag_signals_block returned. */
+/* before: the result of ag_signals_block. */
 AG_FAST void ag_signals_restore(uint64_t before) {
     (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, AG_KERNEL_SIGNAL_SET_BYTES,
                       0, 0);

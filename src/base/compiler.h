@@ -1,4 +1,4 @@
-/* compiler.h: the only place that speaks to the compiler (GNU attributes, hints, visibility).
+/* compiler.h: the only file with compiler-specific code (GNU attributes, hints, visibility).
  *
  * Everything else is plain C11. Feature tests belong here too, so that no other file needs #if. */
 #ifndef AG_COMPILER_H
@@ -10,7 +10,7 @@
 #define AG_COLD __attribute__((cold, noinline))
 #define AG_NOINLINE __attribute__((noinline))
 #define AG_FAST static inline __attribute__((always_inline, unused))
-/* Computes it here, once, and not again at each use. */
+/* Makes the compiler compute the value once, here, and not again at each use. */
 #define AG_KEEP_IN_REGISTER(x) __asm__("" : "+r"(x))
 #define AG_PREFETCH(address) __builtin_prefetch(address)
 #define AG_UNUSED __attribute__((unused))
@@ -21,8 +21,8 @@
 /* The agent is linked with -fvisibility=hidden: only what carries AG_EXPORT leaves the object. */
 #define AG_EXPORT __attribute__((visibility("default")))
 
-/* On the declaration of a variable of the agent: it is in this object, so no load of its address
- * from the GOT. */
+/* For the declaration of a variable of the agent: the variable is in this object, so its address
+ * needs no load from the GOT. */
 #define AG_HIDDEN __attribute__((visibility("hidden")))
 
 #define AG_CACHE_LINE 64

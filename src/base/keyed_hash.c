@@ -6,7 +6,7 @@
 
 #include "raw_syscall.h"
 
-/* What stands here is used only where the kernel has no random numbers. */
+/* This constant is used only if the kernel has no random numbers. */
 struct ag_hash_key ag_hash_key = {.mask = UINT64_C(0x243f6a8885a308d3),
                                   .first = UINT64_C(0x9e3779b97f4a7c15),
                                   .second = UINT64_C(0xbf58476d1ce4e5b9),
@@ -14,14 +14,14 @@ struct ag_hash_key ag_hash_key = {.mask = UINT64_C(0x243f6a8885a308d3),
 
 enum {
     NOT_BLOCKING = 1, /* GRND_NONBLOCK */
-    STRIDE = 16,      /* what allocators align to */
+    STRIDE = 16,      /* alignment of allocators */
     QUOTIENT_MOST = 8,
-    TRIES_MOST = 4096, /* one in 60 will do */
+    TRIES_MOST = 4096, /* one in 60 candidates is good */
 };
 
-/* The products of 0, STRIDE, 2 STRIDE ... crowd together, however many of them there are, where the
- * continued fraction of STRIDE * multiplier / 2^64 has a large quotient. (With the golden ratio,
- * which is the best multiplier for numbers in a row, the largest is 16 here.) */
+/* The products of 0, STRIDE, 2 STRIDE ... cluster, for any number of them, if the continued
+ * fraction of STRIDE * multiplier / 2^64 has a large quotient. (With the golden ratio, the best
+ * multiplier for consecutive numbers, the largest is 16 here.) */
 static bool spreads_evenly(uint64_t multiplier) {
     uint64_t before = 0, rest = multiplier * STRIDE; /* before: 2^64 */
     uint64_t denominator_before = 0, denominator = 1;

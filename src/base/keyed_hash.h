@@ -1,12 +1,12 @@
-/* keyed_hash.h: the hash of every table that holds what comes from outside: a trace, a live
- * segment, an ELF file, another process.
+/* keyed_hash.h: the hash of every table whose keys come from outside: a trace, a live segment, an
+ * ELF file, another process.
  *
- * A hash that everybody can compute lets whoever makes the input choose keys that all fall into one
- * slot, and a few kilobytes then cost minutes. So each process draws a random key when it starts.
- * Nothing that a user sees may depend on the order of slots: it differs from run to run.
+ * With a fixed hash an attacker who makes the input can choose keys that all fall into one slot,
+ * and a few kilobytes then take minutes. So each process draws a random key when it starts. Nothing
+ * that a user sees may depend on the order of slots: it differs from run to run.
  *
  * Numbers: two multiplications by random odd numbers with a fold between them, about 8 cycles; a
- * bijection, so that equal hashes mean equal numbers. Any bits of it may be used. Bytes and
+ * bijection, so that equal hashes mean equal numbers. Any of its bits may be used. Bytes and
  * arrays: SipHash-1-3 (Aumasson, Bernstein 2012), about 1.5 cycles a byte. */
 #ifndef AG_KEYED_HASH_H
 #define AG_KEYED_HASH_H
@@ -20,7 +20,7 @@ struct ag_hash_key {
     uint64_t mask, first, second; /* all odd */
     uint64_t even; /* odd, and such that numbers 16 apart spread evenly over the products */
 };
-/* Random from before main on; constant since. */
+/* Random, set before main; constant since. */
 extern struct ag_hash_key ag_hash_key AG_HIDDEN;
 
 AG_FAST uint64_t ag_keyed_hash(uint64_t number) {
@@ -29,15 +29,15 @@ AG_FAST uint64_t ag_keyed_hash(uint64_t number) {
     return hash * ag_hash_key.second;
 }
 
-/* A cheaper one for addresses, a single multiplication: only the high bits of it may be used. That
- * is enough against a chosen set of keys (multiply-shift, Dietzfelbinger 1997: two keys meet in one
- * of n slots with a chance of at most 2/n), and a random multiplier could be a bad one only for
- * what all programs have: addresses at equal distances. Hence its choice. */
+/* A cheaper hash for addresses, a single multiplication: only its high bits may be used. That is
+ * enough against a chosen set of keys (multiply-shift, Dietzfelbinger 1997: two keys collide in one
+ * of n slots with probability at most 2/n). A random multiplier could be a bad one only for keys
+ * that all programs have: addresses at equal distances. That is why the multiplier is selected. */
 AG_FAST uint64_t ag_keyed_product(uint64_t address) {
     return address * ag_hash_key.even;
 }
 
-/* Of two numbers; different pairs may have one hash. */
+/* The hash of two numbers; different pairs may have the same hash. */
 AG_FAST uint64_t ag_keyed_hash_pair(uint64_t a, uint64_t b) {
     return ag_keyed_hash(a ^ ag_keyed_hash(b));
 }

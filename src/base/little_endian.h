@@ -1,5 +1,5 @@
-/* little_endian.h: integers to bytes and back, low byte first, whatever the machine's order: the
- * compiler makes one move of each where the order is the same. */
+/* little_endian.h: integers to bytes and back, low byte first, on any machine: on a little-endian
+ * one the compiler makes one move of each. */
 #ifndef AG_LITTLE_ENDIAN_H
 #define AG_LITTLE_ENDIAN_H
 

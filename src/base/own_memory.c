@@ -1,5 +1,5 @@
-/* own_memory.c: see own_memory.h. What was taken stands in a list, which is mapped with the first.
- */
+/* own_memory.c: see own_memory.h. Allocations are recorded in a list, which is mapped with the
+ * first one. */
 #include "own_memory.h"
 
 #include <stdatomic.h>
@@ -9,7 +9,8 @@
 #include "compiler.h"
 #include "raw_syscall.h"
 
-enum { PIECES_MOST = 1 << 18 }; /* 4 MiB of addresses; a region of address_bits.c is one */
+/* 4 MiB of address space; a region of address_bits.c is one piece */
+enum { PIECES_MOST = 1 << 18 };
 
 struct piece {
     uintptr_t address; /* 0: none */
@@ -27,7 +28,7 @@ static void *map_pages(size_t bytes) {
 }
 
 static void unmap_pages(void *memory, size_t bytes) {
-    (void)ag_syscall2(SYS_munmap, (long)memory, (long)bytes); /* our own: cannot fail */
+    (void)ag_syscall2(SYS_munmap, (long)memory, (long)bytes); /* our own mapping: cannot fail */
 }
 
 static struct piece *piece_list(void) {
@@ -39,7 +40,7 @@ static struct piece *piece_list(void) {
     struct piece *made = map_pages(PIECES_MOST * sizeof(*made));
     if (made && !atomic_compare_exchange_strong_explicit(
                     &taken.pieces, &known, made, memory_order_acq_rel, memory_order_acquire)) {
-        unmap_pages(made, PIECES_MOST * sizeof(*made)); /* another thread was quicker */
+        unmap_pages(made, PIECES_MOST * sizeof(*made)); /* another thread was faster */
         return known;
     }
     return made;

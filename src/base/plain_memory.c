@@ -1,13 +1,13 @@
-/* plain_memory.c: the memory and string functions of the C library, for the agents, in general
- * registers alone.
+/* plain_memory.c: the memory and string functions of the C library, for the agents, using general
+ * registers only.
  *
  * A detour of a function of the program may be called by code whose compiler knows that the
- * function leaves the vector registers alone (see hook/kept_call.h). The C
- * library's memcpy and strlen use them. So the agents link these instead, hidden, and the modules
- * that a hook runs are compiled with -mgeneral-regs-only: nothing has to be saved.
- * tools/check_vectors.py checks the machine code.
+ * function leaves the vector registers alone (see hook/kept_call.h). The C library's memcpy and
+ * strlen use them. So the agents link these instead, hidden, and the modules that a hook runs are
+ * compiled with -mgeneral-regs-only: no vector register has to be saved. tools/check_vectors.py
+ * checks the machine code.
  *
- * None of these is on the path of an event that finds its stack in the cache. */
+ * None of these is on the path of an event whose stack is in the cache. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,7 +26,7 @@ char *strchr(const char *text, int wanted) AG_HIDDEN;
 char *strrchr(const char *text, int wanted) AG_HIDDEN;
 char *strstr(const char *text, const char *wanted) AG_HIDDEN;
 
-/* The string instructions: the compiler would make a loop into a call of the very function. */
+/* Uses string instructions: the compiler would turn a loop into a call of this very function. */
 void *memcpy(void *restrict to, const void *restrict from, size_t n_bytes) {
     void *at = to;
     __asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(n_bytes) : : "memory");

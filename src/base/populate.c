@@ -1,14 +1,14 @@
-/* populate.c: one system call per page that writes nothing new: FUTEX_WAKE_OP.
+/* populate.c: one system call per page that does not change the page: FUTEX_WAKE_OP.
  *
  * The call has to write (a read would map the shared zero page of a hole), must not change the
- * page, even if a relative changes it at the same moment, and must answer EFAULT where a plain
- * store raises SIGBUS. FUTEX_WAKE_OP does just that: before it wakes anybody it performs an atomic
- * operation on a word of ours, here `word |= 0`.
+ * page, even if a related process changes it at the same moment, and must return EFAULT where a
+ * plain store raises SIGBUS. FUTEX_WAKE_OP does just that: before it wakes any thread it performs
+ * an atomic operation on a word that we choose, here `word |= 0`.
  *
- * MADV_POPULATE_WRITE (Linux 5.14) does it for all pages at once, and takes 45 us for a chunk where
- * this takes 57. But sandboxes know which advice an allocator gives: Firefox reports any other as a
- * violation, and some kill the process. Futexes are allowed wherever there are threads. So the
- * advice is for those who have no futexes. */
+ * MADV_POPULATE_WRITE (Linux 5.14) does this for all pages at once, and takes 45 us for a chunk,
+ * where this takes 57. But sandboxes know which advice an allocator gives: Firefox reports any
+ * other as a violation, and some kill the process. Futexes are allowed wherever there are threads.
+ * So madvise is used only if futexes are refused. */
 #include "base/populate.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static long touch_page(uintptr_t page) {
     return result;
 }
 
-/* Did the call itself fail, and say nothing about the memory? */
+/* Whether the call itself was refused, so that its result says nothing about the memory. */
 static bool is_refused(long result) {
     return result == -EINVAL || result == -EPERM || result == -EACCES || result == -ENOSYS;
 }

@@ -1,8 +1,8 @@
-/* raw_syscall.h: system calls that touch nothing of the host: no errno, no cancellation point, no
+/* raw_syscall.h: system calls without side effects on the host: no errno, no cancellation point, no
  * interposed symbol.
  *
- * They return the kernel's own answer: a result, or a negative errno in [-4095, -1]. x86-64;
- * another CPU brings its own file of this name in an arch folder. */
+ * They return the kernel's result: a value, or a negative errno in [-4095, -1]. x86-64; a port to
+ * another CPU adds a file of this name in an arch folder. */
 #ifndef AG_RAW_SYSCALL_H
 #define AG_RAW_SYSCALL_H
 

@@ -1,13 +1,13 @@
-/* skip.c: drawing skips, and the chance of a block, with an own logarithm and exponential: the
- * agent links nothing but libc's plain memory functions, and libm is not among them.
+/* skip.c: draws skips, and computes the probability of a block, with its own logarithm and
+ * exponential: the agent links only libc's plain memory functions, not libm.
  *
  * A skip is the integer part of an exponential variable with mean interval_bytes. That is exact,
  * not an approximation: P(skip >= n) = exp(-n / interval) for every integer n, so a block of n
- * bytes is left out with just this chance, and what remains of a skip after n bytes is distributed
- * as a new one.
+ * bytes is skipped with exactly this probability, and the rest of a skip after n bytes is
+ * distributed like a new one.
  *
- * What a hook may call leaves the program's vector registers, rounding mode and floating-point
- * exceptions alone (vector_state.h). */
+ * Functions that a hook may call leave the program's vector registers, rounding mode and
+ * floating-point exceptions alone (vector_state.h). */
 #include "base/skip.h"
 
 #include <string.h>
@@ -29,8 +29,9 @@ static uint64_t bits_of_double(double value) {
     return bits;
 }
 
-/* The natural logarithm of a positive normal number, to some units of the last place: exponent and
- * mantissa apart, the mantissa in [sqrt(1/2), sqrt(2)) by the series of 2 artanh(s). */
+/* The natural logarithm of a positive normal number, to a few units in the last place: splits
+ * exponent and mantissa, and computes the mantissa in [sqrt(1/2), sqrt(2)) by the series of 2
+ * artanh(s). */
 static double natural_logarithm(double x) {
     const uint64_t bits = bits_of_double(x);
     int exponent = (int)(bits >> 52) - 1023;
@@ -42,13 +43,13 @@ static double natural_logarithm(double x) {
     }
     const double s = (mantissa - 1) / (mantissa + 1), square = s * s; /* |s| < 0.1716 */
     double sum = 0;
-    for (int odd = 17; odd >= 1; odd -= 2) { /* the next term is below 2^-53 of the first */
+    for (int odd = 17; odd >= 1; odd -= 2) { /* further terms are below 2^-53 of the first */
         sum = sum * square + 1.0 / odd;
     }
     return exponent * LN_2 + 2 * s * sum;
 }
 
-/* 1 - exp(-x) for x >= 0, with full relative precision also where it is tiny. */
+/* 1 - exp(-x) for x >= 0, with full relative precision also if it is tiny. */
 static double one_minus_exp_of_minus(double x) {
     if (x > 64) {
         return 1; /* the difference is below half a unit in the last place */
@@ -95,8 +96,8 @@ void ag_skip_set_interval(struct ag_skip *skip, uint64_t interval_bytes) {
     ag_skip_draw_slow(skip);
 }
 
-/* The mean number of points in the rest of a block, rounded up or down by chance, so that the mean
- * stays what it is. */
+/* The mean number of points in the rest of a block, rounded up or down at random, so that the mean
+ * is exact. */
 static uint64_t expected_points(struct ag_skip *skip, uint64_t size_bytes) {
     const double most = (double)(UINT64_C(1) << 62), chance = 0x1p-53;
     const double mean = ((double)size_bytes + 1) * ag_skip_probability(0, skip->interval_bytes);
@@ -120,7 +121,8 @@ static void count_points(void *context) {
             return;
         }
         points->n_points++;
-        if (size_bytes == skip->left_bytes) { /* the point is the byte that size 0 has too */
+        /* the point is the additional byte that blocks of size 0 have, too */
+        if (size_bytes == skip->left_bytes) {
             draw(skip);
             return;
         }

@@ -1,17 +1,18 @@
-/* skip.h: which blocks a sampler takes: each byte with the same small chance, so each block with a
- * chance that its size alone decides. Malloc-free, without libm, safe in a signal handler.
+/* skip.h: selects the blocks of a sampler: each byte with the same small probability, so each block
+ * with a probability that only its size determines. No malloc, no libm, safe in a signal handler.
  *
- * The bytes a thread allocates form one line. The sampler chooses points on it: a Poisson process
- * with one point per `interval_bytes` on average. A block is sampled when a point falls into it. So
+ * The bytes that a thread allocates form one sequence. The sampler chooses points in it: a Poisson
+ * process with one point per `interval_bytes` on average. A block is sampled if a point falls into
+ * it. So
  *
  *     p(size) = 1 - exp(-(size + 1) / interval_bytes)
  *
- * (one byte more than its size, so that blocks of size 0 are seen too), and a sampled block stands
- * for 1 / p(size) blocks and size / p(size) bytes. Both are unbiased, whatever the mix of sizes and
- * however periodic their order; docs/sampling.md derives it. Instead of asking chance at every
- * byte the sampler draws how many bytes to leave out before the next point: the skip. Skips forget:
- * what is left of one is distributed as a fresh one, so a new interval simply draws anew, a lost
- * count biases nothing, and a thread may begin anywhere. */
+ * (one byte more than its size, so that blocks of size 0 are sampled too), and a sampled block
+ * stands for 1 / p(size) blocks and size / p(size) bytes. Both are unbiased, for any mix of sizes
+ * and any periodic order; docs/sampling.md derives it. Instead of a random decision per byte the
+ * sampler draws the number of bytes before the next point: the skip. Skips are memoryless: the rest
+ * of one is distributed like a fresh one, so a new interval simply draws again, a lost count causes
+ * no bias, and a thread may begin anywhere. */
 #ifndef AG_SKIP_H
 #define AG_SKIP_H
 
@@ -20,32 +21,32 @@
 
 #include "base/compiler.h"
 
-/* Above it, one sample in 8 TiB, the arithmetic would lose whole bytes. */
+/* Above this, one sample in 8 TiB, the arithmetic would lose whole bytes. */
 #define AG_INTERVAL_MAX_BYTES (UINT64_C(1) << 43)
 
 struct ag_skip {
     uint64_t random_state;   /* splitmix64 */
     uint64_t interval_bytes; /* 0: every block, p = 1; at most AG_INTERVAL_MAX_BYTES */
-    uint64_t left_bytes;     /* to leave out before the next chosen byte */
+    uint64_t left_bytes;     /* bytes before the next point */
 };
 
 /* Streams of one seed are independent of each other, as are those of different seeds. */
 void ag_skip_begin(struct ag_skip *skip, uint64_t seed, uint64_t stream, uint64_t interval_bytes);
-/* From here on. Draws anew, so that nothing of the old interval is left over. */
+/* Takes effect at once: draws again, so that nothing of the old interval remains. */
 void ag_skip_set_interval(struct ag_skip *skip, uint64_t interval_bytes);
-/* The cold half of the two below: draws the next skip. */
+/* The cold half of the next two functions: draws the next skip. */
 void ag_skip_draw_slow(struct ag_skip *skip);
-/* How many points fall into a block, of whose bytes each has the chance p(0); it is sampled when
- * there is one. Points beyond AG_SKIP_MOST_POINTS of one block are not drawn one by one: their mean
- * is added. */
+/* The number of points in a block, each of whose bytes has probability p(0); the block is sampled
+ * if there is at least one. Points beyond AG_SKIP_MOST_POINTS of one block are not drawn one by
+ * one: their mean is added. */
 uint64_t ag_skip_points(struct ag_skip *skip, uint64_t size_bytes);
 enum { AG_SKIP_MOST_POINTS = 4096 };
 
-/* p(size) of the top of this file; 1 for interval 0. Never 0, never NaN. */
+/* p(size) as defined at the top of this file; 1 for interval 0. Never 0, never NaN. */
 double ag_skip_probability(uint64_t size_bytes, uint64_t interval_bytes);
 
-/* Whether a point falls into a block of this size; the line goes on behind the block. Budget: a
- * load, a subtraction, a branch and a store. */
+/* Whether a point falls into a block of this size; the sequence continues after the block. Budget:
+ * a load, a subtraction, a branch and a store. */
 AG_FAST bool ag_skip_take_fast(struct ag_skip *skip, uint64_t size_bytes) {
     if (AG_LIKELY(size_bytes < skip->left_bytes)) {
         skip->left_bytes -= size_bytes + 1;

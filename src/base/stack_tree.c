@@ -11,16 +11,16 @@
  *     bucket   | slot x 4 (site) or x 8 (index)     one cache line
  *     index    | tag:32 | id:32 |           tag: more of the word's hash
  *
- * A site hashes to one bucket of each level. It lives in the first of these buckets that had a free
- * slot when it came, and never moves. A site's slot number is its id; a node's id is the next
- * number. Nothing is ever removed (a dead site keeps its slot), so a reader that finds a key needs
- * nothing else to be sure of it.
+ * A site hashes to one bucket of each level. It is stored in the first of these buckets that had a
+ * free slot when it was added, and never moves. A site's slot number is its id; a node's id is the
+ * next number. Nothing is ever removed (a dead site keeps its slot), so a reader that finds a key
+ * needs no further check.
  *
- * The first AG_NODE_LINKED_MAX children of a node are linked, in the order in which they came. The
- * list only grows at its end, so once it is full it is complete: what is not in it by then stands
- * in the index, where a word hashes to one bucket of each level as sites do. The list decides which
- * children there are, and behind it the index does. Most nodes have few children, so a program
- * mostly needs no index at all.
+ * The first AG_NODE_LINKED_MAX children of a node are linked, in the order in which they were
+ * added. The list only grows at its end, so once it is full it does not change: later children are
+ * in the index, where a word hashes to one bucket of each level as sites do. A lookup searches the
+ * list first, then the index. Most nodes have few children, so a program mostly needs no index at
+ * all.
  *
  * Example: site 7 called from the frame of node 40: word = 40 << 32 | 7. Node 40 has two children,
  * 41 and 52, neither with site 7. 5000 ids were given out: nodes[5016] gets the word, and then
@@ -29,19 +29,19 @@
  *
  * 2. Synchronization
  *
- * A link goes from 0 to an id, a slot from 0 to its key, by one compare-and-swap. Everybody follows
- * the links, and looks at the slots of a bucket, in the same order and tries the first free one;
- * the loser of a race sees the winner's key, which is either the same (done) or another (next one).
- * So one key never has two places, whoever interns it: threads, forked relatives, signal handlers
- * that interrupt an interning. Nobody waits for anybody, hence a process that is killed at any
- * instruction blocks nobody.
+ * A link goes from 0 to an id, a slot from 0 to its key, by one compare-and-swap. All threads
+ * follow the links, and examine the slots of a bucket, in the same order and try the first free
+ * one; the loser of a race sees the winner's key, which is either the same (done) or another (next
+ * one). So one key never has two places, whether it is interned by threads, by forked relatives,
+ * or by signal handlers that interrupt an interning. No thread waits for another, hence a process
+ * that is killed at any instruction blocks no other.
  *
- * An id is taken and the node's word is written before the compare-and-swap. Whoever loses it (or
- * is killed before it) leaves an id that nobody names: a hole of 16 bytes.
+ * An id is taken and the node's word is written before the compare-and-swap. A thread that loses
+ * it (or is killed before it) leaves an id that is never used: a hole of 16 bytes.
  *
  * A site has two words: pc, claimed first, and (settled, image), settled by a second
  * compare-and-swap. A key found claimed but unsettled (its claimer was interrupted) is settled by
- * the finder: with the finder's image, which is as good, since a claimer that then fails to settle
+ * the finder, with the finder's image. This is correct, since a claimer that then fails to settle
  * compares and moves on. Nodes name only settled sites: the CAS on a link or on the index releases
  * what the finder of the site acquired.
  *
@@ -51,14 +51,15 @@
  * 3. Memory
  *
  * The file is sparse. A slice is populated, by a call that can fail, before its first touch; a bit
- * per slice remembers it. The bits are private: relatives after a fork populate again what only the
- * other one knew, which is cheap and harmless. 200,000 stacks with 400,000 nodes take 6.4 MiB.
+ * per slice remembers it. The bits are private: after a fork a relative may populate a slice again
+ * that another one has populated, which is cheap and harmless. 200,000 stacks with 400,000 nodes
+ * take 6.4 MiB.
  *
- * Addresses are taken as needed, too: a process maps the base at start, which has room for 4
- * million nodes, and each piece when an id in it is first met. A piece has its place in the file,
- * so all relatives find the same. A program that limits its address space, or locks it in memory,
- * has the 80 MiB of a base and not the 7 GiB that a tree may come to. When a piece cannot be
- * mapped, or its memory cannot be had, nothing is interned there, and the caller records
+ * Address space is also used as needed: a process maps the base at the start, which has room for 4
+ * million nodes, and each piece when an id in it is first used. A piece has a fixed offset in the
+ * file, so all relatives find the same. A program that limits its address space, or locks it in
+ * memory, needs the 80 MiB of a base and not the 7 GiB that a tree may reach. When a piece cannot
+ * be mapped, or its memory cannot be had, nothing is interned there, and the caller records
  * AG_ROOT_NOT_KEPT.
  *
  * 4. Why not one growing hash table
@@ -68,10 +69,10 @@
  *
  * 5. Why links, and ids in order
  *
- * What a big tree costs are cache misses: 100 ns each, ten times the rest of a lookup. In the order
- * of a hash each frame of a walk costs one. In the order of their coming a node, its children and
- * what the program met next are neighbors, and a program comes back to them together, too. So does
- * the writer, which goes from node to parent and keeps a table by id. */
+ * The cost of a big tree is cache misses: 100 ns each, ten times the rest of a lookup. In hash
+ * order each frame of a walk costs one. In the order of creation a node, its children and the
+ * nodes created next are neighbors, and a program returns to them together. So does the writer,
+ * which goes from node to parent and keeps a table by id. */
 #include "base/stack_tree.h"
 
 #include <errno.h>
@@ -90,7 +91,7 @@ _Static_assert((AG_TREE_PIECES + 63) / 64 == 2, "a bit for each piece");
 
 /* ---- geometry ------------------------------------------------------------ */
 
-/* Bytes of a level behind the base. */
+/* Bytes of a level outside the base. */
 static uint64_t site_level_bytes(uint32_t level) {
     return sizeof(struct ag_site) << (AG_SITE_FIRST_BITS + 2 * level);
 }
@@ -134,7 +135,7 @@ struct ag_tree_piece ag_tree_piece(int piece) {
     return (struct ag_tree_piece){0, 0};
 }
 
-/* The level that has a site's slot, and the slot's number in it. */
+/* The level that contains a site's slot, and the number of the slot in that level. */
 static uint32_t site_level(uint32_t slot, uint32_t *ret_slot_in_level) {
     uint32_t level = 0;
     while (slot >= 1u << (AG_SITE_FIRST_BITS + 2 * level)) {
@@ -158,7 +159,7 @@ uint64_t ag_tree_site_offset(uint32_t id) {
 
 static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset, const char *address);
 
-/* Makes the slice at `offset` bytes into the tree, here at `address`, touchable. */
+/* Makes the slice at `offset` bytes into the tree, mapped at `address`, touchable. */
 static inline bool slice_is_ready(struct ag_stack_tree *tree, uint64_t offset,
                                   const void *address) {
     const uint64_t slice = offset / AG_TREE_SLICE_BYTES;
@@ -172,7 +173,7 @@ AG_COLD static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset,
     if (!tree->populate((char *)address - offset % AG_TREE_SLICE_BYTES, AG_TREE_SLICE_BYTES)) {
         return false;
     }
-    /* relaxed: the bit says something of the page table, not of what the page holds */
+    /* relaxed: the bit concerns the page table, not the contents of the page */
     atomic_fetch_or_explicit(&tree->ready[slice / 64], UINT64_C(1) << slice % 64,
                              memory_order_relaxed);
     return true;
@@ -196,13 +197,13 @@ AG_COLD static char *map_piece(struct ag_stack_tree *tree, int piece) {
     return found;
 }
 
-/* Where a piece lies here; NULL: it cannot be mapped. */
+/* The address of a piece in this process; NULL: it cannot be mapped. */
 static inline char *piece_at(struct ag_stack_tree *tree, int piece) {
     char *address = atomic_load_explicit(&tree->pieces[piece], memory_order_acquire);
     return AG_LIKELY(address != NULL) ? address : map_piece(tree, piece);
 }
 
-/* Where a node or root lies here; NULL: it cannot be mapped, or no node has such an id. */
+/* The address of a node or root; NULL: it cannot be mapped, or no node has this id. */
 static inline struct ag_linked_node *node_or_null(struct ag_stack_tree *tree, uint32_t id) {
     if (AG_LIKELY(id < AG_WINDOW_NODES)) {
         return &tree->nodes[id];
@@ -251,7 +252,7 @@ void ag_stack_tree_unmap_pieces(struct ag_stack_tree *tree) {
 
 /* ---- sites --------------------------------------------------------------- */
 
-/* Gives a claimed site its image; false: it settled with another one. */
+/* Gives a claimed site its image; false: it was settled with another one. */
 static bool settle_image(struct ag_site *site, uint32_t image) {
     const uint64_t settled = AG_SITE_SETTLED | image;
     uint64_t found = 0;
@@ -261,8 +262,8 @@ static bool settle_image(struct ag_site *site, uint32_t image) {
 }
 
 uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image) {
-    /* the image too: a plugin that is loaded again and again must not fill the buckets of its pcs
-     */
+    /* includes the image: a plugin that is loaded repeatedly must not fill the buckets of its
+     * pcs */
     const uint64_t hash = ag_stack_tree_hash(pc + image * UINT64_C(0xd1b54a32d192ed03));
     uint32_t level_start = 0;
     for (uint32_t level = 0; level < AG_SITE_LEVELS; level++) {
@@ -294,7 +295,7 @@ uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image)
     return 0;
 }
 
-/* Where a site lies here; NULL: no site has such an id, or it cannot be mapped. */
+/* The address of a site; NULL: no site has this id, or it cannot be mapped. */
 static struct ag_site *site_or_null(struct ag_stack_tree *tree, uint32_t id) {
     if (id == 0 || id > AG_SITE_SLOTS) {
         return NULL;
@@ -342,9 +343,9 @@ static struct ag_linked_node *ready_node(struct ag_stack_tree *tree, uint64_t id
                                                                                          : NULL;
 }
 
-/* Takes an id and writes the word there; 0: there is none left, or no memory. */
+/* Takes an id and writes the node's word; 0: no id left, or no memory. */
 static uint32_t write_node(struct ag_stack_tree *tree, uint64_t word) {
-    /* asked before it is taken: without memory no id is used up */
+    /* checked before the id is taken: without memory no id is used up */
     _Atomic uint64_t *n_nodes = &tree->counts->n_nodes;
     if (ready_node(tree, atomic_load_explicit(n_nodes, memory_order_relaxed) + AG_NODE_FIRST) ==
         NULL) {
@@ -359,7 +360,7 @@ static uint32_t write_node(struct ag_stack_tree *tree, uint64_t word) {
     return (uint32_t)id;
 }
 
-/* The node of an entry of the index if it has the word; 0: another one. */
+/* The node of an entry of the index if it has the word; 0: another node. */
 static uint32_t node_if_equal(struct ag_stack_tree *tree, uint64_t entry, uint64_t hash,
                               uint64_t word) {
     const uint32_t node = (uint32_t)entry;
@@ -369,7 +370,7 @@ static uint32_t node_if_equal(struct ag_stack_tree *tree, uint64_t entry, uint64
                : 0;
 }
 
-/* The first slot of a bucket of the index, touchable; NULL: there is no memory. */
+/* The first slot of a bucket of the index, touchable; NULL: no memory. */
 static _Atomic uint64_t *index_bucket(struct ag_stack_tree *tree, uint32_t level,
                                       uint32_t level_start, uint32_t first) {
     uint64_t offset = AG_INDEX_OFFSET + (uint64_t)(level_start + first) * sizeof(uint64_t);
@@ -386,7 +387,7 @@ static _Atomic uint64_t *index_bucket(struct ag_stack_tree *tree, uint32_t level
     return slice_is_ready(tree, offset, address) ? (_Atomic uint64_t *)(void *)address : NULL;
 }
 
-/* A child behind the linked ones. own: an id that was taken for it before, or 0. */
+/* Finds or adds a child after the linked ones. own: an id that was taken for it before, or 0. */
 static uint32_t intern_in_index(struct ag_stack_tree *tree, uint64_t word, uint32_t own) {
     const uint64_t hash = ag_stack_tree_hash(word);
     uint32_t level_start = 0;
@@ -406,7 +407,7 @@ static uint32_t intern_in_index(struct ag_stack_tree *tree, uint64_t word, uint3
             return 0;
         }
         for (uint32_t i = 0; i < AG_INDEX_BUCKET; i++) {
-            /* acquire: pairs with the CAS below; the node's word is there */
+            /* acquire: pairs with the CAS below; the node's word is valid */
             uint64_t entry = atomic_load_explicit(&bucket[i], memory_order_acquire);
             if (entry == 0) {
                 if (own == 0 && (own = write_node(tree, word)) == 0) {

@@ -1,15 +1,14 @@
-/* stack_tree.h: the bytes and the lock-free interning of sites (pc) and nodes (parent, site): every
- * stack is one integer.
+/* stack_tree.h: the layout and the lock-free interning of sites (pc) and nodes (parent, site):
+ * every stack is one integer.
  *
- * site: a pc where a frame stood. Site id = its slot in `sites` + 1; 0 is no site.
- * node: parent node and site in one word, (parent << 32 | site), and links to other nodes. Node id
- * = its place in `nodes`; places are given out in order, so what is met together lies together. A
- * stack is the id of its innermost frame's node. Its outermost frame's parent says how the walk
- * ended.
+ * site: a pc of a frame. Site id = its slot in `sites` + 1; 0 is no site. node: parent node and
+ * site in one word, (parent << 32 | site), and links to other nodes. Node id = its index in
+ * `nodes`; indexes are assigned in order, so nodes created together are neighbours. A stack is the
+ * id of its innermost frame's node. The parent of its outermost frame tells how the walk ended.
  *
  * The tables live in up to AG_TREE_BYTES of shared memory and never move: several processes (a fork
- * family) and their signal handlers intern at once; the writer reads sites and the words of nodes
- * beside them. The algorithm's essay is in stack_tree.c. */
+ * family) and their signal handlers intern at once, while the writer reads sites and the words of
+ * nodes. The algorithm's essay is in stack_tree.c. */
 #ifndef AG_STACK_TREE_H
 #define AG_STACK_TREE_H
 
@@ -24,18 +23,19 @@ enum ag_root {
     AG_ROOT_COMPLETE = 0,   /* the walk reached the thread's or coroutine's first frame */
     AG_ROOT_INCOMPLETE = 1, /* no rule, no image, an unreadable or impossible frame */
     AG_ROOT_CUT = 2,        /* deeper than --depth: the innermost frames are kept */
-    AG_ROOT_NOT_KEPT = 3,   /* there was no memory or no number for a frame. A stack without frames,
-                               so that no other function gets its blocks; leaves may stand on it */
+    /* there was no memory or no number for a frame. A stack without frames, so that its blocks are
+     * not attributed to another function; leaves may be added to it */
+    AG_ROOT_NOT_KEPT = 3,
     AG_ROOT_LAST = AG_ROOT_NOT_KEPT,
     AG_NODE_FIRST = 16,
 };
-/* The tree comes in four sizes, each the one before and pieces behind it. The base is mapped at
+/* The tree has four sizes, each the previous one plus further pieces. The base is mapped at the
  * start, a piece when its first site, node or slot is needed (stack_tree.c, 3). */
 enum {
     AG_TREE_SIZES = 4,
     AG_SITE_BASE_LEVELS = 4,  /* 2^12, 2^14, 2^16, 2^18 slots */
     AG_SITE_LEVELS = 7,       /* .. 2^24 */
-    AG_INDEX_BASE_LEVELS = 5, /* 2^12 .. 2^20 slots, each four times the one before */
+    AG_INDEX_BASE_LEVELS = 5, /* 2^12 .. 2^20 slots, each level four times the previous one */
     AG_INDEX_LEVELS = 9,      /* .. 2^28 */
     AG_WINDOW_BITS = 22,      /* nodes of a window: 64 MiB */
     AG_WINDOW_NODES = 1 << AG_WINDOW_BITS,
@@ -45,12 +45,13 @@ enum {
     AG_SITE_SLOTS = AG_SITE_BASE_SLOTS + (1 << 20) + (1 << 22) + (1 << 24),
     AG_NODE_SLOTS = (1 << AG_NODE_BITS) - AG_NODE_FIRST,
     AG_INDEX_BASE_SLOTS = (1 << 12) + (1 << 14) + (1 << 16) + (1 << 18) + (1 << 20),
-    AG_TREE_SLICE_BYTES = 16 * 1024, /* populated at once: a huge level costs what is used of it */
+    /* populated at once: a huge level costs only what is used of it */
+    AG_TREE_SLICE_BYTES = 16 * 1024,
 };
-/* pc - 1 lies inside the instruction at which the frame stood: pc is a return address, or one more
- * than the pc of an instruction that a signal interrupted. So a reader subtracts one, always. */
+/* pc - 1 lies inside the instruction at which the frame was: pc is a return address, or one more
+ * than the pc of an instruction that a signal interrupted. So readers always subtract one. */
 struct ag_site {
-    _Atomic uint64_t pc; /* bits 0..47 the address; AG_SITE_DEAD: a new site takes new finds */
+    _Atomic uint64_t pc; /* bits 0..47: the address; AG_SITE_DEAD: a new lookup gets a new site */
     union {              /* settled once, before any node names the site: */
         _Atomic uint64_t settled_image; /* AG_SITE_SETTLED | image; 0: just claimed */
         _Atomic uint32_t image;         /* id of the image record, 0: none (JIT, vdso) */
@@ -59,21 +60,22 @@ struct ag_site {
 #define AG_SITE_SETTLED (UINT64_C(1) << 32)
 #define AG_SITE_DEAD (UINT64_C(1) << 63)
 #define AG_SITE_PC_MASK ((UINT64_C(1) << 48) - 1)
-/* A node may also stand for what is known of a stack's blocks and not of the code: a leaf. Its site
- * has one of these numbers instead of an image, and the number of the type or label instead of a
- * pc. Leaves are innermost: node of a type over node of a label over the innermost frame, each of
- * the two optional. */
+/* A node may also represent a property of a stack's blocks instead of code: a leaf. Its site has
+ * one of these numbers instead of an image, and the number of the type or label instead of a pc.
+ * Leaves are innermost: the node of a type, on the node of a label, on the innermost frame; type
+ * and label are optional. */
 #define AG_IMAGE_TYPE UINT32_C(0xfffffffe)
 #define AG_IMAGE_LABEL UINT32_C(0xfffffffd)
 #define AG_IMAGE_IS_LEAF(image) ((image) == AG_IMAGE_TYPE || (image) == AG_IMAGE_LABEL)
 struct ag_linked_node {
     _Atomic uint64_t word;           /* parent << 32 | site; 0: no node, or a root */
-    _Atomic uint32_t child, sibling; /* nodes: its first child, its parent's next one; 0: none */
+    _Atomic uint32_t child, sibling; /* first child; next child of the same parent; 0: none */
 };
-/* What all users of a tree count together; a cache line in front of the index. */
+/* Shared counts of all users of a tree; a cache line before the index. */
 struct ag_tree_counts {
-    _Atomic uint64_t n_nodes;   /* ids given out, whether or not a node came to be there */
-    _Atomic uint64_t pieces[2]; /* bit: somebody has mapped this piece, so it may not be zero */
+    _Atomic uint64_t n_nodes; /* assigned ids, whether or not a node was created */
+    /* a bit per piece: some process has mapped it, so it may not be zero */
+    _Atomic uint64_t pieces[2];
 };
 
 /* Pieces: 0 is the base, 1 to 63 are the windows of nodes behind the base's, then levels of sites,
@@ -101,7 +103,7 @@ enum {
 #define AG_TREE_BYTES \
     (AG_SIZE_3_OFFSET + 48 * AG_WINDOW_BYTES_OF_NODES + (UINT64_C(8) << 28) + (UINT64_C(16) << 24))
 
-/* Bytes of a tree of this size: 80 MiB, 448 MiB, 1.8 GiB, 7 GiB, of which exists what is used. */
+/* Bytes of a tree of this size: 80 MiB, 448 MiB, 1.8 GiB, 7 GiB, of which only used pages exist. */
 AG_FAST uint64_t ag_tree_bytes(int size) {
     return size == 0   ? AG_SIZE_1_OFFSET
            : size == 1 ? AG_SIZE_2_OFFSET
@@ -116,15 +118,15 @@ AG_FAST int ag_tree_size_of(uint64_t bytes) {
     }
     return size;
 }
-/* Ids of nodes are below this. */
+/* Node ids are less than this. */
 AG_FAST uint32_t ag_tree_node_limit(int size) {
     return 1u << (AG_WINDOW_BITS + 2 * size);
 }
-/* Ids of sites are 1 to this. */
+/* Site ids are 1 to this. */
 AG_FAST uint32_t ag_tree_site_limit(int size) {
     return AG_SITE_BASE_SLOTS + (((1u << 2 * size) - 1) / 3 << 20);
 }
-/* Where a node or a site lies in a tree that is mapped whole. */
+/* The offset of a node or a site in a tree that is mapped whole. */
 AG_FAST uint64_t ag_tree_node_offset(uint32_t id) {
     const uint32_t window = id >> AG_WINDOW_BITS;
     const uint64_t bytes = (uint64_t)id * sizeof(struct ag_linked_node);
@@ -139,37 +141,37 @@ struct ag_tree_piece {
 };
 struct ag_tree_piece ag_tree_piece(int piece);
 
-/* Makes [address, address + bytes) touchable without SIGBUS (a full disk or tmpfs answers a touch
- * of a hole with SIGBUS); false: there is no memory. Async-signal-safe. See populate.h. */
+/* Makes [address, address + bytes) touchable without SIGBUS (which touching a hole raises on a full
+ * disk or tmpfs); false: no memory. Async-signal-safe. See populate.h. */
 typedef bool ag_populate_fn(void *address, size_t bytes);
 
 /* ---- interning: one process' view ---------------------------------------- */
 struct ag_stack_tree;
-/* Maps a piece that this process has not mapped yet; NULL: there is no room. Async-signal-safe; two
+/* Maps a piece that this process has not mapped yet; NULL: no memory. Async-signal-safe; two
  * threads may map the same piece at once, and the loser unmaps its own. */
 struct ag_piece_mapper {
     void *(*map)(const struct ag_stack_tree *tree, int piece);
     void (*unmap)(void *address, uint64_t bytes);
 };
 enum { AG_TREE_SLICES = (int)(AG_TREE_BYTES / AG_TREE_SLICE_BYTES) };
-struct ag_stack_tree {            /* private memory of a process; a fork inherits it as it is */
+struct ag_stack_tree {            /* private memory of a process; inherited unchanged across fork */
     struct ag_linked_node *nodes; /* of the base */
     struct ag_site *sites;        /* likewise */
     struct ag_tree_counts *counts;
-    uint32_t node_limit; /* ids below it are given out */
+    uint32_t node_limit; /* only ids less than this are assigned */
     int size;
     ag_populate_fn *populate;
-    const struct ag_piece_mapper *mapper;               /* NULL: the pieces lie behind the base */
+    const struct ag_piece_mapper *mapper;               /* NULL: the pieces follow the base */
     _Atomic(char *) pieces[AG_TREE_PIECES];             /* NULL: not mapped yet */
     _Atomic uint64_t ready[(AG_TREE_SLICES + 63) / 64]; /* bit: this slice has been populated */
 };
 
-/* memory: a base, page-aligned, zero or in use by relatives; with a mapper, what lies behind it
- * need not be mapped. Populates what the fast paths touch without asking; -ENOMEM when there is no
- * memory for it. */
+/* memory: a base, page-aligned, zero or used by related processes; with a mapper, the memory after
+ * it need not be mapped. Populates what the fast paths touch without checking; -ENOMEM: no memory
+ * for that. */
 int ag_stack_tree_init(struct ag_stack_tree *tree, void *memory, int size, ag_populate_fn *populate,
                        const struct ag_piece_mapper *mapper);
-/* Unmaps the pieces behind the base that the mapper made. */
+/* Unmaps the pieces that the mapper made. */
 void ag_stack_tree_unmap_pieces(struct ag_stack_tree *tree);
 
 /* The site of (pc, image); 0: the table is full or has no memory. pc below 2^48, not 0. Lock-free,
@@ -181,16 +183,16 @@ uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image)
  * ag_root. Lock-free, async-signal-safe; stack_tree_fast.h has the inline version. */
 uint32_t ag_node_intern(struct ag_stack_tree *tree, uint32_t parent, uint32_t site);
 
-/* A site without an image (JIT code) dies: what is found at its pc from now on is another site.
- * Those with an image are told apart by its id, and stay. */
+/* Kills a site without an image (JIT code): lookups of its pc from now on get another site. Sites
+ * with an image are distinguished by its id, and stay. */
 void ag_stack_tree_kill_site(struct ag_stack_tree *tree, uint32_t site);
-/* The same for all sites whose instruction lies in [low, high), by a look at all of them. */
+/* The same for all sites whose instruction lies in [low, high), by a scan of all sites. */
 void ag_stack_tree_kill_sites(struct ag_stack_tree *tree, uint64_t low, uint64_t high);
 
 /* ---- reading -------------------------------------------------------------- */
 
-/* Ids are checked against the tables' bounds; false (and nothing written) when out of them or when
- * the slot is empty. Only ids that an event or a node names may be asked for: other slots may be
+/* Ids are checked against the tables' bounds; false (and nothing written) if out of bounds or if
+ * the slot is empty. Pass only ids that an event or a node names: other slots may be
  * unpopulated. */
 bool ag_stack_tree_site(struct ag_stack_tree *tree, uint32_t id, uint64_t *ret_pc,
                         uint32_t *ret_image);

@@ -1,10 +1,10 @@
-/* stack_tree_fast.h: the inline way from a node to its child.
+/* stack_tree_fast.h: the inline lookup of a node's child.
  *
- * The first children of a node are linked. They came to be when the program was there for the first
- * time, and lie together for that reason; when it is there again, it reads the same few cache lines
- * again, while a table in the order of a hash would touch a new one for each frame.
+ * The first children of a node are linked. They were created when the program first ran through
+ * that path, and are neighbours for that reason; when it does so again, it reads the same few cache
+ * lines, while a hash table would touch a new one for each frame.
  *
- * Budget: two dependent loads for each link, mostly of cache lines that are there. */
+ * Budget: two dependent loads for each link, mostly of cached lines. */
 #ifndef AG_STACK_TREE_FAST_H
 #define AG_STACK_TREE_FAST_H
 
@@ -13,7 +13,7 @@
 enum {
     AG_SITE_FIRST_BITS = 12, /* log2 of the slots of the first level of sites ... */
     AG_INDEX_FIRST_BITS =
-        12, /* ... and of the index; each level has four times the slots of the one before */
+        12, /* ... and of the index; each level has four times the slots of the previous one */
     AG_SITE_BUCKET = 4, /* slots of a bucket: one cache line */
     AG_INDEX_BUCKET = 8,
     AG_NODE_LINKED_MAX = 8, /* children of a node that are linked; a loop that calls through a
@@ -32,11 +32,11 @@ AG_FAST uint32_t ag_stack_tree_bucket(uint64_t hash, uint32_t bits, uint32_t buc
     return (uint32_t)hash & ((1u << bits) - 1) & ~(bucket_slots - 1);
 }
 
-/* Of a window behind the base's. A node without word and links where the window cannot be mapped.
- */
+/* A node of a window outside the base. A node without word and links if the window cannot be
+ * mapped. */
 const struct ag_linked_node *ag_node_far(struct ag_stack_tree *tree, uint32_t id);
 
-/* A node (or root) that is there: its id comes from an intern, a link or a parent. */
+/* An existing node (or root): its id comes from an intern, a link or a parent. */
 AG_FAST const struct ag_linked_node *ag_node_at(struct ag_stack_tree *tree, uint32_t id) {
     return AG_LIKELY(id < AG_WINDOW_NODES) ? &tree->nodes[id] : ag_node_far(tree, id);
 }
@@ -45,8 +45,8 @@ uint32_t ag_node_intern_slow(struct ag_stack_tree *tree, uint64_t word);
 
 AG_FAST uint32_t ag_node_intern_fast(struct ag_stack_tree *tree, uint32_t parent, uint32_t site) {
     const uint64_t word = (uint64_t)parent << 32 | site;
-    /* acquire: pairs with the CAS in stack_tree.c; the node's word is there, and so is its site,
-     * for whoever sees our event */
+    /* acquire: pairs with the CAS in stack_tree.c; the node's word is valid, and so is its site,
+     * for every reader of our event */
     uint32_t node = atomic_load_explicit(&ag_node_at(tree, parent)->child, memory_order_acquire);
     for (uint32_t i = 0; i < AG_NODE_LINKED_MAX && node != 0; i++) {
         const struct ag_linked_node *at = ag_node_at(tree, node);

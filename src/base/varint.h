@@ -10,7 +10,7 @@
 
 enum { AG_VARINT_MAX_BYTES = 10 };
 
-/* Writes at most AG_VARINT_MAX_BYTES at `at`, returns the place behind them. */
+/* Writes at most AG_VARINT_MAX_BYTES at `at`, returns the address after them. */
 AG_FAST uint8_t *ag_varint_put(uint8_t *at, uint64_t value) {
     while (value >= 0x80) {
         *at++ = (uint8_t)(value | 0x80);
@@ -20,7 +20,8 @@ AG_FAST uint8_t *ag_varint_put(uint8_t *at, uint64_t value) {
     return at;
 }
 
-/* Reads below `end`; the place behind it, or NULL when it is cut or does not fit 64 bits. */
+/* Reads below `end`; returns the address after the number, or NULL if it is truncated or does not
+ * fit into 64 bits. */
 AG_FAST const uint8_t *ag_varint_get(const uint8_t *at, const uint8_t *end, uint64_t *ret_value) {
     uint64_t value = 0;
 
@@ -38,7 +39,7 @@ AG_FAST const uint8_t *ag_varint_get(const uint8_t *at, const uint8_t *end, uint
     return NULL;
 }
 
-/* Small negative numbers become small: 0 -1 1 -2 -> 0 1 2 3. */
+/* Maps small negative numbers to small numbers: 0 -1 1 -2 -> 0 1 2 3. */
 AG_FAST uint64_t ag_zigzag(uint64_t difference) {
     return (difference << 1) ^ (0 - (difference >> 63));
 }

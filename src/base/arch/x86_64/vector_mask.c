@@ -1,7 +1,7 @@
 /* vector_mask.c: which parts of the vector state this CPU and this kernel have.
  *
- * Tiles (AMX) are left out: they are 8 KiB, and no library uses them behind its caller's back. So
- * are protection keys, which are no values of the program. */
+ * Tiles (AMX) are left out: they are 8 KiB, and no library uses them without its caller's
+ * knowledge. Protection keys are left out too: they are not values of the program. */
 #include <cpuid.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ static uint32_t enabled_parts(void) {
     return low;
 }
 
-/* What XSAVE is to save; 0: there is none, FXSAVE has all there is. */
+/* The mask for XSAVE; 0: there is no XSAVE, and FXSAVE saves everything. */
 uint32_t ag_vector_mask_find(void) {
     uint32_t eax, ebx, ecx, edx, mask = 0;
     if (__get_cpuid(LEAF_FEATURES, &eax, &ebx, &ecx, &edx) && ecx & OSXSAVE) {
@@ -41,7 +41,7 @@ uint32_t ag_vector_mask_find(void) {
     for (uint32_t part = FIRST_EXTENDED_PART; part < PARTS_END; part++) {
         if (mask & UINT32_C(1) << part) {
             __cpuid_count(LEAF_XSAVE, part, eax, ebx, ecx, edx);
-            if (eax + ebx > AG_XSAVE_BYTES) { /* on no CPU that is known */
+            if (eax + ebx > AG_XSAVE_BYTES) { /* on no known CPU */
                 mask &= ~(UINT32_C(1) << part);
             }
         }
