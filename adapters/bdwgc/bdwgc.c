@@ -25,8 +25,8 @@ static const char *const needed[] = {"GC_base",
                                      "GC_exclude_static_roots"};
 enum {
     N_NEEDED = AG_ARRAY_SIZE(needed),
-    N_INDISPENSABLE = N_NEEDED - 1, /* linkers leave this one out of a program that does not call it
-                                     * */
+    N_INDISPENSABLE = N_NEEDED - 1, /* linkers leave this one out of a program that does not
+                                     * call it */
     PLACES_MOST = 128,
 };
 

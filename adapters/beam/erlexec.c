@@ -109,8 +109,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     static const char name[] = "ERL_AFLAGS", call[] = " -eval catch(code:load_file(allogram)),"
                                                       "catch(code:load_file(allogram_built_in)),"
                                                       "catch(allogram:inject())";
-    static struct text folder, variable; /* static: the string that getenv returns has to stay valid
-                                          * */
+    static struct text folder, variable; /* static: the string that getenv returns has to
+                                          * stay valid */
     const char *before = getenv(name);
     (void)ret_runtime; /* the node reports its runtime itself */
     if (!is_erlexec() || ag_recorder.header->mode != AG_MODE_EXACT || !find_folder(&folder) ||

@@ -300,8 +300,8 @@ static void report_folder(struct ag_link *link, bool is_there) {
     }
     (void)ei_x_encode_empty_list(&arguments);
     (void)ag_node_call(&link->connection, "application", is_there ? "set_env" : "unset_env",
-                       &arguments, &answer, &at); /* a failure is noticed when the module is loaded
-                                                   * */
+                       &arguments, &answer, &at); /* a failure is noticed when the module
+                                                   * is loaded */
     (void)ei_x_free(&arguments);
     (void)ei_x_free(&answer);
 }

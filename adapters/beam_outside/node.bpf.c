@@ -273,8 +273,8 @@ static __always_inline int begin_collection(struct pt_regs *registers) {
         return 1;
     }
     __u64 weight = 0;
-    if (word_of(&now->copy, at->abandoned_heap) == 0) { /* else this is the rest of an earlier call
-                                                         * */
+    if (word_of(&now->copy, at->abandoned_heap) == 0) { /* else this is the rest of an
+                                                         * earlier call */
         const __u64 bytes = allocated_bytes(&now->copy, at), period = at->period_bytes;
         if (is_same_call(now, at)) {
             return 1;

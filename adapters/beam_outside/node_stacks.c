@@ -334,8 +334,7 @@ static enum allogram_stack_verdict report_words(struct node *node,
     const struct node_captured *captured = process->captured;
     if (captured != NULL && moment.innermost != NODE_TOP_REPORTED &&
         moment.top == moment.heap_end) {
-        if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else the function it was in has ended
-                                                           * */
+        if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else its last function is over */
             (void)report_innermost(node, &moment, stack); /* it begins: no frame yet */
         }
         return ALLOGRAM_STACK_COMPLETE;

@@ -235,8 +235,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 
 static struct counts {
     uint64_t counted, calls, own_calls; /* counted by Julia; by the adapter; made for the adapter */
-} left_out, at_pause;                   /* outside of recordings; at the begin of the current pause
-                                         * */
+} left_out, at_pause;                   /* outside of recordings; at the begin of the
+                                         * current pause */
 static bool is_paused;
 
 static struct counts counts_now(void) {

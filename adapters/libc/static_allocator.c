@@ -101,8 +101,8 @@ static struct ag_detour detours[N_FUNCTIONS];
 /* One call of a function of the table; lies in the frame of its detour. */
 struct static_call {
     struct ag_call_mark mark; /* in ag_suspended_calls; of an operator new, in operators */
-    uintptr_t recorded;       /* of an operator new: the last block that a call inside it recorded
-                               * */
+    uintptr_t recorded;       /* of an operator new: the last block that a call inside
+                               * it recorded */
     uintptr_t unused;
     struct ag_kept_call kept;
 };

@@ -13,8 +13,8 @@ struct ag_static_answer {
     /* The number of functions of the program's malloc family that were hooked; negative: one of
      * them cannot be, and none is recorded. */
     int n_program;
-    int n_others;   /* functions that only certain allocators have, in the program and in libraries
-                     * */
+    int n_others;   /* functions that only certain allocators have, in the program and
+                     * in libraries */
     char note[256]; /* a line for the trace: what was hooked, or what was not and why; or "" */
 };
 

@@ -57,8 +57,8 @@ static struct { /* the calibration that is running */
     int n_compared, n_finalized;
     const char *reason;            /* the first difference found */
     const lua_State *constructing; /* the state that runs the constructors; NULL: none does */
-    int n_constructed;             /* number of instructions that ran, with that of the last table
-                                    * */
+    int n_constructed;             /* number of instructions that ran, with that of the
+                                    * last table */
     struct ag_walker *walker;
     struct ag_walked_frame *frames;
 } own;

@@ -11,8 +11,8 @@
 #include "base/compiler.h"
 #include "record/recorder.h"
 
-typedef intptr_t ag_ocaml_value; /* an integer (bit 0 set), or a pointer to a block after its header
-                                  * */
+typedef intptr_t ag_ocaml_value; /* an integer (bit 0 set), or a pointer to a block after
+                                  * its header */
 
 AG_FAST ag_ocaml_value ag_ocaml_integer(intptr_t number) {
     return (ag_ocaml_value)((uintptr_t)number << 1 | 1);

@@ -1,37 +1,38 @@
-/* interval.c: 95 % intervals of sums of weighted samples, also where the samples are few.
+/* interval.c: 95 % intervals of sums of weighted samples, also for few samples.
  *
- * 1. A sum Y of samples that weigh the same, w, is w times a number of samples, and that number is
- * Poisson's (nearly: the chance of one block is small). Of numbers of blocks, Y with the estimated
- * variance V is taken for w = V / Y times n = Y^2 / V; with equal small chances this is just the
- * weight and the count, with unequal ones the Poisson variable of the same two moments.
+ * 1. A sum Y of samples that weigh the same, w, is w times a number of samples, and that number has
+ * a Poisson distribution (nearly: the probability of one block is small). For numbers of blocks, Y
+ * with the estimated variance V is treated as w = V / Y times n = Y^2 / V; with equal small
+ * probabilities this is exactly the weight and the count, with unequal ones the Poisson variable
+ * with the same two moments.
  *
- * 2. Of bytes w is known beforehand: whatever their sizes, small blocks weigh an interval each, the
- * portion. A block much larger than the interval is certain to be a sample: it adds to Y and
- * nothing to V, and says nothing of the small ones beside it. So Y is taken apart: V / w of it are
- * n = V / w^2 samples of weight w, the rest is certain. Without a certain part that is 1. again.
- * With nothing but a certain part n is 0, and what may have passed by unseen is still at most 3.69
+ * 2. For bytes w is known beforehand: whatever their sizes, small blocks weigh an interval each,
+ * the portion. A block much larger than the interval is certain to be a sample: it adds to Y and
+ * nothing to V, and gives no information about the small ones. So Y is split: V / w of it are n = V
+ * / w^2 samples of weight w, the rest is certain. Without a certain part that is the same as 1.
+ * With only a certain part n is 0, and the amount that may have been missed is still at most 3.69
  * w.
  *
  * 3. For n of 20 and more the bounds are those of Jeffreys, chi-square quantiles with 2n + 1
- * degrees of freedom: they cover 95 % on the average, neither more nor less. Below 20 they are
- * Garwood's, with 2n degrees and 2n + 2: these cover at least 95 %.
+ * degrees of freedom: they cover 95 % on the average. Below 20 they are Garwood's, with 2n degrees
+ * and 2n + 2: these cover at least 95 %.
  *
- * 4. A site without a sample is not in the report. So who reads a row reads it under the condition
- * that there was a sample, which a site of few expected samples seldom meets: its lower bound is
- * that of a Poisson variable that is not zero. The difference counts below 6 samples; for one
- * sample the bound is 0.
+ * 4. A site without a sample is not in the report. So a row is read under the condition that there
+ * was a sample, which is rarely met for a site with few expected samples: its lower bound is that
+ * of a Poisson variable that is not zero. The difference matters below 6 samples; for one sample
+ * the bound is 0.
  *
- * 5. Where sizes differ, so do the numbers of blocks that samples stand for: one of 152 bytes for
+ * 5. If sizes differ, so do the numbers of blocks that samples stand for: one of 152 bytes for
  * seven times as many as one of 1048. And the small blocks, which weigh most, are the ones that may
  * not have been seen at all. So the upper bound allows for one sample more (half of one, with
  * Jeffreys) of twice the heaviest weight seen; of four times, with few samples (the form is Fay and
  * Feuer's, 1997; with equal weights and no factor it is Garwood's). The factors were chosen by
- * simulation: tests/unit/test_estimates.c. Where nothing was seen but blocks that could hardly be
- * missed, no weight hints at what was: then the bound is that of blocks of no size, of which a
+ * simulation: tests/unit/test_estimates.c. If only blocks were seen that could hardly be missed, no
+ * weight is known for the missed ones: then the bound is that of blocks of size 0, of which a
  * sample stands for as many as the interval has bytes.
  *
  * 6. Quantiles by Wilson and Hilferty's cube (1931), within 1 % here. Why not 1.96 deviations: for
- * three samples that is 0 to 6.4, and it covers 79 % where 95 is promised. */
+ * three samples that is 0 to 6.4, and it covers 79 % instead of 95. */
 #include "model/interval.h"
 
 #include <math.h>
@@ -74,18 +75,20 @@ static double lowest_mean(double n) {
     return solved[whole] + (n - whole) * (solved[whole + 1] - solved[whole]);
 }
 
-/* Samples whose blocks are not small beside the interval count for a little less than one. */
+/* Samples whose blocks are not small compared with the interval count for a little less than
+ * one. */
 static bool is_enough(double n) {
     return n >= ENOUGH_SAMPLES - 0.5;
 }
 
-/* Where one sample more, or part of one, of weight WEIGHT would put mean and variance. */
+/* The upper bound with one more sample, or part of one, of weight WEIGHT added to mean and
+ * variance. */
 static double upper_bound(double value, double variance, double weight, double part) {
     const double mean = value + part * weight, spread = variance + part * weight * weight;
     return gamma_quantile(mean * mean / spread, NORMAL_QUANTILE) * spread / mean;
 }
 
-/* What a sum of N samples of weight SCALE is at least. */
+/* The lower bound of a sum of N samples of weight SCALE. */
 static double lower_bound(double n, double scale) {
     return scale * (is_enough(n) ? gamma_quantile(n + 0.5, -NORMAL_QUANTILE) : lowest_mean(n));
 }
@@ -124,8 +127,8 @@ struct ag_interval ag_interval_of_nothing(double scale) {
     return (struct ag_interval){0, ag_estimate_whole(ceil(NOTHING_SEEN * scale))};
 }
 
-/* One of the samples was likelier missed than not, or all together were missed half a time: what
- * they stand for hints at what else may have been missed. */
+/* Whether one of the samples was more likely missed than not, or all together were with a chance of
+ * one half: then their weight is a hint at what else may have been missed. */
 static bool is_hint(double heaviest, double variance) {
     return heaviest > 0 && (heaviest >= 2 || variance >= heaviest * heaviest / 2);
 }
@@ -159,8 +162,8 @@ static int64_t whole_change(double change) {
     return change < 0 ? -(int64_t)ag_estimate_whole(-change) : (int64_t)ag_estimate_whole(change);
 }
 
-/* The bounds of the two are put together by squares (Zou and Donner 2008): they may lie unevenly.
- */
+/* The bounds of the two are combined by squares (Zou and Donner 2008), because they may be
+ * asymmetric. */
 struct ag_interval_of_change ag_interval_of_change(const struct ag_metrics *before,
                                                    const struct ag_metrics *after,
                                                    enum ag_metric metric) {

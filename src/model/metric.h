@@ -1,4 +1,5 @@
-/* metric.h: the metrics by name: what --sort takes, what the JSON calls them, and their values. */
+/* metric.h: the metrics by name: the names that --sort accepts and the JSON uses, and their
+ * values. */
 #ifndef AG_METRIC_H
 #define AG_METRIC_H
 

@@ -1,16 +1,17 @@
-/* process_merge.c: several processes as one profile.
+/* process_merge.c: merges several processes to one profile.
  *
- * Frames are the same when their names are, whatever the addresses, so nothing of a part but its
- * names can be shared. A merged profile has nodes of its own: one for each used node of each part,
- * whose site stands for (part, site of the part, exactness) and whose frames are told beforehand.
- * From there on sites, trees, types and groups work as ever. What needs events (single blocks,
- * lifetimes, sites by thread) asks the parts, which stay open, and translates.
+ * Frames are the same if their names are, whatever the addresses, so only the names of a part can
+ * be shared. A merged profile has nodes of its own: one for each used node of each part, whose site
+ * stands for (part, site of the part, exactness) and whose frames are added beforehand. Sites,
+ * trees, types and groups then work as in any profile. Queries that need events (single blocks,
+ * lifetimes, sites by thread) are passed to the parts, which stay open, and their results are
+ * translated.
  *
- * Samples of different processes were drawn apart, so variances of sums are sums of variances; what
- * an exact part counted has none.
+ * Samples of different processes were drawn independently, so variances of sums are sums of
+ * variances; the counts of an exact part have none.
  *
- * Peaks: processes reach theirs at different moments. The sum of a site's shares is of each
- * process's own highest moment; the merged timeline says what all had at once. */
+ * Peaks: processes reach theirs at different moments. The sum of a site's shares is taken at each
+ * process's own highest moment; the merged timeline shows what all had at the same time. */
 #include "model/process_merge.h"
 
 #include <errno.h>
@@ -131,7 +132,7 @@ static const char *merged_keep_text(struct ag_profile *merged, const char *text)
     return text ? ag_text_keep(&merged->definitions.texts, text, strlen(text)) : NULL;
 }
 
-/* The type of all blocks of a stack, where the part was told one. */
+/* The type of all blocks of a stack, if the part has one. */
 static int copy_stack_type(struct ag_profile *merged, const struct ag_profile *own, uint32_t stack,
                            uint32_t new_stack) {
     struct ag_index_map *to = &merged->definitions.stack_type_index;
@@ -162,7 +163,7 @@ static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
     return 0;
 }
 
-/* Tells the frames of all sites: those of the part's site that each stands for. */
+/* Adds the frames of all sites: those of the part's site that each stands for. */
 static int merge_frames(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
     int r = ag_frame_table_init(&merged->frames, definitions, &merged->options.symbol);
@@ -339,7 +340,7 @@ static size_t list_moments(const struct ag_profile *merged, struct moment *momen
 }
 
 /* What all parts have at this moment: the sums of POINT, and of their variances. of_parts: by part,
- * what holds of it now. */
+ * its current point. */
 static struct ag_metrics estimate_of_all(const struct ag_profile *merged,
                                          const struct moment *of_parts,
                                          const struct ag_timeline_point *point) {
@@ -450,7 +451,7 @@ static bool is_same_runtime(const struct ag_profile_runtime *one,
            strcmp(one->note, other->note) == 0 && one->hooked == other->hooked;
 }
 
-/* Equal for the same; of different ones equal by a chance of 2^-64. */
+/* Equal for equal runtimes; equal for different ones with a chance of 2^-64. */
 static uint64_t runtime_key(const struct ag_profile_runtime *runtime) {
     const uint64_t parts[] = {ag_keyed_hash_bytes(runtime->name, strlen(runtime->name)),
                               ag_keyed_hash_bytes(runtime->version, strlen(runtime->version)),
@@ -509,7 +510,7 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     return 0;
 }
 
-/* What the first says of itself, and how many there are; damage of any. */
+/* The identity of the first process, the number of processes, and damage of any. */
 static void make_identity(struct ag_profile *merged) {
     merged->identity = merged->parts[0].profile->identity;
     merged->identity.n_processes = (uint32_t)merged->n_parts;
@@ -690,7 +691,7 @@ void ag_profile_close_parts(struct ag_profile *merged) {
     free(merged->part_problems);
 }
 
-/* ---- what only the parts can tell ---- */
+/* ---- queries that only the parts can answer ---- */
 
 struct translation {
     const struct ag_merged_part *part;

@@ -1,12 +1,12 @@
-/* process_merge.h: several processes as one profile: everything that reads a profile reads it. */
+/* process_merge.h: merges several processes to one profile, which can be used like any other. */
 #ifndef AG_PROCESS_MERGE_H
 #define AG_PROCESS_MERGE_H
 
 #include "model/profile.h"
 
-/* Takes the PARTS over: they are closed with the answer, or now where it fails. Peaks are each
- * process's own highest moment, added up (so that all views agree); times count from the start of
- * the earliest. 0 or -ENOMEM. */
+/* Takes over the PARTS: they are closed with the result, or now if merging fails. Peaks are each
+ * process's own highest moment, summed (so that all views agree); times count from the start of the
+ * earliest. Returns 0 or -ENOMEM. */
 int ag_profile_merge(struct ag_profile *const *parts, size_t n_parts,
                      struct ag_profile **ret_profile);
 

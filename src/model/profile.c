@@ -2,10 +2,10 @@
  *
  *     file -> definitions -> sums of the index, or of a pass over the events -> rows -> views
  *
- * The sums of the index answer whatever needs all events alike. A time window, one thread, another
- * --within or --tail need the events themselves; so does a trace that nobody sealed. Times that a
- * reader gives or gets count from the start of the process' recording; inside they are the
- * session's. */
+ * The sums of the index are enough for queries that use all events alike. A time window, one
+ * thread, another --within or --tail need the events themselves; so does a trace that was not
+ * sealed. Times in the interface count from the start of the process' recording; inside they are
+ * the session's. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -117,8 +117,8 @@ static uint64_t recording_ns(const struct ag_definitions *definitions) {
                                                        : definitions->index.summary.duration_ns;
 }
 
-/* What the events of the window could not tell, and what they told under another name: where older
- * blocks do not count, their frees look like ghosts. */
+/* What the events of the window do not show, or show under another name: if blocks from before it
+ * are not counted, their frees look like ghosts. */
 static void set_window(struct ag_profile *profile) {
     const struct ag_model_sums *index = &profile->definitions.index;
     struct ag_profile_window *window = &profile->window;
@@ -185,7 +185,7 @@ static void count_stacks(struct ag_profile *profile) {
     ag_index_map_done(&seen);
 }
 
-/* Where nothing was sampled at all, nothing says with which of its intervals it was passed by. */
+/* If nothing was sampled at all, the interval with which it was missed is unknown. */
 static float widest_interval(const struct ag_definitions *definitions) {
     const uint64_t asked = definitions->interval_bytes,
                    most = definitions->sampler.most_interval_bytes;
@@ -369,7 +369,7 @@ static void plan_pass(struct ag_profile *profile) {
         .counts_older = options->counts_older,
     };
     profile->is_reset = begins_at_reset(profile);
-    if (profile->is_reset) { /* the program's own wish, where the reader has none */
+    if (profile->is_reset) { /* the program's own reset, if the reader has none */
         profile->pass.from_ns = profile->definitions.index.summary.reset_ns;
         profile->pass.counts_older = true;
         profile->options.from_ns = profile->pass.from_ns > profile->definitions.start_ns
@@ -409,8 +409,8 @@ static int fail_open(const char *path, const struct ag_decode_error *error, int 
     return r;
 }
 
-/* Where the sums take a pass over events, another thread loads the stacks meanwhile and opens the
- * files that names come from. The sums of the index are too quick for it to gain anything. */
+/* If the sums need a pass over events, another thread loads the stacks meanwhile and opens the
+ * files for their names. The sums of the index are too quick for that to gain anything. */
 static int load_sums_and_stacks(struct ag_profile *profile) {
     struct ag_definitions *definitions = &profile->definitions;
     int r;
@@ -548,7 +548,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     return NULL;
 }
 
-/* ---- answers ---- */
+/* ---- queries ---- */
 
 const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *profile) {
     return &profile->definitions.sampler;
@@ -566,7 +566,7 @@ const struct ag_summary *ag_profile_summary(const struct ag_profile *profile) {
     return &profile->summary;
 }
 
-/* What a pass over the events met since the profile was opened comes into the identity here. */
+/* Adds damage that passes over the events found since the profile was opened to the identity. */
 static void refresh_damage(struct ag_profile *profile) {
     struct ag_profile_identity *identity = &profile->identity;
     if (profile->n_parts == 0) {

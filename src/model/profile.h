@@ -1,9 +1,9 @@
-/* profile.h: a trace, understood: what the reports and exporters read. Nothing here is formatted
- * for people.
+/* profile.h: the contents of a trace as reports and exporters read them. Nothing here is formatted
+ * for users.
  *
- * An unfiltered profile of a sealed trace is answered from the index, without a pass over the
- * events; filters that need events (time window, thread, --within) or a trace without an index make
- * one streaming pass: memory is bounded by what was in use in the program, chunks are decoded by
+ * An unfiltered profile of a sealed trace is read from the index, without a pass over the events;
+ * filters that need events (time window, thread, --within) or a trace without an index need one
+ * streaming pass: memory is bounded by what was in use in the program, chunks are decoded by
  * several threads. */
 #ifndef AG_PROFILE_H
 #define AG_PROFILE_H
@@ -17,7 +17,7 @@
 
 struct ag_decoder;
 struct ag_decoder_types;
-enum ag_call_group { /* what stands above the paths of function counters */
+enum ag_call_group { /* the rows above the paths of function counters */
                      AG_CALLS_TOGETHER,
                      AG_CALLS_BY_PROCESS, /* of the runtime, by its name; or the thread that counted
                                            */
@@ -35,7 +35,8 @@ struct ag_profile_options {
                             all do */
     bool force_pass;     /* do not trust the index */
     struct ag_symbol_options symbol;
-    /* Names of the numbers that a process of this decoder's runtime told as types; NULL: none. */
+    /* Has the names of the type numbers that a process of this decoder's runtime recorded; NULL:
+     * none. */
     const struct ag_decoder *types_decoder;
     const struct ag_decoder_types *types;
     /* A window that begins at FROM_NS counts the blocks that were allocated in it, and reads only
@@ -57,20 +58,22 @@ struct ag_metrics { /* of a site, a tree node, a stack or all */
      * AG_METRIC_TABLE. 0 where it is known exactly. */
     float variance[AG_METRICS];
     float heaviest; /* of a sampled trace: the most blocks that one sample stands for */
-    /* and the most bytes that a small block stands for: what passes by unseen does so in portions
-     * of this many. 0: nothing can, or these are of no sample; see ag_profile_nothing. */
+    /* and the most bytes that a small block stands for: missed blocks come in portions of this
+     * many. 0: none can be missed, or these are of no sample; see ag_profile_nothing. */
     float portion_bytes;
 };
-/* All rows together. */
+/* The sum of all rows. */
 const struct ag_metrics *ag_profile_total(const struct ag_profile *profile);
-/* Of what was not seen at all: 0, of a sampled trace with the doubt that is left. */
+/* The metrics of something that was not seen at all: 0, for a sampled trace with its
+ * uncertainty. */
 struct ag_metrics ag_profile_nothing(const struct ag_profile *profile);
 const struct ag_summary *ag_profile_summary(const struct ag_profile *profile);
 struct ag_profile_window { /* times since the start of the recording */
     uint64_t from_ns, to_ns;
-    uint64_t recording_ns; /* how long the recording lasted, 0: the trace does not tell */
+    uint64_t recording_ns; /* how long the recording lasted, 0: not in the trace */
     bool counts_older;     /* or began with the recording: nothing is older */
-    bool is_reset;         /* the program's own wish: what it had counted until then was dropped */
+    bool is_reset;         /* the program reset the recording: what was counted until then was
+                            * dropped */
     uint64_t older_frees;  /* deaths inside it of blocks from before it, which are not counted */
     /* of the process when the window began, as fine as the index' timeline; known with an index */
     bool knows_before;
@@ -78,11 +81,10 @@ struct ag_profile_window { /* times since the start of the recording */
 };
 /* NULL: the profile is of the whole recording. */
 const struct ag_profile_window *ag_profile_window(const struct ag_profile *profile);
-/* How long the recording lasted, whatever part of it was asked for: the summary's duration_ns is
- * where its window ends. */
+/* How long the whole recording lasted: the summary's duration_ns is where its window ends. */
 uint64_t ag_profile_recording_ns(const struct ag_profile *profile);
 
-/* What the trace says of itself. Strings live as long as the profile. */
+/* General facts of the trace. Strings live as long as the profile. */
 struct ag_profile_identity {
     const char *file; /* path as given */
     uint32_t format_version, pid, n_arguments;
@@ -97,11 +99,11 @@ struct ag_profile_identity {
     const char *const *undecided;
     size_t n_undecided;
     const char *end;    /* "exit" "signal" "detached" "running" "cut" */
-    bool is_end_unseen; /* it is "exit" because nobody saw how the process ended */
+    bool is_end_unseen; /* "exit" is assumed: the end of the process was not seen */
     uint32_t wait_status, wait_status_known;
     uint64_t file_bytes, start_realtime_ns;
     uint32_t n_processes; /* 1; of a merged profile more, and the rest is that of the first */
-    /* As what was read until now has shown: ask again after a question that reads the events. */
+    /* As found so far: read it again after a query that reads the events. */
     bool is_damaged; /* first damaged place in damage */
     struct ag_decode_error damage;
     struct ag_profile_missing {
@@ -116,7 +118,8 @@ struct ag_profile_runtime {
     const char *name, *version, *note;
     bool hooked;
     uint64_t told,
-        counted; /* of what it counts itself, this much was told; counted 0: it does not */
+        counted; /* the runtime's own count, and how much of it was recorded; counted 0: it does not
+                  * count */
 };
 size_t ag_profile_runtimes(const struct ag_profile *profile,
                            const struct ag_profile_runtime **ret_runtimes);
@@ -125,16 +128,16 @@ struct ag_profile_cost {
 };
 const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile);
 
-struct ag_profile_observed { /* of a process that was looked at from outside */
+struct ag_profile_observed { /* of a process that was observed from outside */
     bool is_there;           /* false: it was not; the rest is 0 */
     uint32_t rate_hz;        /* of CPU samples, by a thread's CPU time */
     uint64_t samples, lost, stale, complete_stacks;
-    uint64_t target_cpu_ns;    /* that the process used meanwhile */
+    uint64_t target_cpu_ns;    /* used by the process during the observation */
     uint64_t sample_cost_ns;   /* of one to the thread that it interrupted */
     uint64_t collections_seen; /* of which those of ag_profile_collections are all, or a sample */
 };
 const struct ag_profile_observed *ag_profile_observed(const struct ag_profile *profile);
-/* Looked at from outside, but not at what makes its memory grow: no block is in it. */
+/* Observed from outside, but without the growth of its memory: it contains no block. */
 bool ag_profile_has_only_samples(const struct ag_profile *profile);
 struct ag_profile_sampler { /* of a sampled trace */
     uint64_t cpu_ns;        /* of target_cpu_ns: spent on samples */
@@ -143,8 +146,8 @@ struct ag_profile_sampler { /* of a sampled trace */
 };
 const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *profile);
 
-/* A frame as a person sees it; frames are interned: equal (function, file, line, image, runtime)
- * has one id. */
+/* A frame as shown to users; frames are interned: equal (function, file, line, image, runtime) has
+ * one id. */
 struct ag_frame {
     const char *function, *file, *image; /* file may be NULL; image is a base name, or of a managed
                                             frame "[runtime]" */
@@ -188,8 +191,8 @@ static inline bool ag_site_key_is_named(enum ag_site_key by) {
     return by == AG_BY_THREAD || by == AG_BY_HEAP || by == AG_BY_TYPE || by == AG_BY_LABEL;
 }
 struct ag_site_row {
-    /* one that stands for the key (where ag_site_key_is_named: index, and the name in `label`; NULL
-     * for the blocks whose type nothing told, and for those without a label) */
+    /* a frame that stands for the key (where ag_site_key_is_named: index, and the name in `label`;
+     * NULL for the blocks of unknown type, and for those without a label) */
     uint32_t frame;
     const char *label;
     /* own: innermost frame; total: each stack once however often the key recurs */
@@ -220,8 +223,8 @@ size_t ag_profile_thread_pairs(const struct ag_profile *profile,
 /* Beside the pairs (freed) and the points (in use, allocated), with variances; NULL: exact. */
 const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile);
 const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile);
-struct ag_heap_memory { /* what a heap holds, as whose heap it is counted it last */
-    uint32_t known;     /* flags of enum ag_memory_known; 0: nothing was told */
+struct ag_heap_memory { /* what a heap holds, as last counted for that heap */
+    uint32_t known;     /* flags of enum ag_memory_known; 0: nothing was recorded */
     uint64_t time_ns;   /* since the start of the recording */
     uint64_t reserved_bytes, committed_bytes, free_bytes, of_malloc_bytes;
 };
@@ -234,9 +237,8 @@ struct ag_heap_row {
     struct ag_heap_memory memory;
 };
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows);
-/* Symbol problems for the reader, one line each: those met until now. Names are looked up when they
- * are asked for; who wants to know of missing and changed files before that opens the images first.
- */
+/* Symbol problems for the user, one line each: those found so far. Names are looked up on demand;
+ * to find missing and changed files before that, call ag_profile_open_images first. */
 void ag_profile_open_images(struct ag_profile *profile);
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines);
 

@@ -1,16 +1,17 @@
-/* profile_state.h: what a profile holds; shared by the files of the model that answer for it.
+/* profile_state.h: the state of a profile; shared by the files of the model that implement its
+ * queries.
  *
  *     profile.c       opening: definitions, then the index or a pass over the events
- *     stack_rows.c    stacks with what they did, filtered, and their frames
+ *     stack_rows.c    stacks with their sums, filtered, and their frames
  *     sites.c         functions, lines, images, threads, heaps
  *     stack_forest.c  callers downward, callees upward
  *     blocks.c        single blocks
- *     types.c         what kinds of things they are
- *     lifetimes.c     how long they live
+ *     types.c         types of blocks
+ *     lifetimes.c     lifetimes of blocks
  *     functions.c     function counters, from the trees of call_trees.c
- *     call_edges.c    who called whom, of all functions at once
- *     collections.c   what collectors did, and because of whom
- *     blamed_lines.c         the lines that its reader can change
+ *     call_edges.c    callers and callees of all functions at once
+ *     collections.c   collections and their causes
+ *     blamed_lines.c  the lines that the reader can change
  *     findings.c      what is most worth a look */
 #ifndef AG_PROFILE_STATE_H
 #define AG_PROFILE_STATE_H
@@ -49,7 +50,7 @@ struct ag_profile {
     struct ag_pass_options pass;
     regex_t focus, ignore;
     bool has_focus, has_ignore, needs_pass, is_filtered;
-    bool is_reset; /* pass begins where the program dropped what was counted */
+    bool is_reset; /* a pass begins where the program reset the recording */
     struct ag_profile_identity identity;
     char *path;
 
@@ -76,7 +77,7 @@ struct ag_profile {
     size_t n_lists;
     uint64_t listed_frames;
 
-    struct ag_blamed_line *blamed_lines; /* NULL: nobody asked */
+    struct ag_blamed_line *blamed_lines; /* NULL: not requested yet */
     size_t n_blamed_lines;
     uint32_t *line_of_row;
     struct ag_site_row *sites[AG_SITE_KEYS];
@@ -108,18 +109,18 @@ struct ag_profile {
 int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *options,
                     struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live);
 
-/* The same for the visits of single blocks that OPTIONS ask for; nobody wants the sums. */
+/* The same for the visits of single blocks that OPTIONS request; the sums are not used. */
 int ag_profile_visit(struct ag_profile *profile, const struct ag_pass_options *options);
 
 /* ---- stack_rows.c ---- */
-/* The stacks of all rows, for ag_pass_options.kept; the caller ends the map. Where nothing is left
- * out *ret_is_needed is false and the map is empty. */
+/* The stacks of all rows, for ag_pass_options.kept; the caller ends the map. If nothing is left out
+ * *ret_is_needed is false and the map is empty. */
 int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_kept,
                            bool *ret_is_needed);
 int ag_profile_make_rows(struct ag_profile *profile);
 /* Looks up every frame of every row. 0 or -ENOMEM. */
 int ag_profile_resolve(struct ag_profile *profile);
-/* Where the stack of a node begins for people: not in a runtime's binding to its allocator. After
+/* The node where the stack begins for users: not in a runtime's binding to its allocator. After
  * ag_profile_resolve. */
 uint32_t ag_profile_start_node(const struct ag_profile *profile, uint32_t node);
 /* The frames of a used node after ag_profile_resolve. */
@@ -128,7 +129,7 @@ const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node
 
 /* ---- types.c ---- */
 int ag_profile_prepare_types(struct ag_profile *profile); /* resolves; 0 or -ENOMEM */
-/* After prepare: the text of the type of rows[row], 0: nothing told it. */
+/* After prepare: the text of the type of rows[row], 0: unknown. */
 uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row);
 
 /* ---- process_merge.c ---- */
@@ -150,7 +151,7 @@ void ag_collections_end(struct ag_profile *profile);
 void ag_lifetimes_end(struct ag_lifetimes *lifetimes);
 
 /* ---- sites.c ---- */
-/* Which frames count as one: by frame its key, by key one frame. The caller frees both. */
+/* Which frames have the same key: by frame its key, by key one frame. The caller frees both. */
 int ag_profile_function_keys(struct ag_profile *profile, enum ag_site_key by,
                              uint32_t **ret_of_frame, uint32_t **ret_frame, size_t *ret_count);
 

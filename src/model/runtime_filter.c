@@ -1,8 +1,9 @@
-/* runtime_filter.c: which stacks are of a runtime.
+/* runtime_filter.c: selects the stacks of a runtime.
  *
- * Those whose blocks are from a heap of it, and those that one of its frames is in, however deep: a
- * runtime allocates through native functions of its own. `c` are the stacks without any managed
- * frame. A frame is told by its node alone, so nothing has to be looked up in a file. */
+ * Those whose blocks are from one of its heaps, and those that contain one of its frames, at any
+ * depth: a runtime also allocates in native functions of its own. `c` selects the stacks without
+ * any managed frame. The node of a frame is enough to decide, so nothing has to be looked up in a
+ * file. */
 #include "model/runtime_filter.h"
 
 #include <errno.h>
@@ -14,7 +15,10 @@ static const char native_name[] = "c";
 
 /* ---- the names ---- */
 
-enum { NAMES_MOST = 32 }; /* told in a message; a trace that names more was not made by a runtime */
+enum {
+    NAMES_MOST = 32
+}; /* listed in a message; a trace with more names was not written by a
+                           * runtime */
 
 struct names {
     const char *wanted, *list[NAMES_MOST];
@@ -33,7 +37,7 @@ static void add_name(struct names *names, const char *name) {
     }
 }
 
-/* Functions come by the hundred thousand and are of a few runtimes: most have that of the one
+/* There are hundreds of thousands of functions of a few runtimes: most have the same as the one
  * before. */
 static void find_names(const struct ag_definitions *definitions, struct names *names) {
     add_name(names, native_name);

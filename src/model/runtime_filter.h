@@ -1,4 +1,4 @@
-/* runtime_filter.h: --runtime=NAME: which stacks are of a runtime, and which names there are. */
+/* runtime_filter.h: --runtime=NAME: which stacks belong to a runtime, and which names exist. */
 #ifndef AG_RUNTIME_FILTER_H
 #define AG_RUNTIME_FILTER_H
 
@@ -11,7 +11,7 @@ struct ag_runtime_filter {
                       */
 };
 
-/* 0, or -EINVAL when NAME (NULL: nothing asked for) is no runtime of this trace: the message names
+/* Returns 0, or -EINVAL if NAME (NULL: no filter) is no runtime of this trace: the message lists
  * those that are. */
 int ag_runtime_filter_check(const struct ag_definitions *definitions, const char *name,
                             const char *path, char ret_message[512]);

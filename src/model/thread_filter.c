@@ -1,6 +1,5 @@
-/* thread_filter.c: a thread that is asked for is one that the trace tells of: by its name, by what
- * it allocated or freed, by a collection or by counted calls. A cut trace may have any of these
- * alone. */
+/* thread_filter.c: the trace knows a thread by its name, by what it allocated or freed, by a
+ * collection or by counted calls. A cut trace may have only one of these. */
 #include "model/thread_filter.h"
 
 #include <errno.h>

@@ -33,8 +33,8 @@ enum {
     GROWTH_PERIOD = 8, /* page faults: 32 KiB a sample */
     PAGE_BYTES = 4096,
     WAIT_MS = 50,
-    WAIT_INSPECTED_MS = 5, /* deep stacks of inspected runtimes are read after the sample, so soon
-                            * */
+    WAIT_INSPECTED_MS = 5, /* deep stacks of inspected runtimes are read after the sample,
+                            * so soon */
     REFRESH_NS = 1000000000,
     REFRESH_SOON_NS = 20000000,
     RAW_MOST = 1 << 24,

@@ -21,8 +21,8 @@ struct allogram_target { /* the target as inspectors see it */
     struct allogram_target_mapping *mappings; /* copies of maps; n_mappings of them */
     size_t n_mappings;
     uint64_t code_list; /* address of the descriptor, 0: not searched yet, UINT64_MAX: none */
-    uint64_t code_list_rest_ns, code_list_stamp; /* not read again before this time; as it was read
-                                                  * */
+    uint64_t code_list_rest_ns, code_list_stamp; /* not read again before this time; as it
+                                                  * was read */
     bool (*is_stopped)(void);                    /* the observation's; may be NULL */
 };
 
@@ -89,8 +89,8 @@ struct ag_observation {
     size_t n_symbolized_images;
     struct ag_named_stack *named; /* by node */
     size_t n_named;
-    struct ag_observed_frame **named_frames; /* by frame id; each ends with one without a function
-                                              * */
+    struct ag_observed_frame **named_frames; /* by frame id; each ends with one without
+                                              * a function */
     size_t n_named_frames;
     const char **notes;
     size_t n_notes;

@@ -13,8 +13,8 @@
 
 enum {
     AG_FRAMES_PER_ADDRESS = 128
-}; /* deeper inlining loses its outer levels except the outermost
-                                       * */
+}; /* deeper inlining loses its outer levels except
+                                       * the outermost */
 
 /* Fills frames, innermost first. Unknown fields are NULL or 0: function and linkage for code that
  * only has lines. Returns how many, 0 to AG_FRAMES_PER_ADDRESS; texts are kept in NAMES. */

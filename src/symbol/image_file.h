@@ -23,8 +23,8 @@ struct ag_image_file {
                                              * parts */
     Dwarf *dwarf, *shared_dwarf;
     struct ag_work_meter meter; /* for all work on the image */
-    bool is_too_large;          /* some debug information would exceed its bound when decompressed
-                                 * */
+    bool is_too_large;          /* some debug information would exceed its bound
+                                 * when decompressed */
     struct ag_dwarf_units units;
     struct ag_elf_functions functions;
     struct ag_pointer_table answers; /* look-up results by address */

@@ -1,14 +1,14 @@
-/* blamed_lines.c: from stacks to the lines that a report can point at.
+/* blamed_lines.c: finds for each stack the line that a report blames.
  *
- * 1. Whose line. strdup allocates, but nobody can mend it there. So a stack belongs to its
- * innermost frame whose file is its reader's own (own_code.h); where no file is known, to the
- * innermost that is not the C library's or a language's; where that fails, to the innermost.
+ * 1. Whose line. strdup allocates, but its line cannot be changed by the reader. So a stack belongs
+ * to its innermost frame whose file is the reader's own (own_code.h); where no file is known, to
+ * the innermost that is not the C library's or a language's; where there is none, to the innermost.
  *
- * 2. Wrappers. xmalloc allocates everything, and is the answer to no question: its callers are. A
- * function is passed over when it allocates for several others and either says so by its name or
- * makes half of all blocks or bytes. One that has a single caller is no wrapper, whatever it is
- * called: there its own line is as good. Wrappers lie on top of each other (sqlite3Malloc,
- * mallocWithAlarm, sqlite3MemMalloc), so this is done again until nothing moves.
+ * 2. Wrappers. xmalloc allocates everything, so its line is no useful answer: its callers are. A
+ * function is skipped when it allocates for several others and either its name contains "alloc" or
+ * it makes half of all blocks or bytes. A function with a single caller is no wrapper, whatever its
+ * name: its own line is as good. Wrappers call each other (sqlite3Malloc, mallocWithAlarm,
+ * sqlite3MemMalloc), so this is repeated until nothing changes.
  *
  * 3. All stacks of one line are one blamed_line. */
 #include "model/answers/blamed_lines.h"
@@ -23,14 +23,14 @@
 #include "model/profile_state.h"
 
 enum {
-    WRAPPERS_MOST = 8,   /* on top of each other: seen in programs are up to 4 */
+    WRAPPERS_MOST = 8,   /* wrappers that call each other: programs seen have up to 4 */
     NAMED_CALLERS = 2,   /* of a function with "alloc" in its name */
     UNNAMED_CALLERS = 3, /* of any other, which must make half of everything */
 };
 struct position { /* of a frame in a stack */
     uint32_t node, at;
 };
-struct function { /* what has its position there, in this round */
+struct function { /* a function that has its position there in this round */
     uint64_t blocks, bytes;
     uint32_t callers[UNNAMED_CALLERS]; /* different ones; as many as matter */
     uint32_t n_callers;
@@ -39,7 +39,7 @@ struct function { /* what has its position there, in this round */
 struct walk {
     struct ag_profile *profile;
     struct position *positions;         /* by row; node AG_NODE_ROOT...: a stack without frames */
-    enum ag_frame_owner *least;         /* by row: frames of weaker owners are passed over */
+    enum ag_frame_owner *least;         /* by row: frames of owners below this are skipped */
     uint8_t *owner_of_frame;            /* + 1; 0: not looked at */
     uint32_t *function_of_frame;        /* + 1 */
     struct ag_index_map function_index; /* name | image << 32 */
@@ -63,7 +63,7 @@ static uint32_t frame_at(struct walk *walk, const struct position *position) {
     return ag_profile_node_frames(walk->profile, position->node, &n)[position->at];
 }
 
-/* One frame outward; false: that was the outermost. */
+/* Moves one frame outward; false: that was the outermost. */
 static bool go_out(struct walk *walk, struct position *position) {
     size_t n;
     (void)ag_profile_node_frames(walk->profile, position->node, &n);
@@ -173,7 +173,7 @@ static bool is_wrapper(const struct walk *walk, const struct function *function)
            (has_most && function->n_callers >= UNNAMED_CALLERS);
 }
 
-/* False: nothing moved. */
+/* Returns false if nothing moved. */
 static bool pass_wrappers(struct walk *walk) {
     for (size_t i = 0; i < walk->n_functions; i++) {
         walk->functions[i] = (struct function){.is_named = walk->functions[i].is_named};
@@ -218,7 +218,7 @@ static int add_rows(struct walk *walk) {
     return r;
 }
 
-/* The room is for all frames and functions that there can be, so that nothing fails on the way. */
+/* Allocates room for all possible frames and functions first, so that nothing fails later. */
 static int walk_make_room(struct walk *walk) {
     struct ag_profile *profile = walk->profile;
     const size_t n_rows = profile->n_rows, n_frames = profile->frames.n_frames;

@@ -1,6 +1,6 @@
-/* blamed_lines.h: the lines of a program that its reader can change, each with all that is
- * allocated below it and below no other of them. Which line a stack belongs to is told in
- * blamed_lines.c. */
+/* blamed_lines.h: the lines of a program that its reader can change, each with everything that is
+ * allocated below it and below no other of them. blamed_lines.c explains which line a stack belongs
+ * to. */
 #ifndef AG_BLAMED_LINES_H
 #define AG_BLAMED_LINES_H
 
@@ -10,13 +10,13 @@ struct ag_blamed_line {
     struct ag_metrics metrics; /* of its stacks */
     uint32_t frame;            /* of the profile */
 };
-/* All of them, in no order; the profile keeps them. Every stack that passes the filters is of one,
- * so their sums are the profile's. 0 or negative errno. */
+/* All of them, in no order; owned by the profile. Every stack that passes the filters belongs to
+ * one, so their sums are the profile's. Returns 0 or a negative errno. */
 int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_line **ret_lines,
                             size_t *ret_n);
 
-/* Do the stacks of nearly all that SPOT, a number of theirs, has in use at the end go through
- * FRAME, beyond their own? */
+/* Whether nearly all that the blamed line SPOT (its index) has in use at the end was allocated by
+ * stacks that go through FRAME, beyond their own line. */
 bool ag_profile_blamed_line_goes_through(struct ag_profile *profile, size_t blamed_line,
                                          uint32_t frame);
 

@@ -1,7 +1,7 @@
-/* blocks.c: the blocks themselves. The ledger tells of each death when it can no more be taken
- * back, and of what is open in the end. Ghosts can be taken back for longer (a free that found no
- * block may find one after all), so they are kept until the end; there are at most as many as
- * blocks lived when the recording began, but for a hostile trace. */
+/* blocks.c: single blocks. The ledger notifies of each death when it can no longer be taken back,
+ * and of the open blocks at the end. Ghosts can be taken back for longer (a free that found no
+ * block may find one later), so they are kept until the end; there are at most as many as blocks
+ * were live when the recording began, except in a hostile trace. */
 #include "model/answers/blocks.h"
 
 #include <errno.h>
@@ -158,8 +158,8 @@ static void note_ghosts(struct block_pass *pass) {
     }
 }
 
-/* A ghost has no stack and no allocating thread, so it passes no filter of those; and where older
- * blocks do not count, nobody can tell their frees from ghosts. */
+/* A ghost has no stack and no allocating thread, so it passes no filter of those; and where blocks
+ * from before the recording are not counted, their frees cannot be distinguished from ghosts. */
 static bool can_have_ghosts(const struct ag_profile *profile) {
     return !profile->has_focus && !profile->has_ignore && !profile->options.runtime &&
            profile->options.thread < 0 &&

@@ -1,5 +1,5 @@
-/* blocks.h: single blocks of a profile, one after the other: a pass over the events, nothing is
- * kept but what is in use (and ghosts, until the end). */
+/* blocks.h: visits the single blocks of a profile: a pass over the events that keeps only the
+ * blocks in use (and ghosts, until the end). */
 #ifndef AG_BLOCKS_H
 #define AG_BLOCKS_H
 
@@ -8,7 +8,7 @@
 enum ag_block_state {                      /* flags, so that a caller can ask for several */
                       AG_BLOCK_OPEN = 1,   /* allocated and never freed */
                       AG_BLOCK_CLOSED = 2, /* allocated and freed */
-                      AG_BLOCK_GHOST = 4,  /* freed, and never seen allocated */
+                      AG_BLOCK_GHOST = 4,  /* freed, without a recorded allocation */
 };
 enum { AG_BLOCK_STATES = AG_BLOCK_OPEN | AG_BLOCK_CLOSED | AG_BLOCK_GHOST };
 
@@ -17,15 +17,16 @@ struct ag_block_row { /* times since the start of the recording */
     uint64_t address, size;
     uint64_t allocated_ns;           /* UINT64_MAX: never seen (a ghost) */
     uint64_t freed_ns;               /* UINT64_MAX: not freed */
-    uint32_t stack, via;             /* of the allocation; of a ghost nothing is known */
+    uint32_t stack, via;             /* of the allocation; unknown for a ghost */
     uint32_t allocated_by;           /* stream; UINT32_MAX: never seen */
     uint32_t freed_by;               /* stream; UINT32_MAX: not freed, or its free was lost */
-    uint32_t free_stack;             /* who freed it; 0: nobody, or the trace does not tell */
-    struct ag_profile *free_profile; /* whose stack that is: of a merged one the part's own */
+    uint32_t free_stack;             /* stack of the free; 0: none, or not in the trace */
+    struct ag_profile *free_profile; /* profile that this stack belongs to: in a merged one, the
+                                      * part's own */
     double stands_for;               /* blocks: 1, and of a sampled trace what this sample weighs */
     const char *domain, *allocator;  /* of its heap, "" where the trace does not tell */
-    bool is_of_moving;               /* its heap's collector tells what it keeps */
-    uint32_t n_moves, n_promotions;  /* how often that did so */
+    bool is_of_moving;               /* the collector of its heap reports what it keeps */
+    uint32_t n_moves, n_promotions;  /* how often it was moved and promoted */
 };
 typedef void ag_block_row_visit(void *context, const struct ag_block_row *row);
 

@@ -1,6 +1,6 @@
-/* call_edges.c: the paths of all functions, added up by pairs of caller and callee, for who shows
- * every function's callers at once: one loop over the places and one walk, where asking for each
- * function would be a loop for each. */
+/* call_edges.c: sums the paths of all functions by pairs of caller and callee, for views that show
+ * every function's callers at once: one loop over the places and one walk, instead of a loop for
+ * each function. */
 #include "model/answers/call_edges.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* call_edges.h: who calls whom among the counted functions: for each pair what the one made the
- * other do, over all paths on which it did. */
+/* call_edges.h: callers and callees among the counted functions: for each pair, the sum of what the
+ * callee did for the caller, over all paths. */
 #ifndef AG_CALL_EDGES_H
 #define AG_CALL_EDGES_H
 

@@ -1,9 +1,9 @@
 /* collections.c: the collections of a trace as rows, and their sums by runtime and by cause.
  *
- * The cause is told by a stack: its innermost managed function is blamed, for the native frames
- * inside it are the runtime's own way to its collector. Or by a function, where who counts calls
- * knew it. Both repeat, so what one says (whom to blame, whether the filters let it pass) is
- * remembered by its id. */
+ * The cause is given by a stack: its innermost managed function is blamed, because the native
+ * frames inside it are the runtime's own path to its collector. Or it is given by a function, if
+ * function counters know it. Stacks and functions repeat, so the result for each (which frame to
+ * blame, whether the filters let it pass) is cached by its id. */
 #include "model/answers/collections.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@ struct verdict { /* on a stack */
     bool is_kept;
 };
 struct gathering {
-    struct ag_profile *profile; /* whose collections these are */
-    struct ag_profile *source;  /* whose trace is read: it, or a part of it */
+    struct ag_profile *profile; /* the profile that gets the collections */
+    struct ag_profile *source;  /* the profile whose trace is read: the same, or a part of it */
     uint64_t offset_ns;         /* from the start of the profile to that of the source */
     struct ag_index_map stacks; /* of the source: stack, or frame << 32 -> verdicts */
     struct verdict *verdicts;
@@ -40,7 +40,8 @@ static size_t frames_of(struct gathering *gathering, const struct ag_model_colle
     if (raw->frame == 0) {
         return ag_profile_stack_frames(gathering->source, raw->stack, ret_frames);
     }
-    *one = ag_frame_table_managed(&gathering->source->frames, raw->frame, /* line= */ 0);
+    *one = ag_frame_table_managed(&gathering->source->frames, raw->frame,
+                                  /* out of memory: no frame is blamed */ 0);
     *ret_frames = one;
     return *one != AG_INDEX_NONE; /* no memory: nobody is to blame */
 }
@@ -168,7 +169,7 @@ static struct ag_collection_sum *sum_of(struct ag_collection_sum *list, size_t *
     return &list[at];
 }
 
-/* Functions are the same when their names and runtimes are, whatever the line. */
+/* Functions are the same when their names and runtimes are, regardless of the line. */
 static uint64_t cause_key(const struct ag_profile *profile, uint32_t frame) {
     if (frame == NOBODY) {
         return UINT64_MAX;

@@ -1,7 +1,7 @@
 /* difference.c: matches the sites of two profiles by name.
  *
- * The key is a text: image, function, and by line the file's base name (two builds lie in two
- * folders) and the line. The program's own image counts as one whatever it is called, since people
+ * The key is a text: image, function, and by line the base name of the file (two builds are in two
+ * folders) and the line. The program's own image has one key regardless of its name, since users
  * compare program-1 with program-2. */
 #include "model/answers/difference.h"
 
@@ -32,7 +32,7 @@ static const char *difference_keep_text(struct difference *difference, const cha
     return text ? ag_text_keep(&difference->texts, text, strlen(text)) : NULL;
 }
 
-/* The row that stands for a site; what it is called is taken from whoever names it last. */
+/* The row of a site; it gets the names of the site that was added last. */
 static struct ag_difference_row *row_of(struct difference *difference, struct ag_profile *profile,
                                         enum ag_site_key by, const struct ag_site_row *site) {
     const bool is_labelled = ag_site_key_is_named(by);
@@ -102,8 +102,8 @@ static int difference_take(struct difference *difference, struct ag_profile *pro
     return r;
 }
 
-/* Nothing was seen of it there. It is the same place: what may have passed by unseen is as on the
- * other side. */
+/* The site does not occur on this side. It is the same place: the amounts that may be missing are
+ * those of the other side. */
 static void add_doubt(struct ag_metrics *side, const struct ag_metrics *other,
                       const struct ag_metrics *nothing) {
     if (nothing->portion_bytes > 0 && ag_metrics_are_nothing(side)) {

@@ -1,5 +1,5 @@
-/* difference.h: two profiles side by side, site by site: what grew, what shrank. Sites are the same
- * when their names are: addresses mean nothing from one run to another. */
+/* difference.h: compares two profiles site by site: what grew, what shrank. Sites are the same if
+ * their names are: addresses differ from one run to another. */
 #ifndef AG_DIFFERENCE_H
 #define AG_DIFFERENCE_H
 
@@ -8,7 +8,7 @@
 struct ag_difference_row {
     const char *function, *file, *image; /* NULL where the key has none */
     const char *runtime;                 /* of the function; "c" where the key has none */
-    const char *label;                   /* by heap and type; a type's is NULL where untold */
+    const char *label;                   /* by heap and type; NULL for an unknown type */
     uint32_t line;
     bool is_before, is_after;        /* it exists there */
     struct ag_metrics before, after; /* own */

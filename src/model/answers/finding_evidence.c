@@ -80,7 +80,7 @@ static int make_threads_room(struct evidence_pass *pass, uint32_t thread) {
     return 0;
 }
 
-/* In which slice a block was made; the same whenever it is asked. */
+/* The slice in which a block was made; the result is the same in every later slice. */
 static size_t slice_of(const struct evidence_pass *pass, const struct ag_step *step) {
     const struct thread *thread = &pass->threads[step->thread];
     size_t low = 0, high = pass->slice; /* slices before LOW ended before it */
@@ -110,7 +110,7 @@ static void end_slice(struct evidence_pass *pass, uint64_t time_ns) {
     search->slice_ns[pass->slice++] = time_ns;
 }
 
-/* The last slice is not over with the last birth: what is left at the end is its result. */
+/* The last slice does not end with the last birth: what is in use at the end is its result. */
 static void end_slices(struct evidence_pass *pass, uint64_t time_ns) {
     const unsigned __int128 all = pass->search->whole->allocated_blocks;
     while (pass->births >= pass->slice_births && pass->slice < AG_COURSE_SLICES - 1) {
@@ -119,7 +119,7 @@ static void end_slices(struct evidence_pass *pass, uint64_t time_ns) {
     }
 }
 
-/* ---- what a birth tells ---- */
+/* ---- at a birth ---- */
 
 static void count_size(struct ag_line_evidence *evidence, uint64_t size) {
     size_t class = 0;
@@ -227,7 +227,7 @@ static void count_ghost(void *context, const struct ag_ghost *ghost, bool is_tak
     struct ag_finding_search *search = pass->search;
     uint64_t *known =
         &pass->ghosts[(ghost->address * UINT64_C(0x9e3779b97f4a7c15)) >> 50 & (GHOSTS - 1)];
-    if (is_taken_back) { /* two threads that raced: it was seen allocated after all */
+    if (is_taken_back) { /* two threads that raced: its allocation was seen after all */
         *known = *known == ghost->address ? 0 : *known;
         return;
     }

@@ -1,13 +1,15 @@
-/* findings.c: the rules: which numbers are worth a look.
+/* findings.c: the rules that decide which numbers are worth a look.
  *
- * 1. Evidence. Sums of each line, pairs of threads and the course of the whole process come with
- * every profile. How a single line grew, by how much its blocks grow and how large they are takes
- * the events: they are read where there are no more than EVENTS_MOST, or when asked for. Without
- * them steps and outsized blocks are not looked for, and growth only as far as section 4 goes. What
- * lost events, a damaged file or a time window leave open is no evidence: see can_tell_*.
+ * 1. Evidence. Sums of each line, pairs of threads and the course of the whole process are part of
+ * every profile. How a single line grew, by how much its blocks grow and how large they are can
+ * only be read from the events: these are read if there are no more than EVENTS_MOST, or on
+ * request. Without them steps and outsized blocks are not searched, and growth only as far as
+ * section 4 says. Where events were lost, the file is damaged or a time window is set, some rules
+ * have no evidence: see knows_leaks, knows_peak and find_foreign_frees.
  *
- * 2. Two measures for everything. A share of the whole says that it matters to this program, a
- * number of its own that it would matter to anybody: a program of a hundred blocks has no storm.
+ * 2. Two limits for every rule. A share of the whole says that it matters to this program, an
+ * absolute number says that it would matter to any program: a program of a hundred blocks has no
+ * storm.
  *
  *    rule      number                      share
  *    leak      100 blocks and 16 KiB, or   10 % of the bytes or blocks left at the end
@@ -20,52 +22,53 @@
  *    unseen    1000 repeated frees         5 % of all frees
  *    unseen    1000 buried blocks          5 % of all deaths
  *
- * Why these. Leak: a handful of small blocks is set up once and left on purpose; 24 slices are 3
- * in each eighth of the way. Steps: doubling from 16 bytes to all memory takes 30; 100 equal steps
- * are nobody's doubling. Outsized: section 5. Unseen: section 7. Storm: at 50 ns a pair 10000 are
- * half a millisecond; less cannot be measured, nor can less often. Foreign: what threads hand over
- * when they start and end is tens; only frees count, not what a collector found dead. Peak: an
- * empty C program is as large; more than all others together.
+ * The reasons. Leak: a handful of small blocks is set up once and left on purpose; 24 slices are 3
+ * in each eighth of the recording. Steps: doubling from 16 bytes to all memory takes 30; no
+ * doubling makes 100 equal steps. Outsized: section 5. Unseen: section 7. Storm: at 50 ns a pair
+ * 10000 take half a millisecond; less cannot be measured, nor can a lower rate. Foreign: threads
+ * pass tens of blocks when they start and end; only frees count, not blocks that a collector found
+ * dead. Peak: an empty C program is as large; more than all others together.
  *
- * They were tried on programs with one fault planted and with none (tests/programs/faults.c and its
- * like), and on jq, sqlite3, python3, git and a C compiler.
+ * They were tested on programs with one planted fault and with none (tests/programs/faults.c and
+ * similar ones), and on jq, sqlite3, python3, git and a C compiler.
  *
- * 3. A leak that grows. What is left at the end is no leak yet: a cache that is built at the start
- * and kept is left, too. A leak is made little by little until the end. So the blocks that are left
- * are looked at by when they were made: from the first of them on, at least an eighth of the way
- * before the end, each quarter of the rest has to have made a twentieth of them. That alone holds
- * for whatever keeps the newest of something, too (a ring, a cache of a fixed size), but then
- * nothing grows: what the line has in use has to rise, since the first of them, by half of what is
- * left. The way is counted in blocks made, for a program's time depends on the machine; but a cache
- * that is built by a program that then only computes is made all that way, so by the clock, too, a
- * twentieth has to be made in the second half of the time since. When a recording ends is not when
- * the program did: on a machine that many want, more than a second of two was seen to pass until
- * the collector came to it. So the program is taken to have gone on for all but CLOCK_LATE_NS of
- * the recording, or a quarter of it, or for as long as it computed, whichever is most; the clock
- * says nothing of recordings below CLOCK_LEAST_NS, or of computing below CPU_LEAST_NS, which is ten
- * of the kernel's ticks.
+ * 3. A leak that grows. Blocks left at the end are not a leak yet: a cache that is built at the
+ * start and kept is left, too. A leak is made little by little until the end. So the blocks that
+ * are left are classified by when they were made: from the first of them on, which must be at least
+ * an eighth of the recording before the end, each quarter of the rest has to have made a twentieth
+ * of them. That alone also holds for code that keeps the newest of something (a ring, a cache of a
+ * fixed size), but then nothing grows: what the line has in use has to rise, since the first of
+ * them, by half of what is left. The position in the recording is measured in blocks made, because
+ * a program's time depends on the machine. But a cache that is built by a program that then only
+ * computes is spread over all blocks made. So a twentieth also has to be made in the second half of
+ * the time since. The end of a recording is not the end of the program: on a loaded machine, more
+ * than a second of two was seen to pass until the writer noticed the end. So the program is assumed
+ * to have run for all but CLOCK_LATE_NS of the recording, or a quarter of it, or for as long as it
+ * computed, whichever is most. The clock is not used for recordings below CLOCK_LEAST_NS, or
+ * computing below CPU_LEAST_NS, which is ten of the kernel's ticks.
  *
  * 4. Without events there is only the course of the process. A line cannot have had more in use
- * than the process had: if it has B at the end, and the floor of the process at three quarters of
- * the way was F, it grew by B - F or more since. That proves growth of whoever holds nearly all.
+ * than the process had: if it has B at the end, and the process never fell below F since three
+ * quarters of the recording, the line grew by B - F or more since. That proves growth only for a
+ * line that holds nearly everything.
  *
- * 5. Blocks far larger than what their neighbours use. Neighbours are the blocks of the same line:
- * those somebody meant to be alike. (Neighbours in memory are the allocator's affair, and what of a
- * block was ever touched is not recorded.) Sizes are classed by powers of 8. Outsized are the
+ * 5. Blocks far larger than their neighbors. Neighbors are the blocks of the same line, which the
+ * programmer meant to be alike. (Neighbors in memory are chosen by the allocator, and which part of
+ * a block was ever touched is not recorded.) Sizes are classed by powers of 8. Outsized are the
  * blocks above a gap of two empty classes, a factor of 64 at least, with nine tenths of the blocks
  * below it. Sizes that are spread naturally leave no gap, nor do blocks that double.
  *
  * 6. One line has one finding, the first rule that holds, in the order of enum ag_finding_kind:
- * growing leaks and outsized blocks hold the peak, too, and steps are temporary blocks. Leaks and
- * storms of one function are one, and so are leaks made below a line that leaks itself (the members
- * of an object). Of each kind the largest share comes first; then the second of each.
+ * growing leaks and outsized blocks are also part of the peak, and steps are temporary blocks.
+ * Leaks and storms of one function are merged, and so are leaks made below a line that leaks itself
+ * (the members of an object). Of each kind the largest share comes first; then the second of each.
  *
- * 7. Unseen. A free of a block that was never seen allocated (a ghost) proves little: forked
- * children and processes that were attached to free what was made before. But the second ghost at
- * the same address is a block that was made in between, by an entry of the allocator that is not
- * recorded. (Or while recording was paused, which the text says.) The mirror image is a block that
- * is allocated where another one is in use: that one was freed by code that is not recorded, such
- * as copies of the program's own free that the compiler put into its callers. Both are counted in
+ * 7. Unseen. A free of a block without a recorded allocation (a ghost) proves little: forked
+ * children and processes that were attached to free blocks made before. But the second ghost at the
+ * same address is a block that was made in between, by a function of the allocator that is not
+ * recorded. (Or while recording was paused, which the text says.) The reverse is a block that is
+ * allocated where another one is in use: that one was freed by code that is not recorded, such as
+ * copies of the program's own free that the compiler inlined into its callers. Both are counted in
  * the pass over the events. */
 #include "model/answers/findings.h"
 
@@ -138,14 +141,15 @@ static bool is_whole(const struct ag_profile *profile) {
     return !profile->identity.is_damaged;
 }
 
-/* What lives when a window ends, or when recording stops before the process does, may yet die. */
+/* Blocks that are live when a window ends, or when recording stops before the process does, may
+ * still be freed. */
 static bool knows_leaks(const struct ag_profile *profile) {
     return is_whole(profile) && profile->n_parts == 0 && profile->options.to_ns == 0 &&
            (strcmp(profile->identity.end, "exit") == 0 ||
             strcmp(profile->identity.end, "signal") == 0);
 }
 
-/* The highest moment of what was made in a window is not the process'. */
+/* The highest moment of the blocks made in a window is not the peak of the process. */
 static bool knows_peak(const struct ag_profile *profile) {
     return !profile->has_window || profile->window.counts_older;
 }
@@ -156,7 +160,7 @@ static bool rises(uint64_t from, uint64_t to, uint64_t end) {
     return to > from && is_share(to - from, LEAK_RISE_PERCENT, end);
 }
 
-/* How long the program went on for certain; 0: nothing is certain. */
+/* How long the program certainly ran; 0: unknown. */
 static uint64_t end_ns_of(const struct ag_finding_search *search) {
     const uint64_t duration_ns = search->whole->duration_ns;
     const uint64_t cpu_ns = ag_profile_cost(search->profile)->target_cpu_ns;
@@ -170,7 +174,7 @@ static uint64_t end_ns_of(const struct ag_finding_search *search) {
     return by_cpu_ns > by_clock_ns ? by_cpu_ns : by_clock_ns;
 }
 
-/* MADE: of what is left, before each slice. FIRST: the slice with the first of it. */
+/* MADE: of what is left, made before each slice. FIRST: the slice with the first of it. */
 static bool grows_by_the_clock(const struct ag_finding_search *search, const uint64_t *made,
                                size_t first) {
     const uint64_t first_ns = first > 0 ? search->slice_ns[first - 1] : 0;
@@ -187,7 +191,7 @@ static bool grows_by_the_clock(const struct ag_finding_search *search, const uin
     return half < AG_COURSE_SLICES && rises(made[half], end, end);
 }
 
-/* Does a line have more in use than when the first of what is left was made? */
+/* Whether a line has more in use than when the first of what is left was made. */
 static bool has_gained(const struct ag_line_evidence *evidence, size_t first, uint64_t end) {
     const uint64_t before = first > 0 ? evidence->course_bytes[first - 1] : 0;
     uint64_t most = 0;
@@ -401,8 +405,8 @@ static uint64_t less(uint64_t from, uint64_t what) {
     return from > what ? from - what : 0;
 }
 
-/* What a collector found dead is told by the thread that collected, which freed nothing: as far as
- * all of it may be among the pairs, it is taken away. */
+/* Blocks that a collector found dead are recorded by the thread that collected, which freed
+ * nothing: as far as they may be among the pairs, they are subtracted. */
 static void leave_out_collected(const struct ag_profile *profile, struct ag_finding *found) {
     const struct ag_heap_row *heaps;
     const size_t n = ag_profile_heaps(profile, &heaps);
@@ -415,7 +419,8 @@ static void leave_out_collected(const struct ag_profile *profile, struct ag_find
     }
 }
 
-/* Pairs are the whole process': where a filter leaves stacks out nobody can tell whose they are. */
+/* Pairs are those of the whole process: if a filter excludes stacks, the pairs cannot be
+ * attributed. */
 static bool find_foreign_frees(const struct ag_finding_search *search, struct ag_finding *finding) {
     const struct ag_thread_pair *pairs;
     const size_t n_pairs = ag_profile_thread_pairs(search->profile, &pairs);
@@ -441,7 +446,7 @@ static bool find_foreign_frees(const struct ag_finding_search *search, struct ag
     return true;
 }
 
-/* The line that makes most of them, where events tell; it is that finding's then. */
+/* The line that makes most of them, if the events show it; the finding is that line's then. */
 static void place_foreign_frees(struct ag_finding_search *search, struct ag_finding *finding) {
     size_t most = search->n_blamed_lines;
     for (size_t i = 0; i < search->n_blamed_lines && search->evidence; i++) {
@@ -457,7 +462,7 @@ static void place_foreign_frees(struct ag_finding_search *search, struct ag_find
     }
 }
 
-/* ---- blocks of another entry ---- */
+/* ---- blocks of functions that are not recorded ---- */
 
 static bool knows_unseen(const struct ag_finding_search *search) {
     const struct ag_profile *profile = search->profile;
@@ -547,8 +552,8 @@ static bool belongs_to(const struct ag_finding_search *search, const struct foun
            ag_profile_blamed_line_goes_through(search->profile, found->blamed_lines[one], outer);
 }
 
-/* What belongs together: the parts of an object are made on several lines, or below the one that
- * makes it, and lost together. */
+/* Merges findings that belong together: the parts of an object are made on several lines, or below
+ * the one that makes it, and lost together. */
 static void fold(const struct ag_finding_search *search, struct found *found) {
     for (size_t i = 0; i < found->count; i++) {
         for (size_t k = 0; k < found->count; k++) {
@@ -614,8 +619,8 @@ static void findings_find(struct ag_finding_search *search, struct ag_finding *f
     choose(found, findings);
 }
 
-/* Could a rule hold that needs no events, by the sums of the whole process? If not, and no events
- * are read, no line is looked at, let alone its name. */
+/* Whether a rule without events could hold, by the sums of the whole process. If not, and no events
+ * are read, no line is examined or named. */
 static bool can_hold_by_sums(const struct ag_finding_search *search) {
     const struct ag_summary *whole = search->whole;
     return search->watches_threads || whole->peak_bytes >= PEAK_BYTES ||
@@ -624,7 +629,8 @@ static bool can_hold_by_sums(const struct ag_finding_search *search) {
             is_share(whole->temporary_blocks, TEMPORARY_PERCENT, whole->allocated_blocks));
 }
 
-/* Could one that takes the events? Many programs have neither; of theirs nothing is read. */
+/* Whether a rule with events could hold. For many programs none of either kind can, and nothing of
+ * them is read. */
 static bool needs_events(const struct ag_finding_search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;

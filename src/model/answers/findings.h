@@ -1,14 +1,15 @@
-/* findings.h: what in a profile is most worth a look, and the numbers that make it so. Nothing is
- * found without evidence: the rules and their limits stand in findings.c, for people in
+/* findings.h: the facts in a profile that are most worth a look, with their numbers. Every finding
+ * has evidence: the rules and their limits are in findings.c, and for users in
  * docs/report-schema.md. */
 #ifndef AG_FINDINGS_H
 #define AG_FINDINGS_H
 
 #include "model/profile.h"
 
-/* In the order of what a mend gains: memory that never comes back first. */
+/* In the order of the gain from a fix: memory that is never freed comes first. */
 enum ag_finding_kind {
-    AG_FINDING_UNSEEN,        /* blocks that come from an allocator's entry which is not recorded */
+    AG_FINDING_UNSEEN,        /* blocks allocated by a function of an allocator that is
+                               * not recorded */
     AG_FINDING_UNSEEN_FREES,  /* blocks whose frees are not recorded */
     AG_FINDING_LEAK,          /* in use at the end, and it grew until then */
     AG_FINDING_STEPS,         /* reallocations that make a block larger by the same each time */
@@ -43,7 +44,7 @@ bool ag_findings_miss_frees(uint64_t buried, uint64_t freed);
 struct ag_findings {
     struct ag_finding rows[AG_FINDINGS_MOST];
     size_t count;
-    bool is_partial; /* the trace is large, or merged: only what sums tell was looked for */
+    bool is_partial; /* the trace is large, or merged: only rules on sums were applied */
 };
 /* 0 or negative errno. */
 int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach,

@@ -1,10 +1,10 @@
-/* functions.c: the call trees of a trace, laid over each other by function.
+/* functions.c: the call trees of a trace, merged by function.
  *
  * 1. Each row of a tree finds or makes its place below its parent's place, so equal paths of all
- *    trees share one. A trace is not trusted: a parent that is not among the rows before is taken
- *    for the root, so there are no cycles, and every place is younger than its parent.
- * 2. Filters look at whole paths: what does not pass has its own counts taken away, not its place,
- *    for others are called through it.
+ *    trees share one. A trace is not trusted: a parent that is not among the rows before is
+ *    replaced by the root, so there are no cycles, and every place is younger than its parent.
+ * 2. Filters select whole paths: for a path that does not pass, its own counts are removed, not its
+ *    place, because other functions are called through it.
  * 3. acc of a place is its own and that of the places below: one loop from the youngest on. acc of
  *    a function is the sum over its places that are below no other of its places; a walk keeps for
  *    each function how many of its places are on the path.
@@ -23,15 +23,15 @@
 /* ---- laying trees over each other ---- */
 
 struct builder {
-    struct ag_profile *profile; /* whose functions these are */
-    struct ag_profile *source;  /* whose trees are read: it, or a part of it */
+    struct ag_profile *profile; /* the profile that gets the functions */
+    struct ag_profile *source;  /* the profile whose trees are read: the same, or a part of it */
     struct ag_functions *functions;
     size_t row_capacity, node_capacity;
     struct ag_index_map rows;       /* frame of the profile -> row */
     struct ag_index_map named;      /* function text | image text << 32 -> the first row */
     struct ag_index_map children;   /* place << 32 | row -> place */
     struct ag_index_map own_frames; /* of the source: FRAME id -> row */
-    uint32_t *places;               /* of the tree at hand: by row of its snapshot */
+    uint32_t *places;               /* of the current tree: by row of its snapshot */
     size_t place_capacity;
 };
 
@@ -47,7 +47,7 @@ static void *grown(void *items, size_t *capacity, size_t count, size_t item_byte
 }
 
 /* The number of the function's frame in the profile; the frames of a part are copied. Samples from
- * outside say in which line they were taken, not where a function begins. */
+ * outside have the line in which they were taken, not the one where a function begins. */
 static uint32_t frame_of(struct builder *builder, uint32_t id) {
     struct ag_frame_table *own = &builder->source->frames;
     const uint32_t frame = ag_frame_table_managed(own, id, /* line= */ 0);
@@ -63,7 +63,7 @@ static uint32_t frame_of(struct builder *builder, uint32_t id) {
     return ag_frame_table_copy(&builder->profile->frames, &function);
 }
 
-/* Its file and line behind the row's name, or what is known of them. false: no memory. */
+/* Appends its file and line, as far as they are known, to the row's name. false: out of memory. */
 static bool name_with_place(struct builder *builder, struct ag_function_row *row) {
     const struct ag_frame *frame = ag_profile_frame(builder->profile, row->frame);
     char line[32] = "", *name = NULL;
@@ -83,7 +83,7 @@ static bool name_with_place(struct builder *builder, struct ag_function_row *row
     return row->name != NULL;
 }
 
-/* Functions of a runtime that share a name are told apart by it. false: no memory. */
+/* Distinguishes functions of a runtime with the same name. false: out of memory. */
 static bool make_distinct(struct builder *builder, uint32_t row) {
     struct ag_function_row *rows = builder->functions->rows;
     const struct ag_model_frame *model =
@@ -157,8 +157,8 @@ static uint32_t place_of(struct builder *builder, uint32_t parent, uint32_t row)
     return made;
 }
 
-/* The place that a snapshot's paths begin below. A group's row is told from a function of the same
- * name by its image. NONE: no memory. */
+/* The place that a snapshot's paths begin below. A group's row differs from a function of the same
+ * name by its image. NONE: out of memory. */
 static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *snapshot) {
     struct ag_functions *functions = builder->functions;
     if (functions->group == AG_CALLS_TOGETHER) {
@@ -494,7 +494,8 @@ void ag_functions_end(struct ag_profile *profile) {
 
 /* ---- callers ---- */
 
-/* Its function's name or its own, with or without the mark that its label begins with. */
+/* Whether NAME is its function's name or its own, with or without the mark that its label begins
+ * with. */
 static bool is_called(const struct ag_function_row *row, const struct ag_frame *frame,
                       const char *name) {
     const size_t mark = strlen(frame->label) - strlen(frame->function);
@@ -502,7 +503,7 @@ static bool is_called(const struct ag_function_row *row, const struct ag_frame *
     return strcmp(frame->function, name) == 0 || (row->name && strcmp(row->name, name) == 0);
 }
 
-/* By row: is it called NAME? Returns how many are. */
+/* By row: whether it is called NAME. Returns how many are. */
 static size_t find_named(const struct ag_profile *profile, const char *name, bool *is_named) {
     size_t count = 0;
     for (size_t i = 0; i < profile->functions.n_rows; i++) {
@@ -513,7 +514,7 @@ static size_t find_named(const struct ag_profile *profile, const char *name, boo
     return count;
 }
 
-/* Sums by caller; the last of them is for what is called by nothing. */
+/* Sums by caller; the last of them is for functions without a caller. */
 static void add_up_callers(const struct ag_profile *profile, const bool *is_named,
                            struct ag_caller_row *rows) {
     const struct ag_functions *functions = &profile->functions;

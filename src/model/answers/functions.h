@@ -1,16 +1,16 @@
 /* functions.h: function counters: how often functions were called, what they allocated and how long
- * they took, by function and by call path; the trees of all threads and processes added up.
+ * they took, by function and by call path; the sums over the trees of all threads and processes.
  *
  * own is of a function (or a path) alone, acc with all that it called; acc of a function counts a
  * path once however often the function recurs in it. They are counts of the whole recording: no
  * time window narrows them.
  *
- * A function is one by its name, its runtime, and the file and line where it begins, as allogram.h
- * and the format have it. Of what was seen from outside files and lines are those of samples: there
- * name, runtime and image are the function.
+ * A function is identified by its name, its runtime, and the file and line where it begins, as in
+ * allogram.h and the format. In samples from outside, files and lines are those of the samples:
+ * there name, runtime and image identify the function.
  *
- * With the option call_group each process (or initial call) is a row and a node too, above the
- * paths that it counted: a group. As a row it has what all its functions have. */
+ * With the option call_group each process (or initial call) is also a row and a node, above the
+ * paths that it counted: a group. As a row it has the sum of all its functions. */
 #ifndef AG_FUNCTIONS_H
 #define AG_FUNCTIONS_H
 
@@ -22,11 +22,11 @@
 #include "model/profile.h"
 
 struct ag_function_row {
-    uint32_t frame; /* of the profile: what it is called, and of which runtime */
+    uint32_t frame; /* of the profile: has its name and runtime */
     struct ag_call_counts counts;
     bool is_group;
     uint32_t n_trees; /* of a group: processes or threads in it */
-    /* "new list.vm:7", where its runtime has others that are called "new"; NULL: as its frame */
+    /* "new list.vm:7", if its runtime has other functions called "new"; NULL: as its frame */
     const char *name;
 };
 /* The row's frame as people read it: the name is one that no other row of its runtime has. */
@@ -41,7 +41,7 @@ struct ag_function_node {                       /* index 0 is the root; children
     uint32_t parent, first_child, next_sibling; /* UINT32_MAX: none */
     struct ag_call_counts counts;
 };
-struct ag_apart { /* what is kept out of the functions */
+struct ag_apart { /* what is not part of the functions */
     uint64_t count, words, bytes;
 };
 struct ag_functions {
@@ -52,10 +52,11 @@ struct ag_functions {
     struct ag_call_counts total; /* own and acc are the same */
     enum ag_call_group group;
     struct ag_apart messages, spawn_arguments, profiler;
-    size_t n_trees;         /* threads and processes that counted; 0: nothing did */
-    size_t n_partial_trees; /* of these: no snapshot is whole, what is there is too low */
+    size_t n_trees;         /* number of threads and processes that counted */
+    size_t n_partial_trees; /* of these: without a complete snapshot, so that their counts are too
+                             * low */
 };
-/* Whether only time was counted: by samples from outside, which know no words. */
+/* Whether only time was counted: samples from outside have no words. */
 static inline bool ag_functions_is_time_only(const struct ag_functions *functions) {
     return functions->total.own_words == 0 && functions->total.own_ns != 0;
 }
@@ -67,10 +68,10 @@ struct ag_caller_row {
     uint32_t row; /* of the functions; UINT32_MAX: called by nothing that is counted */
     uint64_t calls, words, bytes, ns;
 };
-/* Who made the function NAME (with or without the mark of its runtime) do what it did itself.
- * Recursion is folded: the caller is the one from outside. Several functions with that name are
- * one; the name of a row ("new list.vm:7") is of that one alone. The caller of this frees
- * *ret_rows. 0, -ENOMEM, or -ENOENT: there is none of that name. */
+/* The callers of the function NAME (with or without the mark of its runtime), and what it did
+ * itself for each. Recursion is folded: the caller is the one from outside. Several functions with
+ * that name are merged; the name of a row ("new list.vm:7") is that of one alone. The caller of
+ * this frees *ret_rows. Returns 0, -ENOMEM, or -ENOENT: no function has that name. */
 int ag_profile_callers(struct ag_profile *profile, const char *name,
                        struct ag_caller_row **ret_rows, size_t *ret_count);
 

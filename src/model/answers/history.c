@@ -1,16 +1,18 @@
-/* history.c: the events once more, with every stack replaced by its group, so that the ledger has
- * some thousand sums instead of a million. At the end of each slice the sums are compared with what
- * they were; what changed is an entry. The ledger looks for the highest moment of each slice anew:
- * so the composition of the highest moment of any range of slices is known to the byte.
+/* history.c: a second pass over the events, with every stack replaced by its group, so that the
+ * ledger has some thousand sums instead of a million. At the end of each slice the sums are
+ * compared with the previous ones; what changed is an entry. The ledger searches the highest moment
+ * of each slice anew: so the composition of the highest moment of any range of slices is exact to
+ * the byte.
  *
- * Sizes, lifetimes, leaks and threads come from the blocks, which the ledger shows when they die.
+ * Sizes, lifetimes, leaks and threads are counted from the blocks, of which the ledger notifies
+ * when they die.
  *
- * Blocks die in no order of their groups, whose rows exceed the caches: a row is asked for when its
- * block is told of, and counted in AHEAD blocks later.
+ * Blocks die in no order of their groups, whose rows exceed the caches: a row is prefetched when
+ * the ledger notifies of its block, and counted AHEAD blocks later.
  *
- * Of a sampled trace the ledger has groups of samples (weights.h) in the place of the outline's:
- * bytes are what samples stand for already, blocks are put right here. Counts of single blocks are
- * gathered in parts of AG_REPLAY_ONE_BLOCK and rounded at the end, each once. */
+ * For a sampled trace the ledger has groups of samples (weights.h) in place of the outline's: bytes
+ * are already what samples stand for, blocks are corrected here. Counts of single blocks are summed
+ * in parts of AG_REPLAY_ONE_BLOCK and rounded once at the end. */
 #include "model/answers/history.h"
 
 #include <errno.h>
@@ -36,20 +38,21 @@ struct making {
     struct ag_index_map pairs;   /* slice, thread, thread -> pair */
     struct ag_index_map leaks;   /* slice, group -> leak */
     bool is_sampled;
-    struct ag_weights weights; /* then: of the ledger's groups, whose stack is an outline's group */
-    double *now_blocks;        /* and: by group * BLOCK_SUMS, before they are rounded */
-    struct ag_stack_sum *before;   /* by group: at the end of the slice before */
-    struct ag_stack_sum *now;      /* by group */
+    struct ag_weights weights;   /* used if sampled: the ledger's groups, whose stack is a group of
+                                * the outline */
+    double *now_blocks;          /* if sampled: by group * BLOCK_SUMS, before rounding */
+    struct ag_stack_sum *before; /* by group: at the end of the slice before */
+    struct ag_stack_sum *now;    /* by group */
     struct ag_history_entry *list; /* of one slice */
     size_t pair_capacity, leak_capacity;
-    struct ag_block waiting[AHEAD]; /* that were told last, number N at N % AHEAD */
+    struct ag_block waiting[AHEAD]; /* the last ones notified, number N at N % AHEAD */
     size_t n_reported;
     uint64_t slice_from_ns; /* where `slice` begins, session time */
     size_t slice;
     int error;
 };
 
-/* Nearly all blocks begin and end in the slice that was asked for last: no division for those. */
+/* Nearly all blocks begin and end in the slice of the previous call: no division for those. */
 static size_t slice_of(struct making *making, uint64_t time_ns) {
     const struct ag_history *history = making->history;
     if (time_ns - making->slice_from_ns < history->slice_ns) {
@@ -96,7 +99,7 @@ static void round_blocks(const struct making *making) {
         making->now[i].allocated_blocks = ag_estimate_whole(blocks[BLOCKS_ALLOCATED]);
         making->now[i].freed_blocks = ag_estimate_whole(blocks[BLOCKS_FREED]);
         making->now[i].peak_blocks = ag_estimate_whole(blocks[BLOCKS_AT_PEAK]);
-        making->now[i].temporary_blocks = 0; /* samples do not tell */
+        making->now[i].temporary_blocks = 0; /* samples do not show them */
     }
 }
 
@@ -235,7 +238,7 @@ static void add_leak(struct making *making, size_t slice, uint32_t group,
     history->leaks[at].bytes += what->bytes;
 }
 
-/* The last thread stands for all that have no row of their own. */
+/* The last thread is for all that have no row of their own. */
 static uint32_t thread_of(const struct making *making, uint32_t stream) {
     const uint32_t known = ag_index_map_find(&making->threads, stream);
     return known != AG_INDEX_NONE ? known : (uint32_t)making->history->n_threads - 1;
@@ -394,7 +397,7 @@ static int name_threads(struct making *making) {
     return r;
 }
 
-/* What a thread's signal handlers did, in a stream of their own, the thread did. */
+/* Events of a thread's signal handlers, which have a stream of their own, count for the thread. */
 static int name_nested(struct making *making) {
     const struct ag_definitions *definitions = &making->profile->definitions;
     const struct ag_thread_row *rows;
@@ -495,7 +498,7 @@ static int history_run(struct making *making, const uint64_t *ends_ns) {
     struct ag_ledger *ledger = ag_ledger_new();
     int r =
         ledger ? ag_event_pass(profile->file, &profile->definitions, &options, ledger) : -ENOMEM;
-    if (r == 0) { /* the last slice ended with the books */
+    if (r == 0) { /* the last slice ended with the totals */
         const struct ag_summary *summary = ag_ledger_summary(ledger);
         count_waiting(making);
         note_slice(making, history->n_slices - 1, ledger,

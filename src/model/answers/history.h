@@ -1,8 +1,8 @@
-/* history.h: what each group of an outline did in each slice of the recording, and how large and
- * how long-lived the blocks were that began in it. One pass over the events.
+/* history.h: what each group of an outline did in each slice of the recording, and the sizes and
+ * lifetimes of the blocks that began in it. One pass over the events.
  *
- * Slices are as long as each other; an event belongs to the slice in which its window (the events
- * of one thread between two stamps) began, as in every time window of the model. */
+ * Slices have equal length; an event belongs to the slice in which its window (the events of one
+ * thread between two stamps) began, as in every time window of the model. */
 #ifndef AG_HISTORY_H
 #define AG_HISTORY_H
 
@@ -11,7 +11,7 @@
 enum {
     AG_HISTORY_ORDERS = 64,    /* powers of two, of bytes or nanoseconds: [2^i, 2^(i+1)); 0 is in
                                   the first */
-    AG_HISTORY_THREADS = 256,  /* told apart; the last one is all others */
+    AG_HISTORY_THREADS = 256,  /* threads with rows of their own; the last one is all others */
     AG_HISTORY_PAIRS = 100000, /* (slice, thread, thread) kept; what comes later is not */
 };
 
@@ -21,14 +21,15 @@ struct ag_history_slice {
     uint64_t in_use_bytes, in_use_blocks; /* at its end */
     uint64_t allocated_bytes;             /* in it */
 };
-/* What one group did in one slice. Changes may be negative where an order was put right. */
+/* What one group did in one slice. Changes may be negative where a repair changed the order of
+ * events. */
 struct ag_history_entry {
     uint32_t group;
     int64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, temporary_blocks;
     int64_t rise_blocks, rise_bytes; /* in use: from the slice's start to its highest moment */
 };
 typedef int ag_history_visit(void *context, size_t slice, const struct ag_history_entry *entries,
-                             size_t count); /* 0, or a negative errno that ends it all */
+                             size_t count); /* returns 0, or a negative errno that ends the pass */
 
 struct ag_history_count {
     uint64_t blocks, bytes;

@@ -1,5 +1,5 @@
-/* labels.h: the work at hand (a request, a phase) when blocks were allocated, as the program told
- * it by allogram_label_set. */
+/* labels.h: the program's current work (a request, a phase) when blocks were allocated, as set by
+ * allogram_label_set. */
 #ifndef AG_LABELS_H
 #define AG_LABELS_H
 

@@ -1,13 +1,13 @@
-/* lifetimes.c: for each site (or type) how many blocks lived how long, in counters that do not grow
- * with the number of blocks.
+/* lifetimes.c: the lifetimes of blocks by site (or type), in counters whose number does not grow
+ * with that of the blocks.
  *
- * A lifetime falls into one of 16 steps of its power of two, so a percentile is known to 1/32 of
- * its value; counters of a power of two come into being when the first block needs them. The sites
- * of all stacks are looked up before the pass, and the ledger of the pass keeps sums of these
- * instead of stacks: a million stacks are a third of a GiB less.
+ * A lifetime falls into one of 16 steps of its power of two, so a percentile is exact to 1/32 of
+ * its value; the counters of a power of two are allocated when the first block needs them. The
+ * sites of all stacks are looked up before the pass, and the ledger of the pass keeps sums of these
+ * instead of stacks: with a million stacks that saves a third of a GiB.
  *
- * What a collector keeps it moves, or promotes, or both at once; so a block survived as many
- * collections as it was moved or promoted, whichever is more often. */
+ * A collector moves or promotes what it keeps, or does both at once; so a block survived as many
+ * collections as the greater of the two counts. */
 #include "model/answers/lifetimes.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ struct lifetime_pass {
     struct ag_lifetime_step decades[DECADES];
     double decade_blocks[DECADES], decade_bytes[DECADES];
     uint64_t end_ns;               /* of the recording, in the time that blocks have */
-    bool is_moving[AG_MODEL_VIAS]; /* by via: the heap's collector tells what it keeps */
+    bool is_moving[AG_MODEL_VIAS]; /* by via: the heap's collector reports what it keeps */
     int error;
 };
 
@@ -254,8 +254,8 @@ static uint64_t percentile(const struct sketch *sketch, unsigned percent) {
     return sketch->lifetime.max_ns;
 }
 
-/* Of all blocks (Kaplan and Meier 1958): what was in use at the end lived at least until then, and
- * counts among those at risk up to its age. Unknown where fewer have died. */
+/* Percentile of all blocks (Kaplan and Meier 1958): a block in use at the end lived at least until
+ * then, and counts among those at risk up to its age. Unknown if fewer have died. */
 static uint64_t survival_percentile(const struct sketch *sketch, unsigned percent) {
     double at_risk = sketch->blocks, alive = 1;
     for (size_t power = 0; power < POWERS; power++) {

@@ -13,21 +13,21 @@ struct ag_lifetime {
     uint64_t p50_ns, p90_ns, p99_ns; /* of a sampled trace: of all blocks, those in use at the end
                                         included; AG_LIFETIME_UNKNOWN where too few have died */
 };
-/* Of the blocks in heaps whose collector moves or promotes what it keeps, and tells of it: others
- * are old from the beginning, or nobody knows what they survive. */
+/* Blocks in heaps whose collector moves or promotes what it keeps, and reports that. Other blocks
+ * are old from the beginning, or what they survive is unknown. */
 struct ag_survival {
-    uint64_t blocks;            /* 0: none is of such a heap, and the rest means nothing */
+    uint64_t blocks;            /* 0: none is in such a heap, and the other fields are undefined */
     uint64_t survived_blocks;   /* were kept by a collection, once or more */
     uint64_t died_young_blocks; /* died, and no collection had kept them */
     uint64_t promoted_blocks, promoted_bytes; /* of those that survived */
-    double mean_collections; /* that kept a block: how often it was moved, or promoted where
-                                that is more */
+    double mean_collections; /* that kept a block: how often it was moved or promoted, whichever is
+                              * more */
     uint32_t max_collections;
 };
 struct ag_lifetime_row {
     uint32_t frame;    /* stands for the key; by type, heap or stack as in struct ag_site_row */
-    const char *label; /* by heap and type; a type's is NULL where nothing told it */
-    const char *type;  /* of all its blocks; NULL where they have several or nothing told it */
+    const char *label; /* by heap and type; NULL for an unknown type */
+    const char *type;  /* of all its blocks; NULL if they have several or none is known */
     struct ag_lifetime lifetime;
     struct ag_survival survival;
 };

@@ -1,11 +1,11 @@
 /* memory_rows.c: see memory_rows.h.
  *
- * 1. A row is a runtime with all its heaps, or a heap that is none's. Heaps that hold others are
- * rows of their own: what the program mapped itself, stacks.
+ * 1. A row is a runtime with all its heaps, or a heap that belongs to no runtime. Heaps that
+ * contain others are rows of their own: what the program mapped itself, stacks.
  *
- * 2. Nothing counts twice. A runtime that takes its memory from malloc says how much; malloc has
- * lent that, and sums leave it out. Where malloc's half of the recorder told of those blocks, too,
- * they stand in its own number of what is in use, and are not taken off once more. */
+ * 2. Nothing counts twice. A runtime that takes its memory from malloc records how much; malloc has
+ * lent that, and sums exclude it. If the hooks of malloc recorded those blocks too, they are part
+ * of malloc's own number of bytes in use, and are not subtracted again. */
 #include "model/answers/memory_rows.h"
 
 #include <errno.h>
@@ -88,8 +88,8 @@ static int add_heap(struct gathering *all, const struct ag_heap_row *heap) {
     return 0;
 }
 
-/* Of several heaps of a runtime one alone may be counted, for all: the others have nothing to say
- * of. A row that nothing was counted of knows nothing. */
+/* Of several heaps of a runtime only one may be counted, for all: the others have no numbers. A row
+ * without any counted heap is unknown. */
 static void settle(struct gathering *all) {
     for (size_t i = 0; i < all->count; i++) {
         struct ag_memory_row *row = &all->rows[i];

@@ -1,9 +1,10 @@
-/* outline.c: which part of a call tree is worth showing.
+/* outline.c: selects the part of a call tree that is worth showing.
  *
- * A stack weighs as much as the greatest of its shares of the whole (allocated, peak, in use at the
- * end, temporary; bytes and blocks), a node as much as all stacks through it. So a parent weighs at
- * least as much as its child, and the nodes above any weight are a tree. The weight to cut at is
- * found by halving: some forty loops over the nodes, half a second for three million of them. */
+ * The weight of a stack is the greatest of its shares of the whole (allocated, peak, in use at the
+ * end, temporary; bytes and blocks); that of a node is the sum over all stacks through it. So a
+ * parent weighs at least as much as its child, and the nodes above any weight are a tree. The
+ * weight to cut at is found by bisection: some forty loops over the nodes, half a second for three
+ * million of them. */
 #include "model/answers/outline.h"
 
 #include <errno.h>
@@ -17,8 +18,9 @@ enum {
     HALVINGS = 40,
     VIA_BITS = 8,
     ATTEMPTS = 8,
-    LABELS_ALWAYS = 8, /* told apart, whatever it costs in stacks */
-    LABELS_MOST = 256, /* no list of more is read; and only where they leave room for stacks */
+    LABELS_ALWAYS = 8, /* always distinguished, even if fewer stacks are kept */
+    LABELS_MOST = 256, /* a longer list would not be read; used only if they leave room
+                        * for stacks */
     NO_LABEL = 0,      /* of a row; else its place in the definitions + FIRST_LABEL */
     OTHER_LABELS = 1,
     FIRST_LABEL = 2,
@@ -139,7 +141,7 @@ static int by_weight(const void *a, const void *b) {
                : (left->place > right->place) - (left->place < right->place);
 }
 
-/* What each label weighs, and RET_LABEL_OF_ROW, as if all were told apart. */
+/* The weight of each label, and RET_LABEL_OF_ROW, as if all were distinguished. */
 static void weigh_labels(const struct ag_profile *profile, const struct ag_metrics *whole,
                          struct label_share *shares, uint32_t *ret_label_of_row) {
     const struct ag_definitions *definitions = &profile->definitions;
@@ -159,7 +161,7 @@ static void weigh_labels(const struct ag_profile *profile, const struct ag_metri
     }
 }
 
-/* By row, what its group has as a label; NULL where the trace has none. 0 or -ENOMEM. */
+/* By row, the label of its group; NULL if the trace has none. 0 or -ENOMEM. */
 static int choose_labels(const struct ag_profile *profile, const struct ag_metrics *whole,
                          size_t most_groups, uint32_t **ret_label_of_row) {
     const size_t n = profile->definitions.n_labels;

@@ -1,19 +1,21 @@
-/* outline.h: the call tree of a profile, cut down to what can be shown: the heaviest nodes, and
- * below each of them one "other" for all that was too small. Below an "other" stand the functions
- * that allocated; only the way to them is left out. Nothing is left out of a sum.
+/* outline.h: the call tree of a profile, cut to what can be shown: the heaviest nodes, and below
+ * each of them one "other" for everything that was too small. Below an "other" are the functions
+ * that allocated; only the path to them is left out. Nothing is left out of a sum.
  *
- * A group is what is told apart over time (history.h): the stacks that end in one node of the
- * outline, came by one allocation function and made blocks of one type under one label. A program
- * may have as many labels as it served requests: the heaviest are told apart. */
+ * A group is the unit of the history (history.h): the stacks that end in one node of the outline,
+ * with one allocation function, one type of blocks and one label. A program may have as many labels
+ * as it served requests: only the heaviest are distinguished. */
 #ifndef AG_OUTLINE_H
 #define AG_OUTLINE_H
 
 #include "model/profile.h"
 
-#define AG_OUTLINE_ROOT UINT32_MAX        /* frame of node 0 */
-#define AG_OUTLINE_OTHER (UINT32_MAX - 1) /* frame of what was too small to be told apart */
+#define AG_OUTLINE_ROOT UINT32_MAX /* frame of node 0 */
+#define AG_OUTLINE_OTHER \
+    (UINT32_MAX - 1) /* frame of everything that was too small for a node of
+                                           * its own */
 
-extern const char ag_outline_other_labels[]; /* of all that were too small to be told apart */
+extern const char ag_outline_other_labels[]; /* of all labels that were too small */
 
 struct ag_outline_node {
     uint32_t parent; /* < own index; of node 0: 0 */
@@ -22,7 +24,7 @@ struct ag_outline_node {
 struct ag_outline_group {
     uint32_t node;
     const char *via_name; /* NULL: unknown */
-    const char *type;     /* NULL: nothing told it */
+    const char *type;     /* NULL: unknown */
     const char *label;    /* NULL: none; or ag_outline_other_labels itself */
     struct ag_metrics metrics;
     double weight; /* the greatest of its shares of the whole, over the metrics */

@@ -1,9 +1,10 @@
-/* own_code.c: by the letters of paths and names alone: the machine that compiled is not here.
+/* own_code.c: decides by paths and names alone: the files of the machine that compiled are not
+ * available.
  *
- * The images of the C library are told by their names: distributions build them below a folder that
- * they call ".", so their paths look like anybody's. Headers of a compiler are absolute, below
- * /usr; Rust names a folder that is on no machine. Where no file is known the namespaces decide
- * that belong to the languages. */
+ * The images of the C library are recognized by their names: distributions build them below a
+ * folder that they call ".", so their paths look like any program's. Headers of a compiler are
+ * absolute, below /usr; Rust names a folder that exists on no machine. If no file is known, the
+ * namespaces of the languages decide. */
 #include "model/answers/own_code.h"
 
 #include <stdbool.h>
@@ -29,7 +30,7 @@ static bool is_file_of_system(const char *file) {
 static bool is_image_of_system(const char *image) {
     static const char *const beginnings[] = {"libc.so",     "libc-",      "ld-linux",  "ld-2.",
                                              "libm.so",     "libpthread", "libstdc++", "libgcc_s",
-                                             "liballogram-"}; /* detours stand in stacks, too */
+                                             "liballogram-"}; /* detours appear in stacks, too */
     return begins_with_any(image, beginnings, AG_ARRAY_SIZE(beginnings));
 }
 

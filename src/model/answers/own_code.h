@@ -1,5 +1,5 @@
-/* own_code.h: which frames are those of the people who read a report, and not of the compiler or
- * the C library: their lines are the ones that somebody can change. */
+/* own_code.h: decides which frames belong to the readers of a report, who can change them, and not
+ * to the compiler or the C library. */
 #ifndef AG_OWN_CODE_H
 #define AG_OWN_CODE_H
 
@@ -7,7 +7,7 @@ struct ag_frame;
 
 enum ag_frame_owner {
     AG_OWNER_SYSTEM,  /* the C library, a language's own */
-    AG_OWNER_UNKNOWN, /* no debug information tells */
+    AG_OWNER_UNKNOWN, /* no debug information */
     AG_OWNER_READER,
 };
 enum ag_frame_owner ag_frame_owner(const struct ag_frame *frame);

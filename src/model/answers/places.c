@@ -1,5 +1,5 @@
-/* places.c: places are the answers of the frame table, by their number there: twice the site, plus
- * one where the pc was interrupted instead of called from. */
+/* places.c: places are the results of the frame table, by their number there: twice the site, plus
+ * one where the pc was interrupted and is not a return address. */
 #include "model/answers/places.h"
 
 #include "model/profile_state.h"

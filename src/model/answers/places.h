@@ -1,5 +1,5 @@
-/* places.h: stacks as the machine sees them, for formats that carry addresses and images: a place
- * is a pc in an image, with the frames that stand there (several where functions were inlined). */
+/* places.h: stacks as addresses, for formats that contain addresses and images: a place is a pc in
+ * an image, with its frames (several where functions were inlined). */
 #ifndef AG_PLACES_H
 #define AG_PLACES_H
 
@@ -16,7 +16,7 @@ struct ag_image_row {
     size_t build_id_bytes;
     uint64_t low, high; /* addresses in the process */
 };
-/* Every image of the trace, also those that are not there any more: two may share addresses. */
+/* Every image of the trace, including unloaded ones: two may share addresses. */
 size_t ag_profile_images(const struct ag_profile *profile, struct ag_image_row *ret_rows,
                          size_t capacity);
 

@@ -1,16 +1,16 @@
 /* runtime_types.c: see runtime_types.h.
  *
- * The innermost frame decides. "Point.new" makes a Point, whatever number the process told: names
- * of linker symbols are of the program itself. Where the compiler inlined it, "new" is all that is
- * left, and the number says which; its name stands in the file that the user gave, or was learned
- * from other stacks of the trace, or it stays a number with the place. Without lines nobody knows
- * what was inlined into "Point.new" itself, say the "Mutex.new" of a field: there the number
- * decides. It is a Point's when it is the only one seen in that function, or the only one left when
- * those that are known from elsewhere are taken away. A frame that makes memory
- * for elements has no type of its own but its pointer's; numbers read there were elements. Where a
- * compiler has joined two allocations there is no line, and no name of what was inlined: then the
- * number decides as well. Newer compilers leave the line that both have in common, as they do for
- * memory that holds a closure's variables: that may begin with any number, so the place is all. */
+ * The innermost frame decides. "Point.new" makes a Point, whatever number the process recorded:
+ * linker symbols are the program's own names. If the compiler inlined it, only "new" is left, and
+ * the number decides; its name is in the file that the user gave, or was learned from other stacks
+ * of the trace, or the type is shown as a number with the place. Without lines, calls that were
+ * inlined into "Point.new" itself, such as the "Mutex.new" of a field, are unknown: there the
+ * number decides. It is a Point's when it is the only one seen in that function, or the only one
+ * left after those that are known from elsewhere are removed. A frame that makes memory for
+ * elements has no type but its pointer's; numbers read there were elements. Where a compiler has
+ * merged two allocations there is no line, and no name of an inlined function: then the number
+ * decides as well. Newer compilers keep the line that both have in common, as they do for memory
+ * that holds a closure's variables: that may begin with any number, so only the place is shown. */
 #include "model/answers/runtime_types.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 enum {
     TEXT_BYTES = 4096,
-    ROUNDS = 8, /* of taking away; each settles types that hold one more of the others */
+    ROUNDS = 8, /* of removing; each settles types with one more other number */
 };
 
 static const struct ag_decoder *decoder_of(const struct ag_profile *profile, const char *runtime) {
@@ -39,7 +39,7 @@ static const struct ag_decoder *decoder_of(const struct ag_profile *profile, con
 struct place {
     const struct ag_decoder *decoder;
     enum ag_decoded_place kind;
-    const struct ag_frame *frame;  /* that decides */
+    const struct ag_frame *frame;  /* the deciding frame */
     const struct ag_frame *caller; /* of it, for a place that people know; or the same */
     char type[TEXT_BYTES];
 };
@@ -66,8 +66,8 @@ static bool find_place(struct ag_profile *profile, uint32_t node, struct place *
     return true;
 }
 
-/* The number that the process told of a stack's blocks ("#187", or "#187 Point" where it knew), 0:
- * none. ret_name: or NULL. */
+/* The number that the process recorded for a stack's blocks ("#187", or "#187 Point" if it knew the
+ * name), 0: none. ret_name: or NULL. */
 static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
                               const char **ret_name) {
     const struct ag_definitions *definitions = &profile->definitions;
@@ -120,7 +120,7 @@ static const char *given_name(const struct ag_profile *profile, const struct ag_
     return decoder->type_name ? decoder->type_name(types, number) : NULL;
 }
 
-/* What a line proves is learned at once; what has none is noted. */
+/* Learns at once what a line proves; a row without a line is noted. */
 static int look_at_row(struct ag_profile *profile, size_t row, struct place *place,
                        struct sightings *sightings) {
     const char *told = NULL;
@@ -172,8 +172,8 @@ static bool is_learned(const struct ag_profile *profile, uint32_t number) {
     return ag_index_map_find(&profile->learned_types, number) != AG_INDEX_NONE;
 }
 
-/* Learns numbers that are the only one left of a type, and of one such type only. Negative errno,
- * or how many. */
+/* Learns numbers that are the only one left of a type, and of only one type. Returns a negative
+ * errno, or how many were learned. */
 static int settle(struct ag_profile *profile, const struct sightings *sightings) {
     struct only_values number_of = {0}, text_of = {0};
     int n_learned = 0, r = only_values_init(&number_of);
@@ -241,7 +241,7 @@ static const char *base_name(const char *file) {
     return slash ? slash + 1 : file ? file : "?";
 }
 
-/* What stands for a type that has no name here: its number, and the place. */
+/* The label of a type that has no name here: its number, and the place. */
 static int label_of(const struct place *place, uint32_t number, char *text, size_t capacity) {
     const struct ag_frame *where = place->kind == AG_PLACE_BUFFER ? place->caller : place->frame;
     char begin[32] = "";

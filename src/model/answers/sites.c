@@ -1,10 +1,10 @@
-/* sites.c: which functions (lines, images ...) allocate, own and total, over a million stacks.
+/* sites.c: own and total of functions (lines, images ...), over up to a million stacks.
  *
- * A walk through the nodes from the outside in adds up, for each node of the path it is on, what it
- * has seen below; when it leaves a node, that is all of it. A function's total is the sum over its
- * nodes, but only over the outermost one of each path, where everything below has been counted: a
- * counter per key tells whether one is still on the path. That is one step for a node, whatever the
- * number and depth of stacks, and the sums take memory by depth, not by node. */
+ * A walk through the nodes from the outside in sums, for each node of the current path, everything
+ * below it; when the walk leaves a node, that sum is complete. A function's total is the sum over
+ * its nodes, but only over the outermost one of each path, where everything below has been counted:
+ * a counter per key shows whether one is still on the path. That is one step per node, regardless
+ * of the number and depth of stacks, and the sums take memory by depth, not by node. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ struct walk {
     struct ag_metrics *below; /* by depth: of the stacks seen so far that pass the node there */
     uint32_t *first_row, *next_row;
     uint32_t *first_child, *next_sibling;
-    uint32_t *on_path; /* by key: how often it is on the path to the node at hand */
+    uint32_t *on_path; /* by key: how often it is on the path to the current node */
 };
 
 static void end_walk(struct walk *walk) {
@@ -148,7 +148,7 @@ static void enter(struct walk *walk, uint32_t node) {
     }
 }
 
-/* All below is seen: what passes the outermost frame of a key is the key's. */
+/* All below is complete: what passes the outermost frame of a key is added to the key. */
 static void leave(struct walk *walk, uint32_t node) {
     const uint32_t depth = walk->profile->definitions.nodes.nodes[node].depth;
     const struct ag_metrics *below = &walk->below[depth];

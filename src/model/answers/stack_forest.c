@@ -1,12 +1,12 @@
-/* stack_forest.c: callers downward, or callees upward: the stacks laid over each other by function.
+/* stack_forest.c: callers downward, or callees upward: the stacks merged by function.
  *
- * Downward the trace's own nodes do most of it: each is walked once, parents first, and finds or
- * makes its place below its parent's place. Upward each stack is walked from its innermost frame.
- * Two frames share a place when their functions are the same; the first one's line stands for it.
- * Both are loops: stacks are as deep as a program's recursion.
+ * Downward the trace's own nodes do most of the work: each is visited once, parents first, and
+ * finds or makes its place below its parent's place. Upward each stack is walked from its innermost
+ * frame. Two frames share a place if their functions are the same; the place shows the line of the
+ * first one. Both are loops: stacks are as deep as a program's recursion.
  *
- * A forest has at most NODES_MOST places; what would be deeper is left out then, and counts where
- * it was cut. */
+ * A forest has at most NODES_MOST places; deeper ones are left out then, and count where they were
+ * cut. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

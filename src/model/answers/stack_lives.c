@@ -1,8 +1,8 @@
-/* stack_lives.c: what a replay knows of single stacks: their own highest moment, and how long their
- * blocks lived.
+/* stack_lives.c: sums of single stacks from a replay: their own highest moment, and the lifetimes
+ * of their blocks.
  *
- * A lifetime that has not ended is counted until the end of the recording: all births are taken
- * off, deaths put on, and what is open at the end puts on the end. 128 bits, because a hundred
+ * A lifetime that has not ended is counted until the end of the recording: all births are
+ * subtracted, deaths added, and the end is added for what is open then. 128 bits, because a hundred
  * million blocks that live for minutes exceed 64, with room for the parts of blocks that a sample
  * stands for. */
 #include <errno.h>

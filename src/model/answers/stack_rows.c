@@ -1,8 +1,8 @@
-/* stack_rows.c: the sums per stack become rows: with names, with the filters applied, and with
- * frames for those who ask.
+/* stack_rows.c: converts the sums per stack to rows: with names, with the filters applied, and with
+ * frames on request.
  *
- * Filters look at whole stacks. Parents come before children among the nodes, so one loop tells for
- * every node whether some frame from it outward matches. */
+ * Filters select whole stacks. Parents come before children among the nodes, so one loop determines
+ * for every node whether some frame from it outward matches. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +151,7 @@ static struct ag_metrics metrics_of(const struct ag_stack_sum *sum,
     };
 }
 
-/* An index that somebody made may free more than it allocated. */
+/* A forged index may free more than it allocated. */
 static void metrics_check(struct ag_metrics *metrics) {
     if (metrics->in_use_blocks > INT64_MAX) {
         metrics->in_use_blocks = 0;
@@ -178,7 +178,7 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
     metrics_check(&metrics);
     const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
     const uint32_t root = ag_stack_nodes_root(&definitions->nodes, node);
-    if (root == AG_ROOT_NOT_KEPT) { /* of the whole process, whatever the filter lets through */
+    if (root == AG_ROOT_NOT_KEPT) { /* of the whole process, regardless of the filter */
         profile->sums.summary.lost_stacks += metrics.allocated_blocks;
     }
     if (sum->stack == AG_STACK_OTHER || is_nothing(&metrics) ||

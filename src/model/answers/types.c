@@ -1,11 +1,11 @@
-/* types.c: the type of each stack's blocks: told by the program where it reports its own memory
+/* types.c: the type of each stack's blocks: recorded by the program where it reports its own memory
  * (a leaf of the stack), else read from the names of its innermost frames.
  *
- * Most stacks tell their type at the innermost pc (everything of the library is inlined there), and
- * many stacks share that pc; so the answer is remembered by site, and only stacks whose reading
- * goes on beyond it are read each by itself. Frames without debug information end the reading:
- * where inlined frames are missing, the one that is there may not be the one that allocated; but
- * not those that can have nobody else's code inlined. */
+ * Most stacks show their type at the innermost pc (everything of the library is inlined there), and
+ * many stacks share that pc; so the result is cached by site, and only stacks whose reading
+ * continues beyond it are read individually. Frames without debug information end the reading,
+ * because where inlined frames are missing, the present one may not be the one that allocated;
+ * except frames that cannot contain inlined code of users. */
 #include "model/answers/types.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static uint32_t text_of(struct ag_profile *profile, const struct ag_type_reading
                : 0;
 }
 
-/* The number of the type's text, 0: nothing told it. Nodes are resolved. */
+/* The number of the type's text, 0: unknown. Nodes are resolved. */
 static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     if (AG_IS_ROOT(node) || !profile->node_is_used[node]) {
@@ -67,7 +67,7 @@ static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
     return text_of(profile, &reading);
 }
 
-/* What the program told of a stack's blocks; NULL: nothing. */
+/* The type that the program reported for a stack's blocks; NULL: none. */
 static const struct ag_model_type *hooked_type(const struct ag_profile *profile, uint32_t stack) {
     const uint32_t type = ag_stack_nodes_leaf(&profile->definitions.nodes, stack).type;
     return type != 0 ? ag_definitions_type(&profile->definitions, type) : NULL;
@@ -83,7 +83,7 @@ int ag_profile_prepare_types(struct ag_profile *profile) {
     return r < 0 ? r : ag_profile_learn_types(profile);
 }
 
-/* ret_runtime: whose type it is. */
+/* ret_runtime: the runtime of the type. */
 static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t node,
                         const char **ret_runtime) {
     const struct ag_model_type *told = hooked_type(profile, stack);

@@ -1,12 +1,12 @@
-/* types.h: what kinds of things were allocated, as far as the allocating code tells
- * (type_names.c says how). */
+/* types.h: the types of the allocated blocks, as far as the allocating code shows them
+ * (type_names.c explains how). */
 #ifndef AG_TYPES_H
 #define AG_TYPES_H
 
 #include "model/profile.h"
 
 struct ag_type_row {
-    const char *type;    /* NULL: the blocks whose type nothing told */
+    const char *type;    /* NULL: the blocks of unknown type */
     const char *runtime; /* "c" for native */
     struct ag_metrics metrics;
 };
@@ -14,8 +14,7 @@ struct ag_type_row {
  * stacks. 0 or -ENOMEM. */
 int ag_profile_types(struct ag_profile *profile, const struct ag_type_row **ret_rows,
                      size_t *ret_count);
-/* The type of the blocks that a stack allocated, NULL: nothing told it. Valid as long as the
- * profile. */
+/* The type of the blocks that a stack allocated, NULL: unknown. Valid as long as the profile. */
 const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack);
 
 #endif

@@ -118,7 +118,7 @@ static int add_rows(struct ag_call_trees *trees, const struct ag_record *record)
         }
         if (!tree || path.snapshot != tree->newest.snapshot ||
             ag_call_snapshot_is_whole(&tree->newest)) {
-            continue; /* nobody's, or more than were announced */
+            continue; /* unknown tree, or more than were announced */
         }
         const int r = add_row(&tree->newest, &path);
         if (r < 0) {

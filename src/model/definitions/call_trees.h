@@ -1,9 +1,8 @@
-/* call_trees.h: function counters as a trace tells them: of each tree of calls the one snapshot
- * that counts. docs/trace-format.md, records 25 and 26, says which that is; functions.h adds the
- * trees up.
+/* call_trees.h: the function counters in a trace: of each tree of calls the one snapshot that
+ * counts. docs/trace-format.md, records 25 and 26, says which that is; functions.h sums the trees.
  *
- * A trace may hold a snapshot of every tree for every second: only the newest whole one of each and
- * the one that is being read are kept. */
+ * A trace may contain a snapshot of every tree for every second: only the newest complete one of
+ * each and the one that is being read are kept. */
 #ifndef AG_CALL_TREES_H
 #define AG_CALL_TREES_H
 
@@ -14,7 +13,7 @@
 #include "model/definitions/text_store.h"
 
 struct ag_call_row {
-    uint32_t node, parent, frame; /* numbers of the trace, and not to be trusted */
+    uint32_t node, parent, frame; /* numbers from the trace, not checked */
     uint64_t calls, own_words, own_ns;
 };
 struct ag_call_snapshot {
@@ -39,8 +38,8 @@ void ag_call_trees_done(struct ag_call_trees *trees);
 /* A FUNCTIONS or CALLS record. 0 or -ENOMEM. */
 int ag_call_trees_take(struct ag_call_trees *trees, struct ag_text_store *texts,
                        const struct ag_record *record);
-/* The snapshot of a tree that counts: the newest whole one, or where none is whole what there is.
- */
+/* The snapshot of a tree that counts: the newest complete one, or if none is complete, the
+ * newest. */
 const struct ag_call_snapshot *ag_call_tree_snapshot(const struct ag_call_tree *tree);
 static inline bool ag_call_snapshot_is_whole(const struct ag_call_snapshot *snapshot) {
     return snapshot->n_rows == snapshot->n_calls;

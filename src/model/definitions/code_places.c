@@ -1,5 +1,5 @@
-/* code_places.c: see code_places.h. The places of a pc are told one after the other, the innermost
- * first, so each new one is chained to the one before. */
+/* code_places.c: see code_places.h. The records of a pc's places come one after the other,
+ * innermost first, so each new one is chained to the previous one. */
 #include "model/definitions/code_places.h"
 
 #include <errno.h>

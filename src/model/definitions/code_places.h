@@ -1,4 +1,4 @@
-/* code_places.h: what stands at the places of generated code, as the trace itself says. */
+/* code_places.h: the functions at the places of generated code, from the trace itself. */
 #ifndef AG_CODE_PLACES_H
 #define AG_CODE_PLACES_H
 
@@ -18,16 +18,16 @@ struct ag_code_places { /* zero-initialise, then init */
     struct ag_code_place *list;
     size_t count;
     struct ag_index_map by_pc; /* pc -> the innermost */
-    uint64_t open_pc;          /* whose places are being told ... */
-    uint32_t n_reported;       /* ... and how many of them have been */
+    uint64_t open_pc;          /* pc whose places are being read ... */
+    uint32_t n_reported;       /* ... and how many of them were read */
 };
 
 int ag_code_places_init(struct ag_code_places *places);
 void ag_code_places_done(struct ag_code_places *places);
-/* A record of kind CODE. What is out of order, or of a pc that is known, is passed over. 0 or
+/* A record of kind CODE. Ignored if it is out of order, or its pc is known. Returns 0 or
  * -ENOMEM. */
 int ag_code_places_take(struct ag_code_places *places, const struct ag_record *record);
-/* The innermost place at pc; NULL: nothing is known. */
+/* The innermost place at pc; NULL: unknown. */
 const struct ag_code_place *ag_code_places_find(const struct ag_code_places *places, uint64_t pc);
 
 #endif

@@ -1,8 +1,8 @@
 /* definitions.c: reads the chunks of records and of the index: a small part of the file.
  *
- * Nearly all of that part are the nodes of the stacks and the index' sums per stack. Each of the
- * two are loaded apart from everything else, which is passed over then: both together, or the nodes
- * alone beside a pass over events, which makes the sums anew (stack_loader.h). */
+ * Nearly all of that part are the nodes of the stacks and the index' sums per stack. These two are
+ * loaded apart from everything else, which skips them: either both together, or only the nodes,
+ * during a pass over events, which makes the sums anew (stack_loader.h). */
 #include "model/definitions/definitions.h"
 
 #include <errno.h>
@@ -189,7 +189,7 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
     return ag_index_map_insert(&definitions->runtime_index, (uintptr_t)runtime.name, at);
 }
 
-/* What is told first stays. */
+/* The first definition is kept. */
 static int take_stack_type(struct ag_definitions *definitions, const struct ag_record *record) {
     const uint64_t stack = record->u.stack_type.stack;
     return ag_index_map_find(&definitions->stack_type_index, stack) != AG_INDEX_NONE
@@ -339,7 +339,7 @@ static void take_sampling(struct ag_definitions *definitions, const struct ag_re
     definitions->seed = record->u.sampling.seed;
 }
 
-/* What allogram itself cost. */
+/* The cost of allogram itself. */
 static void take_cost(struct ag_definitions *definitions, const struct ag_record *record) {
     if (record->kind == AG_RECORD_PROFILER) {
         definitions->cost =
@@ -355,7 +355,7 @@ static void take_cost(struct ag_definitions *definitions, const struct ag_record
     }
 }
 
-/* What could not be decided is of the via's heap, which stands before it. */
+/* A filter that could not be decided belongs to the via's heap, which is defined before it. */
 static int take_filter(struct ag_definitions *definitions, const struct ag_record *record) {
     if (record->kind == AG_RECORD_FILTER) {
         definitions->filter = definitions_keep_text(definitions, record->u.filter.expression);

@@ -1,5 +1,5 @@
-/* definitions.h: all that a trace says beside its events: the process, its images, threads, heaps
- * and stacks, what was lost, how it ended; and the index' sums, when it has them. */
+/* definitions.h: everything in a trace except its events: the process, its images, threads, heaps
+ * and stacks, what was lost, how it ended; and the index' sums, if it has them. */
 #ifndef AG_DEFINITIONS_H
 #define AG_DEFINITIONS_H
 
@@ -28,14 +28,14 @@ struct ag_model_function {            /* of a runtime: a FRAME record */
     uint32_t line;
 };
 struct ag_model_collection {
-    struct ag_collection_row row; /* times of the session, and nobody blamed yet */
+    struct ag_collection_row row; /* times of the session, cause not resolved yet */
     uint32_t stack, frame, thread_id;
 };
 struct ag_model_heap {
     uint32_t heap;
     const char *name, *domain, *allocator, *runtime, *kind, *unit;
     bool is_backing;
-    bool is_moving; /* its collector moves or promotes what it keeps, and tells of it */
+    bool is_moving; /* its collector moves or promotes what it keeps, and reports it */
 };
 struct ag_model_memory { /* its times are the session's */
     uint32_t heap;
@@ -45,11 +45,11 @@ struct ag_model_thread {
     uint32_t stream, thread_id;
     const char *name;
 };
-struct ag_model_type { /* that a program or a runtime told of its blocks */
+struct ag_model_type { /* type of blocks, defined by a program or a runtime */
     uint32_t name;     /* a text */
     const char *runtime;
 };
-struct ag_model_label { /* of the work at hand, that a program told */
+struct ag_model_label { /* the program's current work, as the program set it */
     uint32_t label;
     const char *name;
 };
@@ -79,7 +79,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load, then one t
     bool is_sampled;
     uint64_t interval_bytes, seed; /* sampled: as asked for */
     const char *filter;            /* NULL: all was recorded */
-    const char **undecided;        /* names of heaps of whose blocks the filter knew no type */
+    const char **undecided;        /* names of heaps whose block types the filter did not know */
     size_t n_undecided;
     const char **arguments;
     const char *exe;
@@ -93,7 +93,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load, then one t
 
     struct ag_model_image *images;
     struct ag_model_heap *heaps;
-    struct ag_model_memory *memory; /* the last word of each heap */
+    struct ag_model_memory *memory; /* the last record of each heap */
     struct ag_model_thread *threads;
     struct ag_profile_runtime *runtimes;
     struct ag_model_sample *samples; /* rising times */
@@ -107,7 +107,7 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load, then one t
     struct ag_index_map image_index, stream_index, function_index, type_index, label_index;
     struct ag_index_map heap_index, memory_index; /* by number of the heap */
     struct ag_index_map runtime_index;    /* by name, which is kept once; merged: by all of it */
-    struct ag_index_map stack_type_index; /* stack -> type; the first one that was told counts */
+    struct ag_index_map stack_type_index; /* stack -> type; the first definition counts */
     struct {
         const char *name; /* NULL: not defined */
         uint32_t heap;
@@ -121,8 +121,8 @@ struct ag_definitions { /* zero-initialise, then ag_definitions_load, then one t
     uint64_t damaged_chunks, damaged_events, damaged_bytes;
 };
 
-/* Empty ones, for who fills them otherwise than from a file: ag_definitions_load does it itself. 0
- * or -ENOMEM; then ag_definitions_done either way. */
+/* Initializes empty definitions, for callers that do not read a file: ag_definitions_load does it
+ * itself. Returns 0 or -ENOMEM; then call ag_definitions_done in either case. */
 int ag_definitions_init(struct ag_definitions *definitions);
 /* Reads every chunk that holds no events, without what the two below load; before one of the
  * others. Damaged chunks are noted and skipped. 0 or -ENOMEM. */
@@ -145,7 +145,7 @@ const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *def
 /* The heap of what this via allocates, or NULL. */
 const struct ag_model_heap *ag_definitions_heap_of_via(const struct ag_definitions *definitions,
                                                        uint32_t via);
-/* What it holds, with the time since the start of the recording; known 0: nothing was told. */
+/* The memory of a heap, with the time since the start of the recording; known 0: not recorded. */
 struct ag_heap_memory ag_definitions_memory(const struct ag_definitions *definitions,
                                             uint32_t heap);
 /* The type of this number, or NULL when the trace does not define it. */

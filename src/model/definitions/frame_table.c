@@ -1,9 +1,9 @@
-/* frame_table.c: asks the symbolizer once for each site and keeps the frames once each.
+/* frame_table.c: queries the symbolizer once for each site and stores each frame once.
  *
- * How a frame is known to have been interrupted: the frame it seems to have called is the kernel's
- * signal trampoline, __restore_rt in libc. The handler "returns" to its first instruction, so
- * its pc minus one belongs to the function before; a lookup that names nothing, or that stands at
- * the very end of something, is repeated with the pc itself to find it. */
+ * How an interrupted frame is recognized: the frame that it seems to have called is the kernel's
+ * signal trampoline, __restore_rt in libc. The handler "returns" to the trampoline's first
+ * instruction, so its pc minus one belongs to the function before. A lookup without a name, or at
+ * the very end of a function, is repeated with the pc itself to find it. */
 #include "model/definitions/frame_table.h"
 
 #include <errno.h>
@@ -162,7 +162,7 @@ static uint32_t image_name(const struct ag_frame_table *table, uint32_t image) {
     return at != AG_INDEX_NONE ? table->definitions->images[at].base_name : 0;
 }
 
-/* "[vm]": it stands where native frames have the file that their code is in. */
+/* "[vm]": shown where native frames have the file of their code. */
 static uint32_t managed_image(struct ag_frame_table *table, uint32_t runtime) {
     char name[64];
     snprintf(name, sizeof(name), "[%.60s]", ag_text(&table->definitions->texts, runtime));
@@ -206,7 +206,7 @@ static const struct ag_frame_answer *answer_managed(struct ag_frame_table *table
     return answer;
 }
 
-/* Of generated code, whose names the trace has. */
+/* For generated code, whose names are in the trace. */
 static const struct ag_frame_answer *answer_generated(struct ag_frame_table *table,
                                                       const struct ag_code_place *place,
                                                       struct ag_frame_answer *answer) {
@@ -228,7 +228,7 @@ static const struct ag_frame_answer *answer_generated(struct ag_frame_table *tab
     return answer;
 }
 
-/* Innermost frames that only hand a call on to the allocator. */
+/* Counts the innermost frames that only pass a call to the allocator. */
 static size_t count_shims(const struct ag_symbol_frame *frames, size_t n) {
     size_t count = 0;
     while (count < n && frames[count].is_shim) {

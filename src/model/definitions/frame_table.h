@@ -1,9 +1,9 @@
-/* frame_table.h: from sites (a pc in an image) to frames as a person sees them, each looked up
+/* frame_table.h: converts sites (a pc in an image) to frames as shown to users, each looked up
  * once.
  *
- * A site holds a return address, so its call is looked up; but not where the frame was interrupted
- * by a signal: there the pc itself. So each site has two answers, asked for separately. A managed
- * frame has no address: the trace itself defines it, and both answers are the same. */
+ * A site holds a return address, so its call is looked up; but if the frame was interrupted by a
+ * signal, the pc itself. So each site has two results, looked up separately. A managed frame has no
+ * address: the trace itself defines it, and both results are the same. */
 #ifndef AG_FRAME_TABLE_H
 #define AG_FRAME_TABLE_H
 
@@ -16,7 +16,7 @@ struct ag_model_frame {
 };
 struct ag_frame_answer { /* frames [first, first + count) of list; count 0: not asked yet */
     uint32_t first, count;
-    bool is_trampoline; /* what it was called by was interrupted, and holds an exact pc */
+    bool is_trampoline; /* its caller was interrupted, and has an exact pc */
     bool is_shim;       /* all of it is a runtime's binding to its allocator */
 };
 enum { AG_FRAME_PAGE = 1024 };

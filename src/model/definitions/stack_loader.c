@@ -1,7 +1,7 @@
 /* stack_loader.c: see stack_loader.h.
  *
- * Which files will be needed is not known before the pass has ended, but every stack begins in the
- * same few: those of its outermost frames, the program and its libc. */
+ * The files that will be needed are not known before the pass has ended, but every stack begins in
+ * the same few: those of its outermost frames, the program and its libc. */
 #include "model/definitions/stack_loader.h"
 
 #include "symbol/symbol.h"

@@ -1,13 +1,13 @@
-/* stack_nodes.h: the stack tree of a trace, made dense: nodes 0, 1, 2 ... with parents before
+/* stack_nodes.h: the stack tree of a trace, renumbered: nodes 0, 1, 2 ... with parents before
  * children.
  *
- * A trace names nodes by the numbers of the recorder, below 2^28. It defines
- * parents first; a node whose parent it never defined is taken as the outermost of an incomplete
- * stack. So there are no cycles, whatever the trace says, and a loop over rising or falling numbers
- * visits parents before or after their children.
+ * A trace names nodes by the numbers of the recorder, below 2^28. It defines parents first; a node
+ * whose parent it never defined becomes the outermost of an incomplete stack. So there are no
+ * cycles, whatever the trace contains, and a loop over rising or falling numbers visits parents
+ * before or after their children.
  *
- * Node 0 stands for AG_ROOT_NOT_KEPT, in every trace: the stack of blocks whose own could not be
- * kept is one frame, "[stack not kept]", for every view. */
+ * Node 0 is AG_ROOT_NOT_KEPT, in every trace: the stack of blocks whose own could not be kept is
+ * one frame, "[stack not kept]", in every view. */
 #ifndef AG_STACK_NODES_H
 #define AG_STACK_NODES_H
 
@@ -36,7 +36,7 @@ struct ag_stack_site { /* a pc where frames stood */
     uint32_t image; /* id of the trace */
     uint32_t next;  /* site + 1 with the same hash */
 };
-struct ag_stack_leaf {    /* what is known of the blocks of a stack beside their code */
+struct ag_stack_leaf {    /* type and label of the blocks of a stack */
     uint32_t node;        /* of the stack: a node, or AG_NODE_ROOT */
     uint32_t type, label; /* numbers of the trace, 0: none */
 };

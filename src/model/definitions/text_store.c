@@ -1,5 +1,5 @@
-/* text_store.c: texts lie one after the other in blocks that never move; a map from their hashes
- * finds them again. */
+/* text_store.c: texts are stored one after the other in blocks that never move; a map from their
+ * hashes finds them again. */
 #include "model/definitions/text_store.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ uint32_t ag_text_id(struct ag_text_store *store, const char *data, size_t length
     if (id != 0 && last != AG_INDEX_NONE) {
         store->entries[last].next = id + 1;
     } else if (id != 0) {
-        (void)ag_index_map_insert(&store->by_hash, hash, id); /* without memory: kept twice */
+        (void)ag_index_map_insert(&store->by_hash, hash, id); /* out of memory: stored twice */
     }
     return id;
 }

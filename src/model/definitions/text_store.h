@@ -22,12 +22,12 @@ struct ag_text_store { /* zero-initialise, then ag_text_store_init */
 
 int ag_text_store_init(struct ag_text_store *store);
 void ag_text_store_done(struct ag_text_store *store);
-/* The number of these LENGTH bytes (cut at a NUL, if there is one). Without memory: the number of
+/* The number of these LENGTH bytes (cut at a NUL, if there is one). If out of memory: the number of
  * "". */
 uint32_t ag_text_id(struct ag_text_store *store, const char *data, size_t length);
 /* Valid until the store is done. */
 const char *ag_text(const struct ag_text_store *store, uint32_t id);
-/* Both at once. */
+/* ag_text_id and ag_text in one call. */
 const char *ag_text_keep(struct ag_text_store *store, const char *data, size_t length);
 
 #endif

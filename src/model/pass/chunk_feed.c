@@ -2,9 +2,9 @@
  *
  * 1. Jobs
  *
- * A chunk that is open is a job: a decoder, standing somewhere inside the chunk, and a ring of two
- * blocks. Whoever works on a job fills one block and lets go of it, so no thread ever waits with a
- * job in its hands, and any number of streams can be open with any number of threads.
+ * An open chunk is a job: a decoder at some position inside the chunk, and a ring of two blocks. A
+ * thread that works on a job fills one block and releases the job, so no thread ever waits while it
+ * holds a job, and any number of streams can be open with any number of threads.
  *
  *     consumer        open: current chunk of each stream asked for, and `ahead` more in time order
  *     worker          takes the earliest job that is idle, not done, and has an empty block
@@ -12,14 +12,14 @@
  *
  * 2. What the lock protects
  *
- * All fields of jobs but the decoder and the blocks. Those belong to whoever set is_busy; a filled
- * block belongs to the consumer until it asks for the next one. The lock is taken twice for a block
- * of 2,048 events; where the consumer decodes on its own, twice for a chunk.
+ * All fields of jobs but the decoder and the blocks. Those belong to the thread that set is_busy; a
+ * filled block belongs to the consumer until it asks for the next one. The lock is taken twice for
+ * a block of 2,048 events; if the consumer decodes on its own, twice for a chunk.
  *
  * 3. The order of chunks
  *
- * Inside a stream by sequence. Their first times rise in an honest trace; where they do not, a
- * chunk counts as no earlier than the one before it. */
+ * Inside a stream by sequence. Their first times rise in a correct trace; if they do not, a chunk
+ * counts as no earlier than the one before it. */
 #include "model/pass/chunk_feed.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ struct job {
     bool is_lent;             /* the consumer holds blocks[first] */
     bool is_ahead;            /* no stream has come to it */
     bool is_busy, is_started, is_done;
-    bool is_whole;           /* to be started only: the decoder is handed to the consumer */
+    bool is_whole;           /* only to be started: the decoder is passed to the consumer */
     bool is_ready;           /* whole, started, not yet handed out */
     uint64_t time_ns;        /* the decoder's: last stamp */
     uint64_t interval_bytes; /* and the last SAMPLING */
@@ -56,7 +56,7 @@ struct chunk {
     uint64_t time_ns; /* first time, never before the chunk in front */
     struct job *job;  /* while it is open */
     uint32_t stream;  /* index */
-    bool is_read;     /* to its end, and closed, but its stream has not gone on */
+    bool is_read;     /* read to its end, and closed, but its stream has not continued */
 };
 struct stream {
     uint32_t first, count; /* its chunks, in its order */
@@ -80,7 +80,7 @@ struct ag_chunk_feed {
     size_t n_threads, n_ahead; /* n_ahead: jobs that are is_ahead */
     bool is_ending;
     enum ag_feed_way way; /* of jobs that are opened */
-    struct job **idle;    /* a heap: open jobs that somebody may work on, the earliest on top */
+    struct job **idle;    /* a heap: open jobs that any thread may work on, the earliest on top */
     size_t n_idle, idle_capacity, n_opened, n_open;
     struct job *spare;
     struct ag_feed_damage damage;
@@ -165,7 +165,7 @@ static void place(struct ag_chunk_feed *feed, size_t at, struct job *job) {
     job->at_idle = at + 1;
 }
 
-/* Puts JOB at AT, or where it has to be instead. */
+/* Puts JOB at AT, or where the order of the heap requires. */
 static void settle(struct ag_chunk_feed *feed, size_t at, struct job *job) {
     for (; at > 0 && is_before(job, feed->idle[(at - 1) / 2]); at = (at - 1) / 2) {
         place(feed, at, feed->idle[(at - 1) / 2]);
@@ -182,7 +182,7 @@ static void settle(struct ag_chunk_feed *feed, size_t at, struct job *job) {
     place(feed, at, job);
 }
 
-/* Puts JOB into the heap or takes it out, as its state demands. There is room for all open ones. */
+/* Puts JOB into the heap or removes it, as its state requires. There is room for all open ones. */
 static void update_idle(struct ag_chunk_feed *feed, struct job *job) {
     if (can_work(job) && job->at_idle == 0) {
         settle(feed, feed->n_idle++, job);
@@ -226,7 +226,7 @@ static void note_damage_locked(struct ag_chunk_feed *feed, const struct ag_decod
     feed->damage.bytes += entry ? entry->stored_bytes : 0;
 }
 
-/* Fills one block of the job, or starts it; lets go of the lock meanwhile. */
+/* Fills one block of the job, or starts it; releases the lock meanwhile. */
 static void work(struct ag_chunk_feed *feed, struct job *job) {
     struct ag_feed_block *block = job->blocks[(job->first + job->n_filled) % RING];
     job->is_busy = true;
@@ -303,7 +303,7 @@ static int chunk_feed_make_room(struct ag_chunk_feed *feed) {
     return 0;
 }
 
-/* Opens a chunk, unless it is. */
+/* Opens a chunk, unless it is open. */
 static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     if (chunk->job) {
         return 0;
@@ -321,7 +321,7 @@ static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     return 0;
 }
 
-/* Its job is done: nobody works on it, and it is not idle. */
+/* Its job is done: no thread works on it, and it is not idle. */
 static void close_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     struct job *job = chunk->job;
     job->next = feed->spare;
@@ -367,7 +367,7 @@ static void take_back(struct ag_chunk_feed *feed, struct job *job) {
     }
 }
 
-/* Opens the stream's current chunk, and takes back the block that was lent of it. */
+/* Opens the stream's current chunk, and takes back the block that was lent from it. */
 static int come_to(struct ag_chunk_feed *feed, struct chunk *chunk) {
     int r = open_chunk(feed, chunk);
     if (r < 0) {

@@ -29,9 +29,7 @@ struct ag_feed_block {
     struct ag_event events[AG_FEED_EVENTS]; /* the consumer may change them */
     struct ag_feed_map maps[AG_FEED_MAPS];
 };
-/* Notes a MAP or UNMAP, of which there is room for one more; other records are none of its
- * business.
- */
+/* Notes a MAP or UNMAP, of which there is room for one more; ignores other records. */
 void ag_feed_block_add_map(struct ag_feed_block *block, const struct ag_record *record,
                            uint64_t time_ns);
 struct ag_feed_stream {
@@ -48,14 +46,14 @@ struct ag_chunk_feed;
 /* FILE stays the caller's. N_THREADS: beside the caller's own; 0: it decodes itself. */
 int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
                       struct ag_chunk_feed **ret_feed);
-/* Only what happens from FROM_NS to below TO_NS is wanted: a stream begins with its last chunk that
- * starts before FROM_NS, and chunks that start at TO_NS or later are not read ahead. Before the
- * first call of next. */
+/* Limits the feed to events from FROM_NS to below TO_NS: a stream begins with its last chunk that
+ * starts before FROM_NS, and chunks that start at TO_NS or later are not read ahead. Called before
+ * the first call of next. */
 void ag_chunk_feed_narrow(struct ag_chunk_feed *feed, uint64_t from_ns, uint64_t to_ns);
 struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed);
 size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,
                              const struct ag_feed_stream **ret_streams);
-/* What is opened from now on comes in blocks (as in the beginning), or as whole chunks. */
+/* Whether chunks opened from now on are delivered in blocks (the default), or whole. */
 enum ag_feed_way { AG_FEED_IN_BLOCKS, AG_FEED_WHOLE };
 void ag_chunk_feed_go(struct ag_chunk_feed *feed, enum ag_feed_way way);
 /* What is next of streams[index], valid until the next call for that stream. AG_FEED_BLOCK: a
@@ -64,11 +62,11 @@ void ag_chunk_feed_go(struct ag_chunk_feed *feed, enum ag_feed_way way);
  * before the next call; AG_FEED_END: the stream has ended; -ENOMEM. */
 enum ag_feed_answer { AG_FEED_END = 0, AG_FEED_BLOCK = 1, AG_FEED_PAUSE = 2, AG_FEED_CHUNK = 3 };
 int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_piece *ret_piece);
-/* The block that was given last is no longer used. A chunk that ends with it is closed at once, and
- * not only when its stream is asked again: of a thousand streams most wait for their time. */
+/* The block that was delivered last is no longer used. A chunk that ends with it is closed at once,
+ * and not at the next call for its stream: of a thousand streams most wait for their time. */
 void ag_chunk_feed_return(struct ag_chunk_feed *feed, size_t index);
-/* The first damaged place so far, code AG_DECODE_OK: none. The rest of that chunk is left out. Who
- * decodes a whole chunk tells of what is damaged inside. */
+/* The first damage so far, code AG_DECODE_OK: none. The rest of that chunk is left out. A consumer
+ * that decodes a whole chunk notes damage inside it. */
 void ag_chunk_feed_note_damage(struct ag_chunk_feed *feed, const struct ag_decode_error *error);
 struct ag_feed_damage {
     struct ag_decode_error first;

@@ -1,11 +1,12 @@
-/* event_pass.c: streams are read side by side, only as far as time has come: whose delivered events
- * end earliest gives its next block, so no stream is read ahead of the others, and one whose next
- * chunk starts later is not read at all. A trace of one stream needs no merge, and where nothing is
- * left out its events go straight from their bytes into the ledger (straight_pass.h).
+/* event_pass.c: streams are read in parallel, each only up to the current time: the stream whose
+ * delivered events end earliest delivers its next block, so no stream is read ahead of the others,
+ * and one whose next chunk starts later is not read at all. A trace of one stream needs no merge,
+ * and if nothing is left out its events go directly from their bytes into the ledger
+ * (straight_pass.h).
  *
  * A time window cuts each stream at a stamp: windows of events belong to where they start. Blocks
- * from before it are left out, unless asked for: then reading begins at the chunk of each stream
- * that the window's start lies in, and what comes before the start is thrown away. */
+ * from before it are left out, unless requested: then reading begins at the chunk of each stream
+ * that contains the window's start, and events before the start are dropped. */
 #include "model/pass/event_pass.h"
 
 #include <errno.h>
@@ -53,10 +54,10 @@ struct pass {
     size_t n_maps, map_capacity;
     size_t next_sample;
     uint64_t last_ns;
-    bool is_skipping; /* what is delivered lies before the window, and goes nowhere */
+    bool is_skipping; /* the delivered events are before the window, and are dropped */
 };
 
-/* ---- what happens beside the events ---- */
+/* ---- maps and resident sizes ---- */
 
 static void apply_map(struct pass *pass, const struct ag_feed_map *map) {
     if (pass->is_skipping) {
@@ -115,7 +116,7 @@ static int keep_maps(struct pass *pass, const struct ag_feed_block *block) {
     return 0;
 }
 
-/* ---- what the reader does not want ---- */
+/* ---- leaving out and grouping ---- */
 
 static bool is_plain(const struct ag_pass_options *options) {
     return options->thread < 0 && options->tail_ns == UINT64_MAX && !options->is_by_stream &&
@@ -156,8 +157,8 @@ static uint32_t stack_of(const struct ag_pass_options *options, const struct rea
     return options->is_by_stream ? reader->stream : event->stack;
 }
 
-/* A type that became known: of a stack that is kept, and whole. Where blocks stand under their
- * stream, or as samples under what was left out of them, it stays unknown. */
+/* Whether a type that became known is used: that of a stack that is kept, and whole. If blocks are
+ * filed under their stream, or as samples under what was left out, it stays unknown. */
 static bool takes_type(const struct ag_pass_options *options, const struct ag_event *event) {
     const bool is_kept =
         !options->kept || ag_index_map_find(options->kept, event->stack) != AG_INDEX_NONE;
@@ -282,7 +283,7 @@ static int take_block(struct pass *pass, struct reader *reader, struct ag_feed_b
     return keep_maps(pass, block);
 }
 
-/* The next of a whole chunk's events, up to CAPACITY, or of its records. */
+/* Decodes the next of a whole chunk's events, up to CAPACITY, or its next record. */
 static int decode_block(struct pass *pass, struct reader *reader, size_t capacity) {
     struct ag_feed_block *block = pass->rest;
     struct ag_record record = {0};
@@ -301,7 +302,7 @@ static int decode_block(struct pass *pass, struct reader *reader, size_t capacit
     return take_block(pass, reader, block);
 }
 
-/* Goes on in a whole chunk: straight where that can be, else a block of it is there afterwards. */
+/* Continues in a whole chunk: directly if possible, else a block of it is there afterwards. */
 static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
     if (pass->is_skipping) {
         return decode_block(pass, reader, AG_FEED_EVENTS);
@@ -316,7 +317,7 @@ static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
     return r == 0 && run.is_at_rest ? decode_block(pass, reader, REST_EVENTS) : r;
 }
 
-/* Makes sure that the reader has events to deliver; or notes how far it has come without. */
+/* Makes sure that the reader has events to deliver; or notes how far it is without any. */
 static int refill(struct pass *pass, size_t index, uint64_t limit_ns) {
     struct reader *reader = &pass->readers[index];
     if (reader->at < reader->count) {
@@ -358,7 +359,7 @@ static void sink(struct pass *pass, uint32_t reader) {
     pass->heap[at] = reader;
 }
 
-/* Gives a block back when all of it is delivered, or, where very many streams wait for the end of a
+/* Returns a block when all of it is delivered; or, if very many streams wait for the end of a
  * period with a few events each, keeps a copy of the rest. */
 static void return_block(struct pass *pass, size_t index) {
     struct reader *reader = &pass->readers[index];

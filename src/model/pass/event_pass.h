@@ -1,5 +1,5 @@
-/* event_pass.h: all events of a trace through a ledger, in order of time; with what a reader wants
- * left out. */
+/* event_pass.h: passes all events of a trace to a ledger, in order of time, without what the reader
+ * leaves out. */
 #ifndef AG_EVENT_PASS_H
 #define AG_EVENT_PASS_H
 
@@ -9,11 +9,11 @@
 #include "model/definitions/definitions.h"
 #include "model/pass/weights.h"
 
-/* What the reader does not want is counted on this stack: it belongs to the process' peak, and its
- * row is left out. No node has this id. */
+/* Blocks that the reader leaves out count on this stack: they are part of the process' peak, and
+ * the row is dropped. No node has this id. */
 #define AG_STACK_OTHER UINT32_MAX
-/* A block that is in none of the reader's groups so far. When its type becomes known, it may come
- * into one; what was left out never does. */
+/* A block that is in none of the reader's groups so far. When its type becomes known, it may move
+ * to one; a block that was left out never does. */
 #define AG_STACK_UNGROUPED (UINT32_MAX - 1)
 
 struct ag_pass_options {
@@ -28,16 +28,16 @@ struct ag_pass_options {
      * the chunks that it touches are read. With this, blocks from before it count as well: in use,
      * at the peak, and when they die; everything before the window is read. */
     bool counts_older;
-    ag_block_visit *visit_block; /* NULL: nobody asks for single blocks */
+    ag_block_visit *visit_block; /* NULL: single blocks are not visited */
     ag_ghost_visit *visit_ghost;
     void *visit_context;
-    /* Of a sampled trace: the ledger gets groups of WEIGHTS as stacks; who asks for blocks or sums
-     * has to know (ag_profile_pass does). NULL: every block counts as one. */
+    /* Of a sampled trace: the ledger gets groups of WEIGHTS as stacks; code that uses blocks or
+     * sums has to convert them (ag_profile_pass does). NULL: every block counts as one. */
     struct ag_weights *weights;
     const struct ag_index_map
         *groups; /* of ag_pass_group: what counts as a block's stack; or NULL */
-    /* Where periods end, rising; each is told when the ledger stands there. The last one is not: it
-     * is over when the ledger is closed. Not together with from_ns. */
+    /* The ends of periods, rising; the ledger notifies of each when it gets there. Not of the last
+     * one: it ends when the ledger is closed. Not to be combined with from_ns. */
     const uint64_t *period_ends_ns;
     size_t n_periods;
     void (*end_period)(void *context, size_t period, struct ag_ledger *ledger);
@@ -49,7 +49,7 @@ struct ag_pass_options {
  */
 int ag_pass_group(struct ag_index_map *groups, const struct ag_stack_nodes *nodes, uint32_t stack,
                   uint32_t via, uint32_t group);
-/* Which group blocks of (STACK, VIA) are in; AG_INDEX_NONE: in none. */
+/* The group of blocks of (STACK, VIA); AG_INDEX_NONE: none. */
 uint32_t ag_pass_group_of(const struct ag_index_map *groups, uint32_t stack, uint32_t via);
 /* Feeds and closes LEDGER (new). Damage goes to definitions. 0 or -ENOMEM. */
 int ag_event_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,

@@ -1,19 +1,19 @@
-/* replay.c: from the ledger's steps to a history without second thoughts.
+/* replay.c: converts the ledger's steps to a history in which nothing is taken back.
  *
- * 1. Steps wait in a ring. One that is taken back is found by a hash of what it says, of equal
- *    ones the newest, and struck out together with its undoing; what leaves the ring at its other
- *    end is settled. A window that could still change is some milliseconds long, the ring holds a
- *    quarter of a million steps: no window stays open longer than that. Should one be, its undoing
- *    comes out as a step of the opposite kind, so that the sums still hold.
+ * 1. Steps wait in a ring. One that is taken back is found by a hash of its contents, of equal
+ *    ones the newest, and removed together with its undoing; a step that leaves the ring at its
+ *    other end is settled. A window that could still change is some milliseconds long, the ring
+ *    holds a quarter of a million steps, so no window should stay open longer than that. If one
+ *    does, its undoing is delivered as a step of the opposite kind, so that the sums still hold.
  *
- * 2. A step belongs to a row of the profile (step_rows.h); what the filters left out has none and
- *    is passed over.
+ * 2. A step belongs to a row of the profile (step_rows.h). Steps that the filters left out have no
+ *    row and are skipped.
  *
- * 3. The ledger of a sampled trace is fed with groups in the place of stacks (weights.h): their
- * weights tell what a sample stands for.
+ * 3. The ledger of a sampled trace gets groups in place of stacks (weights.h): their weights say
+ *    what a sample stands for.
  *
  * 4. Windows of several threads overlap, so a step may be stamped before the one that was applied
- *    earlier: a history's time stands still then, it never falls. */
+ *    earlier: the history's time then stays the same, it never falls. */
 #include "model/pass/replay.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ struct replay {
 
 /* ---- settled steps go out ---- */
 
-/* The step as it was of its stack, and what it stands for. */
+/* The step with its stack, and what it stands for. */
 static void weigh(const struct replay *replay, struct ag_step *step,
                   struct ag_replay_step *ret_site) {
     const struct ag_weight *weight = replay->profile->definitions.is_sampled
@@ -122,9 +122,8 @@ static int make_index(struct replay *replay) {
     return 0;
 }
 
-/* Strikes out the newest held step of that block and kind. It leaves its slot: what is in a slot
- * are steps that say different things and share it by chance, and equal ones that are not struck.
- */
+/* Removes the newest held step of that block and kind from the history and from its slot. The other
+ * steps in a slot have the same hash by chance, or are equal and not removed. */
 static bool strike(struct replay *replay, const struct ag_step *undone, enum ag_step_kind kind) {
     for (uint64_t *link = slot_of(replay, undone, kind); *link > replay->first;) {
         struct held *held = &replay->ring[(*link - 1) % HELD_STEPS];

@@ -3,10 +3,10 @@
  * with times that never fall.
  *
  * What the ledger took back again (a failed realloc, two threads that raced) is not in it: steps
- * are held until they are settled. A death follows the birth of its block; where threads raced for
- * an address, the lives of two blocks there may overlap by what the clock cannot tell. One pass
- * over the events; memory is bounded by what was in use in the program. Of several processes merged
- * each is told to its end before the next one: times never fall within one.
+ * are held until they are settled. A death follows the birth of its block; if threads raced for an
+ * address, the lives of two blocks there may overlap by the resolution of the clock. One pass over
+ * the events; memory is bounded by what was in use in the program. Several merged processes are
+ * replayed one after the other: times never fall within one.
  *
  * Of a sampled trace the blocks are the samples, each with what it stands for. */
 #ifndef AG_REPLAY_H
@@ -29,11 +29,11 @@ struct ag_replay_step {
     uint32_t row;         /* of ag_profile_stacks */
     bool is_death, is_temporary;
 };
-/* 0, or a negative errno, which ends the replay and is its answer. */
+/* Returns 0, or a negative errno, which ends the replay and is its result. */
 typedef int ag_replay_visit(void *context, const struct ag_replay_step *step);
 int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *context);
 
-/* ---- what stacks did that only a replay can tell ---- */
+/* ---- sums per stack that only a replay has ---- */
 struct ag_stack_life {    /* beside the rows of ag_profile_stacks */
     uint64_t max_bytes;   /* the most that this stack had in use at once */
     uint64_t max_blocks;  /* at that moment */
@@ -42,7 +42,7 @@ struct ag_stack_life {    /* beside the rows of ag_profile_stacks */
 /* The caller frees. */
 int ag_profile_stack_lives(struct ag_profile *profile, struct ag_stack_life **ret_lives);
 
-/* ---- what was in use when ---- */
+/* ---- memory in use at given times ---- */
 struct ag_moment {
     uint64_t time_ns, in_use_bytes, in_use_blocks;
     uint64_t *row_bytes; /* by row of ag_profile_stacks: in use then; NULL where not asked for */

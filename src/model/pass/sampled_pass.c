@@ -1,19 +1,18 @@
-/* sampled_pass.c: a pass over the events of a sampled trace, and from what the ledger counted of
- * groups of samples to estimates.
+/* sampled_pass.c: a pass over the events of a sampled trace, and the conversion of the ledger's
+ * counts of groups of samples to estimates.
  *
- * 1. In a group (weights.h) of n samples that each weigh w the estimate is n w, and what is
- * expected of its variance is n spread: blocks are chosen independently, so variances add up like
- * the estimates do. The same holds for every part of a group that does not depend on what was
- * chosen: the freed ones, those in use, those of one thread. Sums are made in doubles and rounded
- * once.
+ * 1. In a group (weights.h) of n samples that each weigh w the estimate is n w, and the estimate of
+ * its variance is n spread: blocks are chosen independently, so variances add up like the estimates
+ * do. The same holds for every part of a group that does not depend on the choice: the freed ones,
+ * those in use, those of one thread. Sums are made in doubles and rounded once.
  *
- * 2. The ledger's own sums are of groups and become sums of stacks and of heaps. Threads and who
- * frees whose blocks are made from single blocks as it tells them, the timeline from its steps:
- * there its numbers are of samples. Its bytes are estimates, so its peak stands, and its timeline's
- * bytes tell which moment of ours each of its points is.
+ * 2. The ledger's own sums are of groups and are converted to sums of stacks and of heaps. Threads
+ * and pairs of threads are counted from single blocks as the ledger notifies of them, the timeline
+ * from its steps: there its numbers are of samples. Its bytes are estimates, so its peak is right,
+ * and the bytes of a point of its timeline identify the moment here that it belongs to.
  *
- * 3. Temporary blocks cannot be told: what a thread allocated in between passed by unseen. They
- * are 0, and the reports say that they are not known. */
+ * 3. Temporary blocks are unknown: what a thread allocated in between was not sampled. They are 0,
+ * and the reports say that they are not known. */
 #include "model/pass/sampled_pass.h"
 
 #include <errno.h>
@@ -42,7 +41,7 @@ struct moment { /* in use and allocated until then */
 };
 struct sampling {
     struct ag_weights weights;
-    const struct ag_pass_options *options; /* of who asked */
+    const struct ag_pass_options *options; /* the caller's */
     struct thread_estimate *threads;
     struct pair_estimate *pairs;
     size_t n_threads, n_pairs, thread_capacity, pair_capacity;
@@ -242,7 +241,7 @@ static int take_step(void *context, const struct ag_step *step) {
     return 0;
 }
 
-/* The moment that a point of the ledger's tells of, counted from 1; 0: nothing had been sampled.
+/* The moment that belongs to a point of the ledger, counted from 1; 0: nothing had been sampled.
  * FIRST is that of the point before, and no later one is after UNTIL_NS. The stamps of the two may
  * differ, the bytes cannot: of those with the point's bytes the nearest, or else the last until its
  * time. */
@@ -375,8 +374,8 @@ static int estimate_heaps(const struct ag_definitions *definitions, struct ag_mo
 
 /* ---- threads ---- */
 
-/* What a thread's signal handlers did in a stream of their own, the thread did: the ledger has put
- * their rows together. */
+/* Events of a thread's signal handlers, which have a stream of their own, count for the thread: the
+ * ledger has merged their rows. */
 static size_t row_of(const struct ag_definitions *definitions, const struct ag_model_sums *sums,
                      uint32_t stream) {
     const uint32_t known = ag_index_map_find(&definitions->stream_index, stream);

@@ -5,11 +5,11 @@
 #include "model/pass/event_pass.h"
 #include "model/pass/weights.h"
 
-/* Copies what a closed ledger found. 0 or -ENOMEM. */
+/* Copies the results of a closed ledger. Returns 0 or -ENOMEM. */
 typedef int ag_take_results(const struct ag_ledger *ledger, struct ag_model_sums *ret_sums,
                             struct ag_live_sum **ret_live);
-/* LEDGER is new and nobody listens to its steps. Visits of OPTIONS get blocks with their weight.
- * 0 or -ENOMEM. */
+/* LEDGER is new and has no visitor of steps. Visits of OPTIONS get blocks with their weight.
+ * Returns 0 or -ENOMEM. */
 int ag_sampled_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,
                     const struct ag_pass_options *options, struct ag_ledger *ledger,
                     ag_take_results *take_results, struct ag_model_sums *ret_sums,

@@ -1,6 +1,6 @@
-/* step_rows.h: which row of the profile a step of the ledger belongs to. The (stack, via) of a step
- * becomes a row once, by the ledger's own dense number of the sum; what the filters left out has no
- * row. */
+/* step_rows.h: maps a step of the ledger to its row of the profile. The (stack, via) of a step is
+ * looked up once, by the ledger's own dense number of the sum; steps that the filters left out have
+ * no row. */
 #ifndef AG_STEP_ROWS_H
 #define AG_STEP_ROWS_H
 

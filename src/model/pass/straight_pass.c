@@ -1,21 +1,22 @@
-/* straight_pass.c: decodes an event and applies it while it is at hand.
+/* straight_pass.c: decodes each event and applies it at once.
  *
  * 1. Why
  *
- * Decoder and ledger each have to tell the kinds of events apart, which is the program's data: done
- * once, it is mispredicted once, and no event is written and read again, least of all by another
- * CPU. And an allocation names its (stack, size, via) by a number of the chunk: which sum that is,
- * is kept beside it (ag_decoder_tuple.mark) and looked up once a tuple.
+ * Decoder and ledger each have to distinguish the kinds of events, which depend on the program's
+ * data: done once, the branch is mispredicted once, and no event is written and read again, least
+ * of all by another CPU. And an allocation names its (stack, size, via) by a number of the chunk:
+ * the ledger's sum for it is stored beside it (ag_decoder_tuple.mark) and looked up once per tuple.
  *
- * Only for one stream: those of several threads have to be merged by time before the books see
- * them. Where tables are large, AHEAD events are decoded first and what they touch is fetched. The
- * other CPU reads, checks and decompresses the next chunks meanwhile (chunk_feed.h).
+ * This works only for one stream: those of several threads have to be merged by time before the
+ * ledger gets them. If tables are large, AHEAD events are decoded first and the memory that they
+ * use is prefetched. Another CPU reads, checks and decompresses the next chunks meanwhile
+ * (chunk_feed.h).
  *
  * 2. The end of a body
  *
- * An event has at most EVENT_BYTES. A run ends so many bytes before the end of the body, so none of
- * its events can reach beyond; the last ones go through ag_chunk_decoder_next, which looks. A run
- * has as many bytes as there is room for tuples, and so no more events than that. */
+ * An event has at most EVENT_BYTES. A run ends that many bytes before the end of the body, so none
+ * of its events can reach beyond it; the last ones are decoded by ag_chunk_decoder_next, which
+ * checks. A run has as many bytes as there is room for tuples, and so no more events than that. */
 #include "model/pass/straight_pass.h"
 
 #include <errno.h>
@@ -98,8 +99,8 @@ AG_FAST int apply_undo(struct at_hand *hand, uint64_t address) {
     return ag_ledger_step_aside(hand->ledger, &hand->hot, hand->index, &undo);
 }
 
-/* A realloc_free or an undo_free. A realloc that failed, both halves next to each other, is to be
- * seen whole, as ag_ledger_apply sees it: then nothing has happened. */
+/* A realloc_free or an undo_free. The two halves of a realloc that failed must be seen together, as
+ * ag_ledger_apply does: then nothing has happened. */
 static int take_special(struct at_hand *hand, uint64_t argument) {
     uint8_t kind;
     const uint64_t address = ag_decode_special_fast(hand->state, &hand->run, argument, &kind);
@@ -121,8 +122,8 @@ static int take_special(struct at_hand *hand, uint64_t argument) {
     return r < 0 || hand->run.bad != 0 ? r : apply_undo(hand, undone);
 }
 
-/* Anything but an alloc or a free. Whether the run goes on: not at the limit, and not at what is
- * the caller's. */
+/* Anything except an alloc or a free. Returns whether the run continues: not at the limit, and not
+ * at what the caller handles. */
 static AG_NOINLINE bool take_rare(struct at_hand *hand, uint64_t form, uint64_t argument,
                                   struct ag_straight_run *run, int *ret_r) {
     if (form == AG_FORM_FREE_SPECIAL) {
@@ -165,8 +166,7 @@ AG_FAST int take_common(struct at_hand *hand, uint64_t form, uint64_t argument) 
     return apply_alloc(hand, address, tuple);
 }
 
-/* What is at hand stays in registers as long as no address of it is given away: the rare kinds get
- * a copy. */
+/* The state stays in registers as long as its address is not taken: the rare kinds get a copy. */
 static AG_NOINLINE int take_events(struct at_hand *all, const uint8_t *end,
                                    struct ag_straight_run *run) {
     struct at_hand hand = *all;
@@ -249,7 +249,7 @@ static AG_NOINLINE void fill_row(struct at_hand *all, const uint8_t *end, struct
     *all = hand;
 }
 
-/* Brings what the row will touch, one step of the way after the other for all of it. */
+/* Prefetches what the row will use, one step for the whole row after the other. */
 static AG_NOINLINE void fetch_row(struct ag_ledger *ledger, const struct row *row) {
     const struct ag_live_table *live = &ledger->live;
     const bool is_large = (live->mask + 1) * sizeof(*live->blocks) > LARGE_BYTES;

@@ -1,5 +1,5 @@
-/* weights.c: the groups of a pass over samples, see weights.h. Numbers of a trace are hostile:
- * every double is brought into range before it becomes an integer. */
+/* weights.c: the groups of a pass over samples, see weights.h. Numbers in a trace are not trusted:
+ * every double is clamped before it is converted to an integer. */
 #include "model/pass/weights.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
-/* weights.h: what a sampled block stands for, and how the ledger is made to count with it.
+/* weights.h: what a sampled block stands for, and how the ledger counts it.
  *
  * A ledger counts blocks and adds sizes, in integers. A sample stands for a fraction of blocks. So
- * a pass over a sampled trace gives the ledger groups in the place of stacks: all samples of one
- * stack, size and interval are one group. Within a group every sample weighs the same, so what the
- * ledger counts there, times the weight, is the estimate, and its variance follows from the same
- * count: nothing is rounded on the way, and nothing in the ledger has to know of samples. The size
- * it adds up is the estimate in whole bytes, so that it finds the highest moment of what the
- * program used and not of the samples. docs/sampling.md has the formulas. */
+ * a pass over a sampled trace gives the ledger groups in place of stacks: all samples of one stack,
+ * size and interval are one group. Within a group every sample has the same weight, so the ledger's
+ * count, times the weight, is the estimate, and its variance follows from the same count: nothing
+ * is rounded on the way, and the ledger does not depend on samples. The size that it adds is the
+ * estimate in whole bytes, so that it finds the highest moment of the program's memory and not of
+ * the samples. docs/sampling.md has the formulas. */
 #ifndef AG_WEIGHTS_H
 #define AG_WEIGHTS_H
 
@@ -18,7 +18,7 @@
 #include "ledger/ledger.h"
 
 struct ag_weight {  /* of one sample of a group */
-    uint32_t stack; /* as the ledger would have it */
+    uint32_t stack; /* the stack that the group replaces */
     uint64_t size, interval_bytes;
     uint32_t extra_bytes;
     double blocks, bytes; /* 1/p, size/p */
@@ -33,8 +33,8 @@ struct ag_weights { /* zero-initialise, then init */
 
 int ag_weights_init(struct ag_weights *weights);
 void ag_weights_done(struct ag_weights *weights);
-/* The group of a sample; AG_INDEX_NONE: no memory. interval_bytes 0: every block was taken;
- * extra_bytes: what a block counted with beyond its size. */
+/* The group of a sample; AG_INDEX_NONE: out of memory. interval_bytes 0: every block was recorded;
+ * extra_bytes: bytes beyond its size with which a block counted. */
 uint32_t ag_weights_group(struct ag_weights *weights, uint32_t stack, uint64_t size,
                           uint64_t interval_bytes, uint32_t extra_bytes);
 /* NULL: there is no such group. */
