@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Functions as the profile's sites tell them apart: by name and image; texts are interned, so their
- * addresses are enough. */
+/* Numbers functions as the profile's sites distinguish them: by name and image; texts are interned,
+ * so their addresses are enough. */
 static uint32_t function_of(struct ag_call_tree *tree, const struct ag_frame *frame) {
     return ag_numbering_of(&tree->functions, ag_numbering_pointer(frame->label),
                            ag_numbering_pointer(frame->image), NULL);
@@ -24,7 +24,7 @@ static uint64_t key_of(enum ag_call_key key, const struct ag_stack_frame *at, ui
     return 0;
 }
 
-/* The node of a frame below PARENT, new or known; AG_CALL_ROOT: no memory. */
+/* The node of a frame below PARENT, new or known; AG_CALL_ROOT: out of memory. */
 static uint32_t call_tree_step(struct ag_call_tree *tree, const struct ag_export *export,
                                enum ag_call_key key, uint32_t parent,
                                const struct ag_stack_frame *at) {

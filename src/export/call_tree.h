@@ -1,6 +1,5 @@
-/* call_tree.h: the stacks of a profile laid over each other from the outermost frame inward, as
- * formats with a stack table or nested nodes want them. Parents have smaller numbers than their
- * children. */
+/* call_tree.h: the stacks of a profile merged from the outermost frame inward, for formats with a
+ * stack table or nested nodes. Parents have smaller numbers than their children. */
 #ifndef AG_CALL_TREE_H
 #define AG_CALL_TREE_H
 
@@ -31,7 +30,7 @@ struct ag_call_tree {
 int ag_call_tree_start(struct ag_call_tree *tree, struct ag_export *export,
                        enum ag_call_key key); /* 0 or -ENOMEM */
 void ag_call_tree_end(struct ag_call_tree *tree);
-/* What each node holds itself; the caller frees. NULL: no memory. */
+/* The node's own value of the metric; the caller frees. NULL: out of memory. */
 uint64_t *ag_call_tree_own(const struct ag_call_tree *tree, const struct ag_export *export,
                            enum ag_metric metric);
 

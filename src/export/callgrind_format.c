@@ -1,14 +1,14 @@
 /* callgrind_format.c: a call graph with costs, for KCachegrind, QCachegrind and callgrind_annotate.
  *
  * Specified in valgrind's manual, "Callgrind Format Specification", version 1. A block for each
- * function (its object, file and name), in it lines `LINE COST...` of what it allocated itself, and
- * for each call it made `cfn=`, `calls=COUNT LINE` and a line with what came of the call. Names are
- * written once, `(id) name`, and by their id then.
+ * function (its object, file and name) contains lines `LINE COST...` of what it allocated itself,
+ * and for each call it made `cfn=`, `calls=COUNT LINE` and a line with the cost of the call. Names
+ * are written once, as `(id) name`, and later by their id.
  *
- * All metrics are events, --metric comes first: that is what opens. A call's cost counts a stack
- * once however often the call recurs in it, so the cost of a recursion is not multiplied; the graph
- * of a recursive function is as good as any callgrind graph of one. There is no count of calls in a
- * memory profile: COUNT is the number of stacks that pass. */
+ * All metrics are events; --metric comes first, which is the one that viewers show first. A call's
+ * cost counts a stack once however often the call recurs in it, so the cost of a recursion is not
+ * multiplied; the graph of a recursive function has the usual limits of callgrind graphs. A memory
+ * profile does not count calls: COUNT is the number of stacks that contain the call. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

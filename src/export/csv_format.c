@@ -1,13 +1,13 @@
 /* csv_format.c: a row for each stack and allocation function, for spreadsheets and databases: the
- * metrics by their names, then where they belong to, then the stack itself from the allocating
+ * metrics by name, then the names of function, type and so on, then the stack from the allocating
  * function outward.
  *
- * Of a sampled trace each metric has two more columns: the bounds of its 95 % interval. What
- * samples do not tell is empty.
+ * Of a sampled trace each metric has two more columns: the bounds of its 95 % interval. Values that
+ * samples do not show are empty.
  *
  * RFC 4180: fields of text in quotes, a quote doubled, lines end in CR LF, the first one names the
- * columns. A spreadsheet takes a field that begins with = + - @ for a formula, whoever wrote it
- * (OWASP calls it CSV injection), so such a name gets an apostrophe in front: it is text then. */
+ * columns. A spreadsheet evaluates a field that begins with = + - @ as a formula (OWASP calls it
+ * CSV injection), so such a name gets an apostrophe in front, which makes it text. */
 #include <string.h>
 
 #include "export/format_writer.h"

@@ -1,5 +1,5 @@
-/* estimates.c: of a sampled trace every number is an estimate. Formats that know no such thing get
- * a line of text where they have room for one, the others the 95 % interval beside each number. */
+/* estimates.c: of a sampled trace every number is an estimate. Formats without intervals get a line
+ * of text if they have a field for it, the others the 95 % interval beside each number. */
 #include <inttypes.h>
 #include <string.h>
 

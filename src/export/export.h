@@ -23,14 +23,13 @@ struct ag_export_options {
     enum ag_metric metric; /* of formats that carry one number, or show one first */
     const char *version;   /* of allogram, for the creator fields; NULL: none */
 };
-/* Is FORMAT one that can be written? 0; -EINVAL: no such format. The message says which there are.
- */
+/* Whether FORMAT can be written: 0; -EINVAL: no such format, and the message lists the formats. */
 int ag_export_check(const char *format, char ret_message[512]);
-bool ag_export_is_binary(const char *format); /* nothing for a terminal */
-/* Can it hold several processes merged? The history of one, event by event, and its addresses
- * cannot. */
+bool ag_export_is_binary(const char *format); /* not to be written to a terminal */
+/* Whether it can contain several merged processes. Formats with the history of events, or with
+ * addresses, cannot. */
 bool ag_export_takes_several(const char *format);
-/* 0 or negative errno with a message. Write errors of OUT stay in the stream (ferror). */
+/* Returns 0 or a negative errno with a message. Write errors of OUT stay in the stream (ferror). */
 int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_export_options *options,
                     char ret_message[512]);
 

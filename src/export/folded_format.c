@@ -1,13 +1,13 @@
-/* folded_format.c: collapsed stacks, `outer;inner;innermost N`, a line for each: what
- * flamegraph.pl, inferno, speedscope and most flame graph tools read.
+/* folded_format.c: collapsed stacks, a line `outer;inner;innermost N` for each: read by
+ * flamegraph.pl, inferno, speedscope and most flame graph tools.
  *
  * The format has no specification; its reference is stackcollapse-perf.pl and flamegraph.pl of
- * github.com/brendangregg/FlameGraph. The last blank of a line parts the stack from its number, so
- * names keep their blanks; a semicolon, which Rust has in its types, becomes a colon, as inferno
- * does it. One number a line: --metric chooses it, and lines of 0 are left out.
+ * github.com/brendangregg/FlameGraph. The last blank of a line separates the stack from its number,
+ * so names keep their blanks; a semicolon, which Rust has in its types, becomes a colon, as in
+ * inferno. Each line has one number: --metric chooses it, and lines with 0 are left out.
  *
- * A trace that was made from outside and has no blocks has samples of the CPU: a line's number is
- * then how many. */
+ * A trace that was made from outside and has no blocks has CPU samples: then the number is that of
+ * samples. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* format_writer.h: what the writer of a format gets, and the parts that writers have in common. */
+/* format_writer.h: the input of a format's writer, and functions that writers share. */
 #ifndef AG_FORMAT_WRITER_H
 #define AG_FORMAT_WRITER_H
 
@@ -23,7 +23,7 @@ struct ag_export {
     struct ag_stack_frame *frames;
     size_t frame_capacity;
 };
-/* 0 or negative errno; -ENODATA: the trace has nothing that the format is for. */
+/* Returns 0 or a negative errno; -ENODATA: the trace has no data for the format. */
 typedef int ag_export_writer(struct ag_export *export);
 
 ag_export_writer ag_callgrind_format, ag_csv_format, ag_dhat_format, ag_firefox_format,
@@ -31,8 +31,8 @@ ag_export_writer ag_callgrind_format, ag_csv_format, ag_dhat_format, ag_firefox_
     ag_perf_map_format, ag_pprof_format, ag_speedscope_format;
 
 /* ---- stacks (row_stack.c) ---- */
-/* Frames that the profile does not have: what a stack without any is made of, and what stands in
- * the place of callers that were not recorded. */
+/* Frames that the profile does not have: the only frame of an empty stack, and the one in place of
+ * callers that were not recorded. */
 enum {
     AG_FRAME_NO_STACK = -1,   /* "[no stack]" */
     AG_FRAME_CUT = -2,        /* "[cut]": deeper than --depth */
@@ -53,21 +53,21 @@ const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t f
 /* ---- sampled traces (estimates.c) ---- */
 bool ag_export_is_estimate(const struct ag_export *export);
 enum { AG_EXPORT_NOTE_BYTES = 320 };
-/* For the free text of a format: that its numbers are estimates, and how sure the sums are, in
- * TEXT, which is returned; "" of an exact trace. */
+/* For a format's free text: that its numbers are estimates, and the uncertainty of the sums, in
+ * TEXT, which is returned; "" for an exact trace. */
 const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_NOTE_BYTES]);
 /* A metric by its name, and of a sampled trace its 95 % interval as NAME_ci95; null where samples
- * do not tell. */
+ * do not show it. */
 void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
                            const struct ag_metrics *metrics, enum ag_metric metric);
 
 /* ---- names in formats that are lines of text (plain_text.c) ---- */
-/* Writes TEXT as it may stand in a line: control characters as \x1b, what is no UTF-8 as U+FFFD,
- * and the character FROM (0: none), which the format needs for itself, as TO. */
+/* Writes TEXT for use in a line: control characters as \x1b, invalid UTF-8 as U+FFFD, and the
+ * character FROM (0: none), which the format reserves, as TO. */
 void ag_put_plain(FILE *out, const char *text, char from, char to);
 /* "[runtime] " in front of the function where it is no native one. */
 void ag_put_function(FILE *out, const struct ag_frame *frame, char from, char to);
-/* The words of the recorded command, parted by blanks. */
+/* The words of the recorded command, separated by blanks. */
 void ag_put_command(struct ag_export *export);
 void ag_put_number(FILE *out, uint64_t number);
 void ag_put_hex(FILE *out, uint64_t number);

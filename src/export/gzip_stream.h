@@ -1,5 +1,5 @@
-/* gzip_stream.h: bytes go in, a gzip file comes out of the other end, the same for the same bytes:
- * no time and no name stand in its header. */
+/* gzip_stream.h: compresses bytes to a gzip file. Equal input gives equal output: the header has no
+ * time and no name. */
 #ifndef AG_GZIP_STREAM_H
 #define AG_GZIP_STREAM_H
 

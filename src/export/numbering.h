@@ -1,6 +1,5 @@
-/* numbering.h: things get numbers 0, 1, 2 ... in the order in which they are first seen: what a
- * format calls its string table, frame table, stack table. A thing is a pair of integers or
- * pointers. */
+/* numbering.h: numbers items 0, 1, 2 ... in the order in which they are first seen, for a format's
+ * string table, frame table, stack table. An item is a pair of integers or pointers. */
 #ifndef AG_NUMBERING_H
 #define AG_NUMBERING_H
 

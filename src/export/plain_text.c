@@ -1,6 +1,6 @@
-/* plain_text.c: names in lines of text. They come out of foreign files: one that holds a line feed
- * would end the line and begin another of its own invention, one with an escape would act on the
- * terminal of whoever looks at the file. Both become visible text instead. */
+/* plain_text.c: names in lines of text. They come from foreign files: a line feed in a name would
+ * end the line and begin a forged one, an escape sequence would act on the terminal that shows the
+ * file. Both are replaced by visible text. */
 #include <inttypes.h>
 #include <string.h>
 

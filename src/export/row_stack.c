@@ -1,6 +1,6 @@
-/* row_stack.c: a row's stack as one list of frames, with a mark where callers are missing. A flame
- * graph that starts in the middle of a program misleads more than one that says so: what was cut
- * gets a frame of its own, outermost. */
+/* row_stack.c: a row's stack as one list of frames, with a mark where callers are missing: a flame
+ * graph whose stacks start in the middle of a program without a mark is misleading. So a stack that
+ * was cut gets a frame for that, outermost. */
 #include <stdlib.h>
 
 #include "export/format_writer.h"

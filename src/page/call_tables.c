@@ -1,13 +1,13 @@
-/* call_tables.c: functions with what they did, and who called whom: pairs of functions, not paths,
- * for a page asks for callers and callees, and there are a hundred paths to a pair.
+/* call_tables.c: functions with their sums, and their callers: pairs of functions, not paths,
+ * because a page shows callers and callees, and there are a hundred paths to a pair.
  *
  *     calls     n; columns, each n long: u name, u runtime, u calls, u own_words, u own_ns,
  *               u acc_words, u acc_ns; then m pairs, ordered by callee: u callee - callee before,
  *               u caller + 1 (0: nothing), u calls, u own_words, u own_ns, u acc_words, u acc_ns
  *
- * Functions with the largest shares of words, time or calls come first and stay when there are more
- * than a page holds; pairs with those that do not stay are left out, too. viewer/src/calls.js reads
- * them. */
+ * Functions with the largest shares of words, time or calls come first and are kept if there are
+ * more than a page holds; pairs with functions that are not kept are left out, too.
+ * viewer/src/calls.js reads them. */
 #include "page/call_tables.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static double share_of(uint64_t part, uint64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-/* Functions that did anything, largest shares first. NULL: no memory. */
+/* Functions with any counts, largest shares first. NULL: out of memory. */
 static struct ranked *rank(const struct ag_functions *functions, size_t *ret_count) {
     struct ranked *ranks = calloc(functions->n_rows + 1, sizeof(*ranks));
     size_t count = 0;

@@ -1,7 +1,7 @@
-/* data_block.h: numbers as bytes, and bytes as a part of an HTML file.
+/* data_block.h: encodes numbers as bytes, and bytes as a part of an HTML file.
  *
  * A block is a <script> of a type that no browser runs: base64 of zlib-compressed bytes, so that
- * nothing in it can be markup. The page decodes one when it needs it. */
+ * its contents cannot be markup. The page decodes a block when it needs it. */
 #ifndef AG_DATA_BLOCK_H
 #define AG_DATA_BLOCK_H
 
@@ -13,7 +13,7 @@
 struct ag_byte_list { /* zero-initialise; freed by ag_byte_list_done */
     uint8_t *bytes;
     size_t count, capacity;
-    bool is_short; /* memory ran out: what it holds is not all */
+    bool is_short; /* out of memory: the contents are incomplete */
 };
 void ag_byte_list_add(struct ag_byte_list *list, const void *bytes, size_t count);
 void ag_byte_list_number(struct ag_byte_list *list, uint64_t number);
