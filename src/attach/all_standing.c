@@ -84,9 +84,9 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
         r = r < 0 ? r : write_code(attach, site->place, is_on ? site->after : site->before);
         if (r < 0) {
             result = ag_error_message(
-                message, r, "%d (%s): its code at 0x%llx cannot be changed: %s",
-                attach->process.pid, attach->process.name, (unsigned long long)site->place,
-                r == -EBUSY ? "somebody else changed it" : strerror(-r));
+                message, r, "%d (%s): cannot change its code at 0x%llx: %s", attach->process.pid,
+                attach->process.name, (unsigned long long)site->place,
+                r == -EBUSY ? "another program has changed it" : strerror(-r));
         }
     }
     return result;
@@ -109,11 +109,10 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
         }
         ag_attach_pause(attach);
     }
-    return ag_error_message(
-        message, -EAGAIN,
-        "%d (%s): its threads were never all outside of the beginnings of allocation "
-        "functions; try again",
-        attach->process.pid, attach->process.name);
+    return ag_error_message(message, -EAGAIN,
+                            "%d (%s): at each try a thread was at the beginning of an allocation "
+                            "function; try again",
+                            attach->process.pid, attach->process.name);
 }
 
 bool ag_attach_any_thread_is_inside(struct ag_attach *attach) {

@@ -25,14 +25,14 @@ int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd,
     while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
         if (ag_attach_now_ns() > end_ns) {
             (void)close(fd); /* nothing was written */
-            return ag_error_message(ret_message, -EBUSY,
-                                    "%d: another allogram is just attaching to it and does not get "
-                                    "on; end that one",
-                                    pid);
+            return ag_error_message(
+                ret_message, -EBUSY,
+                "%d: another allogram is attaching to it and makes no progress; end that one", pid);
         }
         if (ag_attach_end_is_due(end)) {
             (void)close(fd); /* nothing was written */
-            return ag_error_message(ret_message, -EINTR, "%d: ended before it was recorded", pid);
+            return ag_error_message(ret_message, -EINTR, "%d: ended before the recording began",
+                                    pid);
         }
         (void)poll(NULL, 0, LOOK_MS);
     }

@@ -71,13 +71,13 @@ static int check_status(const struct ag_remote_process *process, const char *sta
     if (tracer != 0) {
         return ag_error_message(
             message, -EBUSY,
-            "%d (%s): is traced by process %ld (gdb, strace or the like); end that first", pid,
-            name, tracer);
+            "%d (%s): is traced by process %ld (gdb, strace or the like); detach that one first",
+            pid, name, tracer);
     }
     if (state != NULL && (*state == 'T' || *state == 't')) {
-        return ag_error_message(
-            message, -EBUSY, "%d (%s): is stopped; let it go on (kill -CONT %d) and attach again",
-            pid, name, pid);
+        return ag_error_message(message, -EBUSY,
+                                "%d (%s): is stopped; resume it (kill -CONT %d) and attach again",
+                                pid, name, pid);
     }
     if (seccomp != 0) {
         return ag_error_message(
@@ -89,14 +89,14 @@ static int check_status(const struct ag_remote_process *process, const char *sta
     if (status_ignores(status, SIGTRAP) && status_ignores(status, SIGSEGV)) {
         return ag_error_message(
             message, -ENOTSUP,
-            "%d (%s): ignores SIGTRAP and SIGSEGV, so the end of a call could not be told; "
+            "%d (%s): ignores SIGTRAP and SIGSEGV, so the end of a call could not be seen; "
             "look from outside: allogram observe %d",
             pid, name, pid);
     }
     if (features != NULL && strncmp(features, "shstk", 5) == 0) {
         return ag_error_message(
             message, -ENOTSUP,
-            "%d (%s): runs with a shadow stack, which no call from outside passes; start "
+            "%d (%s): runs with a shadow stack, which prevents calls from outside; start "
             "it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or look from outside: "
             "allogram observe %d",
             pid, name, pid);
@@ -204,8 +204,7 @@ static int find_functions(const struct ag_remote_process *process, struct ag_att
         attachable->functions.munmap == 0 || (attachable->trap == 0 && !ignores_traps)) {
         return ag_error_message(
             message, -ENOTSUP,
-            "%d (%s): its libc (%.200s) has no loader that could be called; start it "
-            "under allogram run",
+            "%d (%s): its libc (%.200s) has no loader to call; start it under allogram run",
             process->pid, process->name, libc->path);
     }
     return 0;
@@ -215,7 +214,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
                         struct ag_attachable *ret_attachable, char ret_message[512]) {
     char status[STATUS_BYTES];
     if (!read_status(process->pid, status)) {
-        return ag_error_message(ret_message, -ESRCH, "%d (%s): ended while it was being looked at",
+        return ag_error_message(ret_message, -ESRCH, "%d (%s): ended while it was being examined",
                                 process->pid, process->name);
     }
     int r = check_status(process, status, ret_message);
@@ -236,8 +235,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
     if (attachable.libc == NULL) {
         return ag_error_message(
             ret_message, -ENOTSUP,
-            "%d (%s): its C library is not glibc (or cannot be read), and no other is "
-            "known; look from outside: allogram observe %d",
+            "%d (%s): its C library is not glibc or cannot be read, and no other is supported; look from outside: allogram observe %d",
             process->pid, process->name, process->pid);
     }
     r = find_functions(process, &attachable, status_ignores(status, SIGTRAP), ret_message);

@@ -53,10 +53,10 @@ static int process_ended_error(const struct ag_attach *attach, char message[512]
 }
 
 int ag_attach_interrupted(const struct ag_attach *attach, char message[512]) {
-    return ag_error_message(message, -EINTR,
-                            "%d (%s): a signal ended this before its threads were at a place where "
-                            "they can be stopped safely",
-                            attach->process.pid, attach->process.name);
+    return ag_error_message(
+        message, -EINTR,
+        "%d (%s): interrupted by a signal before its threads could be stopped safely",
+        attach->process.pid, attach->process.name);
 }
 
 void ag_attach_take_time(struct ag_attach *attach) {
@@ -108,8 +108,8 @@ static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_
     r = r < 0 ? r : attach_check(attach, ret_message);
     if (r == 0 &&
         ag_safe_ground_survey(&attach->ground, &attach->images, attach->attachable.libc) < 0) {
-        r = ag_error_message(ret_message, -ENOMEM, "%d (%s): too many allocators to know them all",
-                             pid, attach->process.name);
+        r = ag_error_message(ret_message, -ENOMEM, "%d (%s): has too many allocators", pid,
+                             attach->process.name);
     }
     if (r < 0) {
         (void)ag_attach_free(attach);
@@ -195,7 +195,7 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
             }
             const int r = ag_stopped_threads_one(&attach->threads, tids[i], ret_thread);
             if (r == -EPERM || r == -ETIMEDOUT) {
-                *ret_obstacle = r == -EPERM ? "not to be traced by us" : "in the kernel and stays";
+                *ret_obstacle = r == -EPERM ? "not allowed to be traced" : "waiting in the kernel";
                 if (r == -EPERM && ag_remote_process_is_alive(&attach->process)) {
                     return -EPERM;
                 }
@@ -221,10 +221,10 @@ static int give_up(const struct ag_attach *attach, const struct ag_attach_times 
                    const char *obstacle, const char *remedy, char message[512]) {
     const struct ag_remote_process *process = &attach->process;
     return ag_remote_process_is_stopped(process)
-               ? ag_error_message(message, -EAGAIN,
-                                  "%d (%s): is stopped by a signal; let it go on (kill -CONT %d) "
-                                  "and %s",
-                                  process->pid, process->name, process->pid, remedy)
+               ? ag_error_message(
+                     message, -EAGAIN,
+                     "%d (%s): is stopped by a signal; resume it (kill -CONT %d) and %s",
+                     process->pid, process->name, process->pid, remedy)
                : ag_error_message(
                      message, -EAGAIN,
                      "%d (%s): no thread was at a place where it can be stopped safely "
@@ -292,8 +292,8 @@ static int look_into_agent(struct ag_attach *attach, const char *agent, char mes
     }
     return code != NULL && attach->end_function != 0 && attach->variable != 0
                ? 0
-               : ag_error_message(message, -ENOEXEC, "%.300s: is not the agent of this allogram",
-                                  agent);
+               : ag_error_message(message, -ENOEXEC,
+                                  "%.300s: is not the agent of this version of allogram", agent);
 }
 
 static int write_attachment(struct ag_attach *attach) {
@@ -361,8 +361,7 @@ static int agent_load(struct ag_attach *attach, const char *agent, const char *s
     if (r == 0 && handle == 0) {
         return ag_error_message(
             message, -ENOEXEC,
-            "%d (%s): its loader refused %.200s; may user %u read it, and is there room "
-            "for thread-local variables?",
+            "%d (%s): its loader refused %.200s; check that user %u can read it and that there is room for thread-local variables",
             attach->process.pid, attach->process.name, agent, attach->process.user);
     }
     if (r == 0) {
@@ -381,7 +380,7 @@ static int agent_load(struct ag_attach *attach, const char *agent, const char *s
     return r < 0 ? ag_error_message(message, r, "%d (%s): loading the agent failed: %s",
                                     attach->process.pid, attach->process.name,
                                     r == -EINTR       ? "ended before its loader returned"
-                                    : r == -ETIMEDOUT ? "its loader does not return"
+                                    : r == -ETIMEDOUT ? "its loader did not return"
                                                       : strerror(-r))
                  : 0;
 }
@@ -429,7 +428,7 @@ int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *ad
     }
     r = ag_attach_begin_call(attach, &thread);
     if (r < 0) {
-        (void)ag_error_message(ret_message, r, "%d (%s): cannot be made to call anything: %s",
+        (void)ag_error_message(ret_message, r, "%d (%s): cannot call a function in it: %s",
                                attach->process.pid, attach->process.name,
                                r == -EFAULT
                                    ? "it has just executed another program, or unmapped what "
@@ -544,8 +543,7 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
         if (ag_attach_now_ns() - begin_ns > PATIENCE_NS) {
             return ag_error_message(
                 message, -EBUSY,
-                "%d (%s): a thread stays inside of the agent: its code is left in the "
-                "process, unhooked",
+                "%d (%s): a thread is still inside the agent; the hooks are removed, but its code stays in the process",
                 attach->process.pid, attach->process.name);
         }
         ag_attach_pause(attach);
@@ -553,7 +551,7 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
 }
 
 static const char agent_stays[] =
-    "attach again: that takes out the agent, which stays in it until then and records nothing";
+    "attach again to remove the agent, which stays in the process and records nothing";
 
 static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                     char ret_message[512]) {
@@ -566,10 +564,10 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
         return process_ended_error(attach, ret_message);
     }
     if (!is_there(attach)) {
-        return ag_error_message(ret_message, -ESTALE,
-                                "%d (%s): executed another program, which is not recorded; attach "
-                                "again for that",
-                                attach->process.pid, attach->process.name);
+        return ag_error_message(
+            ret_message, -ESTALE,
+            "%d (%s): executed another program, which is not recorded; attach again to record it",
+            attach->process.pid, attach->process.name);
     }
     if (attach->attachment.wants_standing != 0) {
         return ag_attach_runtimes_off(attach, ret_times, ret_message);

@@ -274,7 +274,7 @@ static const char *stack_obstacle(const struct ag_safe_ground *ground,
     const uint64_t sp = thread->registers.rsp;
     const struct ag_remote_mapping *mapping = ag_remote_maps_find(&ground->images->maps, sp);
     if (mapping == NULL) {
-        return "on a stack that has just been made";
+        return "on a stack that was just created";
     }
     return ag_safe_point_has_room(ground, thread) || sp - mapping->low >= LEAST_ROOM_BYTES
                ? NULL
@@ -308,10 +308,10 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
     const struct ag_observed_image *image =
         ag_observed_images_find(ground->images, thread->registers.rip);
     if (image == NULL) {
-        return "in code that is of no file";
+        return "in code that belongs to no file";
     }
     if (call >= 0 && !is_waiting_call(call)) {
-        return "in a system call that does not wait";
+        return "in a system call that does not block";
     }
     if (call < 0 && (image == ground->libc || begins_with(name_of(image), "libpthread"))) {
         return "in the libc";
@@ -326,7 +326,7 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
         }
     }
     if (end != ALLOGRAM_WALK_OUTERMOST) {
-        return "at a place from where its stack cannot be read to the end";
+        return "where its stack cannot be unwound";
     }
     return sequence_obstacle(thread);
 }

@@ -68,8 +68,7 @@ static int call_stand(struct ag_attach *attach, bool is_on) {
 static int never_quiet(const struct ag_attach *attach, char message[512]) {
     return ag_error_message(
         message, -EAGAIN,
-        "%d (%s): its threads were never all outside of the runtime and the allocator; "
-        "try again",
+        "%d (%s): at each try a thread was inside the runtime or the allocator; try again",
         attach->process.pid, attach->process.name);
 }
 
@@ -84,7 +83,7 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
             r = call_stand(attach, /* is_on= */ true);
             ag_remote_call_end(&attach->call);
         }
-        r = r < 0 ? ag_error_message(message, r, "%d (%s): its runtime cannot be called: %s",
+        r = r < 0 ? ag_error_message(message, r, "%d (%s): cannot call its runtime: %s",
                                      attach->process.pid, attach->process.name, strerror(-r))
                   : 0;
     }

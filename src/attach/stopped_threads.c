@@ -158,8 +158,7 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
             remember_late(threads, &thread);
             result = ag_error_message(
                 message, ag_attach_end_is_due(threads->end) ? -EINTR : r,
-                "%d (%s): thread %d does not let itself be stopped: it waits in the "
-                "kernel; try again",
+                "%d (%s): cannot stop thread %d: it waits in the kernel; try again",
                 threads->process->pid, threads->process->name, thread.tid);
         }
     }
@@ -223,9 +222,8 @@ static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
         const int r = ag_traced_thread_begin_stop(pid, tids[i], &threads->items[threads->n]);
         threads->n += r == 0;
         if (r != 0 && r != -ESRCH && !ag_thread_has_ended(pid, tids[i])) {
-            refused =
-                ag_error_message(message, r, "%d (%s): thread %d does not let itself be traced: %s",
-                                 pid, threads->process->name, tids[i], strerror(-r));
+            refused = ag_error_message(message, r, "%d (%s): cannot trace thread %d: %s", pid,
+                                       threads->process->name, tids[i], strerror(-r));
         }
     }
     const bool were_some = threads->n > first;
@@ -239,9 +237,10 @@ int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[
     r = r < 0 ? r : 1;
     while (r == 1) {
         r = ag_attach_end_is_due(threads->end)
-                ? ag_error_message(ret_message, -EINTR,
-                                   "%d (%s): a signal ended this before all of its threads stood",
-                                   threads->process->pid, threads->process->name)
+                ? ag_error_message(
+                      ret_message, -EINTR,
+                      "%d (%s): interrupted by a signal before all of its threads were stopped",
+                      threads->process->pid, threads->process->name)
                 : stop_more(threads, ret_message);
     }
     if (r == 0 && threads->n == 0) {

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/nearest_name.h"
+
 static bool is_adapter(const char *name, size_t length) {
     for (size_t i = 0; ag_adapter_names[i]; i++) {
         if (strlen(ag_adapter_names[i]) == length &&
@@ -21,8 +23,16 @@ bool ag_adapter_list_check(const char *list, char ret_message[512]) {
     for (const char *at = list;; at++) {
         const size_t length = strcspn(at, ",");
         if (!is_adapter(at, length)) {
-            int used = snprintf(ret_message, 512, "no adapter is called \"%.*s\": auto, none",
-                                (int)(length < 64 ? length : 64), at);
+            char name[65];
+            (void)snprintf(name, sizeof(name), "%.*s", (int)(length < 64 ? length : 64), at);
+            struct ag_nearest_name nearest;
+            ag_nearest_name_start(&nearest, name);
+            ag_nearest_name_offer_list(&nearest, "auto none");
+            for (size_t i = 0; ag_adapter_names[i]; i++) {
+                ag_nearest_name_offer(&nearest, ag_adapter_names[i]);
+            }
+            int used = snprintf(ret_message, 512, "unknown adapter '%s'%s; one of auto, none", name,
+                                ag_nearest_name_hint(&nearest, ""));
             for (size_t i = 0; ag_adapter_names[i] && used < 500; i++) {
                 used +=
                     snprintf(ret_message + used, 512 - (size_t)used, ", %s", ag_adapter_names[i]);

@@ -14,10 +14,11 @@
 static int agent_place_take(const char *path, char ret_path[AG_AGENT_PLACE_BYTES],
                             char ret_message[512]) {
     if (strpbrk(path, ": \t\n") != NULL) {
-        snprintf(ret_message, 512,
-                 "the agent's path %.300s has a space or a colon, which LD_PRELOAD cannot name; "
-                 "move it or set ALLOGRAM_AGENT",
-                 path);
+        snprintf(
+            ret_message, 512,
+            "the agent's path %.300s contains a space or a colon, which LD_PRELOAD cannot hold; "
+            "move it or set ALLOGRAM_AGENT",
+            path);
         return -EINVAL;
     }
     snprintf(ret_path, AG_AGENT_PLACE_BYTES, "%s", path);

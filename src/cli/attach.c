@@ -46,6 +46,7 @@
 #include "remote/glibc_heap.h"
 #include "remote/late_runtime.h"
 #include "report/quantity.h"
+#include "text/nearest_name.h"
 #include "writer/session_clock.h"
 #include "writer/writer.h"
 
@@ -88,7 +89,7 @@ static const struct ag_option table[] = {
     {OPTION_FREE_STACKS, "free-stacks", NULL,
      "the stack of every free too, for report --view=blocks"},
     {OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
-    {'q', "quiet", NULL, "no line but failures"},
+    {'q', "quiet", NULL, "print nothing but failures"},
     {OPTION_COOKIE_FILE, "cookie-file", "FILE",
      "of a NODE: where its cookie is (default: ALLOGRAM_COOKIE in the\nenvironment, else the user's own file)"},
     {OPTION_PROCESS, "process", "WHICH",
@@ -120,14 +121,17 @@ static const struct ag_attach_end asked_end = {.asked_ns = ag_end_guard_asked_ns
 /* ---- options ---- */
 
 static int refuse_value(int id, const char *value) {
-    const char *wanted = "";
-    const char *name = "";
+    const char *wanted = "", *name = "", *hint = "";
+    struct ag_nearest_name nearest;
     for (size_t i = 0; i < AG_ARRAY_SIZE(table); i++) {
         name = table[i].id == id ? table[i].name : name;
     }
     switch (id) {
     case OPTION_MODE:
-        wanted = "neither exact nor sample";
+        ag_nearest_name_start(&nearest, value);
+        ag_nearest_name_offer_list(&nearest, "exact sample");
+        wanted = "not exact or sample";
+        hint = ag_nearest_name_hint(&nearest, "");
         break;
     case OPTION_DEPTH:
         wanted = "not a number from 1 to 65536";
@@ -140,10 +144,10 @@ static int refuse_value(int id, const char *value) {
         break;
     case OPTION_PROCESS:
     case OPTION_TRACE:
-        wanted = "more of them than can be told apart";
+        wanted = "given too many times";
         break;
     }
-    return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s=%s: %s", name, value, wanted);
+    return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s=%s: %s%s", name, value, wanted, hint);
 }
 
 static int set_sampling(struct request *request, enum ag_sampling_option option,
@@ -353,7 +357,7 @@ static int record(struct request *request, struct ag_session *session, const cha
     request->has_before = ag_attach_heap_before(request->attach, &request->before) == 0;
     hurry(request, true);
     if (r < 0) {
-        status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: start the writer: %s", strerror(-r));
+        status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot start the writer: %s", strerror(-r));
     } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
@@ -375,8 +379,8 @@ static int record(struct request *request, struct ag_session *session, const cha
         }
         if (!request->is_quiet || !(is_over || is_under_way)) {
             ag_say("attach: %s%s", message,
-                   is_under_way ? "; its recording has ended, and the agent is taken out as soon "
-                                  "as they are"
+                   is_under_way ? "; the recording has ended, and the agent is taken out as soon "
+                                  "as its threads can be stopped"
                                 : "");
         }
         status = status == AG_EXIT_OK && !is_over && !is_under_way ? AG_EXIT_OWN_FAILURE : status;
@@ -392,8 +396,7 @@ static int record(struct request *request, struct ag_session *session, const cha
     }
     if (!ag_shepherd_watch(shepherd)) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "the writer failed; what was recorded can be saved: allogram check %s",
-                       trace);
+                       "the writer failed; to save what was recorded: allogram check %s", trace);
     }
     if (!request->is_quiet && status == AG_EXIT_OK) {
         ag_run_summary_print(&shepherd->report, ag_attach_program(request->attach));
@@ -425,7 +428,7 @@ static int attach_session(struct request *request, struct ag_session *session, c
 static int clean_up(pid_t pid, char message[512]) {
     const int r = ag_attach_clean_up(pid, &asked_end, message);
     if (r == 1) {
-        ag_say("attach: %d: took out the agent of an allogram that was killed", (int)pid);
+        ag_say("attach: %d: removed the agent that a killed allogram had left", (int)pid);
     }
     return r;
 }
@@ -440,7 +443,7 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
     for (size_t i = 0; !is_none && (found = ag_attach_runtime(request->attach, i)); i++) {
         has_one |= found->why_not == NULL;
         if (found->why_not && !request->is_quiet) {
-            ag_say("attach: %d (%s): %s is left alone: %s", (int)request->pid,
+            ag_say("attach: %d (%s): %s is not recorded: %s", (int)request->pid,
                    ag_attach_program(request->attach), found->name, found->why_not);
         }
     }
@@ -473,7 +476,7 @@ static int attach(struct request *request) {
     ag_launch_guard_standard();
     const int r = begin_signals(request);
     if (r < 0) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: signals: %s", strerror(-r));
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot receive signals: %s", strerror(-r));
     }
     if (ag_attach_claim(request->pid, &asked_end, &request->claim, message) < 0 ||
         clean_up(request->pid, message) < 0 ||
@@ -507,7 +510,8 @@ static int attach_named(struct request *request, const char *name,
     const char *meaningless =
         request->sampling_option ? request->sampling_option : request->process_option;
     if (meaningless) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s means nothing for %s", meaningless, name);
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s does not apply to %s, which is a node",
+                       meaningless, name);
     }
     link->name = name;
     link->kind = kind;
@@ -528,7 +532,7 @@ static int parse_pid(const struct request *request, const char *text, pid_t *ret
                        text);
     }
     if (request->link.option) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s means nothing for a process",
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s does not apply to a process",
                        request->link.option);
     }
     *ret_pid = (pid_t)number;
@@ -546,8 +550,8 @@ int ag_command_attach(int argc, char **argv) {
     struct ag_options options = {
         .usage = "attach PID|NODE [OPTIONS]",
         .about = "Records a program that runs already, until Ctrl-C, --duration or its end, and\n"
-                 "leaves it as it was. Each thread stands for less than a millisecond twice.\n"
-                 "NODE is a virtual machine that has a name: name@host.",
+                 "leaves it as it was. Each thread is stopped twice, for less than a millisecond.\n"
+                 "NODE is the name of a virtual machine: name@host.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
         .usage_status = AG_EXIT_OWN_FAILURE,
@@ -565,7 +569,7 @@ int ag_command_attach(int argc, char **argv) {
     }
     if (options.n_operands != 1) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "attach: one process number is wanted, not %d; usage: allogram %s",
+                       "attach: expected one process number or node, got %d; usage: allogram %s",
                        options.n_operands, options.usage);
     }
     const struct ag_link_kind *kind = ag_link_kind_of(options.operands[0]);
@@ -573,7 +577,7 @@ int ag_command_attach(int argc, char **argv) {
         return attach_named(&request, options.operands[0], kind);
     }
     if (request.sampling_option && !request.session.is_sampling) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s means nothing with --mode=exact",
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s does not apply to --mode=exact",
                        request.sampling_option);
     }
     status = parse_pid(&request, options.operands[0], &request.pid);

@@ -78,7 +78,7 @@ static int read_cookie(const char *path, char ret_cookie[COOKIE_BYTES]) {
 
 static int fail_cookie(const char *path, int error) {
     return ag_fail(AG_EXIT_OWN_FAILURE, "cookie file %s: %s", path,
-                   error == -ENODATA ? "it is empty" : strerror(-error));
+                   error == -ENODATA ? "the file is empty" : strerror(-error));
 }
 
 /* Reads the cookie from a named file, the environment, or the user's own file; never from an
@@ -89,7 +89,7 @@ static int find_cookie(const struct ag_link_kind *kind, const char *file,
     const char *file_of_environment = getenv("ALLOGRAM_COOKIE_FILE");
     if (!file && text && text[0]) {
         if (strlen(text) >= COOKIE_BYTES) {
-            return ag_fail(AG_EXIT_OWN_FAILURE, "ALLOGRAM_COOKIE: longer than a cookie can be");
+            return ag_fail(AG_EXIT_OWN_FAILURE, "ALLOGRAM_COOKIE: the cookie is too long");
         }
         (void)snprintf(ret_cookie, COOKIE_BYTES, "%s", text);
         return AG_EXIT_OK;
@@ -107,11 +107,10 @@ static int find_cookie(const struct ag_link_kind *kind, const char *file,
             return r < 0 ? fail_cookie(path, r) : AG_EXIT_OK;
         }
     }
-    return ag_fail(
-        AG_EXIT_OWN_FAILURE,
-        "no cookie: there is no %s in your home; name a file (--cookie-file=FILE) or set "
-        "ALLOGRAM_COOKIE",
-        kind->cookie_files[0] ? kind->cookie_files[0] : "cookie file");
+    return ag_fail(AG_EXIT_OWN_FAILURE,
+                   "no cookie: your home directory has no %s; use --cookie-file=FILE or set "
+                   "ALLOGRAM_COOKIE",
+                   kind->cookie_files[0] ? kind->cookie_files[0] : "cookie file");
 }
 
 static int open_link(const char *name, const struct ag_link_kind *kind, const char *cookie_file,
@@ -177,7 +176,7 @@ static int make_session(struct attachment *at, char message[512]) {
     if (r == 0) {
         r = ag_shepherd_start_writer(&at->shepherd);
         if (r < 0) {
-            (void)snprintf(message, 512, "start the writer: %s", strerror(-r));
+            (void)snprintf(message, 512, "cannot start the writer: %s", strerror(-r));
             remove_if_empty(at->trace);
         }
     }
@@ -279,8 +278,7 @@ static void finish(struct attachment *at, int patience_ms) {
     if (shepherd->report_bytes < sizeof(shepherd->report)) {
         (void)kill(shepherd->writer, SIGKILL); /* a child that has not been waited for */
         (void)waitpid(shepherd->writer, NULL, 0);
-        ag_say("the trace is not whole; what was recorded can be saved: allogram check %s",
-               at->trace);
+        ag_say("the trace is incomplete; to save what was recorded: allogram check %s", at->trace);
         shepherd->session = ag_session_close(shepherd->session);
         return;
     }
@@ -304,10 +302,11 @@ static void say_text(const struct attachment *at, const char *text) {
 
 static void say_begin(const struct attachment *at) {
     if (!at->attach->is_quiet) {
-        ag_say("%s is recorded%s; Ctrl-C ends it and leaves nothing behind", at->attach->name,
-               at->attach->is_exact
-                   ? ": every call is counted, which slows code that calls much tens of times"
-                   : ": collections only; --mode=exact counts every call");
+        ag_say(
+            "recording %s%s; Ctrl-C ends the recording and leaves nothing behind", at->attach->name,
+            at->attach->is_exact
+                ? ": every call is counted, which slows code with many calls by a factor of ten and more"
+                : ": collections only; --mode=exact counts every call");
     }
 }
 
@@ -333,7 +332,7 @@ static enum outcome record_once(struct attachment *at) {
     say_begin(at);
     const enum outcome outcome = accompany(at);
     if (outcome == IS_GONE) {
-        ag_say("%s is gone: its trace has what was told until then", attach->name);
+        ag_say("%s is gone: the trace ends there", attach->name);
         finish(at, REPORT_PATIENCE_MS);
         return outcome;
     }

@@ -98,7 +98,7 @@ int ag_command_check(int argc, char **argv) {
     }
     if (options.n_operands != 1) {
         return ag_fail(AG_EXIT_USAGE,
-                       "check: one trace is wanted, not %d; see allogram check --help",
+                       "check: expected one trace, got %d; see allogram check --help",
                        options.n_operands);
     }
     const char *path = options.operands[0];
@@ -108,7 +108,7 @@ int ag_command_check(int argc, char **argv) {
     /* First adds what a killed session left in its live file. */
     int r = ag_writer_seal(path, message);
     if (r < 0) {
-        ag_say("check: %s; going on with what is there", message);
+        ag_say("check: %s; continuing with the readable part", message);
     }
     r = ag_trace_verify(path, &verdict);
     if (r < 0) {

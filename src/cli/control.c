@@ -9,6 +9,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "remote/machine_link.h"
+#include "text/nearest_name.h"
 
 enum { OPTION_COOKIE_FILE = AG_OPTION_LONG_ONLY };
 
@@ -53,8 +54,10 @@ int ag_command_control(int argc, char **argv) {
         cookie_file = options.value;
     }
     if (options.n_operands != 2) {
-        return ag_fail(AG_EXIT_USAGE,
-                       "control: allogram control PID|NODE pause|resume|reset|dump|stop");
+        return ag_fail(
+            AG_EXIT_USAGE,
+            "control: expected a process and an action; usage: allogram control PID|NODE "
+            "pause|resume|reset|dump|stop");
     }
     const char *name = options.operands[0], *action = options.operands[1];
     const struct ag_link_kind *kind = ag_link_kind_of(name);
@@ -64,11 +67,15 @@ int ag_command_control(int argc, char **argv) {
                        "control: %s: neither a process number nor a node's name@host", name);
     }
     if (!is_action(action)) {
-        return ag_fail(AG_EXIT_USAGE, "control: %s: none of pause, resume, reset, dump, stop",
-                       action);
+        static const char actions[] = "pause, resume, reset, dump, stop";
+        struct ag_nearest_name nearest;
+        ag_nearest_name_start(&nearest, action);
+        ag_nearest_name_offer_list(&nearest, actions);
+        return ag_fail(AG_EXIT_USAGE, "control: %s: not one of %s%s", action, actions,
+                       ag_nearest_name_hint(&nearest, ""));
     }
     if (!kind && cookie_file) {
-        return ag_fail(AG_EXIT_USAGE, "control: --cookie-file means nothing for a process");
+        return ag_fail(AG_EXIT_USAGE, "control: --cookie-file does not apply to a process");
     }
     return kind ? ag_control_link(name, kind, cookie_file, action)
                 : ag_control_process(pid, action);

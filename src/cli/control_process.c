@@ -87,7 +87,7 @@ static int leave_for_it(struct ag_session *session, const struct ag_remote_proce
     (void)sigprocmask(SIG_BLOCK, &child_signals, NULL); /* required by attaching.h */
     const struct ag_attach_end end = {.asked_ns = ag_end_guard_asked_ns};
     int r = ag_end_guard_begin("control", NULL, NULL);
-    r = r < 0 ? ag_error_message(message, r, "signals: %s", strerror(-r))
+    r = r < 0 ? ag_error_message(message, r, "cannot receive signals: %s", strerror(-r))
               : ag_attach_claim(process->pid, &end, &claim, message);
     r = r < 0 ? r : ag_attach_clean_up(process->pid, &end, message);
     ag_attach_claim_end(&claim);
@@ -97,8 +97,8 @@ static int leave_for_it(struct ag_session *session, const struct ag_remote_proce
     for (int ms = 0; access(ag_session_path(session), F_OK) == 0; ms += SEAL_LOOK_MS) {
         if (ms > LEAVE_PATIENCE_MS || !ag_session_has_writer(session)) {
             return ag_fail(AG_EXIT_FAILURE,
-                           "control: %d (%s) was left, and who recorded it was killed: allogram "
-                           "check %s saves what there is",
+                           "control: %d (%s): the agent was removed, but the writer was killed: "
+                           "allogram check %s saves what was recorded",
                            process->pid, process->name, trace);
         }
         (void)poll(NULL, 0, SEAL_LOOK_MS);
@@ -132,15 +132,16 @@ static int make_leave(struct ag_session *session, const struct ag_remote_process
     if (syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
         const int error = errno;
         (void)close(fd); /* nothing was written */
-        return ag_fail(AG_EXIT_FAILURE, "control: end allogram attach, process %d: %s", keeper,
-                       strerror(error));
+        return ag_fail(AG_EXIT_FAILURE, "control: cannot end allogram attach (process %d): %s",
+                       keeper, strerror(error));
     }
     struct pollfd polled = {.fd = fd, .events = POLLIN};
     const int r = poll(&polled, 1, LEAVE_PATIENCE_MS);
     (void)close(fd); /* nothing was written */
     return r == 1 ? AG_EXIT_OK
-                  : ag_fail(AG_EXIT_FAILURE, "control: allogram attach, process %d, still seals %s",
-                            keeper, trace);
+                  : ag_fail(AG_EXIT_FAILURE,
+                            "control: allogram attach (process %d) is still sealing %s", keeper,
+                            trace);
 }
 
 static int ask(struct ag_session *session, const struct ag_remote_process *process,
@@ -150,7 +151,7 @@ static int ask(struct ag_session *session, const struct ag_remote_process *proce
     const enum ag_keeper keeper = ag_session_keeper(session, &keeper_pid);
     if (keeper == AG_KEEPER_LINK) {
         return ag_fail(AG_EXIT_FAILURE,
-                       "control: %d (%s) is recorded as a node: allogram control NAME@HOST %s",
+                       "control: %d (%s) is recorded as a node; use allogram control NAME@HOST %s",
                        process->pid, process->name, ag_control_actions[action]);
     }
     struct ag_controlled known = {0};

@@ -48,7 +48,7 @@ int ag_command_diff(int argc, char **argv) {
         status = ag_report_request_set(&request, id, options.value);
     }
     if (status == AG_EXIT_OK && options.n_operands != 2) {
-        return ag_fail(AG_EXIT_USAGE, "diff: %d traces given, it takes two; usage: allogram %s",
+        return ag_fail(AG_EXIT_USAGE, "diff: expected two traces, got %d; usage: allogram %s",
                        options.n_operands, options.usage);
     }
     status = status == AG_EXIT_OK ? ag_report_request_finish(&request) : status;

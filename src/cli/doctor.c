@@ -55,7 +55,7 @@ static void check_libc(struct finding *finding) {
     unsigned major = 0, minor = 0;
     bool is_new_enough =
         sscanf(version, "%u.%u", &major, &minor) == 2 && (major > 2 || (major == 2 && minor >= 17));
-    finding_set(finding, is_new_enough, "glibc %s; the agent asks for 2.17", version);
+    finding_set(finding, is_new_enough, "glibc %s; the agent needs 2.17 or newer", version);
     finding->fix = "use a system with glibc 2.17 or newer";
 }
 
@@ -142,12 +142,13 @@ static void check_ptrace(struct finding *finding) {
     bool is_restricted = read_number("/proc/sys/kernel/yama/ptrace_scope", &scope) && scope > 0;
     bool is_capable = has_capability(CAPABILITY_SYS_PTRACE);
     bool is_ok = !is_restricted || (is_capable && scope < 3);
-    finding_set(finding, is_ok, "attach: to %s; kernel.yama.ptrace_scope is %d, %s CAP_SYS_PTRACE",
-                !is_ok       ? "no program that runs"
-                : is_capable ? "every program that runs"
-                             : "your own programs that run",
+    finding_set(finding, is_ok,
+                "attach works for %s; kernel.yama.ptrace_scope is %d, %s CAP_SYS_PTRACE",
+                !is_ok       ? "no running program"
+                : is_capable ? "every running program"
+                             : "your own running programs",
                 scope, is_capable ? "with" : "without");
-    finding->fix = "to attach to programs that run: be root, or sysctl kernel.yama.ptrace_scope=0";
+    finding->fix = "to attach: be root, or set sysctl kernel.yama.ptrace_scope=0";
 }
 
 static void check_perf_events(struct finding *finding) {
@@ -159,8 +160,8 @@ static void check_perf_events(struct finding *finding) {
     }
     bool is_ok = paranoid <= 1 || geteuid() == 0;
     finding_set(finding, is_ok, "kernel.perf_event_paranoid is %d%s", paranoid,
-                paranoid > 1 && is_ok ? ", which does not bind root" : "");
-    finding->fix = "to observe from outside: be root, or sysctl kernel.perf_event_paranoid=1";
+                paranoid > 1 && is_ok ? ", which does not apply to root" : "");
+    finding->fix = "to observe from outside: be root, or set sysctl kernel.perf_event_paranoid=1";
 }
 
 static void check_debug_files(struct finding *finding) {
@@ -168,7 +169,7 @@ static void check_debug_files(struct finding *finding) {
     finding_set(finding, has_files, "%s",
                 has_files ? "/usr/lib/debug has debug files of installed packages"
                           : "/usr/lib/debug has no debug files");
-    finding->fix = "for files and lines in programs of the system: install their -dbgsym packages";
+    finding->fix = "for file names and lines of installed programs: install their -dbgsym packages";
 }
 
 static void check_debuginfod(struct finding *finding) {
@@ -251,7 +252,7 @@ int ag_command_doctor(int argc, char **argv) {
         is_json = true;
     }
     if (options.n_operands > 0) {
-        return ag_fail(AG_EXIT_USAGE, "doctor: %s: takes no arguments; usage: allogram %s",
+        return ag_fail(AG_EXIT_USAGE, "doctor: unexpected argument %s; usage: allogram %s",
                        options.operands[0], options.usage);
     }
     struct finding findings[AG_ARRAY_SIZE(checks)] = {{.is_ok = false}};

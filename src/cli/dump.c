@@ -389,7 +389,7 @@ static int dump_file(struct dump *dump, const char *path) {
         (void)ag_chunk_decoder_free(dump->starter); /* NULL always */
         free(dump->order);
         free(dump->open);
-        return ag_fail(AG_EXIT_FAILURE, "%s: no memory for its %zu chunks", path, dump->n_order);
+        return ag_fail(AG_EXIT_FAILURE, "%s: out of memory for %zu chunks", path, dump->n_order);
     }
     for (size_t i = 0; i < dump->n_order; i++) {
         dump->order[i] = &entries[i];
@@ -433,7 +433,7 @@ int ag_command_dump(int argc, char **argv) {
         return options.status;
     }
     if (options.n_operands != 1) {
-        return ag_fail(AG_EXIT_USAGE, "dump: one trace is wanted, not %d; see allogram dump --help",
+        return ag_fail(AG_EXIT_USAGE, "dump: expected one trace, got %d; see allogram dump --help",
                        options.n_operands);
     }
     const char *path = options.operands[0];

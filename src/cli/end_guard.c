@@ -42,7 +42,7 @@ static void end_all(void) {
     }
     const int n = snprintf(line, sizeof line,
                            "allogram: %s: ended by a signal while the process or one of its files "
-                           "did not let itself be read\n",
+                           "could not be read\n",
                            guard.name);
     (void)!write(STDERR_FILENO, line, n > 0 ? (size_t)n : 0);
     _exit(STATUS);

@@ -155,7 +155,7 @@ static void answer_profile(struct server *server, int client, const char *metric
     (void)unlink(profile); /* left by a request that failed */
     if (!take_snapshot(server, trace)) {
         answer_text(client, "503 Service Unavailable",
-                    "no snapshot: the program has not begun, or has ended\n");
+                    "no snapshot: the program has not started yet, or has ended\n");
     } else if (!export_pprof(trace, profile, metric, is_growth ? server->growth_ns : 0)) {
         answer_text(client, "500 Internal Server Error",
                     "the snapshot could not be exported: is there room in the folder for "
@@ -233,7 +233,7 @@ static void answer(struct server *server, int client, char *request) {
     char *path = strncmp(request, "GET ", 4) == 0 ? request + 4 : NULL;
     char *end = path ? strpbrk(path, " \r\n") : NULL;
     if (!end || *end != ' ') {
-        answer_text(client, "405 Method Not Allowed", "only GET is answered here\n");
+        answer_text(client, "405 Method Not Allowed", "only GET is supported\n");
         return;
     }
     char *headers = end + 1;
@@ -265,7 +265,7 @@ static void end_client(struct server *server, size_t at, enum reading reading) {
     if (reading == UNDERSTOOD) {
         answer(server, client->fd, client->text);
     } else {
-        answer_text(client->fd, "400 Bad Request", "no request that is understood here\n");
+        answer_text(client->fd, "400 Bad Request", "malformed request\n");
     }
     (void)shutdown(client->fd, SHUT_WR);
     (void)close(client->fd); /* a client that stopped reading gets no more */
@@ -387,8 +387,8 @@ int ag_endpoint_open(struct ag_endpoint *endpoint, uint16_t port, char ret_messa
         r = -errno;
     }
     if (r < 0) {
-        (void)snprintf(ret_message, 512, "run: --serve=%u: listen on 127.0.0.1:%u: %s%s", port,
-                       port, strerror(-r),
+        (void)snprintf(ret_message, 512, "run: --serve=%u: cannot listen on 127.0.0.1:%u: %s%s",
+                       port, port, strerror(-r),
                        r == -EADDRINUSE ? "; choose another port, or 0 for any that is free" : "");
         if (fd >= 0) {
             (void)close(fd); /* nothing was written */

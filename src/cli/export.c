@@ -152,7 +152,7 @@ static int set_option(struct request *request, int id, const char *value) {
         return AG_EXIT_OK;
     case OPTION_DEBUG_DIR:
         if (symbol->n_debug_dirs == MAX_DEBUG_DIRS) {
-            return ag_fail(AG_EXIT_USAGE, "export: --debug-dir=%s: more than %d of them", value,
+            return ag_fail(AG_EXIT_USAGE, "export: --debug-dir=%s: given more than %d times", value,
                            MAX_DEBUG_DIRS);
         }
         request->debug_dirs[symbol->n_debug_dirs++] = value;
@@ -177,7 +177,7 @@ static int open_trace(const struct request *request, const char *path,
         return ag_fail(AG_EXIT_FAILURE, "export: %s", open_message);
     }
     if (!was_sealed && message[0] != '\0') {
-        ag_say("export: %s; going on with what is there", message);
+        ag_say("export: %s; continuing with the readable part", message);
     }
     if (ag_profile_has_only_samples(*ret_profile) &&
         strcmp(request->export.format, "folded") != 0) {

@@ -19,6 +19,7 @@
 #include "cli/observe_report.h"
 #include "cli/options.h"
 #include "observe/observation.h"
+#include "report/quantity.h"
 #include "writer/trace_name.h"
 
 enum {
@@ -115,8 +116,8 @@ static int set_option(struct request *request, int id, const char *value) {
         return AG_EXIT_OK;
     case OPTION_RATE:
         if (!ag_parse_count(value, &count) || count == 0 || count > MOST_RATE) {
-            return ag_fail(AG_EXIT_USAGE, "observe: --rate=%s: a number from 1 to %d is wanted",
-                           value, MOST_RATE);
+            return ag_fail(AG_EXIT_USAGE, "observe: --rate=%s: not a number from 1 to %d", value,
+                           MOST_RATE);
         }
         request->options.rate = count;
         return AG_EXIT_OK;
@@ -206,7 +207,7 @@ static int check_output(const char *pattern) {
     char *name = strrchr(whole, '/');
     name[name == whole ? 1 : 0] = '\0'; /* the path is absolute; the rest is the folder */
     if (strchr(whole, '%') == NULL && access(whole, W_OK | X_OK) < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "observe: %s: %s; -o names another place", pattern,
+        return ag_fail(AG_EXIT_FAILURE, "observe: %s: %s; choose another place with -o", pattern,
                        strerror(errno));
     }
     return AG_EXIT_OK;
@@ -219,7 +220,7 @@ static int observe_process(struct request *request) {
     }
     int r = ag_end_guard_begin("observe", NULL, NULL);
     if (r < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "observe: signals: %s", strerror(-r));
+        return ag_fail(AG_EXIT_FAILURE, "observe: cannot receive signals: %s", strerror(-r));
     }
     r = ag_observation_open(&request->options, &request->observation, message);
     if (r < 0) {
@@ -230,8 +231,9 @@ static int observe_process(struct request *request) {
     if (r == 0) {
         const struct ag_observation_facts *facts = ag_observation_facts(request->observation);
         if (facts->end == AG_OBSERVED_TARGET_ENDED) {
-            ag_say("observe: %d (%s) ended after %.1f s; this is what was seen until then",
-                   facts->pid, facts->name, (double)facts->duration_ns / 1e9);
+            struct ag_quantity time;
+            ag_say("observe: %d (%s) ended after %s; the results cover the time until then",
+                   facts->pid, facts->name, ag_quantity_time(&time, facts->duration_ns));
         }
         if (request->live) {
             fputs("\x1b[H\x1b[2J", stdout);
@@ -259,7 +261,7 @@ int ag_command_observe(int argc, char **argv) {
     struct ag_options options = {
         .usage = "observe PID [OPTIONS]",
         .about =
-            "Looks at a running program from outside, never stops it: where its threads spend\n"
+            "Observes a running program from outside and never stops it: where its threads spend\n"
             "time, whose stacks make its memory grow. Ctrl-C ends it early, with a result.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
@@ -274,13 +276,12 @@ int ag_command_observe(int argc, char **argv) {
     }
     if (status == AG_EXIT_OK && options.n_operands != 1) {
         return ag_fail(AG_EXIT_USAGE,
-                       "observe: one process number is wanted, not %d; usage: "
+                       "observe: expected one process number, got %d; usage: "
                        "allogram %s",
                        options.n_operands, options.usage);
     }
     if (status == AG_EXIT_OK && request.live && request.json) {
-        return ag_fail(AG_EXIT_USAGE, "observe: --live is for people, --json for programs: one of "
-                                      "them");
+        return ag_fail(AG_EXIT_USAGE, "observe: --live and --json cannot be combined");
     }
     status = status == AG_EXIT_OK ? parse_pid(options.operands[0], &request.options.pid) : status;
     request.options.what = request.selection.what;

@@ -133,7 +133,7 @@ static void stacks(struct ag_page *page, struct ag_observation *observation,
                    enum ag_seen_source source, const char *head, size_t limit) {
     struct ag_observed_stack *list = NULL;
     const ssize_t n = ag_observation_stacks(observation, source, &list);
-    ag_page_print(page, AG_STYLE_DIM, "%s\n", n > 0 ? head : "none was seen");
+    ag_page_print(page, AG_STYLE_DIM, "%s\n", n > 0 ? head : "no stack was sampled");
     for (ssize_t i = 0; i < n && (limit == 0 || (size_t)i < limit); i++) {
         struct ag_quantity quantity;
         if (source == AG_SEEN_GROWTH) {
@@ -155,8 +155,8 @@ static void maps(struct ag_page *page, struct ag_observation *observation, size_
     struct ag_observed_map *list = NULL;
     const ssize_t n = ag_observation_maps(observation, &list);
     ag_page_print(page, AG_STYLE_DIM, "%s\n",
-                  n > 0 ? "mapped meanwhile and not unmapped, by stack"
-                        : "nothing was mapped that stayed");
+                  n > 0 ? "mapped during the observation and not unmapped, by stack"
+                        : "no mapping was added and kept");
     for (ssize_t i = 0; i < n && (limit == 0 || (size_t)i < limit); i++) {
         struct ag_quantity mapped, resident;
         ag_page_print(page, AG_STYLE_PLAIN, "%s in %llu mapping%s, %s resident\n",
@@ -241,7 +241,7 @@ static void collections_heading(struct ag_page *page, struct ag_observation *obs
     }
     if (n_seen > n + n / 8) {
         ag_page_print(page, AG_STYLE_DIM,
-                      "%s collections; %s of them, chosen by bytes, stand for all below\n",
+                      "%s collections; %s of them, sampled by bytes, represent all below\n",
                       ag_quantity_count(&seen, n_seen), ag_quantity_count(&told, n));
     }
     ag_page_print(page, AG_STYLE_DIM, "%s paused %s, the longest %s\n", ag_quantity_count(&told, n),

@@ -21,10 +21,8 @@ int ag_report_gate_start(struct ag_report_gate *gate, const struct ag_report_req
                              : wanted->junit != NULL ? "junit"
                              : wanted->sarif != NULL ? "sarif"
                                                      : NULL;
-        return option == NULL
-                   ? AG_EXIT_OK
-                   : ag_fail(AG_EXIT_USAGE, "report: --%s: it is for --fail-if, which is not given",
-                             option);
+        return option == NULL ? AG_EXIT_OK
+                              : ag_fail(AG_EXIT_USAGE, "report: --%s requires --fail-if", option);
     }
     char message[1024];
     const int r = ag_gate_new(wanted->expressions, wanted->n_expressions, wanted->base != NULL,
@@ -91,13 +89,13 @@ static int gate_print(const struct ag_gate *gate) {
         const struct ag_gate_result *result = &results[i];
         const char *text = ag_gate_text(gate, result->expression);
         if (result->unknown_site != NULL) {
-            ag_say("report: %s: --fail-if: no function %s allocates there: it counts as 0",
+            ag_say("report: %s: --fail-if: no function %s allocates in this trace; it counts as 0",
                    result->trace, result->unknown_site);
         }
         switch (result->outcome) {
         case AG_GATE_PASSED:
             if (result->is_unsure) {
-                ag_say("report: %s: --fail-if='%s' is unsure, which is no failure: %s",
+                ag_say("report: %s: --fail-if='%s' is uncertain, which is not a failure: %s",
                        result->trace, text, result->values);
             }
             break;
@@ -108,7 +106,7 @@ static int gate_print(const struct ag_gate *gate) {
             status = status == AG_EXIT_OK ? AG_EXIT_GATE : status;
             break;
         case AG_GATE_FAILED:
-            ag_say("report: %s: --fail-if='%s' cannot be told: %s", result->trace, text,
+            ag_say("report: %s: --fail-if='%s' cannot be evaluated: %s", result->trace, text,
                    result->values);
             status = AG_EXIT_FAILURE;
             break;

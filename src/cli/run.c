@@ -34,6 +34,7 @@
 #include "cli/target.h"
 #include "cli/types_file.h"
 #include "symbol/decoder.h"
+#include "text/nearest_name.h"
 
 enum { MAX_DEPTH = 65536, MAX_STAMP_EVERY = 1 << 20, FIRST_TRACE_BYTES = 4096 };
 
@@ -88,7 +89,7 @@ static const struct ag_option option_table[] = {
     {OPTION_SERVE, "serve", "PORT",
      "pprof endpoint on loopback while the program runs: /debug/pprof/\nheap, allocs, growth; 0: any free port; the token is printed once"},
     {OPTION_DELAY, "delay", "TIME", "record from then on; seconds, or a number with ms, s, m, h"},
-    {OPTION_DURATION, "duration", "TIME", "record so long, and no more; the program goes on"},
+    {OPTION_DURATION, "duration", "TIME", "stop recording after this time; the program continues"},
     {OPTION_SIGNAL, "signal", "NAME",
      "begins, pauses and resumes the recording when it is sent to\nallogram: HUP, QUIT, USR1 or USR2"},
     {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
@@ -148,8 +149,8 @@ static int refuse_bytes_of_samples(const struct ag_session_options *session) {
         const enum ag_dump_kind kind = session->dumps[i].kind;
         if (session->is_sampling && (kind == AG_DUMP_PEAK || kind == AG_DUMP_BYTES)) {
             return ag_fail(AG_EXIT_OWN_FAILURE,
-                           "run: --dump-at=%s needs every allocation: leave out --mode=sample, or "
-                           "dump every=TIME",
+                           "run: --dump-at=%s requires exact mode: omit --mode=sample, or use "
+                           "--dump-at=every=TIME",
                            kind == AG_DUMP_PEAK ? "peak" : "every=BYTES");
         }
     }
@@ -217,7 +218,7 @@ static int refuse_one_signal_for_two(const struct run_request *request) {
         const struct ag_dump_when *dump = &request->session.dumps[i];
         if (dump->kind == AG_DUMP_SIGNAL && dump->every == (uint64_t)request->times.signal) {
             return ag_fail(AG_EXIT_OWN_FAILURE,
-                           "run: --signal and --dump-at=signal: two signals are needed");
+                           "run: --signal and --dump-at=signal need different signals");
         }
     }
     return 0;
@@ -225,7 +226,11 @@ static int refuse_one_signal_for_two(const struct run_request *request) {
 
 static int set_mode(struct run_request *request, const char *name, const char *value) {
     if (strcmp(value, "exact") != 0 && strcmp(value, "sample") != 0) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither exact nor sample", name, value);
+        struct ag_nearest_name nearest;
+        ag_nearest_name_start(&nearest, value);
+        ag_nearest_name_offer_list(&nearest, "exact sample");
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not exact or sample%s", name, value,
+                       ag_nearest_name_hint(&nearest, ""));
     }
     request->is_exact = strcmp(value, "exact") == 0;
     request->session.is_sampling = !request->is_exact;
@@ -261,7 +266,7 @@ static int set_option(struct run_request *request, int id, const char *name, con
         return 0;
     case OPTION_FOLLOW:
         if (strcmp(value, "all") != 0 && strcmp(value, "none") != 0) {
-            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: neither all nor none", name, value);
+            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not all or none", name, value);
         }
         request->session.no_children = strcmp(value, "none") == 0;
         return 0;
@@ -289,7 +294,7 @@ static int set_option(struct run_request *request, int id, const char *name, con
     case OPTION_SIGNAL:
         return set_times(request, id, name, value);
     }
-    return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not built in this version", name);
+    return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not supported by this build", name);
 }
 
 /* max-size becomes ALLOGRAM_MAX_SIZE. */
@@ -346,8 +351,9 @@ static void print_summary(const struct ag_writer_report *report, const char *pro
                           const struct ag_launch *launch) {
     ag_run_summary_print(report, program);
     if (!report->registered && ag_target_refuses_preload(launch->path)) {
-        ag_say("AddressSanitizer's library lets no other come before it, unless it is told to: "
-               "ASAN_OPTIONS=verify_asan_link_order=0 allogram run ...");
+        ag_say(
+            "AddressSanitizer refuses libraries that are loaded before its own; to allow the agent: "
+            "ASAN_OPTIONS=verify_asan_link_order=0 allogram run ...");
     }
 }
 
@@ -366,7 +372,7 @@ static int accompany(struct ag_shepherd *shepherd, const struct run_request *req
             print_summary(&shepherd->report, program, launch);
         }
     } else if (!request->is_quiet && !shepherd->gave_up) {
-        ag_say("the writer failed; what was recorded can be saved: allogram check %s", first_trace);
+        ag_say("the writer failed; to save what was recorded: allogram check %s", first_trace);
     }
     return shepherd->child_ended ? end_status(shepherd->wait_status) : AG_EXIT_OWN_FAILURE;
 }
@@ -378,7 +384,7 @@ static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session
     }
     const int r = ag_endpoint_start(endpoint, ag_session_desk(session));
     if (r < 0) {
-        ag_say("start the pprof endpoint: %s; recording goes on without it", strerror(-r));
+        ag_say("cannot start the pprof endpoint: %s; recording continues without it", strerror(-r));
         return;
     }
     ag_say("pprof endpoint: go tool pprof http://127.0.0.1:%u/debug/pprof/heap?token=%s",
@@ -408,7 +414,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         ag_launch_abandon(launch);
         ag_session_remove(session);
         remove_if_empty(first_trace);
-        return ag_fail(AG_EXIT_OWN_FAILURE, "start the writer: %s", strerror(-r));
+        return ag_fail(AG_EXIT_OWN_FAILURE, "cannot start the writer: %s", strerror(-r));
     }
     start_endpoint(endpoint, session);
     ag_recording_times_start(&request->times, session, ag_shepherd_now_ms());
@@ -428,7 +434,7 @@ static int run_program(struct run_request *request, char **arguments) {
     struct ag_target target;
     char message[512], agent[AG_AGENT_PLACE_BYTES];
     if (arguments[0][0] == '\0') {
-        return ag_fail(AG_EXIT_NOT_FOUND, "run: the command is an empty word; name a program");
+        return ag_fail(AG_EXIT_NOT_FOUND, "run: the command is empty; name a program");
     }
     int status = ag_target_find(arguments[0], &target, message);
     if (status != 0) {
@@ -456,7 +462,7 @@ static int run_program(struct run_request *request, char **arguments) {
     const int r = ag_launch_prepare(&launch);
     if (r < 0) {
         ag_session_remove(session);
-        status = ag_fail(AG_EXIT_OWN_FAILURE, "start %s: %s", arguments[0], strerror(-r));
+        status = ag_fail(AG_EXIT_OWN_FAILURE, "cannot start %s: %s", arguments[0], strerror(-r));
     } else {
         status = start_and_wait(session, &launch, request, arguments[0], &endpoint);
     }
@@ -495,13 +501,13 @@ int ag_command_run(int argc, char **argv) {
     }
     if (options.n_operands == 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
-                       "run: name a program to record: allogram run -- COMMAND [ARG...]");
+                       "run: no command given; usage: allogram run -- COMMAND [ARG...]");
     }
     if (request.session.budget_percent > 0 && !request.is_exact) {
         request.session.is_sampling = true;
     }
     if (request.sampling_option && !request.session.is_sampling) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "run: %s means nothing without --mode=sample",
+        return ag_fail(AG_EXIT_OWN_FAILURE, "run: %s requires --mode=sample",
                        request.sampling_option);
     }
     status = refuse_bytes_of_samples(&request.session);

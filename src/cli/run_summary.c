@@ -34,7 +34,7 @@ static const char *loss_text(const struct ag_writer_report *report, char ret_tex
                        has_events ? " events lost" : "", has_events && has_stacks ? ", " : "",
                        has_stacks ? "the stacks of " : "",
                        has_stacks ? ag_quantity_count(&stacks, report->lost_stacks) : "",
-                       has_stacks ? " blocks lost: no memory for them" : "");
+                       has_stacks ? " blocks lost: out of memory" : "");
     } else if (report->unseen[0] != '\0') {
         (void)snprintf(ret_text, 256, "not seen: allocations of %.96s", report->unseen);
     } else if (ag_findings_miss_frees(report->unseen_frees, report->freed_blocks)) {
@@ -42,7 +42,7 @@ static const char *loss_text(const struct ag_writer_report *report, char ret_tex
                        ag_quantity_count(&events, report->unseen_frees),
                        report->is_sampled ? " sampled" : "");
     } else if (report->n_strangers + report->n_refused + report->is_closed > 0) {
-        (void)snprintf(ret_text, 256, "nothing of it lost");
+        (void)snprintf(ret_text, 256, "no loss in what was recorded");
     } else {
         (void)snprintf(ret_text, 256, "nothing lost");
     }
@@ -137,8 +137,9 @@ static void print_filter(const struct ag_writer_report *report) {
     }
     ag_say("recorded only --filter=%s", identity->filter ? identity->filter : "");
     if (identity->n_undecided > 0) {
-        ag_say("types are not known when %s allocates: type= left all of it out, !type= none of it",
-               heaps);
+        ag_say(
+            "types are not known when %s allocates: type= left out all of its blocks, !type= none",
+            heaps);
     }
     (void)ag_profile_close(profile);
 }
@@ -150,12 +151,12 @@ static const char *remedy(uint32_t error) {
     case ENFILE:
         return "the system's limit of open files (fs.file-max) has to be higher";
     case ENAMETOOLONG:
-        return "-o names a shorter file";
+        return "choose a shorter name with -o";
     case ENOSPC:
     case EDQUOT:
-        return "-o names a place with room";
+        return "choose a place with free space with -o";
     default:
-        return "-o names another place";
+        return "choose another place with -o";
     }
 }
 
@@ -187,9 +188,10 @@ static void print_missing(const struct ag_writer_report *report) {
 /* All events are in the file, but its index is not. */
 static void print_unsealed(const struct ag_writer_report *report) {
     if (!report->is_cut && !report->is_missing && report->error != 0) {
-        ag_say("the trace could not be sealed: %s; reports of it read all of its events, and check "
-               "calls it not sealed",
-               strerror((int)report->error));
+        ag_say(
+            "the trace could not be sealed: %s; reports read all of its events, check reports it as "
+            "not sealed",
+            strerror((int)report->error));
     }
 }
 
@@ -202,9 +204,8 @@ void ag_run_summary_print_trace(const struct ag_writer_report *report, const cha
         return;
     }
     if (report->is_cut) {
-        ag_say("recording stopped: %s; the program went on, the trace ends there",
-               report->error ? strerror((int)report->error)
-                             : "the trace has the size that --max-size allows");
+        ag_say("recording stopped: %s; the program continued, the trace ends there",
+               report->error ? strerror((int)report->error) : "the trace has reached --max-size");
     }
     print_unsealed(report);
     ag_say("trace %s, %s of %s%s%s   ->  allogram report %s --view=%s", path,
@@ -224,9 +225,8 @@ void ag_run_summary_print(const struct ag_writer_report *report, const char *pro
         return;
     }
     if (report->is_cut && report->missing_error == 0) {
-        ag_say("recording stopped: %s; the program went on, the trace ends there",
-               report->error ? strerror((int)report->error)
-                             : "the trace has the size that --max-size allows");
+        ag_say("recording stopped: %s; the program continued, the trace ends there",
+               report->error ? strerror((int)report->error) : "the trace has reached --max-size");
     }
     print_unsealed(report);
     if (report->n_refused > 0) {

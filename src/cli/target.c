@@ -100,12 +100,12 @@ static bool raises_rights(int fd) {
 static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
     Elf64_Ehdr elf;
     if (bytes < sizeof(elf)) {
-        return "it is cut short";
+        return "the file is truncated";
     }
     memcpy(&elf, head, sizeof(elf));
     if (elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_ident[EI_DATA] != ELFDATA2LSB ||
         elf.e_machine != EM_X86_64) {
-        return "it is not an x86-64 program; this version records no other";
+        return "it is not an x86-64 program, and allogram records no others";
     }
     if (elf.e_phentsize != sizeof(Elf64_Phdr) || elf.e_phnum > MAX_PROGRAM_HEADERS) {
         return "its program headers are damaged";
@@ -120,7 +120,7 @@ static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
             return NULL;
         }
     }
-    return "it is statically linked, so nothing can be preloaded; look from outside: allogram observe PID";
+    return "it is statically linked, so the agent cannot be preloaded; to observe it from outside: allogram observe PID";
 }
 
 /* Examines target->image. Returns true when it names an interpreter, which is then target->image.
@@ -138,7 +138,7 @@ static bool look_into(struct ag_target *target, const char **ret_obstacle) {
     if (bytes >= SELFMAG && memcmp(head, ELFMAG, SELFMAG) == 0) {
         *ret_obstacle =
             raises_rights(fd)
-                ? "it is setuid, setgid or has file capabilities, so the kernel preloads nothing"
+                ? "it is setuid, setgid or has file capabilities, so the agent cannot be preloaded"
                 : elf_obstacle(fd, head, bytes);
     } else if (read_script_line(head, bytes, target->image)) {
         is_script = true;

@@ -70,7 +70,7 @@ static int set_option(struct view_request *request, int id, const char *value) {
         break;
     case OPTION_DEBUG_DIR:
         if (symbol->n_debug_dirs == MAX_DEBUG_DIRS) {
-            return ag_fail(AG_EXIT_USAGE, "view: --debug-dir=%s: more than %d of them", value,
+            return ag_fail(AG_EXIT_USAGE, "view: --debug-dir=%s: given more than %d times", value,
                            MAX_DEBUG_DIRS);
         }
         request->debug_dirs[symbol->n_debug_dirs++] = value;
@@ -88,7 +88,7 @@ static int open_profile(const struct view_request *request, const char *path,
         return ag_fail(AG_EXIT_FAILURE, "view: %s", message);
     }
     if (sealed < 0 && seal_message[0] != '\0') {
-        ag_say("view: %s; going on with what is there", seal_message);
+        ag_say("view: %s; continuing with the readable part", seal_message);
     }
     return AG_EXIT_OK;
 }
@@ -135,7 +135,7 @@ static int write_new(const char *path, struct ag_profile *profile, struct ag_pro
     snprintf(unfinished, sizeof unfinished, "%s.XXXXXX", path);
     const int fd = mkostemp(unfinished, O_CLOEXEC); /* 0600, new, follows no link */
     if (fd < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "view: %s: %s; -o names another place", path,
+        return ag_fail(AG_EXIT_FAILURE, "view: %s: %s; choose another place with -o", path,
                        strerror(errno));
     }
     close(fd);
@@ -234,7 +234,7 @@ int ag_command_view(int argc, char **argv) {
     }
     if (status == AG_EXIT_OK && (options.n_operands < 1 || options.n_operands > 2)) {
         return ag_fail(AG_EXIT_USAGE,
-                       "view: one trace is wanted, or two to compare, not %d; "
+                       "view: expected one trace, or two to compare, got %d; "
                        "usage: allogram %s",
                        options.n_operands, options.usage);
     }

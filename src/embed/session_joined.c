@@ -38,7 +38,7 @@ static int session_refuse(const char *why, int error, char *ret_message, size_t 
     return error;
 }
 
-static const char is_recorded[] = "allogram run records this program already";
+static const char is_recorded[] = "this program is recorded by allogram run already";
 
 int allogram_session_start(const struct allogram_options *options, char *ret_message,
                            size_t message_bytes) {
@@ -68,8 +68,9 @@ int allogram_session_reset(void) {
 int allogram_session_snapshot(const struct allogram_snapshot_options *options, char *ret_message,
                               size_t message_bytes) {
     (void)options;
-    return session_refuse("allogram run writes snapshots of this program: run --dump-at", -ENOTSUP,
-                          ret_message, message_bytes);
+    return session_refuse(
+        "this program is recorded by allogram run, which writes snapshots with --dump-at", -ENOTSUP,
+        ret_message, message_bytes);
 }
 
 const char *allogram_session_trace(void) {

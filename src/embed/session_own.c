@@ -80,7 +80,7 @@ static int refuse_second(char message[512]) {
     if (!is_ours()) {
         return 0;
     }
-    (void)snprintf(message, 512, "a session runs already, into %.400s", session.trace);
+    (void)snprintf(message, 512, "a session is active already; it writes %.400s", session.trace);
     return -EALREADY;
 }
 
@@ -105,15 +105,17 @@ static int start_locked(const struct allogram_options *options, char message[512
         return r;
     }
     if (options->size < sizeof(*options)) {
-        (void)snprintf(message, 512, "session options of %zu bytes: set .size = sizeof(options)",
-                       options->size);
+        (void)snprintf(
+            message, 512,
+            "session options have the wrong size of %zu bytes; set .size = sizeof(options)",
+            options->size);
         return -EINVAL;
     }
     if (options->threads > ALLOGRAM_THIS_THREAD) {
-        (void)snprintf(message, 512,
-                       "session option .threads = %u: set ALLOGRAM_ALL_THREADS or "
-                       "ALLOGRAM_THIS_THREAD",
-                       options->threads);
+        (void)snprintf(
+            message, 512,
+            "session option .threads = %u is unknown; set ALLOGRAM_ALL_THREADS or ALLOGRAM_THIS_THREAD",
+            options->threads);
         return -EINVAL;
     }
     announce_once();
@@ -152,7 +154,8 @@ int allogram_session_start(const struct allogram_options *options, char *ret_mes
     const int host_errno = errno;
     char message[512] = "";
     if (!ag_host_lock_take(&session.lock)) {
-        (void)snprintf(message, sizeof(message), "start a session inside of start or stop");
+        (void)snprintf(message, sizeof(message),
+                       "cannot start a session while another call starts or stops one");
         return session_fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = start_locked(options, message);
@@ -165,7 +168,8 @@ int allogram_session_join(const char *live_path, char *ret_message, size_t messa
     const int host_errno = errno;
     char message[512] = "";
     if (!ag_host_lock_take(&session.lock)) {
-        (void)snprintf(message, sizeof(message), "join a session inside of start or stop");
+        (void)snprintf(message, sizeof(message),
+                       "cannot join a session while another call starts or stops one");
         return session_fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = join_locked(live_path, message);
@@ -259,15 +263,15 @@ static int pass_on(const char *path, const struct allogram_snapshot_options *opt
 static int snapshot_locked(const struct allogram_snapshot_options *options, char message[512]) {
     char path[4096];
     if (!options || options->size < sizeof(*options) || !options->output == !options->write) {
-        (void)snprintf(message, 512, "a snapshot goes to an output or to a function");
+        (void)snprintf(message, 512, "a snapshot needs either an output or a function, not both");
         return -EINVAL;
     }
     if (!is_ours()) {
-        (void)snprintf(message, 512, "there is no session");
+        (void)snprintf(message, 512, "no session is active");
         return -ENOENT;
     }
     if (session.is_joined) {
-        (void)snprintf(message, 512, "the session is another process'");
+        (void)snprintf(message, 512, "the session belongs to another process");
         return -ENOTSUP;
     }
     ag_counters_report_all();
@@ -281,7 +285,7 @@ static int snapshot_locked(const struct allogram_snapshot_options *options, char
         r = pass_on(path, options);
         (void)unlink(path); /* it was ours, and has been passed on */
         if (r < 0) {
-            (void)snprintf(message, 512, "pass a snapshot on: %s", strerror(-r));
+            (void)snprintf(message, 512, "cannot write the snapshot: %s", strerror(-r));
         }
     }
     return r;
@@ -292,7 +296,9 @@ int allogram_session_snapshot(const struct allogram_snapshot_options *options, c
     const int host_errno = errno;
     char message[512] = "";
     if (!ag_host_lock_take(&session.lock)) {
-        (void)snprintf(message, sizeof(message), "a snapshot inside of start, stop or snapshot");
+        (void)snprintf(
+            message, sizeof(message),
+            "cannot take a snapshot while another call starts or stops a session, or takes one");
         return session_fail(message, ret_message, message_bytes, -EDEADLK);
     }
     const int r = snapshot_locked(options, message);

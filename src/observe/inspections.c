@@ -168,7 +168,7 @@ static void prepare_capture(struct ag_observation *observation, struct ag_inspec
     inspection->capture_program =
         inspection->inspector->capture_program(inspection->state, problem, sizeof problem);
     if (inspection->capture_program < 0 && problem[0] != '\0') {
-        (void)snprintf(line, sizeof line, "%s: stacks are read a little after their samples: %s",
+        (void)snprintf(line, sizeof line, "%s: its stacks are read shortly after their samples: %s",
                        inspection->inspector->runtime, problem);
         ag_observation_note(observation, line);
     }
@@ -184,7 +184,7 @@ static void watch_collections(struct ag_observation *observation,
     inspection->collections_fd =
         inspection->inspector->watch_collections(inspection->state, problem, sizeof problem);
     if (inspection->collections_fd < 0 && problem[0] != '\0') {
-        (void)snprintf(line, sizeof line, "--gc: collections are not seen: %s", problem);
+        (void)snprintf(line, sizeof line, "--gc: collections cannot be seen: %s", problem);
         ag_observation_note(observation, line);
     }
 }
@@ -203,9 +203,9 @@ void ag_inspections_open(struct ag_observation *observation) {
     if (observation->n_inspections == 0 && observation->n_notes == 0 &&
         (observation->options.what &
          (AG_OBSERVE_COLLECTIONS | AG_OBSERVE_ALLOCATORS | AG_OBSERVE_PROCESSES)) != 0) {
-        ag_observation_note(observation,
-                            "--gc, --allocators and --processes ask a runtime that can be read "
-                            "from outside (the man page lists them): this process has none");
+        ag_observation_note(
+            observation,
+            "--gc, --allocators and --processes need a runtime that can be read from outside (the man page lists them); this process has none");
     }
 }
 

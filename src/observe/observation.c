@@ -99,7 +99,7 @@ static int add_map_sources(struct ag_observation *observation, struct ag_perf_so
         const long number = tracepoint("syscalls", name);
         if (number < 0) {
             (void)snprintf(message, 512,
-                           "--maps: the kernel's tracepoint %s cannot be read; as root: mount -t "
+                           "--maps: cannot read the kernel's tracepoint %s; as root: mount -t "
                            "tracefs tracefs /sys/kernel/tracing (and a kernel with "
                            "CONFIG_FTRACE_SYSCALLS)",
                            name);
@@ -190,7 +190,7 @@ static int open_target(struct ag_observation *observation, char message[512]) {
     }
     r = ag_observed_images_refresh(&observation->images);
     if (r < 0) {
-        (void)snprintf(message, 512, "%d (%s): its mappings cannot be read: %s",
+        (void)snprintf(message, 512, "%d (%s): cannot read its mappings: %s",
                        observation->process.pid, observation->process.name, strerror(-r));
     }
     return r;
@@ -203,7 +203,7 @@ int ag_observation_open(const struct ag_observe_options *options,
     if (observation == NULL || notes == NULL) {
         free(observation);
         free(notes);
-        (void)snprintf(ret_message, 512, "%d: no memory", options->pid);
+        (void)snprintf(ret_message, 512, "%d: out of memory", options->pid);
         return -ENOMEM;
     }
     observation->options = *options;
@@ -223,9 +223,9 @@ int ag_observation_open(const struct ag_observe_options *options,
     observation->facts.name = observation->process.name;
     observation->facts.sees_kernel = ag_perf_watch_sees_kernel(observation->watch);
     if (!observation->facts.sees_kernel) {
-        ag_observation_note(observation,
-                            "time in the kernel is not seen: kernel.perf_event_paranoid forbids "
-                            "it; run as root, or sysctl kernel.perf_event_paranoid=1");
+        ag_observation_note(
+            observation,
+            "time in the kernel is not counted: kernel.perf_event_paranoid forbids it; run as root, or set sysctl kernel.perf_event_paranoid=1");
     }
     *ret_observation = observation;
     return 0;
@@ -263,8 +263,9 @@ static void keep_raw(struct ag_observation *observation, const struct ag_raw_sam
         struct ag_raw_sample *more =
             capacity <= RAW_MOST ? reallocarray(observation->raw, capacity, sizeof *more) : NULL;
         if (more == NULL) {
-            ag_observation_note(observation, "the trace has sums only from some moment on: too "
-                                             "many samples for memory");
+            ag_observation_note(
+                observation,
+                "from some time on the trace has only sums: there were too many samples for memory");
             return;
         }
         observation->raw = more;
@@ -406,9 +407,9 @@ static void refresh(struct ag_observation *observation, uint64_t now_ns) {
     observation->images_changed = false;
     (void)ag_observed_images_refresh(&observation->images); /* if it is gone, the caller notices */
     if (observation->images.is_over_bound) {
-        ag_observation_note(observation,
-                            "some of its mapped files were not opened: there are too many, or they "
-                            "are too large to read; functions in them have no names");
+        ag_observation_note(
+            observation,
+            "some mapped files were not opened, because they are too many or too large; functions in them have no names");
     }
     ag_observed_names_prepare(observation);
     ag_inspections_refresh(observation);
@@ -478,10 +479,10 @@ static void note_another_program(struct ag_observation *observation) {
         strcmp(exe, observation->exe) == 0) {
         return;
     }
-    (void)snprintf(line, sizeof line,
-                   "it executed another program meanwhile: %.200s became %.200s; what was seen is "
-                   "of both",
-                   observation->exe, exe);
+    (void)snprintf(
+        line, sizeof line,
+        "the process executed another program: %.200s became %.200s; the results cover both",
+        observation->exe, exe);
     ag_observation_note(observation, line);
 }
 
@@ -501,9 +502,9 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
     if (facts->end != AG_OBSERVED_TARGET_ENDED) {
         note_another_program(observation);
         if (ag_remote_process_is_stopped(&observation->process)) {
-            ag_observation_note(observation,
-                                "it is stopped, by a signal or a debugger: kill -CONT lets it go "
-                                "on after a signal");
+            ag_observation_note(
+                observation,
+                "the process is stopped by a signal or a debugger; after a signal, kill -CONT resumes it");
         }
         ask_inspectors(observation);
     }
@@ -573,7 +574,7 @@ int ag_observation_run(struct ag_observation *observation, char ret_message[512]
     facts->start_ns = ag_observation_now_ns();
     const int r = ag_perf_watch_start(observation->watch);
     if (r < 0) {
-        (void)snprintf(ret_message, 512, "%d (%s): perf events could not be started: %s",
+        (void)snprintf(ret_message, 512, "%d (%s): cannot start perf events: %s",
                        observation->process.pid, observation->process.name, strerror(-r));
         return r;
     }

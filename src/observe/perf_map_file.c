@@ -63,7 +63,7 @@ int ag_observation_write_perf_map(struct ag_observation *observation, char ret_p
     (void)snprintf(ret_path, 4096, "/tmp/perf-%d.map", observation->process.pid);
     if (observation->n_inspections == 0 && observation->generated.n == 0) {
         (void)snprintf(ret_message, 512,
-                       "--perf-map: %d (%s) has no generated code that could be read",
+                       "--perf-map: %d (%s) has no generated code that can be read",
                        observation->process.pid, observation->process.name);
         return -ENOENT;
     }
@@ -72,7 +72,7 @@ int ag_observation_write_perf_map(struct ag_observation *observation, char ret_p
     if (file.out == NULL) {
         const int error = fd < 0 ? -fd : errno;
         (void)snprintf(ret_message, 512, "--perf-map: %s: %s%s", ret_path, strerror(error),
-                       error == EEXIST ? "; it belongs to somebody else: remove it" : "");
+                       error == EEXIST ? "; it belongs to another user; remove it" : "");
         if (fd >= 0) {
             close(fd);
         }

@@ -267,28 +267,28 @@ static void explain(const struct ag_perf_watch *watch, int error, char message[5
     switch (error) {
     case -EACCES:
     case -EPERM:
-        (void)snprintf(message, 512,
-                       "%d (%s): the kernel does not permit perf events "
-                       "(kernel.perf_event_paranoid is %d); run as root, or sysctl "
-                       "kernel.perf_event_paranoid=1",
-                       process->pid, process->name, read_paranoid());
+        (void)snprintf(
+            message, 512,
+            "%d (%s): the kernel does not permit perf events (kernel.perf_event_paranoid is %d); run as root, or set sysctl "
+            "kernel.perf_event_paranoid=1",
+            process->pid, process->name, read_paranoid());
         break;
     case -EMFILE:
     case -ENFILE:
-        (void)snprintf(message, 512,
-                       "%d (%s): %zu threads on %zu CPUs need more open files than are allowed; "
-                       "ulimit -n raises that",
-                       process->pid, process->name, watch->n_threads, watch->n_cpus);
+        (void)snprintf(
+            message, 512,
+            "%d (%s): %zu threads on %zu CPUs need more open files than allowed; raise the limit with ulimit -n",
+            process->pid, process->name, watch->n_threads, watch->n_cpus);
         break;
     case -ENOSYS:
     case -ENOENT:
-        (void)snprintf(message, 512,
-                       "%d (%s): this kernel has no perf events of that kind; a kernel with "
-                       "CONFIG_PERF_EVENTS is needed",
-                       process->pid, process->name);
+        (void)snprintf(
+            message, 512,
+            "%d (%s): this kernel has no such perf events; use a kernel with CONFIG_PERF_EVENTS",
+            process->pid, process->name);
         break;
     case -ESRCH:
-        (void)snprintf(message, 512, "%d (%s): ended while it was being opened", process->pid,
+        (void)snprintf(message, 512, "%d (%s): ended while it was opened", process->pid,
                        process->name);
         break;
     default:
@@ -327,7 +327,7 @@ int ag_perf_watch_open(const struct ag_remote_process *process,
     struct ag_perf_watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL || n_sources > AG_PERF_SOURCES || n_cpus < 1 || n_cpus > MOST_CPUS) {
         free(watch);
-        (void)snprintf(ret_message, 512, "%d: no memory", process->pid);
+        (void)snprintf(ret_message, 512, "%d: out of memory", process->pid);
         return -ENOMEM;
     }
     watch->process = *process;

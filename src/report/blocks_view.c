@@ -290,8 +290,9 @@ static void write_counts(struct ag_view *view, const struct blocks *blocks) {
                       blocks->n_ghosts == 1 ? "free" : "frees");
     }
     if (!blocks->has_free_stacks && blocks->n_closed + blocks->n_ghosts > 0) {
-        ag_page_text(page, AG_STYLE_DIM,
-                     "where blocks were freed is not in the trace; run --free-stacks records it\n");
+        ag_page_text(
+            page, AG_STYLE_DIM,
+            "the trace does not show where blocks were freed; run --free-stacks records it\n");
     }
     ag_page_end_line(page);
 }

@@ -140,7 +140,7 @@ static void write_process(struct ag_page *page, const char *which,
     ag_page_print(page, AG_STYLE_BRIGHT, "%s", fitted.text);
     ag_page_print(page, AG_STYLE_DIM, "  pid %u, %s%s\n", identity->pid,
                   ag_quantity_time(&duration, ag_profile_recording_ns(profile)),
-                  identity->is_damaged ? ", damaged: what could be read" : "");
+                  identity->is_damaged ? ", damaged: only the readable part" : "");
     if (identity->missing.chunks > 0) {
         ag_page_print(page, AG_STYLE_WARNING,
                       "        missing: up to %s events, of %" PRIu64 " damaged chunk%s\n",
@@ -166,8 +166,9 @@ static void write_total(struct ag_view *view, const struct ag_difference *differ
         ag_page_print(page, AG_STYLE_PLAIN, "same: %s", ag_quantity_bytes(&number, bytes.after));
     } else {
         ag_page_print(page, AG_STYLE_BRIGHT, "%s by %s",
-                      is_unsure(&difference->before, &difference->after, metric) ? "unsure, changed"
-                                                                                 : word_of(bytes),
+                      is_unsure(&difference->before, &difference->after, metric)
+                          ? "uncertain, changed"
+                          : word_of(bytes),
                       ag_quantity_bytes(&number, size_of(bytes)));
         if (bytes.before > 0) {
             const double percent = (double)size_of(bytes) / (double)bytes.before * 100;

@@ -230,7 +230,7 @@ int ag_findings_text(struct ag_view *view) {
         ag_page_end_line(page);
         ag_page_prose(
             page, AG_STYLE_DIM,
-            "  the trace is large: only its sums were looked at; --findings looks at every "
+            "  the trace is large: only its sums were examined; --findings examines every "
             "event");
     }
     return r;

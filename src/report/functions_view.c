@@ -491,18 +491,17 @@ int ag_functions_view_text(struct ag_view *view) {
         return r;
     }
     if (functions->n_trees == 0) {
-        ag_page_prose(
-            view->page, AG_STYLE_PLAIN,
-            "no function was counted in %s: only runtimes that count calls fill this view",
-            view->options->filter != NULL ? "what was asked for" : "this process");
+        ag_page_prose(view->page, AG_STYLE_PLAIN,
+                      "no function was counted in %s: this view needs a runtime that counts calls",
+                      view->options->filter != NULL ? "what was selected" : "this process");
         return 0;
     }
     ag_heading_whole_recording(view);
     if (functions->n_partial_trees > 0) {
-        ag_page_prose(view->page, AG_STYLE_WARNING,
-                      "incomplete: %zu of %zu threads or processes had not written all of their "
-                      "counters; what is shown of them is too low",
-                      functions->n_partial_trees, functions->n_trees);
+        ag_page_prose(
+            view->page, AG_STYLE_WARNING,
+            "incomplete: %zu of %zu threads or processes had not written all of their counters; their numbers are too low",
+            functions->n_partial_trees, functions->n_trees);
         ag_page_end_line(view->page);
     }
     if (view->options->callers != NULL) {

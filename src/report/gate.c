@@ -306,7 +306,7 @@ static int add_expression(struct ag_gate *gate, const char *text, bool has_base,
         *needs_base = true;
         if (!has_base) {
             snprintf(message, MESSAGE_BYTES,
-                     "--fail-if: %.*s compares with another trace: give it with --base=TRACE",
+                     "--fail-if: %.*s compares with another trace; name it with --base=TRACE",
                      terms[i].text_len < 200 ? (int)terms[i].text_len : 200, terms[i].text);
             return -EINVAL;
         }

@@ -272,7 +272,7 @@ static int read_site(struct reader *reader, struct ag_gate_term *term) {
     const char *start = rest_of(reader);
     const char *end = *start == '"' || *start == '\'' ? strchr(start + 1, *start) : NULL;
     if (end == NULL || end == start + 1) {
-        return refuse(reader, reader->at, "the name of a function stands here, in quotes");
+        return refuse(reader, reader->at, "expected the name of a function, in quotes");
     }
     char *name = strndup(start + 1, (size_t)(end - start) - 1);
     if (name == NULL) {
@@ -331,9 +331,8 @@ static int want(struct reader *reader, size_t place, enum value_kind kind, enum 
         return 0;
     }
     return wanted == VALUE_NUMBER
-               ? refuse(reader, place, "a number is wanted here, this is a condition")
-               : refuse(reader, place,
-                        "a condition is wanted here, such as in_use_bytes_at_end > 1M");
+               ? refuse(reader, place, "expected a number, this is a condition")
+               : refuse(reader, place, "expected a condition such as in_use_bytes_at_end > 1M");
 }
 
 static int read_binary(struct reader *reader, unsigned least, enum value_kind *ret_kind);
@@ -435,7 +434,7 @@ int ag_gate_expression_new(const char *text, struct ag_gate_expression **ret_exp
                            char ret_message[1024]) {
     const size_t length = strlen(text);
     if (length > TEXT_MOST) {
-        snprintf(ret_message, MESSAGE_BYTES, "it is %zu bytes long, %d are the most", length,
+        snprintf(ret_message, MESSAGE_BYTES, "it has %zu bytes, the limit is %d", length,
                  TEXT_MOST);
         return -EINVAL;
     }
@@ -573,7 +572,7 @@ static int check_number(const struct ag_gate_expression *expression, const struc
     if (range.low == range.low && range.high == range.high) {
         return 0;
     }
-    snprintf(ret_message, MESSAGE_BYTES, "at character %zu, '%.*s': no number comes of it",
+    snprintf(ret_message, MESSAGE_BYTES, "at character %zu, '%.*s': the result is not a number",
              character_of(expression->text, node->place), (int)QUOTED_MOST,
              expression->text + node->place);
     return -EDOM;

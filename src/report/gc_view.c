@@ -212,7 +212,7 @@ int ag_gc_view_json(struct ag_view *view) {
 static const char *cause_name(struct ag_frame_text *buffer, const struct ag_view *view,
                               uint32_t frame) {
     return frame != UINT32_MAX ? ag_frame_function(buffer, ag_profile_frame(view->profile, frame))
-                               : "nobody known";
+                               : "unknown";
 }
 
 /* The runtime's word; where several collect, after its name. */
@@ -425,11 +425,11 @@ static void write_sampled(struct ag_view *view, const struct ag_collections *col
     const uint64_t n_seen = ag_profile_observed(view->profile)->collections_seen;
     struct ag_quantity seen, told;
     if (view->options->filter == NULL && n_seen > collections->n_rows + collections->n_rows / 8) {
-        ag_page_prose(view->page, AG_STYLE_PLAIN,
-                      "  of %s collections %s are told of, chosen by the bytes allocated before "
-                      "them",
-                      ag_quantity_count(&seen, n_seen),
-                      ag_quantity_count(&told, collections->n_rows));
+        ag_page_prose(
+            view->page, AG_STYLE_PLAIN,
+            "  %s collections, of which %s were recorded, sampled by the bytes allocated before "
+            "them",
+            ag_quantity_count(&seen, n_seen), ag_quantity_count(&told, collections->n_rows));
     }
 }
 
@@ -463,8 +463,8 @@ int ag_gc_view_text(struct ag_view *view) {
     }
     if (collections->n_rows == 0) {
         ag_page_prose(view->page, AG_STYLE_PLAIN,
-                      "no collection in %s: only runtimes that collect and tell fill this view",
-                      view->options->filter != NULL ? "what was asked for" : "this process");
+                      "no collection in %s: this view needs a runtime that reports its collections",
+                      view->options->filter != NULL ? "what was selected" : "this process");
         return 0;
     }
     write_sums(view, collections);

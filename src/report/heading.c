@@ -21,8 +21,7 @@ void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) 
     if (identity->is_damaged) {
         const char *what = ag_decode_code_text(identity->damage.code);
         ag_page_prose(page, AG_STYLE_WARNING,
-                      "%s%s at byte %" PRIu64 " of %" PRIu64
-                      "; what is shown is what could be read",
+                      "%s%s at byte %" PRIu64 " of %" PRIu64 "; only the readable part is shown",
                       strncmp(what, "damaged", strlen("damaged")) == 0 ? "" : "damaged: ", what,
                       identity->damage.offset, identity->file_bytes);
         if (identity->missing.chunks > 0) {
@@ -35,19 +34,18 @@ void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) 
         }
     }
     if (strcmp(identity->end, "cut") == 0) {
-        ag_page_prose(
-            page, AG_STYLE_WARNING,
-            "cut: recording stopped before the program ended; what it did after that is missing");
+        ag_page_prose(page, AG_STYLE_WARNING,
+                      "cut: recording stopped before the program ended; later events are missing");
     } else if (strcmp(identity->end, "running") == 0) {
         ag_page_text(page, AG_STYLE_WARNING,
-                     "running: the program had not ended; this is what it did so far\n");
+                     "running: the program had not ended; later events are missing\n");
     }
     struct ag_quantity count;
     const uint64_t lost_stacks = ag_profile_summary(profile)->lost_stacks;
     if (lost_stacks > 0) {
         ag_page_prose(page, AG_STYLE_WARNING,
-                      "lost: the stacks of %s blocks, for want of shared memory; these blocks are "
-                      "counted, as [stack not kept]",
+                      "lost: the stacks of %s blocks, because shared memory was full; these blocks "
+                      "are counted as [stack not kept]",
                       ag_quantity_count(&count, lost_stacks));
     }
     uint64_t lost_events = ag_heading_lost_events(profile);
@@ -69,7 +67,7 @@ void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) 
         }
     }
     ag_page_wrap(page, AG_STYLE_WARNING, INDENT,
-                 "); all numbers below are too low by what they did");
+                 "); all numbers below are too low by these events");
     ag_page_end_line(page);
 }
 
@@ -77,7 +75,7 @@ static const char *end_words(struct ag_frame_text *buffer,
                              const struct ag_profile_identity *identity) {
     int status = (int)identity->wait_status;
     if (identity->is_end_unseen) {
-        snprintf(buffer->text, sizeof buffer->text, "ended, nobody saw how");
+        snprintf(buffer->text, sizeof buffer->text, "ended in an unknown way");
     } else if (!identity->wait_status_known) {
         snprintf(buffer->text, sizeof buffer->text, "%s%s",
                  strcmp(identity->end, "exit") == 0 || strcmp(identity->end, "signal") == 0
@@ -110,7 +108,7 @@ static void write_recording_filter(struct ag_page *page,
     }
     if (identity->n_undecided > 0) {
         ag_page_text(page, AG_STYLE_WARNING,
-                     " allocates: type= left all of it out, !type= none of it\n");
+                     " allocates: type= left out all of its blocks, !type= none\n");
     }
 }
 
@@ -136,13 +134,13 @@ static void write_window(struct ag_page *page, const struct ag_profile *profile)
     struct ag_quantity frees, bytes;
     if (window->recording_ns > 0 && window->from_ns >= window->recording_ns) {
         ag_page_print(page, AG_STYLE_WARNING,
-                      "nothing is in this window: the recording had ended at %s\n",
+                      "this window is empty: the recording had ended at %s\n",
                       ag_quantity_time(&bytes, window->recording_ns));
         return;
     }
     if (window->is_reset) {
         ag_page_prose(page, AG_STYLE_DIM,
-                      "since %s, when the program dropped what was counted; older blocks are known",
+                      "since %s, when the program reset the recording; older blocks are known",
                       ag_quantity_time(&bytes, window->from_ns));
     }
     if (window->counts_older) {
@@ -151,7 +149,7 @@ static void write_window(struct ag_page *page, const struct ag_profile *profile)
     ag_quantity_bytes(&bytes, window->in_use_bytes_before);
     ag_page_prose(
         page, AG_STYLE_DIM,
-        "only blocks that were allocated then; not counted: %s frees of older blocks%s%s%s",
+        "only blocks allocated in this window; not counted: %s frees of older blocks%s%s%s",
         ag_quantity_count(&frees, window->older_frees), window->knows_before ? ", " : "",
         window->knows_before ? bytes.text : "", window->knows_before ? " in use before" : "");
 }
@@ -185,7 +183,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     struct ag_quantity duration;
     write_command(command, sizeof command, identity);
     snprintf(facts, sizeof facts, "pid %" PRIu32 ", %s, %s, %s", identity->pid,
-             ag_profile_observed(profile)->is_there ? "seen from outside" : identity->mode,
+             ag_profile_observed(profile)->is_there ? "observed from outside" : identity->mode,
              ag_quantity_time(&duration, ag_profile_recording_ns(profile)),
              end_words(&end, identity));
     size_t facts_columns = ag_page_columns_of(facts);
@@ -198,7 +196,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
     ag_page_end_line(page);
     if (identity->n_processes > 1) {
         ag_page_prose(page, AG_STYLE_DIM,
-                      "and %u more as one; the peak is each one's own highest moment, added up",
+                      "and %u more as one; the peak is the sum of their own peaks",
                       identity->n_processes - 1);
     }
     if (identity->is_sampled) {
@@ -207,7 +205,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
         ag_page_prose(
             page, AG_STYLE_DIM,
             "sampled, %s%s%s: numbers are estimates, ± holds the truth in 95 of 100 recordings",
-            has_interval ? "one in " : "each process in its own way",
+            has_interval ? "one in " : "each process with its own interval",
             has_interval ? ag_quantity_bytes(&interval, identity->interval_bytes) : "",
             has_interval ? " on average" : "");
     }
@@ -224,7 +222,7 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
         ag_page_prose(page, AG_STYLE_DIM, "names: %s", problems[i]);
     }
     if (n_problems > 3) {
-        ag_page_print(page, AG_STYLE_DIM, "names: %zu more such; --json lists them\n",
+        ag_page_print(page, AG_STYLE_DIM, "names: %zu more problems; --json lists them\n",
                       n_problems - 3);
     }
     ag_page_end_line(page);
@@ -288,9 +286,8 @@ void ag_heading_whole_process(struct ag_view *view) {
     if (view->options->is_json) {
         ag_json_bool(view->json, "whole_process", true);
     } else {
-        ag_page_prose(
-            view->page, AG_STYLE_WARNING,
-            "of the whole process: --focus, --ignore and --runtime do not narrow this view");
+        ag_page_prose(view->page, AG_STYLE_WARNING,
+                      "whole process: --focus, --ignore and --runtime do not apply to this view");
         ag_page_end_line(view->page);
     }
 }
@@ -303,7 +300,7 @@ void ag_heading_whole_recording(struct ag_view *view) {
         ag_json_bool(view->json, "whole_recording", true);
     } else {
         ag_page_text(view->page, AG_STYLE_WARNING,
-                     "of the whole recording: --from and --to do not narrow this view\n");
+                     "whole recording: --from and --to do not apply to this view\n");
         ag_page_end_line(view->page);
     }
 }

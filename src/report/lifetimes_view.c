@@ -208,7 +208,7 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
         lifetimes->steps[first].from_ns < resolution_ns) {
         struct ag_quantity resolution;
         ag_page_print(view->page, AG_STYLE_DIM,
-                      "  below %s, the trace's resolution, lives are not told apart\n",
+                      "  lifetimes below %s, the trace's resolution, are not distinguished\n",
                       ag_quantity_time(&resolution, resolution_ns));
     }
     return r;

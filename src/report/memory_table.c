@@ -15,7 +15,7 @@ struct cells { /* of a row: numbers in bytes, and whether there is one */
     bool is_known[SIZES];
 };
 static const char *const words[SIZES] = {"reserved", "committed",     "in use",
-                                         "lent",     "fragmentation", "of it free"};
+                                         "lent",     "fragmentation", "of which free"};
 
 static struct cells cells_of(const struct ag_memory_row *row) {
     return (struct cells){{row->reserved_bytes, row->committed_bytes, row->metrics.in_use_bytes,
@@ -156,7 +156,7 @@ int ag_memory_table_text(struct ag_view *view) {
         }
     }
     ag_page_end_line(view->page);
-    ag_page_text(view->page, AG_STYLE_PLAIN, "memory at the end, as each counts its own\n");
+    ag_page_text(view->page, AG_STYLE_PLAIN, "memory at the end, as each runtime counts it\n");
     ag_page_end_line(view->page);
     struct ag_table *table = make_table(&largest, units, heads);
     for (size_t i = 0; table != NULL && i < count; i++) {
@@ -172,7 +172,7 @@ int ag_memory_table_text(struct ag_view *view) {
     free(rows);
     if (r == 0 && resident_bytes(view) != 0) {
         ag_page_end_line(view->page);
-        ag_page_print(view->page, AG_STYLE_DIM, "resident in all: %s\n",
+        ag_page_print(view->page, AG_STYLE_DIM, "resident in total: %s\n",
                       ag_quantity_bytes(&number, resident_bytes(view)));
     }
     return r;

@@ -52,7 +52,7 @@ void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *wh
     struct ag_quantity count, share;
     ag_page_print(page, AG_STYLE_DIM, "  %s %s, %s; --limit=0 shows all\n",
                   ag_quantity_count(&count, n_hidden), what,
-                  part == 0 ? "nothing of it" : ag_quantity_share(&share, part, whole));
+                  ag_quantity_share(&share, part, whole));
 }
 
 int ag_ranking_write_table(const struct ag_ranking *ranking, size_t limit, struct ag_table *table,

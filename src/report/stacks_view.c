@@ -164,7 +164,7 @@ static void write_stack_text(struct ag_view *view, const struct ag_stack_group *
                  group->row->via_name != NULL ? group->row->via_name : "?");
     ag_page_wrap(page, AG_STYLE_DIM, STACK_INDENT,
                  group->row->state == AG_STACK_INCOMPLETE
-                     ? ", the stack could not be walked to its end"
+                     ? ", incomplete: the stack could not be walked to its end"
                  : group->row->state == AG_STACK_CUT ? ", stack cut by --depth"
                                                      : "");
     ag_page_end_line(page);

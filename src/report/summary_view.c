@@ -163,7 +163,7 @@ static void write_peak_range(struct ag_page *page, const struct ag_summary *summ
         ag_page_end_line(page);
         ag_page_spaces(page, 3);
     }
-    ag_page_text(page, AG_STYLE_DIM, " the order of events of several threads is open\n");
+    ag_page_text(page, AG_STYLE_DIM, " the order of events of several threads is not certain\n");
 }
 
 static void write_facts(struct ag_view *view, const struct ag_summary *summary) {
@@ -220,8 +220,8 @@ static void write_runtimes(struct ag_view *view) {
     for (size_t i = 0; i < count; i++) {
         if (runtimes[i].hooked && runtimes[i].counted != 0) {
             ag_page_print(view->page, AG_STYLE_PLAIN,
-                          "  %s %s: %.4g %% of what it counted itself is here\n", runtimes[i].name,
-                          runtimes[i].version, 100 * coverage_of(&runtimes[i]));
+                          "  %s %s: %.4g %% of the bytes that it counted itself are in the trace\n",
+                          runtimes[i].name, runtimes[i].version, 100 * coverage_of(&runtimes[i]));
         } else if (!runtimes[i].hooked) { /* the good case needs no line */
             ag_page_prose(view->page, AG_STYLE_WARNING, "  not seen: %s %s: %s", runtimes[i].name,
                           runtimes[i].version != NULL ? runtimes[i].version : "",

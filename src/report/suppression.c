@@ -106,7 +106,7 @@ struct ag_suppressions *ag_suppressions_open(const char *path, char ret_message[
         return suppressions;
     }
     snprintf(ret_message, 512, "%.300s:%u: %s", path, number,
-             r == -EINVAL ? "not a line of a suppression file; they look like leak:PATTERN"
+             r == -EINVAL ? "not a line of a suppression file; expected leak:PATTERN"
                           : strerror(-r));
     return ag_suppressions_close(suppressions);
 }

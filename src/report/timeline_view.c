@@ -58,7 +58,7 @@ int ag_timeline_view_text(struct ag_view *view) {
     ag_heading_whole_process(view);
     const struct ag_timeline_point *points;
     if (ag_profile_timeline(view->profile, &points) == 0) {
-        ag_page_text(view->page, AG_STYLE_PLAIN, "no moment was recorded\n");
+        ag_page_text(view->page, AG_STYLE_PLAIN, "no point in time was recorded\n");
         return 0;
     }
     write_chart(view, AG_COURSE_IN_USE, "in use", CHART_ROWS);

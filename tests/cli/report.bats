@@ -265,10 +265,10 @@ PYTHON
 @test "what cannot be computed fails and says so; an unknown function counts as 0 and says so" {
     run "$FAKE_REPORT" jq.allogram --json --fail-if='1 / (threads - threads) > 1'
     [ "$status" -eq 1 ]
-    [[ $output == *"cannot be told: threads = "*"division by 0" ]]
+    [[ $output == *"cannot be evaluated: threads = "*"division by 0" ]]
     run "$FAKE_REPORT" jq.allogram --json --fail-if='sites["prase"].allocated_blocks > 1'
     [ "$status" -eq 0 ]
-    [[ $output == *"no function prase allocates there: it counts as 0" ]]
+    [[ $output == *"no function prase allocates in this trace; it counts as 0" ]]
 }
 
 @test "JUnit and SARIF say what held, what did not and what could not be read, whatever the names hold" {

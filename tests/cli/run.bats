@@ -25,6 +25,16 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
     [ "$output" = $'input\nerror' ]
 }
 
+@test "a mistyped mode or adapter is answered with the one that was meant" {
+    run "$ALLOGRAM" run --mode=smaple -- true
+    [ "$status" -eq 125 ]
+    [ "$output" = "allogram: --mode=smaple: not exact or sample; did you mean 'sample'?" ]
+    run "$ALLOGRAM" run --adapters=none,ocmal -- true
+    [[ $output == "allogram: --adapters=none,ocmal: unknown adapter '"* ]]
+    run "$ALLOGRAM" control 1 puase
+    [ "$output" = "allogram: control: puase: not one of pause, resume, reset, dump, stop; did you mean 'pause'?" ]
+}
+
 @test "the closing line prints a quantity as the report does" {
     said=$("$ALLOGRAM" run -o t.allogram -- "$PROGRAM" 2>&1)
     [[ $said =~ ([0-9,]+)\ allocations,\ ([0-9.]+\ [KM]?i?B)\ in\ ([0-9.]+\ [mu]?s)\;\ peak\ ([0-9.]+\ [KM]?i?B)\; ]]

@@ -250,7 +250,7 @@ def wrong_words(tools):
     sleeper = subprocess.Popen(["sleep", "1000"])
     try:
         failures.require("who is not recorded", "allogram attach" in refused(tools, sleeper.pid, "pause", failures))
-        failures.require("an action", "none of" in refused(tools, sleeper.pid, "begin", failures, status=2))
+        failures.require("an action", "not one of" in refused(tools, sleeper.pid, "begin", failures, status=2))
         outcome = control(tools, sleeper.pid, "pause", "--cookie-file=x")
         failures.expect("a cookie", (outcome.status, len(outcome.stderr.splitlines())), (2, 1))
     finally:

@@ -441,7 +441,7 @@ def refusals_are_one_line(place):
         refused("no such host", "no such node", "nobody@host.invalid")
         refused("no epmd", "no such node", node.name, env={"ERL_EPMD_PORT": str(free_port())})
         refused("not a node", "neither a process number", "nobody")
-        refused("an option of processes", "means nothing", node.name, "--depth=3")
+        refused("an option of processes", "does not apply", node.name, "--depth=3")
         refused("wrong cookie", "another cookie", node.name, "--cookie-file=" + wrong)
         refused("wrong cookie of the environment", "another cookie", node.name, env={"ALLOGRAM_COOKIE": "another"})
         refused("no cookie file", "No such file", node.name, "--cookie-file=/nonexistent")

@@ -123,7 +123,7 @@ def no_sample_is_not_nothing(tools):
                 row = recorded.report(tools, traces[0], "--view=" + view)[key]
                 failures.expect("%s of seed %d" % (view, seed), row["allocated_bytes_ci95"], summary["allocated_bytes_ci95"])
             outcome = recorded.run([tools.allogram, "report", traces[0], "--fail-if=allocated_bytes > 1M"])
-            failures.require("a gate: %s" % outcome.stderr, outcome.status == 0 and b"is unsure" in outcome.stderr)
+            failures.require("a gate: %s" % outcome.stderr, outcome.status == 0 and b"is uncertain" in outcome.stderr)
         failures.require("without a sample: %d of %d" % (n_without, SEEDS), n_without > SEEDS / 2)
         told = recorded.run([tools.allogram, "run", "--mode=sample", "--interval=1024G", "--seed=1", "-o", os.path.join(folder, "t.allogram"), "--",
                              tools.program("sampled"), "periodic"]).stderr
@@ -461,7 +461,7 @@ def gates_know_what_is_chance(tools):
         for expression, wanted in cases.items():
             base = ["--base=" + others[0]] if "growth" in expression else []
             outcome = recorded.run([tools.allogram, "report", traces[0], *base, "--fail-if=" + expression])
-            is_unsure = b"is unsure, which is no failure" in outcome.stderr
+            is_unsure = b"is uncertain, which is not a failure" in outcome.stderr
             failures.expect(expression, "unsure" if is_unsure else outcome.status, wanted)
             failures.expect("status of " + expression, outcome.status, 3 if wanted == 3 else 0)
     return failures
@@ -477,7 +477,7 @@ def diffs_say_what_is_chance(tools):
         low, high = total["allocated_bytes_ci95"]
         failures.require("the change's interval misses 0: %d to %d" % (low, high), low <= 0 <= high)
         text = subprocess.run([tools.allogram, "diff", before[0], after[0]], capture_output=True, text=True, check=True).stdout
-        failures.require("chance is called growth", "unsure" in text)
+        failures.require("chance is called growth", "uncertain" in text)
     return failures
 
 
@@ -518,7 +518,7 @@ def merged_processes_add_up(tools):
         for view in ("threads", "types", "heaps", "lifetimes", "tree", "peak", "leaks", "blocks"):
             recorded.report(tools, *pairs[0], "--merge", "--view=" + view, "--limit=5")
         text = recorded.run([tools.allogram, "report", *pairs[0], "--merge"]).stdout.decode()
-        failures.require("as text: " + text[:300], "each process in its own way" in text and "±" in text)
+        failures.require("as text: " + text[:300], "each process with its own interval" in text and "±" in text)
     return failures
 
 

@@ -60,6 +60,9 @@ CASES = [
     ("a last line without an end", "text", {"README.md": "hello"}, "has no end"),
     ("a path of a person's machine", "text", {"README.md": "see /home/anna/allogram\n"}, "path of one machine"),
     ("a path of this machine", "text", {"README.md": "see {here}/notes\n"}, "path of one machine"),
+    ("a message with a dot", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: it is full.", y);\n'}, "ends with a dot"),
+    ("a message with a capital", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: It is " "full", y);\n'}, "begins with a capital"),
+    ("a private word in a message", "messages", {"src/report/x.c": 'int x = ag_page_prose(p, 0, "nobody saw it");\n'}, "says 'nobody'"),
     ("a header that needs another", "headers", {"src/base/x.h": "uint32_t ag_x(void);\n"}, "does not compile alone as gnu11"),
     ("a public header that is no C11", "headers", {"include/allogram/x.h": "int x(bool y);\n"}, "does not compile alone as c11"),
     ("a public header that is no C++", "headers", {"include/allogram/x.h": "int x(int class);\n"}, "does not compile alone as c++17"),
@@ -69,6 +72,7 @@ CASES = [
 PASSING = [
     ("__cplusplus in a public header", "defs", {"include/allogram/x.h": "#ifdef __cplusplus\n#endif\n"}),
     ("an #ifdef around the rows of a table", "defs", {"src/base/x.def": "#ifdef AG_A\nAG_A(1)\n#endif\n"}),
+    ("a message about a name with capitals", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: CPU %d is off", y, z);\n'}),
     ("a TODO with its issue", "text", {"src/base/x.c": "int x; // TODO #12: later\n"}),
     ("an #if in the arch folder", "defs", {"src/unwind/arch/x86_64/x.h": "#if 1\n#endif\n"}),
 ]

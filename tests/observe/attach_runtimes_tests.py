@@ -210,7 +210,7 @@ def a_runtime_that_cannot_be_followed_late_is_told():
             tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
         attached = cycle(target, folder, "go")
-        assert len(attached.left_alone) == 1 and "lua is left alone" in attached.left_alone[0], attached.left_alone
+        assert len(attached.left_alone) == 1 and "lua is not recorded" in attached.left_alone[0], attached.left_alone
         assert not cycle(target, folder, "go", options=("--adapters=none",)).left_alone
 
 

@@ -432,7 +432,7 @@ def what_a_killed_allogram_left_is_taken_out():
         first.process.stderr.close()
         second = subprocess.run([ALLOGRAM, "attach", str(target.pid), "--duration=50ms", "-o", os.path.join(folder, "second.allogram")],
                                 check=True, capture_output=True, text=True)
-        assert "took out the agent of an allogram that was killed" in second.stderr, second.stderr
+        assert "removed the agent that a killed allogram had left" in second.stderr, second.stderr
         assert image(target.pid) == before
         assert target.ask("check") == "check OK"
         for _ in range(100):

@@ -77,7 +77,7 @@ class Attached:
                                         text=True)
         self.left_alone = []  # runtimes that cannot be started late, and why
         self.first = self.process.stderr.readline()
-        while " is left alone: " in self.first:
+        while " is not recorded: " in self.first:
             self.left_alone.append(self.first)
             self.first = self.process.stderr.readline()
         self.is_refused = "no thread was at a place" in self.first

@@ -182,7 +182,7 @@ def sampled_shares(node, rounds, wrapper=()):
     failures.require("files: %s" % files, any(name == "observed_node:spin/1" and file and file.endswith("observed_node.erl") for name, file in files))
     samples, complete = result["samples"], result["complete_stacks"]
     failures.require("complete: %s of %s" % (complete, samples), samples > 100 and complete >= 0.99 * samples)
-    late = [note for note in result["notes"] if "read a little after" in note]
+    late = [note for note in result["notes"] if "read shortly after" in note]
     failures.expect("notes of late reading", len(late), 1 if wrapper else 0)
     return failures
 

@@ -291,7 +291,7 @@ def text_of(*arguments):
 def check_reports_of_samples(path, result):
     """Where there is no block, reports say what there is."""
     summary = text_of("report", path)
-    assert "three_parts" in summary and "seen from outside" in summary and "in use" not in summary, summary
+    assert "three_parts" in summary and "observed from outside" in summary and "in use" not in summary, summary
     for view in ("sites", "tree", "leaks", "heaps"):
         assert "--view=functions" in text_of("report", path, f"--view={view}"), view
     tree = text_of("report", path, "--view=functions", "--tree")

@@ -176,11 +176,11 @@ static void what_is_wrong_is_told_with_its_place(void **state) {
     wrong("sites[\"parse\"] > 1", "at character 16, ", ".METRIC");
     wrong("sites[\"parse\"].own > 1", "at character 20, ", ".METRIC");
     wrong("base peak_bytes > 1", "at character 6, ", ".KEY");
-    wrong("peak_bytes", "at character 1, 'peak_bytes': ", "a condition is wanted");
-    wrong("1 > 2 > 3", "at character 1, ", "a number is wanted");
-    wrong("1 + (2 > 1) > 0", "at character 5, '(2 > 1) > 0': ", "a number is wanted");
-    wrong("1 > 0 and 1", "at character 11, '1': ", "a condition is wanted");
-    wrong("not 1", "at character 5, '1': ", "a condition is wanted");
+    wrong("peak_bytes", "at character 1, 'peak_bytes': ", "expected a condition");
+    wrong("1 > 2 > 3", "at character 1, ", "expected a number");
+    wrong("1 + (2 > 1) > 0", "at character 5, '(2 > 1) > 0': ", "expected a number");
+    wrong("1 > 0 and 1", "at character 11, '1': ", "expected a condition");
+    wrong("not 1", "at character 5, '1': ", "expected a condition");
     wrong("(1 > 0", "at its end: ", "the ( at character 1 is not closed");
     wrong("1 > 0)", "at character 6, ')': ", "has ended");
     wrong("1 > 0 2 > 1", "at character 7, ", "has ended");
@@ -210,7 +210,7 @@ static void depth_and_length_have_bounds(void **state) {
     } cases[] = {
         {"(", "", "1 > 0", "levels deep", 3000}, {"not ", "", "1 > 0", "levels deep", 1000},
         {"!", "", "1 > 0", "levels deep", 4000}, {"-", "", "1 > 0", "levels deep", 4000},
-        {"(", "", "", "levels deep", 65},        {" ", "1", "> 0", "4096 are the most", 5000},
+        {"(", "", "", "levels deep", 65},        {" ", "1", "> 0", "the limit is 4096", 5000},
         {"9", "", " > 0", "not a number", 4000}, {"a", "sites['", "", "in quotes", 4000},
         {"a", "", " > 1", "not a key", 4000},    {"\xff", "", " > 1", "not a key", 4000},
         {"sites['a']", "", "", ".METRIC", 400},  {"1+", "", "", "not a key", 2000},

@@ -190,8 +190,8 @@ class App {
       : (facts.wait_status & 127) === 0 ? `exit ${(facts.wait_status >> 8) & 255}`
         : `signal ${facts.wait_status & 127}`;
     $("facts").textContent = [`pid ${facts.pid}`,
-      facts.is_observed ? "seen from outside" : facts.mode, time(summary.duration_ns),
-      facts.is_end_unseen ? "ended, nobody saw how" : `ended by ${end}`, `${short(summary.events)} events`,
+      facts.is_observed ? "observed from outside" : facts.mode, time(summary.duration_ns),
+      facts.is_end_unseen ? "ended in an unknown way" : `ended by ${end}`, `${short(summary.events)} events`,
       this.trace.isSampled ? `estimates from samples, one in ${bytes(facts.interval_bytes)} on average; ` +
         "± holds the truth in 95 of 100 recordings" : ""].filter(Boolean).join(" · ");
     const lost = Object.entries(facts.lost).filter(([, events]) => events > 0);
