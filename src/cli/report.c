@@ -11,15 +11,16 @@
 #include "cli/report_request.h"
 #include "model/process_merge.h"
 
-/* A filter that leaves nothing: an empty table alone would look like a trace without blocks. */
+/* A filter that leaves nothing: an empty table alone would look like a trace without blocks. In
+ * JSON, a script sees that the list is empty. */
 static void warn_if_focus_is_empty(const struct ag_report_request *request,
                                    struct ag_profile *profile, const char *path) {
     const struct ag_profile_options *options = &request->profile;
     const struct ag_stack_row *rows;
     const char *view = request->report.view != NULL ? request->report.view : "summary";
     const bool counts_stacks = strcmp(view, "functions") != 0 && strcmp(view, "gc") != 0;
-    if (options->focus != NULL && counts_stacks && !ag_profile_has_only_samples(profile) &&
-        ag_profile_stacks(profile, &rows) == 0) {
+    if (options->focus != NULL && !request->report.is_json && counts_stacks &&
+        !ag_profile_has_only_samples(profile) && ag_profile_stacks(profile, &rows) == 0) {
         const bool has_others =
             options->ignore != NULL || options->runtime != NULL || request->has_window;
         ag_say("report: %s: no stack matches --focus=%s%s", path, options->focus,
