@@ -367,7 +367,7 @@ def node_goes_away(place):
             with Attached(node, "--trace=hand_counted:_", name="g") as attached:
                 node.ask("hand_counted:cons(%d)" % N)
                 if how == "kill":
-                    node.ask("allogram:tell_session()")  # what the keeper does now and then
+                    node.ask("allogram:report_session()")  # what the keeper does now and then
                     node.process.kill()
                 else:
                     node.send("halt()")

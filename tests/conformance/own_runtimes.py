@@ -2,7 +2,7 @@
 """Runtimes that are compiled together with the program, so that the compiler knows what their functions do to registers and stack:
 what the program computes is the same without and with the recorder, and every block is counted.
 
-own_writer.c, built in many ways; own_lua.c with Lua's archive."""
+own_collector.c, built in many ways; own_lua.c with Lua's archive."""
 
 import argparse
 import os
@@ -61,7 +61,7 @@ def a_collector(tools, command):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program, truth = os.path.join(folder, "program"), os.path.join(folder, "truth")
-        subprocess.run([command[0], *COLLECTOR, *command[1:], os.path.join(PROGRAMS, "own_writer.c"), "-o", program],
+        subprocess.run([command[0], *COLLECTOR, *command[1:], os.path.join(PROGRAMS, "own_collector.c"), "-o", program],
                        check=True, timeout=120)
         summary = same_in_all_modes(tools, [program, ROUNDS], folder, failures, truth)
         failures.expect("hooked", runtime(summary, "bdwgc").get("hooked"), True)

@@ -1,4 +1,4 @@
-/* own_writer.c: own_allocator.c with the names of the Boehm collector, as far as the adapter
+/* own_collector.c: own_allocator.c with the names of the Boehm collector, as far as the adapter
  * wants them: a collector that never collects, in the same source file as its callers
  * (own_runtimes.py). Printed as well: a checksum over calls that change next to no register. */
 #define malloc GC_malloc
