@@ -29,6 +29,9 @@ def text_of(revision, path):
 
 def main():
     revision = sys.argv[1] if len(sys.argv) > 1 else None
+    if revision and revision.startswith("-"):
+        print(__doc__)
+        return 0 if revision in ("-h", "--help") else 2
     counts = {}
     for path in files(revision):
         kind = next((name for name, pattern in KINDS if re.search(pattern, path)), None)
