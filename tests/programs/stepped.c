@@ -156,15 +156,18 @@ static void on_trap(int number, siginfo_t *info, void *context) {
     if (n >= STEPS_MOST) {
         _exit(5); /* the interrupted calls get nowhere */
     }
-    if (is_fork && n % stride == 0) {
-        fork_here(interrupted);
-    } else if (is_twice && n % stride == 0) {
+    const bool is_due = n % stride == 0;
+    if (is_fork) {
+        if (is_due) {
+            fork_here(interrupted);
+        }
+    } else if (is_twice && is_due) {
         depth = 1;
         step();
         allocate_in_handler(interrupted);
         step_no_more();
         depth = 0;
-    } else if (is_twice || (!is_fork && n % stride == 0)) {
+    } else if (is_twice || is_due) {
         allocate_in_handler(interrupted);
     }
     errno = saved;
