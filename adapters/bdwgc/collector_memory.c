@@ -50,13 +50,13 @@ static void *hooked_mmap64(void *address, size_t bytes, int protection, int flag
 /* A slot that is not bound yet points to the loader, which would overwrite the hook. So the
  * original is looked up by name, and not taken from the slot. Where the library has no such import,
  * the collector takes its memory in another way, and that is recorded as the program's own. */
-static void follow(const char *name, map_fn *told, map_fn **next) {
+static void follow(const char *name, map_fn *hooked, map_fn **next) {
     struct ag_symbol_place place;
     void *unused = NULL;
     if (ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place)) {
         *next = (map_fn *)(uintptr_t)place.address;
         (void)ag_import_replace((const void *)(uintptr_t)ag_bdwgc.statistics, name,
-                                (void *)(uintptr_t)told, &unused);
+                                (void *)(uintptr_t)hooked, &unused);
     }
 }
 
@@ -68,8 +68,8 @@ void ag_bdwgc_memory_follow(void) {
 void ag_bdwgc_memory_report(void) {
     struct ag_bdwgc_statistics counted = {0};
     (void)ag_bdwgc.statistics(&counted, sizeof(counted));
-    const uint64_t told = atomic_load_explicit(&mapped_bytes, memory_order_relaxed);
-    const uint64_t reserved = told > counted.heap_bytes ? told : counted.heap_bytes;
+    const uint64_t reported = atomic_load_explicit(&mapped_bytes, memory_order_relaxed);
+    const uint64_t reserved = reported > counted.heap_bytes ? reported : counted.heap_bytes;
     const struct ag_held_memory memory = {
         .heap = ag_bdwgc_heap,
         .known = AG_MEMORY_SIZES | AG_MEMORY_FREE,

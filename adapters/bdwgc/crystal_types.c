@@ -250,7 +250,7 @@ static void settle(const struct ring *ring, struct pending *place) {
     }
 }
 
-/* A program with a tracker of its own is told each object's type while the object lives: waiting
+/* A program with its own tracker gets each object's type while the object is live: waiting
  * longer could miss it. */
 AG_COLD static void look_at_all(struct ring *ring) {
     for (size_t i = 0; i < RING_BLOCKS && !ag_tracker_is_inside(); i++) {

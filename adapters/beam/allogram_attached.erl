@@ -12,7 +12,7 @@
 -export([attach/1, control/1, detach/0]).
 
 -define(LOOK_MS, 1000).
--define(FIRST_TELL_MS, 5000).
+-define(FIRST_REPORT_MS, 5000).
 -define(NAMES_MOST, 10000).
 -define(DIRTY_EVENT_MS, 20).
 
@@ -84,7 +84,7 @@ begin_recording(#{owner := Owner, live := Live} = Options) ->
     end,
     Now = erlang:monotonic_time(millisecond),
     State = #{options => Options, patterns => Patterns, others => Others, reloaded => [], is_paused => false,
-              began => Now, told => Now},
+              began => Now, reported => Now},
     try
         ok = allogram:report_runtime(erlang:system_info(otp_release), note(Options)),
         trace(Processes, State),
@@ -130,10 +130,10 @@ loop(#{options := #{owner := Owner} = Options} = State) ->
     end.
 
 %% Each as long after the last one as a tenth of the whole: a long recording does not write itself again and again.
-report_when_due(#{began := Began, told := Told} = State) ->
+report_when_due(#{began := Began, reported := Reported} = State) ->
     Now = erlang:monotonic_time(millisecond),
-    case Now - Told >= max(?FIRST_TELL_MS, (Now - Began) div 10) of
-        true -> allogram:report_session(), State#{told := Now};
+    case Now - Reported >= max(?FIRST_REPORT_MS, (Now - Began) div 10) of
+        true -> allogram:report_session(), State#{reported := Now};
         false -> State
     end.
 

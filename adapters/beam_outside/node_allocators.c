@@ -148,8 +148,8 @@ static int report_instance(struct node *node, uint64_t address, uint32_t number,
     struct range_list carriers = {0};
     add_carriers(node, ag_get_64(instance + CARRIER_LISTS), &carriers);
     add_carriers(node, ag_get_64(instance + CARRIER_LISTS + 16), &carriers);
-    const struct allogram_allocator told = {
-        .size = sizeof told,
+    const struct allogram_allocator reported = {
+        .size = sizeof reported,
         .name = name,
         .instance = number,
         .carriers_bytes = sizes.carriers_bytes,
@@ -157,7 +157,7 @@ static int report_instance(struct node *node, uint64_t address, uint32_t number,
         .carriers = carriers.items,
         .n_carriers = carriers.n,
     };
-    allogram_answers_allocator(answers, &told);
+    allogram_answers_allocator(answers, &reported);
     free(carriers.items);
     return 0;
 }

@@ -146,8 +146,8 @@ static void report_collection(struct node *node, const struct node_event *cause,
         .words = (const uint64_t *)cause->words,
         .n_words = (size_t)cause->n_words,
     };
-    const struct allogram_collection told = {
-        .size = sizeof told,
+    const struct allogram_collection reported = {
+        .size = sizeof reported,
         .kind = (event->after.minor_count & 0xffff) == 0 ? "major" : "minor",
         .process = node_identifier_text(node, event->id, process) == 0 ? process : NULL,
         .thread = event->thread,
@@ -163,7 +163,7 @@ static void report_collection(struct node *node, const struct node_event *cause,
     if (node_report_moment(node, &moment, stack) == ALLOGRAM_STACK_STALE) {
         stack = NULL;
     }
-    allogram_answers_collection(answers, &told, stack);
+    allogram_answers_collection(answers, &reported, stack);
 }
 
 static void report_noted(struct node *node, struct noted *noted, struct allogram_answers *answers) {

@@ -150,8 +150,8 @@ static void report_process(struct node *node, const struct node_process *process
     }
     const uint64_t old_heap = node_process_word(process, layout->process_old_heap),
                    old_end = node_process_word(process, layout->process_old_end);
-    const struct allogram_process told = {
-        .size = sizeof told,
+    const struct allogram_process reported = {
+        .size = sizeof reported,
         .id = id,
         .name = registered_name(node, process, name) ? name : NULL,
         .current_function = current_function(node, process, function),
@@ -167,7 +167,7 @@ static void report_process(struct node *node, const struct node_process *process
     if (node_stack_of_waiting(node, process, stack) < 0) {
         stack = NULL;
     }
-    allogram_answers_process(answers, &told, stack);
+    allogram_answers_process(answers, &reported, stack);
 }
 
 int node_report_processes(struct node *node, struct allogram_answers *answers) {

@@ -123,15 +123,15 @@ static void ends(int collection) {
     live_at_end = (uint64_t)ag_julia.jl_gc_live_bytes();
     total_at_end = total_bytes(&num);
     if (now.is_begun && now.n_passes > 0) { /* else collections are disabled */
-        const struct ag_host_collection told = {.start_raw = now.begun_raw,
-                                                .end_raw = now.begun_raw +
-                                                           raw_of(num.total_time - now.gc_ns),
-                                                .needed_bytes = now.needed_bytes,
-                                                .heap_before_bytes = now.before_bytes,
-                                                .heap_after_bytes = live_at_end,
-                                                .stack = now.stack};
+        const struct ag_host_collection reported = {.start_raw = now.begun_raw,
+                                                    .end_raw = now.begun_raw +
+                                                               raw_of(num.total_time - now.gc_ns),
+                                                    .needed_bytes = now.needed_bytes,
+                                                    .heap_before_bytes = now.before_bytes,
+                                                    .heap_after_bytes = live_at_end,
+                                                    .stack = now.stack};
         const bool is_full = collection == FULL || num.full_sweep != now.n_full;
-        ag_host_report_collection(ag_julia_heaps[AG_JULIA_POOL], &told,
+        ag_host_report_collection(ag_julia_heaps[AG_JULIA_POOL], &reported,
                                   is_full ? "full" : "incremental");
         ag_julia_code_name_new();
     }

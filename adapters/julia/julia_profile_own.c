@@ -127,11 +127,11 @@ int allogram_julia_end(char *ret_message) {
     if (!is_begun) {
         return fail(ret_message, -ENOENT, "no expression is recorded", "");
     }
-    struct ag_runtime_definition told = runtime;
+    struct ag_runtime_definition reported = runtime;
     ag_julia_settle(ag_julia_own, /* with_data= */ true);
     ag_julia_code_name_new();
-    ag_julia_end(&told);
-    ag_record_runtime(&told);
+    ag_julia_end(&reported);
+    ag_record_runtime(&reported);
     is_begun = false;
     const int r = allogram_session_stop();
     return r < 0 ? fail(ret_message, r, "the trace was not sealed: allogram check ",

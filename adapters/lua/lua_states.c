@@ -228,14 +228,14 @@ static void *reallocate(struct ag_lua_state *state, void *block, size_t old_byte
     }
     void *made = call_host(state, block, old_bytes, new_bytes);
     if (made) {
-        const struct allogram_block told = {
+        const struct allogram_block reported = {
             .address = (uintptr_t)made, .bytes = new_bytes, .type = types[0]};
         state->in_use_bytes += (int64_t)new_bytes - (int64_t)old_bytes;
         if (AG_UNLIKELY(state->counters != NULL)) {
             ag_lua_calls_allocated(state, new_bytes);
         }
         if (is_taken) {
-            ag_host_realloc_end(caller, ag_lua_heap, (uintptr_t)block, &told);
+            ag_host_realloc_end(caller, ag_lua_heap, (uintptr_t)block, &reported);
         }
     } else if (is_heard) {
         ag_host_realloc_failed(caller, ag_lua_heap, (uintptr_t)block);

@@ -41,11 +41,11 @@ static bool is_our_stop(int status) {
 
 /* A stop of a thread that we trace raises SIGCHLD, which is blocked. */
 void ag_attach_sleep_until_woken(uint64_t most_ns) {
-    sigset_t told;
+    sigset_t child_ended;
     const struct timespec most = {.tv_nsec = (long)most_ns};
-    (void)sigemptyset(&told);
-    (void)sigaddset(&told, SIGCHLD);
-    (void)sigtimedwait(&told, NULL, &most); /* or the time is over */
+    (void)sigemptyset(&child_ended);
+    (void)sigaddset(&child_ended, SIGCHLD);
+    (void)sigtimedwait(&child_ended, NULL, &most); /* or the time is over */
 }
 
 /* Waits for the requested stop. Signals for the thread that arrive before are passed on. */

@@ -795,7 +795,7 @@ static void write_interval(struct ag_thread *thread, uint64_t interval_bytes,
     enum { ROOM = 1 + AG_EVENT_MAX_WORDS };
     const bool has_room = thread->cursor && thread->chunk_end - thread->cursor >= ROOM;
     if (has_room && thread->written_interval_bytes == interval_bytes &&
-        thread->reported_method == method) {
+        thread->written_method == method) {
         return;
     }
     const struct ag_wide_sampling fields = {
@@ -803,7 +803,7 @@ static void write_interval(struct ag_thread *thread, uint64_t interval_bytes,
     const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
     ag_stream_append_wide(thread, AG_WIDE_SAMPLING, parts, AG_ARRAY_SIZE(parts));
     thread->written_interval_bytes = interval_bytes;
-    thread->reported_method = method;
+    thread->written_method = method;
 }
 
 /* false: another component records this event, or it cannot be recorded. */

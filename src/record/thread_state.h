@@ -54,7 +54,7 @@ struct ag_thread {
     struct ag_thread *nested;        /* for handlers that interrupt an append */
     struct ag_thread *next;          /* in ag_recorder.threads */
     uint64_t written_interval_bytes; /* interval of the chunk's next events; AG_INTERVAL_UNKNOWN */
-    uint32_t reported_method;        /* the sampling method in the chunk: enum ag_sampling_method */
+    uint32_t written_method;         /* the sampling method in the chunk: enum ag_sampling_method */
     uint64_t lost_stopped;           /* events after recording stopped, not yet added to the slot */
     uint32_t label_site;             /* the leaf of all its stacks, 0: none */
     uint32_t recording;              /* ag_recorder.recording when the state was begun */
