@@ -1,9 +1,9 @@
 /* csv_format.c: a row for each stack and allocation function, for spreadsheets and databases: the
- * metrics by name, then the names of function, type and so on, then the stack from the allocating
- * function outward.
+ * metrics, then the names of function, type and so on, then the stack from the allocating function
+ * outward.
  *
- * Of a sampled trace each metric has two more columns: the bounds of its 95 % interval. Values that
- * samples do not show are empty.
+ * In a sampled trace each metric has two more columns: the bounds of its 95 % interval. Values that
+ * cannot be estimated from samples are empty.
  *
  * RFC 4180: fields of text in quotes, a quote doubled, lines end in CR LF, the first one names the
  * columns. A spreadsheet evaluates a field that begins with = + - @ as a formula (OWASP calls it

@@ -9,11 +9,12 @@
  *
  *     tb, tbk    all it allocated, bytes and blocks       gb, gbk    its share of the process' peak
  *     mb, mbk    its own highest moment                   eb, ebk    in use at the end
- *     tl         how long its blocks lived, together; open ones until the end, in "tu"
+ *     tl         sum of its blocks' lifetimes in "tu"; open blocks live until the end
  *
- * "tu" is the microsecond, "tuth" is how short a life is called short. "bkacc" is false: nobody
- * looked at reads and writes. Of a sampled trace all are estimates, and "cmd" ends with how sure
- * they are. mb, mbk and tl need one pass over the events. */
+ * "tu" is the unit of time, the microsecond; "tuth" is the lifetime below which a block counts as
+ * short-lived. "bkacc" is false, since reads and writes are not recorded. In a sampled trace all
+ * numbers are estimates, and "cmd" ends with their intervals. mb, mbk and tl need one pass over the
+ * events. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

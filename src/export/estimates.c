@@ -1,5 +1,6 @@
-/* estimates.c: of a sampled trace every number is an estimate. Formats without intervals get a line
- * of text if they have a field for it, the others the 95 % interval beside each number. */
+/* estimates.c: in a sampled trace every number is an estimate. Formats that can store intervals
+ * have the 95 % interval of each number; the others have a line of text, if they have a field for
+ * it. */
 #include <inttypes.h>
 #include <string.h>
 

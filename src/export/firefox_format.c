@@ -2,23 +2,25 @@
  * flame graphs of allocated, retained and deallocated bytes, over any range of time.
  *
  * 1. The format is the "processed profile" of github.com/firefox-devtools/profiler
- *    (src/types/profile.ts), written in version 66, which later ones upgrade. Tables are objects of
- *    columns. A stack is a frame and how far back in the table its caller stands (0: there is
- *    none). The allocations of a thread are rows of time, bytes (negative: a death), stack,
- * address: a death belongs to the birth of the same address before it, and what has no death in a
- * range is retained there. A counter holds the curve of bytes in use.
+ *    (src/types/profile.ts), written in version 66; later versions upgrade it when they read it.
+ *    Tables are objects of columns. A stack is a frame and the distance to its caller's row in the
+ *    table (0: no caller). The allocations of a thread are rows of time, bytes (negative: a free),
+ *    stack, address. A free belongs to the last allocation of the same address before it. A block
+ *    that is not freed in a range counts as retained there. A counter holds the curve of bytes in
+ *    use.
  *
- * 2. Blocks are added up before they are written, because a viewer in a browser does not open a
- *    hundred million of them: the recording is cut into slices of time, and the blocks of a stack
- *    that were born in one slice and died in another (or the same, or never) are one row, one more
- *    for their death, and an address of their own. Sums are exact over the whole recording, and at
- *    the borders of slices. There are SLICES of them, and half as many, again and again, where rows
- *    would exceed ROWS_MOST.
+ * 2. Blocks are added up before they are written, because a viewer in a browser cannot open a
+ *    hundred million of them. The recording is divided into slices of time. The blocks of a stack
+ *    that were allocated in one slice and freed in another one (or the same, or never) are one row,
+ *    with one more row for their free, and an address of their own. Sums are exact over the whole
+ *    recording and at the borders of slices. There are SLICES slices; the number is halved until
+ *    there are at most ROWS_MOST rows.
  *
- * 3. Of a sampled trace all bytes are estimates; "extra" of the meta data, which the page shows
- * with the profile's other facts, says how sure they are.
+ * 3. In a sampled trace all bytes are estimates. "extra" of the meta data, which the viewer shows
+ *    with the profile's other facts, contains the interval of the sums.
  *
- * 4. One thread, "heap": a block's life is the process', whoever allocated or freed it. */
+ * 4. There is one thread, "heap", since a block may be freed by another thread than allocated
+ *    it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,7 @@
  * so names keep their blanks; a semicolon, which Rust has in its types, becomes a colon, as in
  * inferno. Each line has one number: --metric chooses it, and lines with 0 are left out.
  *
- * A trace that was made from outside and has no blocks has CPU samples: then the number is that of
- * samples. */
+ * A trace by `allogram observe` that has CPU samples and no blocks gives the number of samples. */
 #include <errno.h>
 #include <stdlib.h>
 

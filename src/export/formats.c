@@ -1,4 +1,4 @@
-/* formats.c: the table of formats, and what every writer is given. */
+/* formats.c: the table of formats, and the input that every writer gets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

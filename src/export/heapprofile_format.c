@@ -4,8 +4,8 @@
  * It is SamplingHeapProfile of the DevTools protocol (chromedevtools.github.io/devtools-protocol,
  * domain HeapProfiler): a tree of nodes {callFrame, selfSize, id, children} below a head called
  * (root), and a list of samples {size, nodeId, ordinal}. Lines and columns of callFrame count from
- * 0, -1 is unknown; scriptId is "0", as for native functions. selfSize is what --metric says. One
- * sample a node: the tree already is the sum. */
+ * 0, and -1 is unknown; scriptId is "0", as for native functions. selfSize is the value of
+ * --metric. Each node has one sample, since the tree contains sums already. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -11,15 +11,15 @@
  *     + A   - A           one block more, one less         c MS   R PAGES   time, resident size
  *
  * Written in format 2, which every heaptrack since 1.0 reads; a string is the rest of its line
- * there. It is the whole history, event by event: a hundred million events are some gigabytes of
- * text, which `... | zstd >x.zst` makes small and heaptrack reads as they are.
+ * there. It contains the whole history, event by event: a hundred million events are some gigabytes
+ * of text. `... | zstd >x.zst` compresses it, and heaptrack reads the compressed file.
  *
- * Of a sampled trace a sample is one block, with the bytes that it stands for: bytes are estimates,
- * calls are those of samples. X says so.
+ * In a sampled trace a sample is written as one block with the bytes that it stands for: bytes are
+ * estimates, the number of calls is that of samples. X says so.
  *
- * heaptrack's own idea of temporary differs from ours: a death right behind a birth of the same
- * size and stack, in whatever threads. Number 0 of `a` would be taken for "nothing allocated yet",
- * so no block has it. */
+ * heaptrack defines temporary differently: a free directly after an allocation of the same size and
+ * stack, in any threads. heaptrack takes index 0 of `a` for "nothing allocated yet", so no block
+ * has it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* json_format.c: everything that an export can say, as one JSON object for scripts; its keys are in
- * docs/report-schema.md. Frames stand in a table and stacks name them by number, so a file is some
- * ten times smaller than the stacks of `report --json`; no other tool reads it. */
+/* json_format.c: all data of an export as one JSON object for scripts; its keys are in
+ * docs/reference/report-schema.md. Frames stand in a table and stacks name them by number, so a
+ * file is some ten times smaller than the stacks of `report --json`; no other tool reads it. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -5,12 +5,12 @@
  * callers: a line `nK: BYTES LABEL` has K lines below it, indented by one blank more. What is below
  * 1 % of a snapshot stands in one line `in N places`. A tree is at most 30 deep, as massif's.
  *
- * There are some hundred snapshots, evenly spread over the recording, and the peak and the end
- * among them; every tenth has its tree ("detailed"), and the peak. The peak is the profile's own,
- * to the byte, whatever happened within the same tick; the others are what was in use when their
- * time began, counted in one pass over the events. Time is in milliseconds with a fraction:
- * ms_print knows i, ms and B only. Of a sampled trace all bytes are estimates, and `desc` says how
- * sure they are. */
+ * There are some hundred snapshots, evenly distributed over the recording, and one each for the
+ * peak and the end. Every tenth snapshot and the peak have a tree ("detailed"). The peak is that of
+ * the report, to the byte, also if it lasted less than a tick; the other snapshots show what was in
+ * use when their time began, counted in one pass over the events. Time is in milliseconds with a
+ * fraction, since ms_print knows only i, ms and B. In a sampled trace all bytes are estimates, and
+ * `desc` contains their intervals. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
-/* perf_map_format.c: code that a compiler made while the program ran, as the file by which perf
- * names it: a line `START SIZE NAME` for each function, addresses and sizes in hexadecimal. perf
+/* perf_map_format.c: code that a compiler generated at run time, in the file from which perf takes
+ * its names: a line `START SIZE NAME` for each function, addresses and sizes in hexadecimal. perf
  * looks for it as /tmp/perf-PID.map.
  *
- * The format is tools/perf/Documentation/jit-interface.txt of the Linux kernel. A trace knows the
- * places that stood in a stack, not where functions begin and end: a range is from the first to the
- * last place of one function with none of another between them, so what perf names by it is right,
- * and a sample elsewhere stays without a name. What is inlined has no line of its own, for the code
- * is that of the function around it. `allogram observe --perf-map` has the bounds of all functions
- * of a program that still runs. */
+ * The format is tools/perf/Documentation/jit-interface.txt of the Linux kernel. A trace contains
+ * the addresses that were in stacks, not where functions begin and end. A range extends from the
+ * first to the last address of one function without an address of another one between them. So the
+ * names that perf finds are correct, and a sample elsewhere has no name. An inlined function has no
+ * line of its own, since its code belongs to the function around it. `allogram observe --perf-map`
+ * has the bounds of all functions of a program that still runs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

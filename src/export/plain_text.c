@@ -1,6 +1,6 @@
-/* plain_text.c: names in lines of text. They come from foreign files: a line feed in a name would
- * end the line and begin a forged one, an escape sequence would act on the terminal that shows the
- * file. Both are replaced by visible text. */
+/* plain_text.c: writes names into lines of text. Names come from untrusted files: a line feed in a
+ * name would end the line and begin a forged one, and an escape sequence would act on the terminal
+ * that shows the file. Both are replaced by visible text. */
 #include <inttypes.h>
 #include <string.h>
 

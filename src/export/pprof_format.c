@@ -2,10 +2,10 @@
  * Pyroscope, Parca, Grafana, Datadog, Speedscope's cousins.
  *
  * 1. The format is profile.proto of github.com/google/pprof (proto/profile.proto), gzip'ed. All
- *    texts stand in one table, of which entry 0 is the empty one; samples name locations (a pc,
- * with a line for each function that was inlined there, innermost first), locations name mappings
- * and functions. The first mapping is the main program. Fields may come in any order, so samples
- * are written as they are made, and the tables behind them.
+ *    texts stand in one table, of which entry 0 is the empty text. Samples name locations (a pc,
+ *    with a line for each function that was inlined there, innermost first); locations name
+ *    mappings and functions. The first mapping is the main program. Fields may come in any order,
+ *    so samples are written as they are made, and the tables after them.
  *
  * 2. Sample types are those of every heap profile, in the order that its readers expect:
  *    alloc_objects, alloc_space, inuse_objects, inuse_space; behind them ours: peak_objects and
@@ -13,16 +13,16 @@
  *    what opens, unless --metric asks for another. The values are exact, so the period is 1.
  *
  * 3. A sample is a stack and its allocation function: labels `via` and `heap` name them (-tagfocus,
- *    -tagroot), `type` is what it makes, where that is known, `label` the work at hand, where the
- * program told it, `bytes` is the mean size of its blocks, as Go's runtime has it.
+ *    -tagroot), `type` is the type of its blocks, if it is known, `label` the label that the
+ *    program had set, if any, `bytes` the mean size of its blocks, as in the profiles of Go.
  *
- * 4. Of a sampled trace the values are estimates, corrected already; a comment says how sure the
- * sums are, and labels alloc_objects_ci95, alloc_space_ci95, inuse_objects_ci95 and
- * inuse_space_ci95
- *    ("120 to 480") how sure each sample's are.
+ * 4. In a sampled trace the values are unbiased estimates. A comment contains the intervals of the
+ *    sums; the labels alloc_objects_ci95, alloc_space_ci95, inuse_objects_ci95 and
+ *    inuse_space_ci95 ("120 to 480") contain those of each sample.
  *
- * 5. An address is the one that was looked up: in the call, not behind it. Mappings say that they
- *    have functions, files and lines where they do, so pprof does not look them up again. */
+ * 5. An address is the one that was looked up: within the call instruction, not after it. Mappings
+ *    state whether they have functions, files and lines, so that pprof does not look them up
+ *    again. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

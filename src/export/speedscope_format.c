@@ -2,8 +2,8 @@
  *
  * Specified in github.com/jlfwong/speedscope, src/lib/file-format-spec.ts: shared.frames is a table
  * of functions; a profile has samples, each a stack of frame numbers from the outermost inward, and
- * their weights. A sample here is a stack, and its weight what --metric says; the unit is bytes, or
- * none for blocks. Frames are functions, not lines, so that the sandwich view adds up what one
+ * their weights. Here a sample is a stack, and its weight the value of --metric; the unit is bytes,
+ * or none for blocks. Frames are functions, not lines, so that the sandwich view adds up what one
  * function does. */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* call_tables.c: functions with their sums, and their callers: pairs of functions, not paths,
- * because a page shows callers and callees, and there are a hundred paths to a pair.
+ * because the page shows callers and callees, and there are some hundred paths for each pair.
  *
  *     calls     n; columns, each n long: u name, u runtime, u calls, u own_words, u own_ns,
- *               u acc_words, u acc_ns; then m pairs, ordered by callee: u callee - callee before,
- *               u caller + 1 (0: nothing), u calls, u own_words, u own_ns, u acc_words, u acc_ns
+ *               u acc_words, u acc_ns; then m pairs, ordered by callee: u callee - previous callee,
+ *               u caller + 1 (0: no caller), u calls, u own_words, u own_ns, u acc_words, u acc_ns
  *
  * Functions with the largest shares of words, time or calls come first and are kept if there are
  * more than a page holds; pairs with functions that are not kept are left out, too.

@@ -1,5 +1,5 @@
-/* data_block.c: see data_block.h. base64 is written here: it is twenty lines, and a library for it
- * would be the larger part of the build. */
+/* data_block.c: see data_block.h. base64 is implemented here, in twenty lines; a library
+ * for it would be a further dependency. */
 #include "page/data_block.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* name_table.h: the names of a page, each once. A name is data of the trace: control characters and
- * what is no UTF-8 become U+FFFD here, and the page only ever shows names as text. */
+/* name_table.h: the names of a page, each once. Names are untrusted data of the trace: control
+ * characters and invalid UTF-8 become U+FFFD here, and the page shows names only as text. */
 #ifndef AG_NAME_TABLE_H
 #define AG_NAME_TABLE_H
 

@@ -1,5 +1,5 @@
 /* page_facts.c: the summary with the keys of `report --json`, the curve, the slices' peaks, and
- * what is not whole. JSON inside of HTML must not hold "<": outside of strings JSON has none, so
+ * damage of the trace. JSON inside of HTML must not contain "<". JSON has "<" only in strings, so
  * each is written as \u003c. */
 #include "page/page_facts.h"
 

@@ -1,4 +1,4 @@
-/* page_facts.h: what a trace says of itself, as the JSON that the page reads first. */
+/* page_facts.h: the facts about a trace, as the JSON that the page reads first. */
 #ifndef AG_PAGE_FACTS_H
 #define AG_PAGE_FACTS_H
 

@@ -1,20 +1,20 @@
-/* page_tables.c: frames, nodes and groups get the numbers they have on the page, without gaps, and
- * each table is written column by column: what is alike stands together, which is what zlib likes.
+/* page_tables.c: numbers frames, nodes and groups for the page, without gaps, and writes each table
+ * column by column: similar values are adjacent, so that zlib compresses them well.
  *
  *     block     columns (u: number, s: zigzag), each as long as the count before them
  *     names     see name_table.c
- *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known; times 4 whose
- *               code it is: 0 a library's or language's, 1 unknown, 2 the reader's own)
+ *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known; plus 4 times
+ *               the owner of the code: 0 a library or language, 1 unknown, 2 the program)
  *     nodes     n; u own number - parent's, u frame + 2 (0 the root, 1 other); node 0 is the root
- *     groups    n; s node - node before, u via, u type, u label (0 none, 1 all that were too small
- *               to be told apart, else its name + 2), then u each metric of struct ag_metrics; of a
- *               sampled trace also the variance of each, the heaviest sample and the portion, as
- *               the bits of a float
- *     history   u entries of each slice; of all entries u group - group before in the slice,
+ *     groups    n; s node - previous node, u via, u type, u label (0 none, 1 the sum of all
+ *               labels that are too small to be listed, else its name + 2), then u each metric of
+ *               struct ag_metrics; in a sampled trace also the variance of each, the largest weight
+ *               of a sample and the portion, as the bits of a float
+ *     history   u entries of each slice; of all entries u group - previous group in the slice,
  *               s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes,
  *               s temporary_blocks, s rise_blocks, s rise_bytes
  *     counts    see write_counts
- *     leaks     n; u slice - slice before, u group, u blocks, u bytes
+ *     leaks     n; u slice - previous slice, u group, u blocks, u bytes
  *     threads   see write_threads
  *     calls     see call_tables.c
  *

@@ -1,8 +1,8 @@
-/* slice_log.c: 12,000 groups in 256 slices can make three million entries of 64 bytes; as numbers
- * of variable length they take some 14. What is shipped is bounded by folding: a light group's
- * entries go below an "other" below its caller, and where that is still too much, below its
- * caller's caller, and so on. Its own function, type, via and label stay: what is lost is who
- * called it. The sums never change. */
+/* slice_log.c: 12,000 groups in 256 slices can make three million entries of 64 bytes; encoded as
+ * numbers of variable length an entry takes some 14 bytes. Folding limits the size of the page: the
+ * entries of a small group are moved to a node "other" below its caller and, if the page is still
+ * too large, below its caller's caller, and so on. The group's own function, type, via and label
+ * remain; only its callers are lost. The sums do not change. */
 #include "page/slice_log.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* slice_log.h: what the groups did, slice by slice, kept small while it is gathered, and folded
- * until it is small enough to be shipped. */
+/* slice_log.h: the events of the groups by slice, stored compactly, and folded until they fit into
+ * the page. */
 #ifndef AG_SLICE_LOG_H
 #define AG_SLICE_LOG_H
 
