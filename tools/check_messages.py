@@ -5,7 +5,7 @@ A message is a format string in a call that prints an error, a note or a line of
 one. FOLDER/messages.txt gets all of them, sorted, each with its source file: to be read as a whole. Help texts are not in it.
 
 Refused, in messages of errors: a dot at the end; a capital at the beginning, unless the word is a name or an option; and in all
-of them the words of WRONG (docs/adr/0012-words.md). A format that begins with a placeholder is judged from its first colon on.
+of them the words of WRONG (docs/explanation/adr/0012-words.md). A format that begins with a placeholder is judged from its first colon on.
 """
 
 import os

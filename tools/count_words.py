@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""count_words.py [REVISION]: how often the old words of docs/adr/0012-words.md occur, by kind of file. A measurement, not a check:
+"""count_words.py [REVISION]: how often the old words of docs/explanation/adr/0012-words.md occur, by kind of file. A measurement, not a check:
 most of them are English words with a use of their own, which a reader has to judge.
 
 The tree as it is, or that of a revision."""

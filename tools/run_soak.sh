@@ -1,10 +1,10 @@
 #!/bin/sh
 # run_soak.sh BUILD: the tests whose counts are scaled down in `make test`, in their full numbers: 1,000 kills, 100,000
 # mutations of traces through every command that reads them, storms of forks, orders of threads, 15,000 times attach and detach,
-# the fuzz targets, rude programs from where docs/torture.log ends up to 20,000, other projects' own test suites under the
+# the fuzz targets, rude programs from where bench/results/torture.log ends up to 20,000, other projects' own test suites under the
 # agent, and browsers in their sandboxes.
 #
-# Its output is what docs/soak.log keeps of the last run: the commit, the machine, a line per test with its time, the count.
+# Its output is what bench/results/soak.log keeps of the last run: the commit, the machine, a line per test with its time, the count.
 # Nothing stops at the first failure; the exit status says whether there was one.
 set -u
 build=$1
@@ -25,11 +25,11 @@ meson test -C "$build" --no-rebuild --timeout-multiplier 8 --suite stress --suit
 meson test -C "$build" --no-rebuild --timeout-multiplier 40 attach --print-errorlogs >>"$build/soak.out" 2>&1 || failed=1
 grep -E '^ *[0-9]+/[0-9]+ |^not ok|^# ' "$build/soak.out"
 tools/run_fuzzers.sh "$build" "$seconds_of_fuzzing" || failed=1
-tests/torture/run_torture.py --build="$build" --until=20000 --log=docs/torture.log >"$build/torture.out" 2>&1 || failed=1
+tests/torture/run_torture.py --build="$build" --until=20000 --log=bench/results/torture.log >"$build/torture.out" 2>&1 || failed=1
 grep -v '^#     ' "$build/torture.out"
-python3 tests/upstream/run_upstream.py --build "$build" --log=docs/upstream.log || failed=1
-python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=docs/upstream.log redis python perl glib gjs ||
+python3 tests/upstream/run_upstream.py --build "$build" --log=bench/results/upstream.log || failed=1
+python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=bench/results/upstream.log redis python perl glib gjs ||
     failed=1
-python3 tests/browsers/run_browsers.py --build "$build" --log=docs/browsers.log || failed=1
+python3 tests/browsers/run_browsers.py --build "$build" --log=bench/results/browsers.log || failed=1
 python3 tools/count_tests.py "$build" || failed=1
 exit $failed

@@ -3,7 +3,7 @@
  * A thread that is made to call functions is woken and waited for a dozen times. On an otherwise
  * idle virtual machine the CPU on which it wakes, and ours, sleep in between, and waking one takes
  * longer than the call: with the CPUs awake a thread was stopped for 589 us at an attach and 294 at
- * a detach, otherwise for 962 and 634 (medians of 30, docs/overhead.md). */
+ * a detach, otherwise for 962 and 634 (medians of 30, docs/explanation/overhead.md). */
 #ifndef AG_AWAKE_CPUS_H
 #define AG_AWAKE_CPUS_H
 

@@ -9,10 +9,10 @@
  *
  * (one byte more than its size, so that blocks of size 0 are sampled too), and a sampled block
  * stands for 1 / p(size) blocks and size / p(size) bytes. Both are unbiased, for any mix of sizes
- * and any periodic order; docs/sampling.md derives it. Instead of a random decision per byte the
- * sampler draws the number of bytes before the next point: the skip. Skips are memoryless: the rest
- * of one is distributed like a fresh one, so a new interval simply draws again, a lost count causes
- * no bias, and a thread may begin anywhere. */
+ * and any periodic order; docs/explanation/sampling.md derives it. Instead of a random decision per
+ * byte the sampler draws the number of bytes before the next point: the skip. Skips are memoryless:
+ * the rest of one is distributed like a fresh one, so a new interval simply draws again, a lost
+ * count causes no bias, and a thread may begin anywhere. */
 #ifndef AG_SKIP_H
 #define AG_SKIP_H
 

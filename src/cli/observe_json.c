@@ -1,4 +1,5 @@
-/* observe_json.c: `allogram observe --json`: one object; docs/report-schema.md names its keys. */
+/* observe_json.c: `allogram observe --json`: one object; docs/reference/report-schema.md names its
+ * keys. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,8 +10,8 @@
  *
  * No byte is trusted: a distance must be below the number of events so far and below the ring's
  * size, a tuple index below the table's size, and an expected tuple needs a previous one. A
- * violation sets run.bad, and the event must then not be used. docs/trace-format.md section 3
- * specifies the bytes. */
+ * violation sets run.bad, and the event must then not be used. docs/reference/trace-format.md
+ * section 3 specifies the bytes. */
 #ifndef AG_DECODE_FAST_H
 #define AG_DECODE_FAST_H
 

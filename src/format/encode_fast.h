@@ -15,7 +15,7 @@
  * ignored. The common cases are selected without a branch where they depend on the data: one
  * misprediction costs as much as all the rest.
  *
- * docs/trace-format.md section 3 specifies the bytes. */
+ * docs/reference/trace-format.md section 3 specifies the bytes. */
 #ifndef AG_ENCODE_FAST_H
 #define AG_ENCODE_FAST_H
 

@@ -1,7 +1,8 @@
 /* trace_layout.h: the fixed parts of a trace file (header, chunk header, footer) and the constants
  * that encoder and decoder share.
  *
- * Internal to format. docs/trace-format.md is the specification; comments cite its sections. */
+ * Internal to format. docs/reference/trace-format.md is the specification; comments cite its
+ * sections. */
 #ifndef AG_TRACE_LAYOUT_H
 #define AG_TRACE_LAYOUT_H
 

@@ -1,5 +1,5 @@
 /* interval.h: the bounds that contain the true value, in 95 of 100 recordings, of a number that is
- * an estimate from samples. docs/sampling.md derives the bounds. */
+ * an estimate from samples. docs/explanation/sampling.md derives the bounds. */
 #ifndef AG_INTERVAL_H
 #define AG_INTERVAL_H
 

@@ -1,7 +1,7 @@
 /* seen_stacks.h: the observed stacks, each frame and each stack stored once, with its counts.
  *
- * Ids of nodes are those of the trace (docs/trace-format.md, nodes): ids below AG_SEEN_FIRST are
- * the state of the outermost frame. */
+ * Ids of nodes are those of the trace (docs/reference/trace-format.md, nodes): ids below
+ * AG_SEEN_FIRST are the state of the outermost frame. */
 #ifndef AG_SEEN_STACKS_H
 #define AG_SEEN_STACKS_H
 

@@ -1,9 +1,9 @@
 /* event_fast.h: the hot path: an event of an allocation function becomes two words in the thread's
  * chunk.
  *
- * Budget (see docs/overhead.md): 2 ns for a free; 3 ns for an alloc, plus the capture of its stack.
- * One thread-local pointer, one compare for the gate, one for the chunk's end, one for the tick; no
- * lock, no atomic read-modify-write, no system call.
+ * Budget (see docs/explanation/overhead.md): 2 ns for a free; 3 ns for an alloc, plus the capture
+ * of its stack. One thread-local pointer, one compare for the gate, one for the chunk's end, one
+ * for the tick; no lock, no atomic read-modify-write, no system call.
  *
  * Order of stores: the words, then cursor, then control.used_words (release; pairs with the
  * writer's acquire). A process killed between any two instructions leaves a chunk whose used_words

@@ -1,5 +1,5 @@
 /* gate.h: `report --fail-if`: conditions on traces, for a machine that decides whether a change may
- * go in (docs/man/allogram-report.1, GATES).
+ * go in (docs/reference/man/allogram-report.1, GATES).
  *
  *     ag_gate_new(expressions, n, has_base, &gate, message);
  *     ag_gate_check(gate, profile, base, message);     // once for each trace

@@ -1,5 +1,5 @@
 /* report.h: the views of a profile, as text for a person or as JSON for a script
- * (docs/report-schema.md).
+ * (docs/reference/report-schema.md).
  *
  *     ag_report_start(stdout, &options, n_traces, &report, message);
  *     ag_report_add(report, profile, message);   // once for each trace

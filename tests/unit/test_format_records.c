@@ -275,7 +275,7 @@ static void read_document(void) {
     document[n_bytes] = '\0';
 }
 
-/* docs/trace-format.md has a heading "### NUMBER name" for each kind and, under it, each field in
+/* docs/reference/trace-format.md has a heading "### NUMBER name" for each kind and, under it, each field in
  * backticks. */
 static void every_record_and_field_is_documented(void **state) {
     (void)state;

@@ -2,7 +2,7 @@
 //
 // Only boxes that can be seen are laid out: a walk from the zoomed node that does not go below half
 // a pixel. So a tree of a million nodes costs what its visible part costs, at every move of the
-// range. docs/adr/0005-flame-graph.md says why no package draws it.
+// range. docs/explanation/adr/0005-flame-graph.md says why no package draws it.
 import { OTHER } from "./trace.js";
 import { shortName } from "./quantity.js";
 

@@ -79,7 +79,7 @@
 #include "base/compiler.h"
 #include "model/answers/finding_search.h"
 
-/* A fifth of a second on the machine of docs/overhead.md. */
+/* A fifth of a second on the machine of docs/explanation/overhead.md. */
 #define EVENTS_MOST UINT64_C(4000000)
 #define CLOCK_LEAST_NS UINT64_C(500000000)
 #define CLOCK_LATE_NS UINT64_C(2000000000)

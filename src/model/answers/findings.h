@@ -1,6 +1,6 @@
 /* findings.h: the facts in a profile that are most worth a look, with their numbers. Every finding
  * has evidence: the rules and their limits are in findings.c, and for users in
- * docs/report-schema.md. */
+ * docs/reference/report-schema.md. */
 #ifndef AG_FINDINGS_H
 #define AG_FINDINGS_H
 

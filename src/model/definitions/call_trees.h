@@ -1,5 +1,6 @@
 /* call_trees.h: the function counters in a trace: of each tree of calls the one snapshot that
- * counts. docs/trace-format.md, records 25 and 26, says which that is; functions.h sums the trees.
+ * counts. docs/reference/trace-format.md, records 25 and 26, says which that is; functions.h sums
+ * the trees.
  *
  * A trace may contain a snapshot of every tree for every second: only the newest complete one of
  * each and the one that is being read are kept. */

@@ -6,7 +6,7 @@
  * count, times the weight, is the estimate, and its variance follows from the same count: nothing
  * is rounded on the way, and the ledger does not depend on samples. The size that it adds is the
  * estimate in whole bytes, so that it finds the highest moment of the program's memory and not of
- * the samples. docs/sampling.md has the formulas. */
+ * the samples. docs/explanation/sampling.md has the formulas. */
 #ifndef AG_WEIGHTS_H
 #define AG_WEIGHTS_H
 

@@ -47,7 +47,7 @@ static int write_one_chunk(const char *name, const struct ag_event *events, size
     return r;
 }
 
-/* The worked example of docs/trace-format.md. */
+/* The worked example of docs/reference/trace-format.md. */
 static int make_example(void) {
     const struct ag_event events[] = {
         {.kind = AG_RECORD_STAMP, .size = 1500},
