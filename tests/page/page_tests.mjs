@@ -596,7 +596,7 @@ const tests = {
       return most;
     });
     check(slowest < INTERACTION_MS * SLOW_MACHINE, `a move took ${slowest} ms`);
-    check((await page.textContent("body")).includes("told together"), "what was folded is not told");
+    check((await page.textContent("body")).includes("shown together"), "folded stacks are not mentioned");
     equal(page.complaints, [], "complaints");
   },
 
@@ -643,8 +643,8 @@ const tests = {
     equal((await page.locator(".scatter text.name").allTextContents()).sort(), ["hungry", "slow"], "names");
     const at = await page.locator(".scatter .marked").first().boundingBox();
     await page.mouse.move(at.x + at.width / 2, at.y + at.height / 2);
-    await page.waitForFunction(() => /^(hungry|slow) /.test(document.querySelector(".told").textContent));
-    const told = await page.textContent(".told");
+    await page.waitForFunction(() => /^(hungry|slow) /.test(document.querySelector(".plot .point").textContent));
+    const told = await page.textContent(".plot .point");
     check(/times the words of the line|the line has/.test(told), told);
     await page.mouse.click(at.x + at.width / 2, at.y + at.height / 2);
     await page.waitForSelector("#view[data-view=call]");

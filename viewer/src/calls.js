@@ -1,5 +1,5 @@
-// calls.js: function counters: what each function did, its memory against its time, and a page for
-// each with who called it and whom it called. They are counts of the whole recording.
+// calls.js: function counters: a table of functions, a plot of their memory against their time, and
+// a page for each function with its callers and callees. The counts are of the whole recording.
 import { fill, make } from "./elements.js";
 import { Scatter } from "./scatter.js";
 import { quoted, shellWord } from "./shell.js";
@@ -9,7 +9,7 @@ import { count, share, short, time } from "./quantity.js";
 const OFF = 3; // times the line
 const LEAST_SHARE = 0.01; // of all words or of all time
 
-// Words in a microsecond, as it is said.
+// Words per microsecond, as text.
 export function rate(words, ns) {
   if (ns === 0) return "–";
   const perUs = (words / ns) * 1000;
@@ -74,16 +74,16 @@ function plot(app, rows, total) {
       isAbove: row.words / row.ns >= line, name: row.name }));
   const matches = app.nameMatcher();
   for (const point of points) point.isDim = matches !== null && !matches(point.name);
-  const told = make("p", { class: "note told", "aria-live": "polite" });
-  const rest = "▲ makes more words than others in its time: memory is what it does.  " +
-    "▼ makes fewer: it is slow for another reason.";
-  const say = (point) => { told.textContent = point ? describe(point.row, line) : rest; };
+  const note = make("p", { class: "note point", "aria-live": "polite" });
+  const rest = "▲ allocates more words in its time than other functions.  " +
+    "▼ allocates fewer: it is slow for another reason.";
+  const say = (point) => { note.textContent = point ? describe(point.row, line) : rest; };
   say(null);
   const scatter = new Scatter({ points, line, xText: time, yText: (words) => short(words),
     lineText: `${rate(line, 1)} words/µs`,
     xTitle: "own time", yTitle: "own words", onPoint: say,
     onOpen: (point) => app.openCall(point.row.call) });
-  return make("section", { class: "plot" }, scatter.element, told);
+  return make("section", { class: "plot" }, scatter.element, note);
 }
 
 function apartText({ messages, spawn_arguments: spawned, profiler }) {

@@ -1,5 +1,5 @@
-// change.js: the flame graph of one trace coloured by what changed since another: the same paths by
-// name. Grown boxes say + in front of their name, shrunk ones −: the colour only repeats it.
+// change.js: the flame graph of one trace, coloured by its difference to another: paths are matched by
+// name. Boxes that grew have a + before their name, boxes that shrank a −; colour only repeats it.
 import { callees, callers } from "./tree.js";
 import { shortName, signed } from "./quantity.js";
 import { Range } from "./range.js";

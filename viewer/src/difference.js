@@ -1,5 +1,5 @@
-// difference.js: two traces: what grew and what shrank, by function. After minus before; the sign is
-// written out, and colour only repeats it.
+// difference.js: what grew and what shrank between two traces, by function: after minus before, with the
+// sign, which colour only repeats.
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
 import { boundsText, intervalOfChange } from "./estimate.js";

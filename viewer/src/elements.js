@@ -1,4 +1,4 @@
-// elements.js: DOM without markup: whatever a trace holds becomes text nodes and nothing else.
+// elements.js: makes DOM elements without markup: text of a trace only ever becomes text nodes.
 
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

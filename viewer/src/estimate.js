@@ -1,5 +1,5 @@
-// estimate.js: how sure the numbers of a sampled trace are: the 95 % intervals of src/model/interval.c, from the same
-// variances. What a group did in a part of the recording weighs as all that it did: its variance is its share of the whole one.
+// estimate.js: the 95 % intervals of a sampled trace, computed as in src/model/interval.c from the same variances. In a
+// part of the recording the variance of a group is taken as its share of the group's whole variance.
 import { bytes, count, short } from "./quantity.js";
 
 const NORMAL_QUANTILE = 1.959963985;

@@ -1,11 +1,11 @@
-// findings.js: what to look at first: who holds the peak, who is never freed, who makes temporary
-// blocks, where most is allocated. A finding has the number that makes it one, or it is not shown.
+// findings.js: what to look at first: the functions that hold the peak, that leak, that make temporary
+// blocks, that allocate most. A finding is shown only with the number that is its reason.
 import { bytes, share, short, shortName, time } from "./quantity.js";
 
-const LEAST_SHARE = 0.1; // of the whole: below that nobody stands out
-const LEAST_LEAK = 0.02; // of the peak; or at least as many blocks as no program forgets by accident:
+const LEAST_SHARE = 0.1; // of the whole: below that no function is reported
+const LEAST_LEAK = 0.02; // of the peak; or at least this many blocks:
 const LEAST_LEAKED_BLOCKS = 20;
-// Who allocates so much, for so many callers, only passes it on: half of all for a few, or less for many.
+// A function that allocates this share for this many callers is a wrapper: its callers are reported instead.
 const WRAPPERS = [{ share: 0.5, callers: 3 }, { share: 0.05, callers: 12 }];
 const WRAPPERS_MOST = 12;
 
@@ -50,11 +50,11 @@ export function findings(app) {
   const { summary } = trace.facts;
   const whole = (metric, unit) => ownBeyondWrappers(app, app.wholeRange.metric(metric, unit));
   const found = [];
-  const add = (metric, unit, values, all, tell) => {
+  const add = (metric, unit, values, all, describe) => {
     const fn = greatest(values);
     const part = values[fn] ?? 0;
     if (part > 0 && part >= all * LEAST_SHARE) {
-      found.push({ metric, unit, fn, name: trace.functions[fn].name, ...tell(part) });
+      found.push({ metric, unit, fn, name: trace.functions[fn].name, ...describe(part) });
     }
   };
   add("peak", "bytes", whole("peak", "bytes"), summary.peak_bytes, (part) => ({

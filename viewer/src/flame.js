@@ -256,7 +256,7 @@ export function imageColours(trace, host) {
     (id === OTHER || image === "" ? grey : shade(hues[ranks.get(image) % 8], name)));
 }
 
-// Neighbours of one image are told apart by a little more or less light, always the same for a name.
+// Functions of one image differ a little in brightness, which depends on the name only.
 function shade(hue, name) {
   let hash = 0;
   for (let i = 0; i < name.length; i++) hash = (hash * 31 + name.charCodeAt(i)) | 0;

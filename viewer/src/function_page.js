@@ -1,5 +1,5 @@
-// function_page.js: everything about one function: what it holds over time, who calls it, whom it
-// calls, its lines, its blocks' sizes and lifetimes, and the command that prints the same.
+// function_page.js: one function: its memory over time, its callers and callees, its lines, its blocks' sizes
+// and lifetimes, and the command that prints the same.
 import uPlot from "uplot";
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";

@@ -2,7 +2,7 @@
 import { fill, make } from "./elements.js";
 
 const KEYS = [
-  ["drag", "on the curve: look at a part of the recording; double click: all of it"],
+  ["drag", "on the curve: show a part of the recording; double click: all of it"],
   ["[ ]", "move the range by its length"], ["{ }", "halve it, double it"],
   ["1 … 9", "tabs"], ["m", "next metric"], ["u", "bytes or blocks"],
   ["i", "flame graph from main down, or from allocations up"],

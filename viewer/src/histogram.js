@@ -1,4 +1,4 @@
-// histogram.js: counts by powers of two, as bars with their numbers beside them.
+// histogram.js: counts by powers of two, as bars with numbers.
 import { fill, make } from "./elements.js";
 import { bytes, count, inUnit, share, short, time, trim } from "./quantity.js";
 
@@ -29,7 +29,7 @@ export function sizeRows(sums) {
   return rows;
 }
 
-// Below the clock's tick nothing can be told apart: one row for all of it.
+// Lifetimes below the clock's resolution are one row.
 export function lifetimeRows(sums, resolutionNs, open) {
   const rows = [];
   const tick = Math.ceil(Math.log2(Math.max(2, resolutionNs)));

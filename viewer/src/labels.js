@@ -1,5 +1,5 @@
-// labels.js: the work at hand (a request, a phase) when blocks were allocated, as the program told it:
-// a table of labels in the range, and the choice of one that every other view then keeps to.
+// labels.js: labels, by which a program names its current work (a request, a phase) when it allocates:
+// a table of the labels in the range, and the choice of one, to which all other views are limited.
 import { fill, make } from "./elements.js";
 import { interval, weightsOf } from "./estimate.js";
 import { METRICS } from "./range.js";

@@ -1,4 +1,4 @@
-// main.js: the page: one state (the address), one range, and views that draw what both say.
+// main.js: the page: one state (the address), one range, and views that draw both.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { fill, make } from "./elements.js";
@@ -40,7 +40,7 @@ class App {
   constructor() {
     this.trace = new Trace(0);
     this.before = Trace.isThere(1) ? new Trace(1) : null;
-    if (this.trace.isSampled) delete METRICS.temporary; // samples do not tell
+    if (this.trace.isSampled) delete METRICS.temporary; // unknown in a sampled trace
     this.state = read(location.hash);
     this.wholeRange = new Range(this.trace, 0, this.trace.facts.slices.count);
     this.range = this.wholeRange;
@@ -62,7 +62,7 @@ class App {
     this.listen();
     await this.follow();
     document.body.dataset.ready = "yes";
-    setTimeout(() => this.trace.loadHistory(), 0); // before somebody drags
+    setTimeout(() => this.trace.loadHistory(), 0); // before the first drag
   }
 
   // ---- state ----
@@ -205,15 +205,15 @@ class App {
         facts.filter_undecided.join(", ")} allocates: type= left all of it out, !type= none of it` : "",
       this.before && this.before.facts.filter !== facts.filter ? "the trace before was recorded " +
         `${this.before.facts.filter ? `with --filter=${this.before.facts.filter}` : "without a filter"
-        }: what differs may be what was left out` : "",
-      facts.has_only_samples ? "No block is in this trace: the process was looked at from outside. " +
+        }: differences may come from the filter` : "",
+      facts.has_only_samples ? "This trace contains no blocks: the process was observed from outside. " +
         "Its CPU time is in allogram report --view=functions --tree, collections in --view=gc; " +
         "observe --growth and --maps record whose memory grows." : "",
     ].filter(Boolean);
     $("folded").textContent = facts.folded.stacks === 0 ? ""
       : `The callers of ${count(facts.folded.stacks)} small stacks, with ${
-        share(facts.folded.allocated_bytes, summary.allocated_bytes)} of all bytes, are told ` +
-        "together as “other” where they differ; sums, and what allocates, are exact.";
+        share(facts.folded.allocated_bytes, summary.allocated_bytes)} of all bytes, are shown ` +
+        "together as “other” where they differ; sums and allocating functions are exact.";
     this.showFilter();
     fill($("warnings"), ...warnings.map((text) => make("li", {}, text)));
     $("warnings").hidden = warnings.length === 0;
@@ -455,7 +455,7 @@ class App {
     return text && `${text}  `;
   }
 
-  // The panel beside the flame graph.
+  // The panel to the right of the flame graph.
   showNode(node) {
     const { trace, unitOfMetric: unit } = this;
     const tree = this.treeOfSide();
@@ -478,7 +478,7 @@ class App {
     fill($("panel"),
       make("h2", {}, node === 0 ? "everything" : name),
       id === OTHER ? make("p", { class: "note" },
-        "small stacks: what they allocate stands below, who called it is told together") : null,
+        "small stacks: the functions that allocate are shown below, their callers together") : null,
       make("p", { class: "note" }, [file && `${file}${line ? `:${line}` : ""}`, image]
         .filter(Boolean).join(" · ")),
       make("dl", {},

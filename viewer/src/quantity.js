@@ -1,9 +1,9 @@
-// quantity.js: numbers as people read them; the same words as the terminal's reports.
+// quantity.js: numbers as text, formatted like those of the reports in a terminal.
 
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const DECIMAL = ["", "k", "M", "G", "T"];
 
-// As C's printf does: what lies in the middle goes to the even digit.
+// Rounds as C's printf does: a tie goes to the even digit.
 function fixed(value, digits) {
   const scaled = Math.abs(value) * 10 ** digits;
   const isTie = scaled % 1 === 0.5 && Math.floor(scaled) % 2 === 0;

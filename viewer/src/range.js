@@ -1,7 +1,7 @@
-// range.js: what each group did in a range of slices.
+// range.js: the metrics of each group in a range of slices.
 //
-// The whole recording comes from the groups' own sums, so that the first screen does not wait for
-// the history. Any other range adds the history's entries up: a million additions, some milliseconds.
+// The sums of the whole recording are stored with the groups, so that the first screen does not wait for
+// the history. Any other range adds up entries of the history: a million additions take some milliseconds.
 
 import { interval, weightsOf } from "./estimate.js";
 import { unitOf } from "./quantity.js";

@@ -1,5 +1,5 @@
-// scatter.js: points on two logarithmic scales, with a line of one quotient: what lies off it is
-// marked by its shape and named. The mouse takes the nearest point, arrows go from one to the next.
+// scatter.js: points on two logarithmic scales, with a line of one quotient; points far from it have
+// another shape and a name. The mouse selects the nearest point, arrow keys go from one to the next.
 import { draw, fill } from "./elements.js";
 
 const HEIGHT = 400;

@@ -1,4 +1,4 @@
-// shell.js: words for a command line that somebody copies: a name is data there, too.
+// shell.js: quotes words for command lines that the reader copies: a name of the trace may contain anything.
 
 export function quoted(text) {
   return `'${text.replace(/'/g, "'\\''")}'`;

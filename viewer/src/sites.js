@@ -31,7 +31,7 @@ function keysOf(trace, by) {
 
 const trees = new Map();
 
-// How sure the numbers of a key are, worked out when somebody asks.
+// The intervals of a key's numbers, computed when they are first needed.
 function boundsOf(tree, range, count) {
   const weights = weightsByKey(tree, range.trace.groups, count);
   const variances = {};
@@ -41,7 +41,7 @@ function boundsOf(tree, range, count) {
   };
 }
 
-// A column of a table: how sure the number beside it is.
+// A column of a table with the interval of the number in the column before it.
 export function sureColumn(trace, valueOf, boundsOfRow, unit) {
   return trace.isSampled ? [{ id: "sure", label: "±", hint: "holds the truth in 95 of 100 recordings",
     text: (row) => spreadOf(valueOf(row), boundsOfRow(row), unit),

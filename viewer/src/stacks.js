@@ -1,4 +1,4 @@
-// stacks.js: whole stacks, largest first: what was never freed, with the path that made it.
+// stacks.js: whole stacks, largest first: blocks that were never freed, with the path that allocated them.
 import { fill, make } from "./elements.js";
 import { boundsText, interval, spreadOf } from "./estimate.js";
 import { blocksOf, bytes, count, inUnit, share } from "./quantity.js";

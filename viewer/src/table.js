@@ -1,5 +1,5 @@
 // table.js: rows that can be sorted, opened and copied. Rows beyond a few hundred are added when
-// asked for: a page of 20,000 rows is slow to lay out and read by nobody.
+// asked for, since a page of 20,000 rows is slow to lay out.
 import { fill, make } from "./elements.js";
 
 const ROWS_SHOWN = 200;

@@ -1,4 +1,4 @@
-// timeline.js: memory over time, and the range that everything below follows.
+// timeline.js: memory over time, and the range that all views show.
 import uPlot from "uplot";
 import { bytes, timeTicks, trim } from "./quantity.js";
 
@@ -106,7 +106,7 @@ export class Timeline {
       ],
       hooks: {
         setSelect: [() => this.selected(false)],
-        setCursor: [() => this.tell()],
+        setCursor: [() => this.reportPoint()],
         draw: [() => this.drawMarks()],
       },
     }, this.data(), this.host);
@@ -117,7 +117,7 @@ export class Timeline {
     this.showRange();
   }
 
-  // The peak, and what collectors did, where the trace tells.
+  // The peak and the collections, if the trace has any.
   drawMarks() {
     const { ctx, bbox } = this.plot;
     const { peak_time_ns: peakNs, peak_bytes: peak } = this.trace.facts.summary;
@@ -166,8 +166,8 @@ export class Timeline {
     if (!isDragging) this.showRange();
   }
 
-  // What lies under the pointer.
-  tell() {
+  // Passes the numbers under the pointer to onPoint.
+  reportPoint() {
     const { idx } = this.plot.cursor;
     if (!this.onPoint) return;
     this.onPoint(idx == null || this.plot.cursor.left < 0 ? null : {

@@ -1,5 +1,5 @@
-// trace.js: the blocks of the file, decoded when somebody asks, as typed arrays.
-// The format of each block is told in src/page/page_tables.c; numbers are LEB128, signed ones zigzag.
+// trace.js: the blocks of the file, decoded into typed arrays when they are first needed.
+// src/page/page_tables.c specifies each block; numbers are LEB128, signed ones zigzag.
 
 const METRICS = [
   "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks",
@@ -9,18 +9,18 @@ const FIELDS = [
   "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "temporary_blocks",
   "rise_blocks", "rise_bytes",
 ];
-// As src/text/utf8.c has them: what acts instead of being shown, and what turns text around.
+// As in src/text/utf8.c: control characters and characters that change the direction of text.
 const CONTROLS =
   /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-// Of a group: 0 none, 1 all that were too small to be told apart, else its name + 2.
+// The label of a group: 0 none, 1 the sum of all labels that are too small to be listed, else its name + 2.
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
-// Whose code a function is.
+// The owner of a function's code.
 export const LIBRARY = 0; // or a language's own
 const UNKNOWN = 1;
 export const READER = 2;
-export const OWNERS = [READER, UNKNOWN]; // whose is told first
+export const OWNERS = [READER, UNKNOWN]; // in the order in which findings prefer them
 export const ROOT = 0;
 export const OTHER = 1;
 
@@ -97,7 +97,7 @@ export class Trace {
     return document.getElementById(`b${this.number}-${id}`);
   }
 
-  // Each part is decoded once, whoever asks first.
+  // Each part is decoded once, when it is first needed.
   part(id, decode) {
     this.loads[id] ??= inflate(this.element(id)).then((reader) => {
       this.element(id).remove(); // its text is not needed again
@@ -150,7 +150,7 @@ export class Trace {
     return this.calls;
   }
 
-  // A function is a name in an image; 0 is the root, 1 all that was too small to be told apart.
+  // A function is a name in an image; 0 is the root, 1 the sum of all that are too small to be listed.
   nameFunctions() {
     const { frames, names } = this;
     const known = new Map();
@@ -180,7 +180,7 @@ export class Trace {
     }
   }
 
-  // "parse.c:118", or "" where nobody knows.
+  // "parse.c:118", or "" if it is unknown.
   placeOf(frame) {
     if (frame < 2) return "";
     const file = this.names[this.frames.file[frame - 2]];

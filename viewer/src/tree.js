@@ -1,5 +1,5 @@
-// tree.js: stacks laid over each other by function: callers downward, or from the allocating function
-// upward. Parents have smaller numbers than their children, so sums are loops.
+// tree.js: stacks merged by function: from callers to callees, or from the allocating function to its
+// callers. Parents have smaller numbers than their children, so sums are loops.
 import { OTHER, OWNERS } from "./trace.js";
 
 export class Tree {
@@ -100,8 +100,8 @@ export class Tree {
   }
 }
 
-// By node: where its reader can change something: itself, or the nearest node above that is of the
-// reader's own code; else the nearest that may be; else itself. As src/model/answers/spots.c has it.
+// For each node the nearest node, itself or a caller, in the program's own code; else the nearest whose owner
+// is unknown; else itself. src/model/answers/blamed_lines.c does the same for reports.
 export function ownPlaces(trace, tree) {
   const near = OWNERS.map((least) => {
     const nearest = new Int32Array(tree.count);

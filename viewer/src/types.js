@@ -1,4 +1,4 @@
-// types.js: blocks by the type that was allocated, where the trace tells; what is untyped is counted.
+// types.js: blocks by the type that was allocated, where the trace has types; untyped blocks are counted.
 import { fill, make } from "./elements.js";
 import { interval, weightsOf } from "./estimate.js";
 import { sureColumn } from "./sites.js";
@@ -43,7 +43,7 @@ export function showTypes(app, host) {
   ], { sort: app.sortOf("value"), onSort: (sort) => app.keepSort(sort),
     empty: "No type matches." });
   fill(host, make("p", { class: "hint" },
-    `${share(untyped, whole)} came from code that does not tell its type.`), body);
+    `${share(untyped, whole)} came from code that reports no types.`), body);
   table.show(rows);
   app.copyText = () => table.text();
 }
