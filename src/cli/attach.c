@@ -75,27 +75,27 @@ static const struct ag_option table[] = {
      "the trace's name; %e program, %p pid, %h host, %t time\n(default: "
      "allogram.%e.%p.allogram in the current folder)"},
     {OPTION_MODE, "mode", "exact|sample",
-     "a sample (default), which costs next to nothing, or every\nallocation"},
+     "record a sample (default), which costs very little, or every\nallocation"},
     {OPTION_DURATION, "duration", "TIME", "how long to record (default: until Ctrl-C)"},
     {OPTION_INTERVAL, "interval", "BYTES",
      "sample: mean bytes between samples; suffixes K, M\n(default: 512K)"},
     {OPTION_BUDGET, "budget", "PERCENT",
      "sample, and keep the cost under this share of CPU by moving\nthe interval"},
-    {OPTION_SEED, "seed", "N", "of the sampler (default: random)"},
-    {OPTION_DEPTH, "depth", "N", "frames kept of a stack (default: 256)"},
+    {OPTION_SEED, "seed", "N", "seed of the sampler's random numbers (default: random)"},
+    {OPTION_DEPTH, "depth", "N", "largest number of frames of a stack (default: 256)"},
     {OPTION_ADAPTERS, "adapters", "auto|none|LIST",
      "which runtime adapters may act (default: all that can be\nstarted late)"},
-    {OPTION_MAX_SIZE, "max-size", "BYTES", "the trace never grows past it; suffixes K, M, G"},
+    {OPTION_MAX_SIZE, "max-size", "BYTES", "limit of the trace's size; suffixes K, M, G"},
     {OPTION_FREE_STACKS, "free-stacks", NULL,
-     "the stack of every free too, for report --view=blocks"},
+     "record the stack of every free too, for report --view=blocks"},
     {OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
     {'q', "quiet", NULL, "print nothing but failures"},
     {OPTION_COOKIE_FILE, "cookie-file", "FILE",
-     "of a NODE: where its cookie is (default: ALLOGRAM_COOKIE in the\nenvironment, else the user's own file)"},
+     "file with the cookie of a NODE (default: ALLOGRAM_COOKIE in the\nenvironment, else the user's own file)"},
     {OPTION_PROCESS, "process", "WHICH",
-     "of a NODE: only processes by registered name, pid or\ninitial:M:F/A (default: all); commas, may be given several times"},
+     "record only these processes of a NODE: registered name, pid or\ninitial:M:F/A (default: all); separated by commas, may be repeated"},
     {OPTION_TRACE, "trace", "WHICH",
-     "of a NODE: only functions M:F/A, M:F, M:_ (default: all; exact);\ncommas, may be given several times"},
+     "record only these functions of a NODE: M:F/A, M:F, M:_ (default:\nall; exact mode); separated by commas, may be repeated"},
 };
 
 struct request {
@@ -549,8 +549,8 @@ int ag_command_attach(int argc, char **argv) {
                               .claim = -1};
     struct ag_options options = {
         .usage = "attach PID|NODE [OPTIONS]",
-        .about = "Records a program that runs already, until Ctrl-C, --duration or its end, and\n"
-                 "leaves it as it was. Each thread is stopped twice, for less than a millisecond.\n"
+        .about = "Records a running program until Ctrl-C, --duration or its end; nothing remains\n"
+                 "in it afterwards. Each thread is stopped twice, for less than a millisecond.\n"
                  "NODE is the name of a virtual machine: name@host.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),

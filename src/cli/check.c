@@ -80,11 +80,11 @@ static void print_text(const char *path, const struct ag_verdict *verdict) {
 
 int ag_command_check(int argc, char **argv) {
     static const struct ag_option table[] = {
-        {'j', "json", NULL, "the answer as one JSON object"},
+        {'j', "json", NULL, "print one JSON object instead of text"},
     };
     struct ag_options options = {
         .usage = "check [--json] TRACE",
-        .about = "Says whether a trace is whole (exit status 0), or where it is first damaged (1).",
+        .about = "Checks whether a trace is whole (exit status 0), or where it is damaged (1).",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table)};
     bool wants_json = false;

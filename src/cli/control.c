@@ -15,7 +15,7 @@ enum { OPTION_COOKIE_FILE = AG_OPTION_LONG_ONLY };
 
 static const struct ag_option table[] = {
     {OPTION_COOKIE_FILE, "cookie-file", "FILE",
-     "where its cookie is (default: ALLOGRAM_COOKIE in the environment,\nelse the user's own file)"},
+     "file with the cookie of a NODE (default: ALLOGRAM_COOKIE in the environment,\nelse the user's own file)"},
 };
 
 static bool is_action(const char *word) {
@@ -39,10 +39,10 @@ int ag_command_control(int argc, char **argv) {
     struct ag_options options = {
         .usage = "control PID|NODE ACTION [OPTIONS]",
         .about =
-            "Asks a recording that runs, of `allogram run` or `attach`, for one of: pause, resume; reset (reports\n"
-            "begin here; of a NODE: ends the trace and begins another one); dump (a trace of what was recorded until\n"
-            "now, beside the trace); stop. PID is the program or its allogram; what concerns one process of a\n"
-            "session concerns all, but for dump.",
+            "Controls a recording of `allogram run` or `attach`. ACTION is pause, resume, reset (reports begin here;\n"
+            "of a NODE: ends the trace and begins another one), dump (writes a trace of the recording so far, next\n"
+            "to the trace) or stop. PID is the program or its allogram; all actions but dump affect every process\n"
+            "of the session.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };

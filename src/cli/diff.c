@@ -35,7 +35,7 @@ int ag_command_diff(int argc, char **argv) {
     ag_report_request_start(&request, "diff");
     struct ag_options options = {
         .usage = "diff BEFORE AFTER [OPTIONS]",
-        .about = "What grew and what shrank from one trace to another: after minus before.",
+        .about = "Shows what grew and what shrank from one trace to another: after minus before.",
         .table = table,
         .n_table = ag_report_request_choose(names, table),
     };

@@ -234,12 +234,12 @@ static void write_text(const struct finding *findings) {
 
 int ag_command_doctor(int argc, char **argv) {
     static const struct ag_option table[] = {
-        {'j', "json", NULL, "the answer as one JSON object"},
+        {'j', "json", NULL, "print one JSON object instead of text"},
     };
     struct ag_options options = {
         .usage = "doctor [--json]",
-        .about = "Says what can be profiled on this machine, and what is missing to do more.\n"
-                 "Exit status 1 when something is missing that `run` or `report` need.",
+        .about = "Checks what can be profiled on this machine, and what is missing.\n"
+                 "Exit status 1: something is missing that `run` or `report` needs.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };

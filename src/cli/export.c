@@ -41,21 +41,22 @@ static const struct ag_option table[] = {
     {OPTION_TO, "to", "FORMAT",
      "pprof, dhat, massif, folded, speedscope, callgrind, heapprofile,\n"
      "firefox, heaptrack, csv, json, perf-map"},
-    {'o', "output", "FILE", "a new file; - or none: standard output"},
+    {'o', "output", "FILE", "file to create (default, or -: standard output)"},
     {OPTION_METRIC, "metric", "METRIC",
-     "of formats that carry one number, or show one first:\n"
+     "for formats that contain, or show first, one number:\n"
      "allocated_bytes (default), allocated_blocks, in_use_bytes,\n"
      "in_use_blocks, peak_bytes, peak_blocks, temporary_blocks,\n"
      "freed_bytes, freed_blocks"},
-    {OPTION_FROM, "from", "TIME", "begin here: seconds, or a number with ns, us, ms, s, m, h"},
-    {OPTION_UNTIL, "until", "TIME", "end here: the same as --to of report"},
+    {OPTION_FROM, "from", "TIME",
+     "start of the window: seconds, or a number with ns, us, ms, s, m, h"},
+    {OPTION_UNTIL, "until", "TIME", "end of the window, like --to of report"},
     {OPTION_MERGE, "merge", NULL, "several traces as one, like report --merge"},
     {OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
-    {OPTION_THREAD, "thread", "ID", "only what this thread did"},
-    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: of none)"},
+    {OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},
+    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
     {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
-    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "one more place for debug files; may be given often"},
+    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
     {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
     {OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
@@ -308,7 +309,7 @@ int ag_command_export(int argc, char **argv) {
     request.profile.symbol.debug_dirs = request.debug_dirs;
     struct ag_options options = {
         .usage = "export TRACE... --to=FORMAT [-o FILE] [OPTIONS]",
-        .about = "A trace in the format of another tool, its sums equal to the byte.",
+        .about = "Writes a trace in the format of another tool; sums are equal to the byte.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };

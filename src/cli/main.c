@@ -13,15 +13,15 @@
 
 static const struct ag_command commands[] = {
     {"run", ag_command_run, "record a program and the processes it starts"},
-    {"attach", ag_command_attach, "record a program that runs already"},
-    {"observe", ag_command_observe, "look at a program from outside, never stop it"},
-    {"control", ag_command_control, "pause, resume, reset, dump or stop a recording that runs"},
-    {"report", ag_command_report, "tables and trees of a trace in the terminal, or JSON"},
+    {"attach", ag_command_attach, "record a running program"},
+    {"observe", ag_command_observe, "observe a running program from outside, without stopping it"},
+    {"control", ag_command_control, "pause, resume, reset, dump or stop a running recording"},
+    {"report", ag_command_report, "tables and trees of a trace, as text or JSON"},
     {"view", ag_command_view, "a trace as one self-contained HTML page"},
     {"diff", ag_command_diff, "what grew and what shrank between two traces"},
     {"export", ag_command_export, "a trace in the format of another tool"},
-    {"dump", ag_command_dump, "every record of a trace as one line of text"},
-    {"check", ag_command_check, "is a trace whole, and if not, where does it break"},
+    {"dump", ag_command_dump, "all records of a trace as text, one per line"},
+    {"check", ag_command_check, "whether a trace is whole, and where it is damaged"},
     {"doctor", ag_command_doctor, "what can be profiled on this machine"},
 };
 
@@ -35,7 +35,7 @@ static const struct ag_command *find_command(const char *name) {
 }
 
 static void print_overview(FILE *out) {
-    fputs("allogram: where memory comes from, in every runtime\n\n"
+    fputs("allogram: a memory profiler for every runtime\n\n"
           "  allogram run -- COMMAND [ARG...]      record\n"
           "  allogram report TRACE                 read\n\n"
           "commands\n",

@@ -44,23 +44,23 @@ enum {
 static const uint64_t usual_duration_ns = UINT64_C(10000000000);
 
 static const struct ag_option table[] = {
-    {OPTION_DURATION, "duration", "TIME", "how long to look (default: 10s; 0: until Ctrl-C)"},
+    {OPTION_DURATION, "duration", "TIME", "how long to observe (default: 10s; 0: until Ctrl-C)"},
     {OPTION_RATE, "rate", "HERTZ",
-     "samples per second that a thread uses the CPU\n(default: 99; a sample costs it some us)"},
+     "samples per second of CPU time of a thread\n(default: 99; a sample costs it some us)"},
     {OPTION_STACKS, "stacks", NULL, "the stacks of each thread"},
     {OPTION_BLAME, "blame", "GLOB",
-     "only what runs below a native function of this name, by\nwho called it"},
-    {OPTION_GC, "gc", NULL, "collections of the runtime's collector, by who caused them"},
-    {OPTION_GROWTH, "growth", NULL, "whose stacks make resident memory grow (page faults)"},
-    {OPTION_MAPS, "maps", NULL, "whose stacks map memory that stays, and how much is resident"},
+     "only samples below a native function of this name, by\nits caller"},
+    {OPTION_GC, "gc", NULL, "garbage collections, by the functions that caused them"},
+    {OPTION_GROWTH, "growth", NULL, "stacks that make resident memory grow (page faults)"},
+    {OPTION_MAPS, "maps", NULL, "stacks that map memory and keep it, and how much is resident"},
     {OPTION_ALLOCATORS, "allocators", NULL, "the runtime's allocators: in use, taken, resident"},
     {OPTION_PROCESSES, "processes", NULL, "the runtime's own processes: heap, stack, queue"},
     {OPTION_PERF_MAP, "perf-map", NULL,
      "write a perf map of the runtime's code, so that perf\nnames its functions"},
-    {OPTION_LIVE, "live", NULL, "show it refreshing, like top"},
-    {'o', "output", "TRACE", "write a trace of all that was seen"},
+    {OPTION_LIVE, "live", NULL, "refresh the tables, like top"},
+    {'o', "output", "TRACE", "write the observations as a trace"},
     {OPTION_LIMIT, "limit", "N", "rows of a table in text (default: 20; 0: all)"},
-    {OPTION_JSON, "json", NULL, "one JSON object"},
+    {OPTION_JSON, "json", NULL, "print one JSON object instead of text"},
 };
 
 struct request {
@@ -261,8 +261,8 @@ int ag_command_observe(int argc, char **argv) {
     struct ag_options options = {
         .usage = "observe PID [OPTIONS]",
         .about =
-            "Observes a running program from outside and never stops it: where its threads spend\n"
-            "time, whose stacks make its memory grow. Ctrl-C ends it early, with a result.",
+            "Observes a running program from outside without stopping it: where its threads spend\n"
+            "time, which stacks make its memory grow. Ctrl-C ends it early, with a result.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };

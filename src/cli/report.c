@@ -120,7 +120,7 @@ int ag_command_report(int argc, char **argv) {
     ag_report_request_start(&request, "report");
     struct ag_options options = {
         .usage = "report TRACE... [OPTIONS]",
-        .about = "Tables and trees of one or several traces, for a person or as JSON.",
+        .about = "Prints tables and trees of one or several traces, as text or as JSON.",
     };
     options.table = ag_report_request_options(&options.n_table);
     ag_options_start(&options, argc, argv);

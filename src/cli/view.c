@@ -34,11 +34,11 @@ enum {
 };
 static const struct ag_option table[] = {
     {'o', "output", "OUT.html",
-     "where the page goes; an older one there is replaced; - is\n"
-     "standard output (default: the trace's name with .html, here)"},
-    {OPTION_NO_OPEN, "no-open", NULL, "do not show it in a browser"},
+     "file of the page; an existing one is replaced; -: standard\n"
+     "output (default: the trace's name with .html, in this folder)"},
+    {OPTION_NO_OPEN, "no-open", NULL, "do not open the page in a browser"},
     {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
-    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "one more place for debug files; may be given often"},
+    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
     {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
     {OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
@@ -219,8 +219,8 @@ int ag_command_view(int argc, char **argv) {
     request.profile.symbol.debug_dirs = request.debug_dirs;
     struct ag_options options = {
         .usage = "view TRACE [BEFORE] [OPTIONS]",
-        .about = "Writes a trace as one HTML page that needs nothing else; with BEFORE, also what\n"
-                 "grew and what shrank since then.",
+        .about = "Writes a trace as one self-contained HTML page; with BEFORE, also what grew and\n"
+                 "what shrank since then.",
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
