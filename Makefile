@@ -4,7 +4,7 @@
 #     make check      a core of the tests, in minutes        make lint     the checks that guard the rules
 #     make test       every test, with a count at the end    make uninstall  what make install installed goes
 #     make demo       profile a program you know             make install  [DESTDIR=...] [PREFIX=/usr/local]
-#     make bench      the figures of docs/explanation/overhead.md        make clean    remove build/
+#     make bench      the figures of overhead.md             make clean    remove build/
 #     make soak       the long tests, in full numbers        make fuzz     [SECONDS_EACH=60] every fuzz target
 #     make asan       unit tests under the address, ubsan    undefined behaviour, tsan  thread sanitizer
 

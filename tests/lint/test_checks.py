@@ -63,6 +63,10 @@ CASES = [
     ("a message with a dot", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: it is full.", y);\n'}, "ends with a dot"),
     ("a message with a capital", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: It is " "full", y);\n'}, "begins with a capital"),
     ("a private word in a message", "messages", {"src/report/x.c": 'int x = ag_page_prose(p, 0, "nobody saw it");\n'}, "says 'nobody'"),
+    ("a link to no file", "documents", {"README.md": "see [it](docs/gone.md)\n"}, "leads to no file"),
+    ("a link to no heading", "documents", {"README.md": "# A\n\nsee [it](#b)\n"}, "no heading for #b"),
+    ("a comment about a document that is gone", "documents", {"src/base/x.c": "/* x.c: see docs/gone.md. */\n"}, "no document docs/gone.md"),
+    ("a comment about a log that is gone", "documents", {"src/base/x.c": "/* x.c: see docs/gone.log. */\n"}, "there is no docs/gone.log"),
     ("a header that needs another", "headers", {"src/base/x.h": "uint32_t ag_x(void);\n"}, "does not compile alone as gnu11"),
     ("a public header that is no C11", "headers", {"include/allogram/x.h": "int x(bool y);\n"}, "does not compile alone as c11"),
     ("a public header that is no C++", "headers", {"include/allogram/x.h": "int x(int class);\n"}, "does not compile alone as c++17"),
@@ -74,6 +78,7 @@ PASSING = [
     ("an #ifdef around the rows of a table", "defs", {"src/base/x.def": "#ifdef AG_A\nAG_A(1)\n#endif\n"}),
     ("a message about a name with capitals", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: CPU %d is off", y, z);\n'}),
     ("a TODO with its issue", "text", {"src/base/x.c": "int x; // TODO #12: later\n"}),
+    ("a link to a heading of another page", "documents", {"README.md": "[a](SECURITY.md#what-is-promised)\n"}),
     ("an #if in the arch folder", "defs", {"src/unwind/arch/x86_64/x.h": "#if 1\n#endif\n"}),
 ]
 

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""run_documents.py ALLOGRAM SOURCE: what the documents say about commands is true. Prints TAP.
+
+Options: every command line of allogram in a code block of the documents and in an example of a manual page uses only options that
+the command's --help lists, views that `report --help` lists, and formats that `export --help` lists.
+
+Tutorials: the commands of docs/tutorials/ are run one after the other, in a folder that holds the C files of examples/, and print
+what the page shows. A block "console" holds commands (`$ COMMAND`, then the output; `$ COMMAND  # exits with N` where N is not 0),
+a block "diff" changes a file, a block "c" quotes the program. Lines of output are compared without what differs from run to run:
+times, process ids, sizes of resident memory and of files, curves. A line `...` stands for any number of lines.
+
+With --show PAGE it prints PAGE with the output that its commands have now, and compares nothing."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+COMMANDS = "run attach observe control report view diff export dump check doctor".split()
+
+
+# ---- options ----
+
+
+def code_of(path, text):
+    """Lines of code of a document: fenced blocks, indented blocks, and examples of a manual page."""
+    if path.endswith(".1"):
+        blocks = re.findall(r"^\.nf\n(.*?)^\.fi$", text, re.M | re.S)
+        return [line for block in blocks for line in block.split("\n")]
+    fenced = [line for _, block in FENCE.findall(text) for line in block.split("\n")]
+    return fenced + [line for line in FENCE.sub("", text).split("\n") if line.startswith("    ")]
+
+
+def invocations(line):
+    """(command, options) of each call of allogram in a line; what follows -- belongs to another program."""
+    line = re.split(r"\s#\s", line)[0]
+    for part in re.split(r"\||&&|;|\$\(", line):
+        words = part.split()
+        for at, word in enumerate(words[:-1]):
+            if os.path.basename(word) == "allogram" and words[at + 1] in COMMANDS:
+                rest = words[at + 2:]
+                rest = rest[:rest.index("--")] if "--" in rest else rest
+                yield words[at + 1], [option.strip("`'\"),.]") for option in rest if option.startswith("--")]
+                break
+
+
+def helps(allogram):
+    return {command: subprocess.run([allogram, command, "--help"], capture_output=True, text=True, check=True).stdout
+            for command in COMMANDS}
+
+
+def option_faults(help_of, line):
+    for command, options in invocations(line):
+        text = help_of[command]
+        for option in options:
+            name, _, value = option.partition("=")
+            if not re.search(re.escape(name) + r"(?![\w-])", text):
+                yield "allogram %s has no option %s" % (command, name)
+            if name == "--view" and command == "report" and value.islower() and not re.search(r"\b%s\b" % value, text):
+                yield "there is no view %s" % value
+            if name == "--to" and command == "export" and value.islower() and not re.search(r"\b%s\b" % re.escape(value), text):
+                yield "there is no format %s" % value
+
+
+def documents(source):
+    pages = [name for name in os.listdir(source) if name.endswith(".md")]
+    for below in ("docs", "examples", "adapters"):
+        for folder, _, names in os.walk(os.path.join(source, below)):
+            pages += [os.path.relpath(os.path.join(folder, name), source) for name in names if name.endswith((".md", ".1"))]
+    return sorted(pages)
+
+
+def check_options(allogram, source):
+    help_of = helps(allogram)
+    faults, count = [], 0
+    for path in documents(source):
+        with open(os.path.join(source, path), encoding="utf-8") as file:
+            for line in code_of(path, file.read()):
+                count += len(list(invocations(line)))
+                faults += ["%s: %s: %s" % (path, fault, line.strip()) for fault in option_faults(help_of, line)]
+    if count < 50:
+        faults.append("only %d command lines were found" % count)
+    return faults
+
+
+# ---- tutorials ----
+
+
+def stable(line):
+    """A line of output without what differs from run to run."""
+    line = re.sub(r"[ \u2581-\u2588]*[\u2581-\u2588][ \u2581-\u2588]*", " ~ ", line)
+    line = re.sub(r"^\s*0( +[\d.]+)+( \w+)?$", "axis", line)
+    line = re.sub(r"\b\d[\d,.]* (ns|us|ms|s|min)\b", "T", line)
+    line = re.sub(r"\b(pid|resident|allogram:? trace \S+,) [\d.,]+( [KMG]?i?B)?", r"\1 N", line)
+    line = re.sub(r"(\.allogram,) [\d.,]+ [KMG]?i?B", r"\1 N", line)
+    return re.sub(r"\s+", " ", line).strip()
+
+
+def matches(shown, printed):
+    """Whether SHOWN, with its lines `...`, is PRINTED."""
+    shown, printed = [[stable(line) for line in lines] for lines in (shown, printed)]
+    groups = [[]]
+    for line in shown:
+        if line == "...":
+            groups.append([])
+        else:
+            groups[-1].append(line)
+    at = 0
+    for i, group in enumerate(groups):
+        places = [len(printed) - len(group)] if i == len(groups) - 1 else range(at, len(printed) - len(group) + 1)
+        places = [place for place in places if place >= at and printed[place:place + len(group)] == group]
+        if not places or (i == 0 and places[0] != 0):
+            return False
+        at = places[0] + len(group)
+    return len(groups) > 1 or at == len(printed)
+
+
+class Tutorial:
+    """One page, run in a folder of its own."""
+
+    def __init__(self, allogram, source, page):
+        self.page, self.faults = page, []
+        with open(os.path.join(source, "docs/tutorials", page), encoding="utf-8") as file:
+            self.text = file.read()
+        self.folder = tempfile.mkdtemp(prefix="tutorial-")
+        examples = os.path.join(source, "examples")
+        for name in os.listdir(examples):
+            if name.endswith(".c"):
+                shutil.copy(os.path.join(examples, name), self.folder)
+        self.env = dict(os.environ, PATH=os.path.dirname(allogram) + ":" + os.environ["PATH"], TERM="dumb", COLUMNS="100", LC_ALL="C.UTF-8")
+        for name in [name for name in self.env if name.startswith("ALLOGRAM")]:
+            del self.env[name]
+
+    def call(self, command):
+        outcome = subprocess.run(["sh", "-c", command], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, timeout=100, check=False)
+        return outcome.returncode, outcome.stdout.decode(errors="replace").rstrip("\n").split("\n") if outcome.stdout else []
+
+    def change(self, block):
+        """Applies a diff without line numbers: the lines without + become those without -."""
+        head, *lines = block.rstrip("\n").split("\n")
+        path = os.path.join(self.folder, head.split()[-1])
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        before, after = ["".join(line[1:] + "\n" for line in lines if line[:1] != without) for without in "+-"]
+        if text.count(before) != 1:
+            self.faults.append("the change does not fit %s" % head)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace(before, after))
+
+    def console(self, block):
+        """Runs the commands of a block; the block with what they print now."""
+        result = []
+        for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+            command, *shown = part.rstrip("\n").split("\n")
+            while command.endswith("\\"):
+                command = command[:-1] + shown.pop(0).strip()
+            ended = re.search(r"# exits with (\d+)$", command)
+            status, printed = self.call(command)
+            if status != int(ended[1] if ended else 0):
+                self.faults.append("%s: exits with %d: %s" % (command, status, "\n".join(printed[-5:])))
+            elif not matches(shown, printed):
+                self.faults.append("%s: prints\n%s" % (command, "\n".join(printed)))
+            result += ["$ " + part.split("\n")[0], *printed]
+        return "\n".join(result) + "\n"
+
+    def quotes(self, block):
+        texts = []
+        for name in os.listdir(self.folder):
+            if name.endswith(".c"):
+                with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+                    texts.append(file.read())
+        if not any(block in text for text in texts):
+            self.faults.append("no example has these lines:\n" + block)
+
+    def check(self):
+        self.run()
+        return self.faults
+
+    def run(self):
+        shown, n_commands = [], 0
+        for kind, block in FENCE.findall(self.text):
+            if kind == "console":
+                n_commands += block.count("\n$ ") + 1
+                shown.append(self.console(block))
+            elif kind == "diff":
+                self.change(block)
+            elif kind == "c":
+                self.quotes(block)
+        if n_commands < 4:
+            self.faults.append("only %d commands" % n_commands)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return shown
+
+
+def main():
+    allogram, source = map(os.path.abspath, sys.argv[1:3])
+    if sys.argv[3:4] == ["--show"]:
+        print("\n".join(Tutorial(allogram, source, sys.argv[4]).run()))
+        return 0
+    cases = [("options of all command lines", lambda: check_options(allogram, source))]
+    for page in sorted(os.listdir(os.path.join(source, "docs/tutorials"))):
+        if page.endswith(".md") and page != "README.md":
+            tutorial = Tutorial(allogram, source, page)
+            cases.append(("tutorial %s prints what it shows" % page, tutorial.check))
+    failed = 0
+    print("1..%d" % len(cases))
+    for number, (name, run) in enumerate(cases, 1):
+        faults = run()
+        failed += bool(faults)
+        print("%sok %d - %s" % ("not " if faults else "", number, name))
+        for fault in faults:
+            print("".join("# %s\n" % line for line in fault.split("\n")), end="")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

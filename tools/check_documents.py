@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""check_documents [ROOT]: what a page or a comment refers to is there.
+
+A relative link of a Markdown page leads to a file, and its anchor to a heading of that file. A document that any file names by its
+name (`sampling.md`, `docs/explanation/sampling.md`, a picture or a log below docs/ or bench/results/) exists."""
+
+import os
+import re
+import sys
+
+import source_tree
+
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+PAGE = re.compile(r"(?<![\w/.:*%@-])((?:[\w.-]+/)*[\w-]+\.md)\b(?!\()")
+RESULT = re.compile(r"(?<![\w./-])((?:docs|bench/results)/[\w./-]+\.(?:log|png|svg|1))\b")
+NAMING = [".md", ".1", ".c", ".h", ".def", ".S", ".py", ".sh", ".js", ".mjs", ".build", ".jl", ".erl", "Makefile"]
+
+
+def anchors(text):
+    """The anchors of a page's headings, as they are made on the common forges."""
+    for heading in re.findall(r"^#+ +(.*?)\s*$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M):
+        yield re.sub(r"[^\w\- ]", "", re.sub(r"[`*]|\]\([^)]*\)", "", heading).lower()).replace(" ", "-")
+
+
+def link_faults(root, path, number, line):
+    for target in LINK.findall(line):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        place = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+        if not os.path.exists(os.path.join(root, place)):
+            yield f"{path}:{number}: the link {target} leads to no file"
+        elif anchor and anchor not in anchors("\n".join(source_tree.lines(root, place))):
+            yield f"{path}:{number}: {place} has no heading for #{anchor}"
+
+
+def findings(root):
+    paths = source_tree.files(root)
+    names = {os.path.basename(path) for path in paths if path.endswith(".md")}
+    for path in paths:
+        if not path.endswith(tuple(NAMING)) or path.startswith(("tools/check_", "tests/lint/")):
+            continue
+        for number, line in enumerate(source_tree.lines(root, path), 1):
+            if path.endswith(".md"):
+                yield from link_faults(root, path, number, line)
+            for page in PAGE.findall(LINK.sub("", line)):
+                nearby = os.path.join(os.path.dirname(path), page)
+                if "/" not in page and page not in names or "/" in page and not any(
+                        os.path.exists(os.path.join(root, place)) for place in (page, nearby)):
+                    yield f"{path}:{number}: there is no document {page}"
+            for result in RESULT.findall(line):
+                if not os.path.exists(os.path.join(root, result)):
+                    yield f"{path}:{number}: there is no {result}"
+
+
+if __name__ == "__main__":
+    source_tree.finish(list(findings(source_tree.root_of(sys.argv))))
