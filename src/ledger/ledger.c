@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger/table_memory.h"
+#include "table/table_memory.h"
 
 enum {
     DEATHS_KEPT = 1 << 16, /* per window: a trace without stamps would keep all deaths otherwise */
@@ -22,9 +22,7 @@ struct ag_ledger *ag_ledger_new(void) {
     }
     ledger->applying = AG_INDEX_NONE;
     ledger->tally.peak_version = 1; /* a new sum has version 0: it has no share of a peak */
-    if (ag_live_table_init(&ledger->live) < 0 || ag_sum_index_init(&ledger->sum_index) < 0 ||
-        ag_index_map_init(&ledger->stream_index) < 0 ||
-        ag_index_map_init(&ledger->pair_index) < 0 || ag_timeline_init(&ledger->timeline) < 0) {
+    if (ag_live_table_init(&ledger->live) < 0 || ag_timeline_init(&ledger->timeline) < 0) {
         return ag_ledger_free(ledger);
     }
     return ledger;
@@ -676,7 +674,6 @@ static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
 static int settle_heaps(struct ag_ledger *ledger) {
     struct ag_index_map index = {0};
     int r = ag_mapped_ranges_settle(&ledger->mapped);
-    r = r < 0 ? r : ag_index_map_init(&index);
     r = r < 0 ? r : fill_heaps(ledger, &index);
     ag_index_map_done(&index);
     return r;

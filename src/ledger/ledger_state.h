@@ -11,7 +11,6 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
-#include "ledger/index_map.h"
 #include "ledger/ledger.h"
 #include "ledger/live_table.h"
 #include "ledger/mapped_ranges.h"
@@ -19,6 +18,7 @@
 #include "ledger/residents.h"
 #include "ledger/sum_index.h"
 #include "ledger/timeline.h"
+#include "table/index_map.h"
 
 enum { AG_VIAS = 256 };
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "ledger/table_memory.h"
+#include "table/table_memory.h"
 
 enum {
     INITIAL_BITS = 10,

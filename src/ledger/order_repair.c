@@ -552,9 +552,6 @@ void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
 }
 
 static int newest_odd_at(struct ag_repair *repair, uint64_t address, uint32_t **ret_newest) {
-    if (!repair->odd_index.slots && ag_index_map_init(&repair->odd_index) < 0) {
-        return -ENOMEM;
-    }
     uint32_t at = ag_index_map_find(&repair->odd_index, address);
     if (at == AG_INDEX_NONE) {
         uint32_t *newest = ag_ledger_grown(repair->odd_newest, &repair->odd_newest_capacity,

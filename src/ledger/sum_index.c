@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "ledger/table_memory.h"
+#include "table/table_memory.h"
 
 enum {
     STACKS_AT_FIRST = 1 << 10,
@@ -13,10 +13,6 @@ enum {
      * or three nodes per stack */
     STACKS_A_SUM = 16,
 };
-
-int ag_sum_index_init(struct ag_sum_index *index) {
-    return ag_index_map_init(&index->others);
-}
 
 void ag_sum_index_done(struct ag_sum_index *index) {
     ag_table_memory_free(index->by_stack, index->n_stacks * sizeof(*index->by_stack));

@@ -9,16 +9,15 @@
 #ifndef AG_SUM_INDEX_H
 #define AG_SUM_INDEX_H
 
-#include "ledger/index_map.h"
+#include "table/index_map.h"
 
-struct ag_sum_index {   /* zero-initialise, then ag_sum_index_init */
+struct ag_sum_index {   /* zero-initialize: empty */
     uint32_t *by_stack; /* [n_stacks], via:8 | sum + 1:24; 0: none */
     uint32_t n_stacks;
     struct ag_index_map others; /* stack | via << 32; only what is not in by_stack */
 };
 enum { AG_SUM_MASK = (1 << 24) - 1 };
 
-int ag_sum_index_init(struct ag_sum_index *index);
 void ag_sum_index_done(struct ag_sum_index *index);
 /* (stack, via) must not be in the index. 0 or -ENOMEM. */
 int ag_sum_index_insert(struct ag_sum_index *index, uint32_t stack, uint8_t via, uint32_t sum);
@@ -36,7 +35,7 @@ AG_FAST uint32_t ag_sum_index_find(const struct ag_sum_index *index, uint32_t st
     return ag_index_map_find(&index->others, ag_sum_index_key(stack, via));
 }
 
-/* Returns what a search reads first, to be prefetched. */
+/* Returns what a search reads first, to be prefetched, or NULL. */
 AG_FAST const void *ag_sum_index_home(const struct ag_sum_index *index, uint32_t stack,
                                       uint8_t via) {
     return stack < index->n_stacks
@@ -47,9 +46,12 @@ AG_FAST const void *ag_sum_index_home(const struct ag_sum_index *index, uint32_t
 /* Guesses the sum without a search: wrong for a second via and for chains of the hash. Only for
  * prefetching: the result may not be a valid sum. */
 AG_FAST uint32_t ag_sum_index_guess(const struct ag_sum_index *index, uint32_t stack, uint8_t via) {
-    return stack < index->n_stacks
-               ? (index->by_stack[stack] & AG_SUM_MASK) - 1
-               : ag_index_map_home(&index->others, ag_sum_index_key(stack, via))->value_plus_1 - 1;
+    if (stack < index->n_stacks) {
+        return (index->by_stack[stack] & AG_SUM_MASK) - 1;
+    }
+    const struct ag_index_slot *home =
+        ag_index_map_home(&index->others, ag_sum_index_key(stack, via));
+    return home ? (uint32_t)home->value - 1 : AG_INDEX_NONE;
 }
 
 #endif

@@ -22,6 +22,7 @@
 #include "model/answers/memory_rows.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
+#include "table/array.h"
 
 enum { POINTS_MOST = 4096 };
 #define LEAF_IDS (UINT32_C(1) << 31) /* from here on; there are never as many nodes */
@@ -194,17 +195,14 @@ static int merged_heap(struct ag_profile *merged, const struct ag_heap_row *heap
     if (name == 0 && heap->name[0]) {
         return -ENOMEM;
     }
-    uint32_t at = ag_index_map_find(&merged->heaps_by_name, key);
-    if (at == AG_INDEX_NONE) {
-        at = (uint32_t)merged->sums.n_heaps;
-        int r = ag_index_map_insert(&merged->heaps_by_name, key, at);
-        r = r < 0 ? r : ag_index_map_insert(&merged->definitions.heap_index, at, at);
-        if (r < 0) {
-            return r;
-        }
+    uint32_t at;
+    int r = ag_index_map_number(&merged->heaps_by_name, key, &at);
+    r = r > 0 ? ag_index_map_number(&merged->definitions.heap_index, at, NULL) : r;
+    if (r < 0) {
+        return r;
     }
     struct ag_heap_row *row = &merged->heaps[at];
-    if (at == merged->sums.n_heaps) {
+    if (r > 0) {
         *row = *heap;
         row->sum = (struct ag_heap_sum){.heap = (uint32_t)at};
         row->metrics = (struct ag_metrics){0};
@@ -486,26 +484,20 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     to->cost.target_cpu_ns += from->cost.target_cpu_ns;
     to->sampler.cpu_ns += from->sampler.cpu_ns;
     merge_observed(&to->observed, &from->observed);
-    struct ag_profile_runtime *runtimes =
-        realloc(to->runtimes, (to->n_runtimes + from->n_runtimes + 1) * sizeof(*runtimes));
-    if (!runtimes) {
-        return -ENOMEM;
-    }
-    to->runtimes = runtimes;
     for (size_t i = 0; i < from->n_runtimes; i++) {
         const struct ag_profile_runtime *runtime = &from->runtimes[i];
         const uint64_t key = runtime_key(runtime);
         const uint32_t known = ag_index_map_find(&to->runtime_index, key);
-        if (known != AG_INDEX_NONE && is_same_runtime(&runtimes[known], runtime)) {
-            runtimes[known].told += runtime->told;
-            runtimes[known].counted += runtime->counted;
+        if (known != AG_INDEX_NONE && is_same_runtime(&to->runtimes[known], runtime)) {
+            to->runtimes[known].told += runtime->told;
+            to->runtimes[known].counted += runtime->counted;
             continue;
         }
         const uint32_t at = (uint32_t)to->n_runtimes;
-        if (known == AG_INDEX_NONE && ag_index_map_insert(&to->runtime_index, key, at) < 0) {
+        if ((known == AG_INDEX_NONE && ag_index_map_insert(&to->runtime_index, key, at) < 0) ||
+            AG_ARRAY_ADD(to->runtimes, to->n_runtimes, *runtime) < 0) {
             return -ENOMEM;
         }
-        runtimes[to->n_runtimes++] = *runtime;
     }
     return 0;
 }
@@ -621,8 +613,6 @@ static void find_offsets(struct ag_profile *merged) {
 static int merge(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
     int r = ag_definitions_init(definitions);
-    r = r < 0 ? r : ag_index_map_init(&merged->frame_lists);
-    r = r < 0 ? r : ag_index_map_init(&merged->heaps_by_name);
     r = r < 0 ? r : merged_make_room(merged);
     find_offsets(merged);
     uint32_t stream_base = 0;
@@ -781,20 +771,17 @@ int ag_profile_moments_of_parts(struct ag_profile *merged, struct ag_moment *mom
 }
 
 int ag_profile_threads_of_parts(struct ag_profile *merged) {
-    size_t most = 0;
     struct ag_site_row *rows = NULL;
-    size_t count = 0;
+    size_t count = 0, capacity = 0;
     for (size_t p = 0; p < merged->n_parts; p++) {
         const struct ag_site_row *own;
         size_t n;
-        const int r = ag_profile_sites(merged->parts[p].profile, AG_BY_THREAD, &own, &n);
-        struct ag_site_row *more = r == 0 ? realloc(rows, (most + n + 1) * sizeof(*rows)) : NULL;
-        if (!more) {
+        int r = ag_profile_sites(merged->parts[p].profile, AG_BY_THREAD, &own, &n);
+        r = r < 0 ? r : AG_ARRAY_RESERVE(rows, capacity, count + n + 1);
+        if (r < 0) {
             free(rows);
-            return r < 0 ? r : -ENOMEM;
+            return r;
         }
-        rows = more;
-        most += n;
         for (size_t i = 0; i < n; i++) {
             rows[count] = own[i];
             rows[count].frame = (uint32_t)count;
@@ -811,18 +798,13 @@ size_t ag_profile_problems_of_parts(struct ag_profile *merged, const char *const
     for (size_t p = 0; p < merged->n_parts; p++) {
         const char *const *own;
         const size_t n = ag_profile_problems(merged->parts[p].profile, &own);
-        const char **lines = realloc(merged->part_problems, (count + n + 1) * sizeof(*lines));
-        if (!lines) {
-            break;
-        }
-        merged->part_problems = lines;
         for (size_t i = 0; i < n; i++) {
             bool is_known = false;
             for (size_t k = 0; k < count && !is_known; k++) {
-                is_known = strcmp(lines[k], own[i]) == 0;
+                is_known = strcmp(merged->part_problems[k], own[i]) == 0;
             }
-            if (!is_known) {
-                lines[count++] = own[i];
+            if (!is_known && AG_ARRAY_ADD(merged->part_problems, count, own[i]) < 0) {
+                break;
             }
         }
     }

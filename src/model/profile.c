@@ -168,15 +168,11 @@ static int make_sums(struct ag_profile *profile) {
 static void count_stacks(struct ag_profile *profile) {
     struct ag_summary *summary = &profile->summary;
     struct ag_index_map seen = {0};
-    if (ag_index_map_init(&seen) < 0) {
-        return; /* the counts stay 0 */
-    }
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct ag_stack_row *row = &profile->rows[i];
         const uint32_t node = profile->row_nodes[i]; /* a stack of several types is one */
         const uint64_t key = AG_IS_ROOT(node) ? UINT64_C(1) << 32 | row->stack : node;
-        if (ag_index_map_find(&seen, key) == AG_INDEX_NONE &&
-            ag_index_map_insert(&seen, key, 0) == 0) {
+        if (ag_index_map_number(&seen, key, NULL) > 0) {
             summary->unique_stacks++;
             summary->truncated_stacks += row->state == AG_STACK_CUT;
             summary->incomplete_stacks += row->state == AG_STACK_INCOMPLETE;

@@ -70,7 +70,7 @@ struct ag_profile {
 
     struct ag_index_map frame_lists;   /* stack -> list_places */
     struct ag_index_map heaps_by_name; /* of a merged profile: text << 1 | is_backing -> heap */
-    struct {
+    struct ag_frame_list {
         uint32_t *frames;
         size_t count;
     } * list_places;
@@ -82,7 +82,8 @@ struct ag_profile {
     uint32_t *line_of_row;
     struct ag_site_row *sites[AG_SITE_KEYS];
     size_t n_sites[AG_SITE_KEYS];
-    uint32_t *site_types;              /* types.c: by site and exactness */
+    uint32_t *site_types; /* types.c: by site and exactness */
+    bool has_learned_types;
     struct ag_index_map learned_types; /* runtime_types.c: number -> text */
     struct ag_type_row *types;
     size_t n_types;

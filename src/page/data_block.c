@@ -4,49 +4,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <zlib.h>
 
-#include "base/varint.h"
-
-enum {
-    FIRST_BYTES = 4096,
-    LINE_BYTES = 3 * 1024, /* encoded at a time: 4 KiB of text */
-};
-
-void ag_byte_list_add(struct ag_byte_list *list, const void *bytes, size_t count) {
-    if (list->capacity - list->count < count) {
-        size_t capacity = list->capacity > 0 ? list->capacity : FIRST_BYTES;
-        while (capacity - list->count < count) {
-            capacity *= 2;
-        }
-        uint8_t *more = realloc(list->bytes, capacity);
-        if (!more) {
-            list->is_short = true;
-            return;
-        }
-        list->bytes = more;
-        list->capacity = capacity;
-    }
-    if (count > 0) {
-        memcpy(list->bytes + list->count, bytes, count);
-        list->count += count;
-    }
-}
-
-void ag_byte_list_number(struct ag_byte_list *list, uint64_t number) {
-    uint8_t bytes[AG_VARINT_MAX_BYTES];
-    ag_byte_list_add(list, bytes, (size_t)(ag_varint_put(bytes, number) - bytes));
-}
-
-void ag_byte_list_signed(struct ag_byte_list *list, int64_t number) {
-    ag_byte_list_number(list, (uint64_t)number << 1 ^ (uint64_t)(number >> 63));
-}
-
-void ag_byte_list_done(struct ag_byte_list *list) {
-    free(list->bytes);
-    *list = (struct ag_byte_list){0};
-}
+enum { LINE_BYTES = 3 * 1024 }; /* encoded at a time: 4 KiB of text */
 
 static void encode_base64(FILE *out, const uint8_t *bytes, size_t count) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -4,18 +4,14 @@
 #define AG_NAME_TABLE_H
 
 #include "page/data_block.h"
+#include "table/text_store.h"
 
-struct ag_name_table { /* zero-initialise, then ag_name_table_init */
-    struct ag_name_slot {
-        const char *name;
-        uint32_t number;
-    } * slots;
-    size_t mask, count;
+struct ag_name_table { /* zero-initialize */
+    struct ag_text_store names;
     struct ag_byte_list lengths, texts;
 };
 
-int ag_name_table_init(struct ag_name_table *table); /* 0 or -ENOMEM; number 0 is "" */
-/* NAME must live as long as the table. NULL: "". Without memory: 0, and the table is_short. */
+/* 0 is "", also for NULL. Without memory: 0, and the table is_short. */
 uint32_t ag_name_table_number(struct ag_name_table *table, const char *name);
 int ag_name_table_write(const struct ag_name_table *table, unsigned trace, FILE *out);
 void ag_name_table_done(struct ag_name_table *table);

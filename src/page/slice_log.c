@@ -12,6 +12,7 @@
 #include "base/compiler.h"
 #include "base/varint.h"
 #include "model/metric.h"
+#include "table/array.h"
 
 enum { FIELDS = 7 };
 #define NOT_SEEN UINT32_MAX
@@ -57,10 +58,6 @@ int ag_slice_log_add(void *context, size_t slice, const struct ag_history_entry 
     return list->is_short ? -ENOMEM : 0;
 }
 
-static int64_t unzigzag(uint64_t number) {
-    return (int64_t)(number >> 1) ^ -(int64_t)(number & 1);
-}
-
 /* The next entry of a slice's log; NULL: it has ended. */
 static const uint8_t *next_entry(const uint8_t *at, const uint8_t *end, uint32_t *ret_group,
                                  struct sum *ret_sum) {
@@ -69,7 +66,7 @@ static const uint8_t *next_entry(const uint8_t *at, const uint8_t *end, uint32_t
     *ret_group = at ? (uint32_t)number : 0;
     for (size_t i = 0; i < FIELDS && at; i++) {
         at = ag_varint_get(at, end, &number);
-        ret_sum->fields[i] = at ? unzigzag(number) : 0;
+        ret_sum->fields[i] = at ? (int64_t)ag_unzigzag(number) : 0;
     }
     return at;
 }
@@ -114,51 +111,48 @@ static size_t count_entries(const struct folding *folding) {
     return count;
 }
 
-/* Room for one more group and two more nodes. */
+/* Room for one more group. */
 static int slices_make_room(struct folding *folding) {
-    struct ag_outline *outline = folding->outline;
-    const size_t n = outline->n_groups + 1;
-    struct ag_outline_group *groups = realloc(outline->groups, n * sizeof(*groups));
-    outline->groups = groups ? groups : outline->groups;
-    struct ag_outline_node *nodes =
-        realloc(outline->nodes, (outline->n_nodes + 2) * sizeof(*nodes));
-    outline->nodes = nodes ? nodes : outline->nodes;
+    const size_t n = folding->outline->n_groups + 1;
     uint32_t *last_seen = realloc(folding->last_seen, n * sizeof(*last_seen));
     folding->last_seen = last_seen ? last_seen : folding->last_seen;
     uint32_t *next_of = realloc(folding->next_of, n * sizeof(*next_of));
     folding->next_of = next_of ? next_of : folding->next_of;
-    return groups && nodes && last_seen && next_of ? 0 : -ENOMEM;
+    return last_seen && next_of ? 0 : -ENOMEM;
 }
 
-static uint32_t add_node(struct ag_outline *outline, uint32_t parent, uint32_t frame) {
-    outline->nodes[outline->n_nodes] = (struct ag_outline_node){.parent = parent, .frame = frame};
-    return (uint32_t)outline->n_nodes++;
+static int add_node(struct ag_outline *outline, uint32_t parent, uint32_t frame,
+                    uint32_t *ret_node) {
+    *ret_node = (uint32_t)outline->n_nodes;
+    return AG_ARRAY_ADD(outline->nodes, outline->n_nodes,
+                        (struct ag_outline_node){.parent = parent, .frame = frame});
 }
 
 /* A group like LIKE, but below the "other" of NODE. */
 static int add_other(struct folding *folding, uint32_t node, const struct ag_outline_group *like) {
     struct ag_outline *outline = folding->outline;
-    const struct ag_outline_group folded = {
+    struct ag_outline_group folded = {
         .via_name = like->via_name, .type = like->type, .label = like->label};
     const uint32_t frame = outline->nodes[like->node].frame; /* LIKE may move */
-    const int r = slices_make_room(folding);
-    if (r < 0) {
-        return r;
-    }
-    if (folding->place_of[node] == NOT_SEEN) {
-        folding->place_of[node] = add_node(outline, node, AG_OUTLINE_OTHER);
+    int r = slices_make_room(folding);
+    if (r == 0 && folding->place_of[node] == NOT_SEEN) {
+        r = add_node(outline, node, AG_OUTLINE_OTHER, &folding->place_of[node]);
     }
     uint32_t twin = folding->other_of[node];
     while (twin != NOT_SEEN && outline->nodes[outline->groups[twin].node].frame != frame) {
         twin = folding->next_of[twin];
     }
-    const uint32_t place = twin != NOT_SEEN ? outline->groups[twin].node
-                                            : add_node(outline, folding->place_of[node], frame);
-    outline->groups[outline->n_groups] = folded;
-    outline->groups[outline->n_groups].node = place;
+    if (twin != NOT_SEEN) {
+        folded.node = outline->groups[twin].node;
+    } else if (r == 0) {
+        r = add_node(outline, folding->place_of[node], frame, &folded.node);
+    }
+    if (r < 0) {
+        return r;
+    }
     folding->next_of[outline->n_groups] = folding->other_of[node];
-    folding->other_of[node] = (uint32_t)outline->n_groups++;
-    return 0;
+    folding->other_of[node] = (uint32_t)outline->n_groups;
+    return AG_ARRAY_ADD(outline->groups, outline->n_groups, folded);
 }
 
 static bool is_alike(const struct ag_outline *outline, const struct ag_outline_group *a,

@@ -25,16 +25,8 @@ int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree
     if (marks == MAP_FAILED) {
         return -errno;
     }
-    struct ag_index_map frames_of = {0};
-    if (ag_index_map_init(&frames_of) < 0) {
-        (void)munmap(marks, MARKS_AT_FIRST); /* our own mapping: cannot fail */
-        return -ENOMEM;
-    }
-    *harvest = (struct ag_stack_harvest){.tree = tree,
-                                         .tree_size = tree_size,
-                                         .marks = marks,
-                                         .n_marks = MARKS_AT_FIRST,
-                                         .frames_of = frames_of};
+    *harvest = (struct ag_stack_harvest){
+        .tree = tree, .tree_size = tree_size, .marks = marks, .n_marks = MARKS_AT_FIRST};
     for (uint8_t root = 0; root < AG_NODE_FIRST; root++) {
         harvest->marks[root] = AG_MARK_KNOWN | (root <= AG_ROOT_LAST ? root : AG_ROOT_INCOMPLETE);
     }

@@ -8,7 +8,7 @@
 
 #include "base/stack_tree.h"
 #include "format/decode.h"
-#include "ledger/index_map.h"
+#include "table/index_map.h"
 
 struct ag_stack_harvest {
     const uint8_t *tree; /* shared with the program; NULL when nodes come from a trace (add_node) */

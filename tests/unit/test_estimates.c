@@ -79,7 +79,6 @@ static void record(const struct mix *mix, uint64_t seed, struct recording *ret) 
     struct ag_skip skip;
     struct ag_metrics *metrics = &ret->metrics;
     double blocks_variance = 0, bytes_variance = 0;
-    assert_int_equal(ag_weights_init(&weights), 0);
     *ret = (struct recording){.n_samples = 0};
     ag_skip_begin(&skip, seed, 1, mix->interval_bytes);
     for (uint64_t i = 0; i < mix->n_blocks; i++) {

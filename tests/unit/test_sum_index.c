@@ -43,7 +43,6 @@ static void each_pair_keeps_its_sum(stack_of *choose) {
     static uint32_t stacks[PAIRS];
     static uint8_t vias[PAIRS];
     struct ag_sum_index index = {0};
-    assert_int_equal(ag_sum_index_init(&index), 0);
     uint32_t n_sums = 0;
     for (uint32_t pair = 0; pair < PAIRS; pair++) {
         const bool is_second = pair % 4 == 3;
@@ -90,7 +89,6 @@ static void the_largest_numbers(void **state) {
 static void dense_numbers_are_in_the_array(void **state) {
     (void)state;
     struct ag_sum_index index = {0};
-    assert_int_equal(ag_sum_index_init(&index), 0);
     for (uint32_t sum = 0; sum < PAIRS; sum++) {
         assert_int_equal(ag_sum_index_insert(&index, sum * 3, 0, sum), 0);
         assert_int_equal(ag_sum_index_guess(&index, sum * 3, 0), sum);

@@ -120,12 +120,12 @@ static uint32_t function_of(struct walk *walk, uint32_t frame) {
     }
     const struct ag_model_frame *model = ag_frame_table_get(&walk->profile->frames, frame);
     const uint64_t key = model->function | (uint64_t)model->image << 32;
-    uint32_t at = ag_index_map_find(&walk->function_index, key);
-    if (at == AG_INDEX_NONE) {
-        at = (uint32_t)walk->n_functions;
-        if (ag_index_map_insert(&walk->function_index, key, at) < 0) {
-            return AG_INDEX_NONE;
-        }
+    uint32_t at;
+    const int r = ag_index_map_number(&walk->function_index, key, &at);
+    if (r < 0) {
+        return AG_INDEX_NONE;
+    }
+    if (r > 0) {
         walk->functions[walk->n_functions++].is_named = is_named_wrapper(model->frame.function);
     }
     *known = at + 1;
@@ -200,22 +200,21 @@ static bool pass_wrappers(struct walk *walk) {
 static int add_rows(struct walk *walk) {
     struct ag_profile *profile = walk->profile;
     struct ag_index_map by_frame = {0};
-    int r = ag_index_map_init(&by_frame);
-    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+    int r = 0;
+    for (size_t i = 0; i < profile->n_rows && r >= 0; i++) {
         const struct position *position = &walk->positions[i];
         const uint32_t frame =
             AG_IS_ROOT(position->node) ? profile->frames.no_stack : frame_at(walk, position);
-        uint32_t at = ag_index_map_find(&by_frame, frame);
-        if (at == AG_INDEX_NONE) {
-            at = (uint32_t)profile->n_blamed_lines++;
-            profile->blamed_lines[at].frame = frame;
-            r = ag_index_map_insert(&by_frame, frame, at);
+        uint32_t at = 0;
+        r = ag_index_map_number(&by_frame, frame, &at);
+        if (r > 0) {
+            profile->blamed_lines[profile->n_blamed_lines++].frame = frame;
         }
         profile->line_of_row[i] = at;
         ag_metrics_add(&profile->blamed_lines[at].metrics, &profile->rows[i].metrics);
     }
     ag_index_map_done(&by_frame);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 /* Allocates room for all possible frames and functions first, so that nothing fails later. */
@@ -232,7 +231,7 @@ static int walk_make_room(struct walk *walk) {
     const bool has_room = profile->blamed_lines && profile->line_of_row && walk->positions &&
                           walk->least && walk->owner_of_frame && walk->function_of_frame &&
                           walk->functions;
-    return has_room ? ag_index_map_init(&walk->function_index) : -ENOMEM;
+    return has_room ? 0 : -ENOMEM;
 }
 
 static int number_functions(struct walk *walk) {

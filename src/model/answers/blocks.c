@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "model/profile_state.h"
+#include "table/array.h"
 
 enum { GHOSTS_MOST = 1 << 26 }; /* 2 GiB: what a report may hold of a hostile trace */
 
@@ -22,7 +23,7 @@ struct block_pass {
     ag_block_row_visit *visit;
     void *context;
     struct ghost *ghosts;
-    size_t n_ghosts, capacity;
+    size_t n_ghosts;
     struct ag_index_map newest; /* address -> places */
     uint32_t *places;           /* the newest ghost + 1 of an address */
     size_t n_places;
@@ -68,50 +69,28 @@ static void visit_block(void *context, const struct ag_block *block) {
 
 /* ---- ghosts ---- */
 
-static int block_pass_make_room(struct block_pass *pass) {
-    if (pass->n_ghosts < pass->capacity) {
-        return 0;
-    }
-    const size_t capacity = pass->capacity ? pass->capacity * 2 : 256;
-    struct ghost *ghosts = realloc(pass->ghosts, capacity * sizeof(*ghosts));
-    pass->ghosts = ghosts ? ghosts : pass->ghosts;
-    uint32_t *places = realloc(pass->places, capacity * sizeof(*places));
-    pass->places = places ? places : pass->places;
-    if (!ghosts || !places || capacity > GHOSTS_MOST) {
-        return -ENOMEM;
-    }
-    pass->capacity = capacity;
-    return 0;
-}
-
-static int add_ghost(struct block_pass *pass, const struct ghost *ghost) {
-    int r = block_pass_make_room(pass);
+static int add_ghost(struct block_pass *pass, struct ghost ghost) {
+    uint32_t at;
+    int r = pass->n_ghosts < GHOSTS_MOST
+                ? ag_index_map_number(&pass->newest, ghost.ghost.address, &at)
+                : -ENOMEM;
+    r = r > 0 ? AG_ARRAY_ADD(pass->places, pass->n_places, 0) : r;
     if (r < 0) {
         return r;
     }
-    uint32_t at = ag_index_map_find(&pass->newest, ghost->ghost.address);
-    if (at == AG_INDEX_NONE) {
-        at = (uint32_t)pass->n_places;
-        r = ag_index_map_insert(&pass->newest, ghost->ghost.address, at);
-        if (r < 0) {
-            return r;
-        }
-        pass->places[pass->n_places++] = 0;
-    }
-    pass->ghosts[pass->n_ghosts] = *ghost;
-    pass->ghosts[pass->n_ghosts++].before = pass->places[at];
-    pass->places[at] = (uint32_t)pass->n_ghosts;
-    return 0;
+    ghost.before = pass->places[at];
+    pass->places[at] = (uint32_t)pass->n_ghosts + 1;
+    return AG_ARRAY_ADD(pass->ghosts, pass->n_ghosts, ghost);
 }
 
-static void visit_ghost(void *context, const struct ag_ghost *told, bool is_taken_back) {
+static void visit_ghost(void *context, const struct ag_ghost *ghost, bool is_taken_back) {
     struct block_pass *pass = context;
     if (!is_taken_back) {
-        const struct ghost ghost = {.ghost = *told};
-        pass->error = pass->error < 0 ? pass->error : add_ghost(pass, &ghost);
+        pass->error =
+            pass->error < 0 ? pass->error : add_ghost(pass, (struct ghost){.ghost = *ghost});
         return;
     }
-    const uint32_t at = ag_index_map_find(&pass->newest, told->address);
+    const uint32_t at = ag_index_map_find(&pass->newest, ghost->address);
     if (at != AG_INDEX_NONE && pass->places[at] > 0) {
         struct ghost *last = &pass->ghosts[pass->places[at] - 1];
         last->is_taken_back = true;
@@ -182,7 +161,6 @@ int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_
     bool is_needed = false;
     int r = ag_profile_kept_stacks(profile, &kept, &is_needed);
     options.kept = is_needed ? &kept : NULL;
-    r = r < 0 ? r : ag_index_map_init(&pass.newest);
     r = r < 0 ? r : ag_profile_visit(profile, &options);
     r = r < 0 ? r : pass.error;
     if (r == 0 && has_ghosts) {

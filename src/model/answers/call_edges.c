@@ -7,39 +7,28 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "ledger/index_map.h"
 #include "model/answers/functions.h"
 #include "model/profile_state.h"
+#include "table/array.h"
+#include "table/index_map.h"
 
 #define NONE UINT32_MAX
 
 struct edge_list {
     struct ag_index_map by_pair; /* callee << 32 | caller (NONE: nothing) -> edge */
     struct ag_call_edge *edges;
-    size_t count, capacity;
+    size_t count;
 };
 
 /* NULL: no memory. */
 static struct ag_call_edge *edge_of(struct edge_list *list, uint32_t caller, uint32_t callee) {
     const uint64_t pair = (uint64_t)callee << 32 | caller;
-    const uint32_t known = ag_index_map_find(&list->by_pair, pair);
-    if (known != AG_INDEX_NONE) {
-        return &list->edges[known];
-    }
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity > 0 ? list->capacity * 2 : 256;
-        struct ag_call_edge *more = realloc(list->edges, capacity * sizeof(*more));
-        if (!more) {
-            return NULL;
-        }
-        list->edges = more;
-        list->capacity = capacity;
-    }
-    if (ag_index_map_insert(&list->by_pair, pair, (uint32_t)list->count) < 0) {
-        return NULL;
-    }
-    list->edges[list->count] = (struct ag_call_edge){.caller = caller, .callee = callee};
-    return &list->edges[list->count++];
+    uint32_t at;
+    int r = ag_index_map_number(&list->by_pair, pair, &at);
+    r = r > 0 ? AG_ARRAY_ADD(list->edges, list->count,
+                             (struct ag_call_edge){.caller = caller, .callee = callee})
+              : r;
+    return r < 0 ? NULL : &list->edges[at];
 }
 
 static uint32_t row_of(const struct ag_functions *functions, uint32_t node) {
@@ -114,7 +103,6 @@ int ag_profile_call_edges(struct ag_profile *profile, struct ag_call_edge **ret_
     const struct ag_functions *functions;
     struct edge_list list = {0};
     int r = ag_profile_functions(profile, &functions);
-    r = r < 0 ? r : ag_index_map_init(&list.by_pair);
     uint32_t *on_path = r < 0 ? NULL : calloc(functions->n_rows + 1, sizeof(*on_path));
     r = r == 0 && !on_path ? -ENOMEM : r;
     r = r < 0 ? r : add_own(&list, functions, profile->outer_callers);

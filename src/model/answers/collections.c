@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "model/profile_state.h"
+#include "table/array.h"
 
 #define NOBODY UINT32_MAX
 
@@ -24,7 +25,7 @@ struct gathering {
     uint64_t offset_ns;         /* from the start of the profile to that of the source */
     struct ag_index_map stacks; /* of the source: stack, or frame << 32 -> verdicts */
     struct verdict *verdicts;
-    size_t n_verdicts, capacity;
+    size_t n_verdicts;
 };
 
 /* ---- stacks ---- */
@@ -71,25 +72,13 @@ static struct verdict judge(struct gathering *gathering, const struct ag_model_c
 static int verdict_on(struct gathering *gathering, const struct ag_model_collection *raw,
                       struct verdict *ret_verdict) {
     const uint64_t key = raw->frame != 0 ? (uint64_t)raw->frame << 32 : raw->stack;
-    uint32_t at = ag_index_map_find(&gathering->stacks, key);
-    if (at == AG_INDEX_NONE) {
-        if (gathering->n_verdicts == gathering->capacity) {
-            const size_t capacity = gathering->capacity ? gathering->capacity * 2 : 64;
-            struct verdict *more = realloc(gathering->verdicts, capacity * sizeof(*more));
-            if (!more) {
-                return -ENOMEM;
-            }
-            gathering->verdicts = more;
-            gathering->capacity = capacity;
-        }
-        at = (uint32_t)gathering->n_verdicts;
-        if (ag_index_map_insert(&gathering->stacks, key, at) < 0) {
-            return -ENOMEM;
-        }
-        gathering->verdicts[gathering->n_verdicts++] = judge(gathering, raw);
+    uint32_t at;
+    int r = ag_index_map_number(&gathering->stacks, key, &at);
+    r = r > 0 ? AG_ARRAY_ADD(gathering->verdicts, gathering->n_verdicts, judge(gathering, raw)) : r;
+    if (r == 0) {
+        *ret_verdict = gathering->verdicts[at];
     }
-    *ret_verdict = gathering->verdicts[at];
-    return 0;
+    return r;
 }
 
 /* ---- rows ---- */
@@ -109,7 +98,7 @@ static int add_source(struct gathering *gathering, struct ag_profile *source, ui
     gathering->source = source;
     gathering->offset_ns = offset_ns;
     gathering->n_verdicts = 0;
-    int r = ag_index_map_init(&gathering->stacks);
+    int r = 0;
     for (size_t i = 0; i < definitions->n_collections && r == 0; i++) {
         const struct ag_model_collection *raw = &definitions->collections[i];
         struct verdict verdict = {.is_kept = false};
@@ -158,15 +147,12 @@ static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection
 static struct ag_collection_sum *sum_of(struct ag_collection_sum *list, size_t *count,
                                         struct ag_index_map *map, uint64_t key,
                                         struct ag_collection_sum made) {
-    uint32_t at = ag_index_map_find(map, key);
-    if (at == AG_INDEX_NONE) {
-        at = (uint32_t)*count;
-        if (ag_index_map_insert(map, key, at) < 0) {
-            return NULL;
-        }
+    uint32_t at;
+    const int r = ag_index_map_number(map, key, &at);
+    if (r > 0) {
         list[(*count)++] = made;
     }
-    return &list[at];
+    return r < 0 ? NULL : &list[at];
 }
 
 /* Functions are the same when their names and runtimes are, regardless of the line. */
@@ -200,9 +186,7 @@ static int add_to_process(struct ag_profile *profile, struct ag_index_map *proce
 static int add_up(struct ag_profile *profile) {
     struct ag_collections *all = &profile->collections;
     struct ag_index_map runtimes = {0}, causes = {0}, processes = {0};
-    int r = ag_index_map_init(&runtimes);
-    r = r < 0 ? r : ag_index_map_init(&causes);
-    r = r < 0 ? r : ag_index_map_init(&processes);
+    int r = 0;
     for (size_t i = 0; i < all->n_rows && r == 0; i++) {
         const struct ag_collection_row *row = &all->rows[i];
         const uint32_t name =

@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/definitions/text_store.h"
 #include "model/metric.h"
+#include "table/array.h"
+#include "table/text_store.h"
 
 enum { KEY_BYTES = 8192 };
 
 struct difference { /* the public part first */
     struct ag_difference shown;
     struct ag_difference_row *rows;
-    size_t capacity;
     struct ag_text_store texts;
     struct ag_index_map by_key;
 };
@@ -51,23 +51,13 @@ static struct ag_difference_row *row_of(struct difference *difference, struct ag
              is_labelled && site->label ? site->label : "", where,
              by == AG_BY_IMAGE || !frame->function ? "" : frame->function);
     const uint32_t text = ag_text_id(&difference->texts, key, strlen(key));
-    uint32_t at = ag_index_map_find(&difference->by_key, text);
-    if (at == AG_INDEX_NONE) {
-        if (difference->shown.n_rows == difference->capacity) {
-            const size_t capacity = difference->capacity ? difference->capacity * 2 : 256;
-            struct ag_difference_row *rows =
-                realloc(difference->rows, capacity * sizeof(*difference->rows));
-            if (!rows) {
-                return NULL;
-            }
-            difference->rows = rows;
-            difference->capacity = capacity;
-        }
-        at = (uint32_t)difference->shown.n_rows;
-        if (ag_index_map_insert(&difference->by_key, text, at) < 0) {
-            return NULL;
-        }
-        difference->rows[difference->shown.n_rows++] = (struct ag_difference_row){.line = 0};
+    uint32_t at;
+    int r = ag_index_map_number(&difference->by_key, text, &at);
+    r = r > 0 ? AG_ARRAY_ADD(difference->rows, difference->shown.n_rows,
+                             (struct ag_difference_row){.line = 0})
+              : r;
+    if (r < 0) {
+        return NULL;
     }
     struct ag_difference_row *row = &difference->rows[at];
     row->function = by == AG_BY_IMAGE ? NULL : difference_keep_text(difference, frame->function);
@@ -131,12 +121,11 @@ int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum 
         return -EINVAL;
     }
     struct difference *difference = calloc(1, sizeof(*difference));
-    int r = difference ? ag_text_store_init(&difference->texts) : -ENOMEM;
+    int r = difference ? 0 : -ENOMEM;
     if (difference) {
         difference->shown.is_sampled =
             ag_profile_identity(before)->is_sampled || ag_profile_identity(after)->is_sampled;
     }
-    r = r < 0 ? r : ag_index_map_init(&difference->by_key);
     r = r < 0 ? r : difference_take(difference, before, by, /* is_after= */ false);
     r = r < 0 ? r : difference_take(difference, after, by, /* is_after= */ true);
     if (r < 0) {

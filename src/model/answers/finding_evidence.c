@@ -24,6 +24,7 @@
 
 #include "model/answers/finding_search.h"
 #include "model/pass/step_rows.h"
+#include "table/array.h"
 
 enum { CHAINS = 4096, GHOSTS = 1 << 14 }; /* powers of two; 128 KiB each */
 
@@ -67,18 +68,6 @@ static int index_rows(struct evidence_pass *pass) {
 }
 
 /* ---- slices ---- */
-
-static int make_threads_room(struct evidence_pass *pass, uint32_t thread) {
-    const size_t wanted = ((size_t)thread + 1) * 2;
-    struct thread *threads = realloc(pass->threads, wanted * sizeof(*threads));
-    if (!threads) {
-        return -ENOMEM;
-    }
-    memset(threads + pass->n_threads, 0, (wanted - pass->n_threads) * sizeof(*threads));
-    pass->threads = threads;
-    pass->n_threads = wanted;
-    return 0;
-}
 
 /* The slice in which a block was made; the result is the same in every later slice. */
 static size_t slice_of(const struct evidence_pass *pass, const struct ag_step *step) {
@@ -172,8 +161,8 @@ static void count_birth(struct evidence_pass *pass, uint32_t row, const struct a
 /* ---- the pass ---- */
 
 static int make_step_room(struct evidence_pass *pass, const struct ag_step *step) {
-    const int r = step->sum < pass->rows.n_sums ? 0 : ag_step_rows_grow(&pass->rows, step->sum);
-    return r < 0 || step->thread < pass->n_threads ? r : make_threads_room(pass, step->thread);
+    const int r = AG_ARRAY_EXTEND(pass->rows.of_sum, pass->rows.n_sums, step->sum + (size_t)1);
+    return r < 0 ? r : AG_ARRAY_EXTEND(pass->threads, pass->n_threads, step->thread + (size_t)1);
 }
 
 static int count_step(void *context, const struct ag_step *step) {

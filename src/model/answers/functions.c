@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "model/profile_state.h"
+#include "table/array.h"
 
 #define NONE UINT32_MAX
 
@@ -26,7 +27,6 @@ struct builder {
     struct ag_profile *profile; /* the profile that gets the functions */
     struct ag_profile *source;  /* the profile whose trees are read: the same, or a part of it */
     struct ag_functions *functions;
-    size_t row_capacity, node_capacity;
     struct ag_index_map rows;       /* frame of the profile -> row */
     struct ag_index_map named;      /* function text | image text << 32 -> the first row */
     struct ag_index_map children;   /* place << 32 | row -> place */
@@ -34,17 +34,6 @@ struct builder {
     uint32_t *places;               /* of the current tree: by row of its snapshot */
     size_t place_capacity;
 };
-
-/* Room for one more. NULL: no memory. */
-static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
-    if (count < *capacity) {
-        return items;
-    }
-    const size_t wanted = *capacity ? *capacity * 2 : 64;
-    void *more = wanted < NONE ? realloc(items, wanted * item_bytes) : NULL;
-    *capacity = more ? wanted : *capacity;
-    return more;
-}
 
 /* The number of the function's frame in the profile; the frames of a part are copied. Samples from
  * outside have the line in which they were taken, not the one where a function begins. */
@@ -102,22 +91,15 @@ static uint32_t row_of_frame(struct builder *builder, uint32_t frame) {
     if (frame == AG_INDEX_NONE) {
         return NONE;
     }
-    const uint32_t known = ag_index_map_find(&builder->rows, frame);
-    if (known != AG_INDEX_NONE) {
-        return known;
+    uint32_t row;
+    int r = ag_index_map_number(&builder->rows, frame, &row);
+    if (r == 0) {
+        return row;
     }
-    struct ag_function_row *rows =
-        grown(functions->rows, &builder->row_capacity, functions->n_rows, sizeof(*rows));
-    if (!rows) {
-        return NONE;
-    }
-    functions->rows = rows;
-    const uint32_t row = (uint32_t)functions->n_rows;
-    if (ag_index_map_insert(&builder->rows, frame, row) < 0) {
-        return NONE;
-    }
-    rows[functions->n_rows++] = (struct ag_function_row){.frame = frame};
-    return make_distinct(builder, row) ? row : NONE;
+    r = r < 0 ? r
+              : AG_ARRAY_ADD(functions->rows, functions->n_rows,
+                             (struct ag_function_row){.frame = frame});
+    return r == 0 && make_distinct(builder, row) ? row : NONE;
 }
 
 /* The row of a FRAME's function. NONE: no memory. */
@@ -138,22 +120,16 @@ static uint32_t place_of(struct builder *builder, uint32_t parent, uint32_t row)
     if (known != AG_INDEX_NONE) {
         return known;
     }
-    struct ag_function_node *nodes =
-        grown(functions->nodes, &builder->node_capacity, functions->n_nodes, sizeof(*nodes));
-    if (!nodes) {
-        return NONE;
-    }
-    functions->nodes = nodes;
     const uint32_t made = (uint32_t)functions->n_nodes;
-    if (ag_index_map_insert(&builder->children, key, made) < 0) {
+    const struct ag_function_node node = {.row = row,
+                                          .parent = parent,
+                                          .first_child = NONE,
+                                          .next_sibling = functions->nodes[parent].first_child};
+    if (ag_index_map_insert(&builder->children, key, made) < 0 ||
+        AG_ARRAY_ADD(functions->nodes, functions->n_nodes, node) < 0) {
         return NONE;
     }
-    nodes[functions->n_nodes++] =
-        (struct ag_function_node){.row = row,
-                                  .parent = parent,
-                                  .first_child = NONE,
-                                  .next_sibling = nodes[parent].first_child};
-    nodes[parent].first_child = made;
+    functions->nodes[parent].first_child = made;
     return made;
 }
 
@@ -194,7 +170,7 @@ static uint32_t parent_place(struct builder *builder, const struct ag_call_snaps
     if (parent == 0) {
         return top;
     }
-    if (!by_node->slots) {
+    if (by_node->count == 0) {
         return parent - 1 < at ? builder->places[parent - 1] : top;
     }
     const uint32_t row = ag_index_map_find(by_node, parent);
@@ -207,7 +183,7 @@ static int map_nodes(const struct ag_call_snapshot *snapshot, struct ag_index_ma
     for (size_t i = 0; i < snapshot->n_rows && is_in_order; i++) {
         is_in_order = snapshot->rows[i].node == i + 1;
     }
-    int r = is_in_order ? 0 : ag_index_map_init(by_node);
+    int r = 0;
     for (size_t i = 0; i < snapshot->n_rows && r == 0 && !is_in_order; i++) {
         if (ag_index_map_find(by_node, snapshot->rows[i].node) == AG_INDEX_NONE) {
             r = ag_index_map_insert(by_node, snapshot->rows[i].node, (uint32_t)i);
@@ -249,16 +225,9 @@ static void add_apart(struct ag_apart *sum, uint64_t count, uint64_t words, uint
 
 static int add_snapshot(struct builder *builder, const struct ag_call_snapshot *snapshot) {
     struct ag_functions *functions = builder->functions;
-    if (snapshot->n_rows > builder->place_capacity) {
-        uint32_t *places = realloc(builder->places, snapshot->n_rows * sizeof(*places));
-        if (!places) {
-            return -ENOMEM;
-        }
-        builder->places = places;
-        builder->place_capacity = snapshot->n_rows;
-    }
     struct ag_index_map by_node = {0};
-    int r = map_nodes(snapshot, &by_node);
+    int r = AG_ARRAY_RESERVE(builder->places, builder->place_capacity, snapshot->n_rows);
+    r = r < 0 ? r : map_nodes(snapshot, &by_node);
     r = r < 0 ? r : add_paths(builder, snapshot, &by_node);
     ag_index_map_done(&by_node);
     functions->n_trees++;
@@ -283,7 +252,7 @@ static int add_trees(struct builder *builder, struct ag_profile *source) {
     const struct ag_call_trees *trees = &source->definitions.call_trees;
     const uint32_t epoch = ag_call_trees_epoch(trees);
     builder->source = source;
-    int r = ag_index_map_init(&builder->own_frames);
+    int r = 0;
     for (size_t i = 0; i < trees->count && r == 0; i++) {
         const struct ag_call_snapshot *snapshot = ag_call_tree_snapshot(&trees->trees[i]);
         if (snapshot->epoch == epoch && is_tree_wanted(source, snapshot)) {
@@ -446,17 +415,10 @@ static int build(struct builder *builder) {
     struct ag_profile *profile = builder->profile;
     const struct ag_profile *options = profile->n_parts > 0 ? profile->parts[0].profile : profile;
     builder->functions->group = options->options.call_group;
-    int r = ag_index_map_init(&builder->rows);
-    r = r < 0 ? r : ag_index_map_init(&builder->named);
-    r = r < 0 ? r : ag_index_map_init(&builder->children);
-    builder->node_capacity = 64;
-    builder->functions->nodes = calloc(builder->node_capacity, sizeof(struct ag_function_node));
-    if (r < 0 || !builder->functions->nodes) {
-        return -ENOMEM;
-    }
-    builder->functions->nodes[builder->functions->n_nodes++] = (struct ag_function_node){
+    const struct ag_function_node root = {
         .row = NONE, .parent = NONE, .first_child = NONE, .next_sibling = NONE};
-    if (profile->n_parts == 0) {
+    int r = AG_ARRAY_ADD(builder->functions->nodes, builder->functions->n_nodes, root);
+    if (r == 0 && profile->n_parts == 0) {
         r = add_trees(builder, profile);
     }
     for (size_t p = 0; p < profile->n_parts && r == 0; p++) {

@@ -19,10 +19,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger/table_memory.h"
 #include "model/interval.h"
 #include "model/pass/replay.h"
 #include "model/profile_state.h"
+#include "table/array.h"
+#include "table/table_memory.h"
 
 enum { AHEAD = 16 }; /* blocks: some 100 ns each, which is what memory takes */
 
@@ -43,8 +44,7 @@ struct making {
     double *now_blocks;          /* if sampled: by group * BLOCK_SUMS, before rounding */
     struct ag_stack_sum *before; /* by group: at the end of the slice before */
     struct ag_stack_sum *now;    /* by group */
-    struct ag_history_entry *list; /* of one slice */
-    size_t pair_capacity, leak_capacity;
+    struct ag_history_entry *list;  /* of one slice */
     struct ag_block waiting[AHEAD]; /* the last ones notified, number N at N % AHEAD */
     size_t n_reported;
     uint64_t slice_from_ns; /* where `slice` begins, session time */
@@ -63,17 +63,6 @@ static size_t slice_of(struct making *making, uint64_t time_ns) {
     making->slice = slice < history->n_slices ? (size_t)slice : history->n_slices - 1;
     making->slice_from_ns = making->start_ns + making->slice * history->slice_ns;
     return making->slice;
-}
-
-/* Room for one more, or NULL. */
-static void *grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
-    if (count < *capacity) {
-        return items;
-    }
-    const size_t wanted = *capacity ? *capacity * 2 : 64;
-    void *more = realloc(items, wanted * item_bytes);
-    *capacity = more ? wanted : *capacity;
-    return more;
 }
 
 static uint32_t order_of(uint64_t number) {
@@ -197,21 +186,16 @@ static void add_pair(struct making *making, size_t slice, uint32_t by, uint32_t 
                      const struct ag_history_count *what) {
     struct ag_history *history = making->history;
     const uint64_t key = (uint64_t)slice << 32 | by << 16 | freed_by;
+    const struct ag_history_pair pair = {
+        .slice = (uint32_t)slice, .allocated_by = by, .freed_by = freed_by};
     uint32_t at = ag_index_map_find(&making->pairs, key);
-    if (at == AG_INDEX_NONE) {
-        if (history->n_pairs == AG_HISTORY_PAIRS) {
-            return;
-        }
-        struct ag_history_pair *pairs =
-            grown(history->pairs, &making->pair_capacity, history->n_pairs, sizeof(*pairs));
-        at = (uint32_t)history->n_pairs;
-        history->pairs = pairs ? pairs : history->pairs;
-        if (!pairs || ag_index_map_insert(&making->pairs, key, at) < 0) {
-            making->error = -ENOMEM;
-            return;
-        }
-        pairs[history->n_pairs++] = (struct ag_history_pair){
-            .slice = (uint32_t)slice, .allocated_by = by, .freed_by = freed_by};
+    if (at == AG_INDEX_NONE && history->n_pairs == AG_HISTORY_PAIRS) {
+        return;
+    }
+    if (at == AG_INDEX_NONE && (ag_index_map_number(&making->pairs, key, &at) < 0 ||
+                                AG_ARRAY_ADD(history->pairs, history->n_pairs, pair) < 0)) {
+        making->error = -ENOMEM;
+        return;
     }
     history->pairs[at].blocks += what->blocks;
     history->pairs[at].bytes += what->bytes;
@@ -221,18 +205,14 @@ static void add_leak(struct making *making, size_t slice, uint32_t group,
                      const struct ag_history_count *what) {
     struct ag_history *history = making->history;
     const uint64_t key = (uint64_t)slice << 32 | group;
-    uint32_t at = ag_index_map_find(&making->leaks, key);
-    if (at == AG_INDEX_NONE) {
-        struct ag_history_leak *leaks =
-            grown(history->leaks, &making->leak_capacity, history->n_leaks, sizeof(*leaks));
-        at = (uint32_t)history->n_leaks;
-        history->leaks = leaks ? leaks : history->leaks;
-        if (!leaks || ag_index_map_insert(&making->leaks, key, at) < 0) {
-            making->error = -ENOMEM;
-            return;
-        }
-        leaks[history->n_leaks++] =
-            (struct ag_history_leak){.slice = (uint32_t)slice, .group = group};
+    uint32_t at;
+    int r = ag_index_map_number(&making->leaks, key, &at);
+    r = r > 0 ? AG_ARRAY_ADD(history->leaks, history->n_leaks,
+                             (struct ag_history_leak){.slice = (uint32_t)slice, .group = group})
+              : r;
+    if (r < 0) {
+        making->error = r;
+        return;
     }
     history->leaks[at].blocks += what->blocks;
     history->leaks[at].bytes += what->bytes;
@@ -440,9 +420,7 @@ static size_t groups_bytes(const struct ag_history *history) {
 
 static int history_start(struct making *making, uint64_t **ret_ends_ns) {
     struct ag_history *history = making->history;
-    if (ag_index_map_init(&making->groups) < 0 || ag_index_map_init(&making->threads) < 0 ||
-        ag_index_map_init(&making->pairs) < 0 || ag_index_map_init(&making->leaks) < 0 ||
-        name_threads(making) < 0) {
+    if (name_threads(making) < 0) {
         return -ENOMEM;
     }
     const size_t n_orders = history->n_slices * AG_HISTORY_ORDERS;
@@ -451,7 +429,7 @@ static int history_start(struct making *making, uint64_t **ret_ends_ns) {
     if (making->is_sampled) {
         making->now_blocks =
             calloc(history->n_groups * BLOCK_SUMS + 1, sizeof(*making->now_blocks));
-        if (!making->now_blocks || ag_weights_init(&making->weights) < 0) {
+        if (!making->now_blocks) {
             return -ENOMEM;
         }
     }

@@ -190,16 +190,15 @@ static uint64_t key_of_row(struct ag_profile *profile, enum ag_site_key by,
 static int assign(struct lifetime_pass *pass, enum ag_site_key by, const uint32_t *key_of_frame) {
     struct ag_profile *profile = pass->profile;
     struct ag_index_map keys = {0};
-    int r = ag_index_map_init(&keys);
+    int r = 0;
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
         uint32_t frame;
         const uint64_t key = key_of_row(profile, by, key_of_frame, i, &frame);
-        uint32_t at = ag_index_map_find(&keys, key);
-        if (at == AG_INDEX_NONE) {
-            at = (uint32_t)pass->n_sketches;
+        uint32_t at;
+        r = ag_index_map_number(&keys, key, &at);
+        if (r > 0) {
             pass->sketches[at].stack = profile->rows[i].stack;
             pass->sketches[pass->n_sketches++].frame = frame;
-            r = ag_index_map_insert(&keys, key, at);
         }
         r = r < 0 ? r : note_type(&pass->sketches[at], ag_profile_row_type(profile, i));
         r = r < 0 ? r
@@ -218,7 +217,6 @@ static int assign_stacks(struct lifetime_pass *pass, enum ag_site_key by) {
     if (r == 0 && !ag_site_key_is_named(by)) {
         r = ag_profile_function_keys(profile, by, &key_of_frame, &frame_of_key, &n_keys);
     }
-    r = r < 0 ? r : ag_index_map_init(&pass->of_stack);
     pass->sketches = calloc(profile->n_rows + 1, sizeof(*pass->sketches));
     r = r < 0 ? r : pass->sketches ? assign(pass, by, key_of_frame) : -ENOMEM;
     free(key_of_frame);

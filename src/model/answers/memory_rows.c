@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger/index_map.h"
-#include "model/definitions/text_store.h"
 #include "model/metric.h"
+#include "table/index_map.h"
+#include "table/text_store.h"
 
 struct gathering {
     struct ag_memory_row *rows;
@@ -34,20 +34,20 @@ static const char *owner_of(const struct ag_heap_row *heap) {
 static struct ag_memory_row *row_of(struct gathering *all, const struct ag_heap_row *heap) {
     const char *name = owner_of(heap);
     const uint32_t text = ag_text_id(&all->names, name, strlen(name));
-    uint32_t at = ag_index_map_find(&all->by_name, text);
-    struct ag_memory_row *row = &all->rows[at != AG_INDEX_NONE ? at : all->count];
-    if (at == AG_INDEX_NONE) {
-        at = (uint32_t)all->count;
-        if ((text == 0 && name[0] != '\0') || ag_index_map_insert(&all->by_name, text, at) < 0) {
-            return NULL;
-        }
-        all->count++;
-        *row = (struct ag_memory_row){.name = name, .has_committed = true, .has_free = true};
+    uint32_t at;
+    const int r =
+        text == 0 && name[0] != '\0' ? -ENOMEM : ag_index_map_number(&all->by_name, text, &at);
+    if (r < 0) {
+        return NULL;
+    }
+    if (r > 0) {
+        all->rows[all->count++] =
+            (struct ag_memory_row){.name = name, .has_committed = true, .has_free = true};
     }
     if (!heap->is_backing && strcmp(heap->name, "malloc") == 0) {
         all->lender = at;
     }
-    return row;
+    return &all->rows[at];
 }
 
 /* What it holds in numbers: as it was counted, or as its blocks are. */
@@ -128,8 +128,7 @@ int ag_memory_rows_make(const struct ag_heap_row *heaps, size_t n_heaps,
                         struct ag_memory_total *ret_total) {
     struct gathering all = {.rows = calloc(n_heaps + 1, sizeof(*all.rows)), .lender = SIZE_MAX};
     bool is_known = false;
-    int r = all.rows ? ag_text_store_init(&all.names) : -ENOMEM;
-    r = r < 0 ? r : ag_index_map_init(&all.by_name);
+    int r = all.rows ? 0 : -ENOMEM;
     for (size_t i = 0; i < n_heaps && r == 0; i++) {
         const struct ag_heap_row *heap = &heaps[i];
         if (heap->memory.known || heap->sum.mapped_bytes > 0 || heap->sum.in_use_bytes > 0) {

@@ -13,6 +13,7 @@
 
 #include "model/metric.h"
 #include "model/profile_state.h"
+#include "table/array.h"
 
 enum {
     HALVINGS = 40,
@@ -41,7 +42,6 @@ struct cutting {
     struct ag_index_map by_label; /* that number << 32 | label -> number, where there is a label */
     struct ag_index_map by_group; /* the last number << 32 | text of the type -> group */
     uint32_t n_numbers;
-    size_t node_capacity, group_capacity;
 };
 
 /* ---- weights ---- */
@@ -208,22 +208,11 @@ static const char *label_name(const struct ag_profile *profile, uint32_t label) 
 static int add_node(struct cutting *cutting, uint32_t parent, uint32_t frame, uint32_t *ret_place) {
     struct ag_outline *outline = cutting->outline;
     const uint64_t key = (uint64_t)parent << 32 | frame;
-    *ret_place = ag_index_map_find(&cutting->by_step, key);
-    if (*ret_place != AG_INDEX_NONE) {
-        return 0;
-    }
-    if (outline->n_nodes == cutting->node_capacity) {
-        const size_t capacity = cutting->node_capacity * 2;
-        struct ag_outline_node *nodes = realloc(outline->nodes, capacity * sizeof(*nodes));
-        if (!nodes) {
-            return -ENOMEM;
-        }
-        outline->nodes = nodes;
-        cutting->node_capacity = capacity;
-    }
-    *ret_place = (uint32_t)outline->n_nodes;
-    outline->nodes[outline->n_nodes++] = (struct ag_outline_node){.parent = parent, .frame = frame};
-    return ag_index_map_insert(&cutting->by_step, key, *ret_place);
+    const int r = ag_index_map_number(&cutting->by_step, key, ret_place);
+    (*ret_place)++; /* 0 is the root */
+    return r > 0 ? AG_ARRAY_ADD(outline->nodes, outline->n_nodes,
+                                (struct ag_outline_node){.parent = parent, .frame = frame})
+                 : r;
 }
 
 static int plant(struct cutting *cutting) {
@@ -250,21 +239,6 @@ static int plant(struct cutting *cutting) {
 
 /* ---- groups ---- */
 
-static int add_group(struct cutting *cutting, const struct ag_outline_group *group) {
-    struct ag_outline *outline = cutting->outline;
-    if (outline->n_groups == cutting->group_capacity) {
-        const size_t capacity = cutting->group_capacity * 2;
-        struct ag_outline_group *groups = realloc(outline->groups, capacity * sizeof(*groups));
-        if (!groups) {
-            return -ENOMEM;
-        }
-        outline->groups = groups;
-        cutting->group_capacity = capacity;
-    }
-    outline->groups[outline->n_groups++] = *group;
-    return 0;
-}
-
 /* The number of KEY in MAP; a new key has the next. 0 or -ENOMEM. */
 static int number_of(struct cutting *cutting, struct ag_index_map *map, uint64_t key,
                      uint32_t *ret_number) {
@@ -289,14 +263,9 @@ static int group_of(struct cutting *cutting, const struct ag_outline_group *like
     if (r < 0) {
         return r;
     }
-    const uint64_t key = (uint64_t)number << 32 | type;
-    *ret_group = ag_index_map_find(&cutting->by_group, key);
-    if (*ret_group != AG_INDEX_NONE) {
-        return 0;
-    }
-    *ret_group = (uint32_t)cutting->outline->n_groups;
-    r = add_group(cutting, like);
-    return r < 0 ? r : ag_index_map_insert(&cutting->by_group, key, *ret_group);
+    r = ag_index_map_number(&cutting->by_group, (uint64_t)number << 32 | type, ret_group);
+    struct ag_outline *outline = cutting->outline;
+    return r > 0 ? AG_ARRAY_ADD(outline->groups, outline->n_groups, *like) : r;
 }
 
 /* Puts each row into the group of its node, or of the "other" below what is kept of its stack. */
@@ -352,21 +321,14 @@ static int outline_start(struct cutting *cutting) {
     cutting->has_other_labels = calloc(n, sizeof(*cutting->has_other_labels));
     cutting->has_cut_child = calloc(n, sizeof(*cutting->has_cut_child));
     cutting->place = calloc(n, sizeof(*cutting->place));
-    cutting->node_capacity = cutting->group_capacity = 1024;
-    outline->nodes = malloc(cutting->node_capacity * sizeof(*outline->nodes));
-    outline->groups = malloc(cutting->group_capacity * sizeof(*outline->groups));
     outline->group_of_row = calloc(profile->n_rows + 1, sizeof(*outline->group_of_row));
     outline->n_rows = profile->n_rows;
     if (!cutting->weight || !cutting->rows_at || !cutting->has_other_labels ||
-        !cutting->has_cut_child || !cutting->place || !outline->nodes || !outline->groups ||
-        !outline->group_of_row || ag_index_map_init(&cutting->by_step) < 0 ||
-        ag_index_map_init(&cutting->by_via) < 0 || ag_index_map_init(&cutting->by_label) < 0 ||
-        ag_index_map_init(&cutting->by_group) < 0) {
+        !cutting->has_cut_child || !cutting->place || !outline->group_of_row) {
         return -ENOMEM;
     }
-    outline->nodes[outline->n_nodes++] =
-        (struct ag_outline_node){.parent = 0, .frame = AG_OUTLINE_ROOT};
-    return 0;
+    return AG_ARRAY_ADD(outline->nodes, outline->n_nodes,
+                        (struct ag_outline_node){.parent = 0, .frame = AG_OUTLINE_ROOT});
 }
 
 static void outline_stop(struct cutting *cutting) {

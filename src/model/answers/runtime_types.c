@@ -20,6 +20,7 @@
 
 #include "model/profile_state.h"
 #include "symbol/decoder.h"
+#include "table/array.h"
 
 enum {
     TEXT_BYTES = 4096,
@@ -91,26 +92,15 @@ struct sighting { /* of a number in a function that makes objects of the type TE
 };
 struct sightings {
     struct sighting *list;
-    size_t count, capacity;
-    struct ag_index_map seen; /* text | number << 32 -> 0 */
+    size_t count;
+    struct ag_index_map seen; /* text | number << 32 */
 };
 
 static int note_sighting(struct sightings *sightings, uint32_t text, uint32_t number) {
-    const uint64_t key = text | (uint64_t)number << 32;
-    if (ag_index_map_find(&sightings->seen, key) != AG_INDEX_NONE) {
-        return 0;
-    }
-    if (sightings->count == sightings->capacity) {
-        const size_t capacity = sightings->capacity ? 2 * sightings->capacity : 64;
-        struct sighting *list = realloc(sightings->list, capacity * sizeof(*list));
-        if (!list) {
-            return -ENOMEM;
-        }
-        sightings->list = list;
-        sightings->capacity = capacity;
-    }
-    sightings->list[sightings->count++] = (struct sighting){.text = text, .number = number};
-    return ag_index_map_insert(&sightings->seen, key, 0);
+    const int r = ag_index_map_number(&sightings->seen, text | (uint64_t)number << 32, NULL);
+    return r > 0 ? AG_ARRAY_ADD(sightings->list, sightings->count,
+                                (struct sighting){.text = text, .number = number})
+                 : r;
 }
 
 static const char *given_name(const struct ag_profile *profile, const struct ag_decoder *decoder,
@@ -158,11 +148,6 @@ static bool is_only_value(const struct only_values *values, uint32_t key, uint32
            ag_index_map_find(&values->has_more, key) == AG_INDEX_NONE;
 }
 
-static int only_values_init(struct only_values *values) {
-    const int r = ag_index_map_init(&values->first);
-    return r < 0 ? r : ag_index_map_init(&values->has_more);
-}
-
 static void only_values_done(struct only_values *values) {
     ag_index_map_done(&values->first);
     ag_index_map_done(&values->has_more);
@@ -176,8 +161,7 @@ static bool is_learned(const struct ag_profile *profile, uint32_t number) {
  * errno, or how many were learned. */
 static int settle(struct ag_profile *profile, const struct sightings *sightings) {
     struct only_values number_of = {0}, text_of = {0};
-    int n_learned = 0, r = only_values_init(&number_of);
-    r = r < 0 ? r : only_values_init(&text_of);
+    int n_learned = 0, r = 0;
     for (size_t i = 0; i < sightings->count && r == 0; i++) {
         const struct sighting *seen = &sightings->list[i];
         r = is_learned(profile, seen->number) ? 0
@@ -203,14 +187,13 @@ static int settle(struct ag_profile *profile, const struct sightings *sightings)
 }
 
 int ag_profile_learn_types(struct ag_profile *profile) {
-    if (profile->learned_types.slots) {
+    if (profile->has_learned_types) {
         return 0;
     }
+    profile->has_learned_types = true;
     struct sightings sightings = {0};
-    int r = ag_index_map_init(&profile->learned_types);
-    r = r < 0 ? r : ag_index_map_init(&sightings.seen);
     struct place *place = malloc(sizeof(*place));
-    r = r < 0 ? r : place ? 0 : -ENOMEM;
+    int r = place ? 0 : -ENOMEM;
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
         r = look_at_row(profile, i, place, &sightings);
     }
@@ -227,6 +210,7 @@ int ag_profile_learn_types(struct ag_profile *profile) {
 
 void ag_profile_forget_types(struct ag_profile *profile) {
     ag_index_map_done(&profile->learned_types);
+    profile->has_learned_types = false;
 }
 
 static const char *name_of_number(struct ag_profile *profile, const struct ag_decoder *decoder,

@@ -52,16 +52,12 @@ int ag_profile_function_keys(struct ag_profile *profile, enum ag_site_key by,
     struct keys keys = {.of_frame = calloc(n_frames + 1, sizeof(*keys.of_frame)),
                         .frame = calloc(n_frames + 1, sizeof(*keys.frame))};
     struct ag_index_map map = {0};
-    int r = keys.of_frame && keys.frame ? ag_index_map_init(&map) : -ENOMEM;
-    for (uint32_t frame = 0; frame < n_frames && r == 0; frame++) {
-        const uint64_t key = key_of(profile, by, frame);
-        uint32_t known = ag_index_map_find(&map, key);
-        if (known == AG_INDEX_NONE) {
-            known = (uint32_t)keys.count;
+    int r = keys.of_frame && keys.frame ? 0 : -ENOMEM;
+    for (uint32_t frame = 0; frame < n_frames && r >= 0; frame++) {
+        r = ag_index_map_number(&map, key_of(profile, by, frame), &keys.of_frame[frame]);
+        if (r > 0) {
             keys.frame[keys.count++] = frame;
-            r = ag_index_map_insert(&map, key, known);
         }
-        keys.of_frame[frame] = known;
     }
     ag_index_map_done(&map);
     if (r < 0) {
@@ -243,18 +239,17 @@ static int sites_by_frame(struct ag_profile *profile, enum ag_site_key by) {
 static int sites_by_stack(struct ag_profile *profile) {
     struct ag_site_row *rows = calloc(profile->n_rows + 1, sizeof(*rows));
     struct ag_index_map map = {0};
-    int r = rows ? ag_index_map_init(&map) : -ENOMEM;
+    int r = rows ? 0 : -ENOMEM;
     size_t count = 0;
-    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+    for (size_t i = 0; i < profile->n_rows && r >= 0; i++) {
         const uint32_t stack = profile->rows[i].stack;
-        uint32_t at = ag_index_map_find(&map, stack);
-        if (at == AG_INDEX_NONE) {
+        uint32_t at = 0;
+        r = ag_index_map_number(&map, stack, &at);
+        if (r > 0) {
             const uint32_t *frames;
-            at = (uint32_t)count;
             rows[count++].frame = ag_profile_stack_frames(profile, stack, &frames) > 0
                                       ? frames[0]
                                       : profile->frames.no_stack;
-            r = ag_index_map_insert(&map, stack, at);
         }
         ag_metrics_add(&rows[at].own, &profile->rows[i].metrics);
         rows[at].total = rows[at].own;
@@ -361,19 +356,18 @@ static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *s
                        const struct ag_live_sum *live) {
     struct ag_site_row *rows = calloc(sums->n_stacks + 1, sizeof(*rows));
     struct ag_index_map map = {0};
-    int r = rows ? ag_index_map_init(&map) : -ENOMEM;
+    int r = rows ? 0 : -ENOMEM;
     size_t count = 0;
-    for (size_t i = 0; i < sums->n_stacks && r == 0; i++) {
+    for (size_t i = 0; i < sums->n_stacks && r >= 0; i++) {
         const uint32_t stream = sums->stacks[i].stack; /* see ag_pass_options.is_by_stream */
         if (stream == AG_STACK_OTHER) {
             continue;
         }
-        uint32_t at = ag_index_map_find(&map, stream);
-        if (at == AG_INDEX_NONE) {
-            at = (uint32_t)count;
+        uint32_t at = 0;
+        r = ag_index_map_number(&map, stream, &at);
+        if (r > 0) {
             rows[count].frame = at;
             rows[count++].label = thread_label(profile, sums, stream);
-            r = ag_index_map_insert(&map, stream, at);
         }
         const struct ag_stack_sum *sum = &sums->stacks[i];
         const struct ag_metrics counted = {.allocated_blocks = sum->allocated_blocks,

@@ -13,6 +13,7 @@
 
 #include "model/metric.h"
 #include "model/profile_state.h"
+#include "table/array.h"
 
 enum { NODES_MOST = 1 << 22 };
 
@@ -20,7 +21,7 @@ struct forest {
     struct ag_profile *profile;
     uint32_t *key_of_frame;
     struct ag_tree_node *nodes;
-    size_t count, capacity;
+    size_t count;
     struct ag_index_map children; /* place << 32 | key -> place */
     int error;
 };
@@ -35,26 +36,16 @@ static uint32_t forest_step(struct forest *forest, uint32_t parent, uint32_t fra
     if (forest->error || forest->count == NODES_MOST) {
         return parent;
     }
-    if (forest->count == forest->capacity) {
-        const size_t capacity = forest->capacity * 2;
-        struct ag_tree_node *nodes = realloc(forest->nodes, capacity * sizeof(*nodes));
-        if (!nodes) {
-            forest->error = -ENOMEM;
-            return parent;
-        }
-        forest->nodes = nodes;
-        forest->capacity = capacity;
-    }
     const uint32_t made = (uint32_t)forest->count;
-    if (ag_index_map_insert(&forest->children, key, made) < 0) {
+    const struct ag_tree_node node = {.frame = frame,
+                                      .parent = parent,
+                                      .first_child = UINT32_MAX,
+                                      .next_sibling = forest->nodes[parent].first_child};
+    if (ag_index_map_insert(&forest->children, key, made) < 0 ||
+        AG_ARRAY_ADD(forest->nodes, forest->count, node) < 0) {
         forest->error = -ENOMEM;
         return parent;
     }
-    forest->nodes[forest->count++] =
-        (struct ag_tree_node){.frame = frame,
-                              .parent = parent,
-                              .first_child = UINT32_MAX,
-                              .next_sibling = forest->nodes[parent].first_child};
     forest->nodes[parent].first_child = made;
     return made;
 }
@@ -112,16 +103,14 @@ static void add_upward(struct forest *forest) {
 
 static int build(struct forest *forest, bool bottom_up) {
     struct ag_profile *profile = forest->profile;
-    int r = ag_index_map_init(&forest->children);
-    forest->capacity = 1024;
-    forest->nodes = malloc(forest->capacity * sizeof(*forest->nodes));
-    if (r < 0 || !forest->nodes) {
-        return -ENOMEM;
+    const struct ag_tree_node root = {.frame = UINT32_MAX,
+                                      .parent = UINT32_MAX,
+                                      .first_child = UINT32_MAX,
+                                      .next_sibling = UINT32_MAX};
+    int r = AG_ARRAY_ADD(forest->nodes, forest->count, root);
+    if (r < 0) {
+        return r;
     }
-    forest->nodes[forest->count++] = (struct ag_tree_node){.frame = UINT32_MAX,
-                                                           .parent = UINT32_MAX,
-                                                           .first_child = UINT32_MAX,
-                                                           .next_sibling = UINT32_MAX};
     if (bottom_up) {
         add_upward(forest);
     } else {

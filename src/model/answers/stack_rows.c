@@ -9,6 +9,7 @@
 
 #include "model/profile_state.h"
 #include "model/runtime_filter.h"
+#include "table/array.h"
 
 enum { LISTED_FRAMES_MOST = 1 << 28 }; /* 1 GiB: what a report may hold of a hostile trace */
 
@@ -217,7 +218,7 @@ int ag_profile_make_rows(struct ag_profile *profile) {
     profile->node_is_used = calloc(n_nodes + 1, sizeof(*profile->node_is_used));
     profile->node_is_exact = calloc(n_nodes + 1, sizeof(*profile->node_is_exact));
     if (!profile->rows || !profile->row_nodes || !profile->node_is_used ||
-        !profile->node_is_exact || ag_index_map_init(&profile->frame_lists) < 0) {
+        !profile->node_is_exact) {
         return -ENOMEM;
     }
     struct ag_runtime_filter filter;
@@ -243,13 +244,11 @@ int ag_profile_make_rows(struct ag_profile *profile) {
 int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_kept,
                            bool *ret_is_needed) {
     *ret_is_needed = profile->has_focus || profile->has_ignore || profile->options.runtime;
-    int r = *ret_is_needed ? ag_index_map_init(ret_kept) : 0;
-    for (size_t i = 0; i < profile->n_rows && r == 0 && *ret_is_needed; i++) {
-        if (ag_index_map_find(ret_kept, profile->rows[i].stack) == AG_INDEX_NONE) {
-            r = ag_index_map_insert(ret_kept, profile->rows[i].stack, 0);
-        }
+    int r = 0;
+    for (size_t i = 0; i < profile->n_rows && r >= 0 && *ret_is_needed; i++) {
+        r = ag_index_map_number(ret_kept, profile->rows[i].stack, NULL);
     }
-    return r;
+    return r < 0 ? r : 0;
 }
 
 size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows) {
@@ -284,28 +283,19 @@ static size_t list_frames(struct ag_profile *profile, uint32_t node, uint32_t *t
 
 static int add_list(struct ag_profile *profile, uint32_t stack) {
     const uint32_t node = ag_stack_nodes_find(&profile->definitions.nodes, stack);
-    if ((profile->n_lists & (profile->n_lists + 1)) == 0) { /* full at 2^n - 1 */
-        void *places = realloc(profile->list_places,
-                               (profile->n_lists + 1) * 2 * sizeof(*profile->list_places));
-        if (!places) {
-            return -ENOMEM;
-        }
-        profile->list_places = places;
-    }
     const size_t count = list_frames(profile, node, NULL);
     uint32_t *frames = NULL;
     if (profile->listed_frames + count <= LISTED_FRAMES_MOST) {
         frames = malloc((count + 1) * sizeof(*frames));
     }
-    if (!frames ||
-        ag_index_map_insert(&profile->frame_lists, stack, (uint32_t)profile->n_lists) < 0) {
+    const struct ag_frame_list list = {.frames = frames, .count = count};
+    if (!frames || AG_ARRAY_ADD(profile->list_places, profile->n_lists, list) < 0) {
         free(frames);
         return -ENOMEM;
     }
+    (void)list_frames(profile, node, frames);
     profile->listed_frames += count;
-    profile->list_places[profile->n_lists].frames = frames;
-    profile->list_places[profile->n_lists++].count = list_frames(profile, node, frames);
-    return 0;
+    return ag_index_map_insert(&profile->frame_lists, stack, (uint32_t)profile->n_lists - 1);
 }
 
 size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack,

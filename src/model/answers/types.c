@@ -110,21 +110,20 @@ const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack) {
 
 static int add_up(struct ag_profile *profile, struct ag_index_map *index) {
     int r = 0;
-    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+    for (size_t i = 0; i < profile->n_rows && r >= 0; i++) {
         const char *runtime;
         const uint32_t text =
             type_of(profile, profile->rows[i].stack, profile->row_nodes[i], &runtime);
-        uint32_t at = ag_index_map_find(index, text);
-        if (at == AG_INDEX_NONE) {
-            at = (uint32_t)profile->n_types;
-            r = ag_index_map_insert(index, text, at);
+        uint32_t at = 0;
+        r = ag_index_map_number(index, text, &at);
+        if (r > 0) {
             profile->types[profile->n_types++] = (struct ag_type_row){
                 .type = text != 0 ? ag_text(&profile->definitions.texts, text) : NULL,
                 .runtime = runtime};
         }
         ag_metrics_add(&profile->types[at].metrics, &profile->rows[i].metrics);
     }
-    return r;
+    return r < 0 ? r : 0;
 }
 
 int ag_profile_types(struct ag_profile *profile, const struct ag_type_row **ret_rows,
@@ -133,7 +132,7 @@ int ag_profile_types(struct ag_profile *profile, const struct ag_type_row **ret_
         struct ag_index_map index = {0};
         int r = ag_profile_prepare_types(profile);
         profile->types = r == 0 ? calloc(profile->n_rows + 1, sizeof(*profile->types)) : NULL;
-        r = r < 0 ? r : profile->types ? ag_index_map_init(&index) : -ENOMEM;
+        r = r < 0 ? r : profile->types ? 0 : -ENOMEM;
         r = r < 0 ? r : add_up(profile, &index);
         ag_index_map_done(&index);
         if (r < 0) {

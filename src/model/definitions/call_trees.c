@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int ag_call_trees_init(struct ag_call_trees *trees) {
-    return ag_index_map_init(&trees->by_id);
-}
+#include "table/array.h"
 
 static void end_snapshot(struct ag_call_snapshot *snapshot) {
     free(snapshot->rows);
@@ -29,21 +27,11 @@ static struct ag_call_tree *call_trees_find(const struct ag_call_trees *trees, u
 }
 
 static struct ag_call_tree *call_trees_add(struct ag_call_trees *trees, uint32_t id) {
-    if (trees->count == trees->capacity) {
-        const size_t capacity = trees->capacity ? trees->capacity * 2 : 16;
-        struct ag_call_tree *more = realloc(trees->trees, capacity * sizeof(*more));
-        if (!more) {
-            return NULL;
-        }
-        trees->trees = more;
-        trees->capacity = capacity;
-    }
-    if (ag_index_map_insert(&trees->by_id, id, (uint32_t)trees->count) < 0) {
+    if (ag_index_map_insert(&trees->by_id, id, (uint32_t)trees->count) < 0 ||
+        AG_ARRAY_ADD(trees->trees, trees->count, (struct ag_call_tree){.has_whole = false}) < 0) {
         return NULL;
     }
-    struct ag_call_tree *tree = &trees->trees[trees->count++];
-    *tree = (struct ag_call_tree){.has_whole = false};
-    return tree;
+    return &trees->trees[trees->count - 1];
 }
 
 static int call_trees_begin(struct ag_call_trees *trees, struct ag_text_store *texts,
@@ -88,25 +76,6 @@ static int call_trees_begin(struct ag_call_trees *trees, struct ag_text_store *t
     return 0;
 }
 
-static int add_row(struct ag_call_snapshot *snapshot, const struct ag_call_path *path) {
-    if (snapshot->n_rows == snapshot->capacity) {
-        const size_t capacity = snapshot->capacity ? snapshot->capacity * 2 : 16;
-        struct ag_call_row *rows = realloc(snapshot->rows, capacity * sizeof(*rows));
-        if (!rows) {
-            return -ENOMEM;
-        }
-        snapshot->rows = rows;
-        snapshot->capacity = capacity;
-    }
-    snapshot->rows[snapshot->n_rows++] = (struct ag_call_row){.node = path->node,
-                                                              .parent = path->parent,
-                                                              .frame = path->frame,
-                                                              .calls = path->calls,
-                                                              .own_words = path->own_words,
-                                                              .own_ns = path->own_ns};
-    return 0;
-}
-
 static int add_rows(struct ag_call_trees *trees, const struct ag_record *record) {
     struct ag_call_path path;
     struct ag_call_tree *tree = NULL;
@@ -120,9 +89,14 @@ static int add_rows(struct ag_call_trees *trees, const struct ag_record *record)
             ag_call_snapshot_is_whole(&tree->newest)) {
             continue; /* unknown tree, or more than were announced */
         }
-        const int r = add_row(&tree->newest, &path);
-        if (r < 0) {
-            return r;
+        const struct ag_call_row row = {.node = path.node,
+                                        .parent = path.parent,
+                                        .frame = path.frame,
+                                        .calls = path.calls,
+                                        .own_words = path.own_words,
+                                        .own_ns = path.own_ns};
+        if (AG_ARRAY_ADD(tree->newest.rows, tree->newest.n_rows, row) < 0) {
+            return -ENOMEM;
         }
     }
     return 0;

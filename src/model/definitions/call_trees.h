@@ -10,8 +10,8 @@
 #include <stdbool.h>
 
 #include "format/decode.h"
-#include "ledger/index_map.h"
-#include "model/definitions/text_store.h"
+#include "table/index_map.h"
+#include "table/text_store.h"
 
 struct ag_call_row {
     uint32_t node, parent, frame; /* numbers from the trace, not checked */
@@ -22,19 +22,18 @@ struct ag_call_snapshot {
     uint32_t runtime, process, initial_call; /* texts */
     uint64_t messages, message_words, spawns, spawn_words, profiler_events, profiler_words;
     struct ag_call_row *rows;
-    size_t n_rows, capacity; /* n_rows <= n_calls; it is whole when they are equal */
+    size_t n_rows; /* n_rows <= n_calls; it is whole when they are equal */
 };
 struct ag_call_tree {
     struct ag_call_snapshot newest, whole; /* whole: the newest whole one before newest */
     bool has_whole;
 };
-struct ag_call_trees { /* zero-initialise, then init */
+struct ag_call_trees { /* zero-initialize: empty */
     struct ag_call_tree *trees;
-    size_t count, capacity;
+    size_t count;
     struct ag_index_map by_id;
 };
 
-int ag_call_trees_init(struct ag_call_trees *trees);
 void ag_call_trees_done(struct ag_call_trees *trees);
 /* A FUNCTIONS or CALLS record. 0 or -ENOMEM. */
 int ag_call_trees_take(struct ag_call_trees *trees, struct ag_text_store *texts,

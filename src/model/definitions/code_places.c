@@ -2,35 +2,13 @@
  * innermost first, so each new one is chained to the previous one. */
 #include "model/definitions/code_places.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
-int ag_code_places_init(struct ag_code_places *places) {
-    *places = (struct ag_code_places){0};
-    return ag_index_map_init(&places->by_pc);
-}
+#include "table/array.h"
 
 void ag_code_places_done(struct ag_code_places *places) {
     ag_index_map_done(&places->by_pc);
     free(places->list);
-}
-
-static int code_places_append(struct ag_code_places *places, const struct ag_code_place *place) {
-    enum { FIRST = 256 };
-    const size_t n = places->count;
-    if (n == UINT32_MAX - 1) {
-        return -ENOMEM;
-    }
-    if (n == 0 || (n >= FIRST && (n & (n - 1)) == 0)) {
-        struct ag_code_place *list =
-            realloc(places->list, (n == 0 ? (size_t)FIRST : 2 * n) * sizeof(*list));
-        if (!list) {
-            return -ENOMEM;
-        }
-        places->list = list;
-    }
-    places->list[places->count++] = *place;
-    return 0;
 }
 
 int ag_code_places_take(struct ag_code_places *places, const struct ag_record *record) {
@@ -41,7 +19,7 @@ int ag_code_places_take(struct ag_code_places *places, const struct ag_record *r
         if (pc == 0 || ag_index_map_find(&places->by_pc, pc) != AG_INDEX_NONE) {
             return 0;
         }
-        int r = code_places_append(places, &place);
+        int r = AG_ARRAY_ADD(places->list, places->count, place);
         r = r < 0 ? r : ag_index_map_insert(&places->by_pc, pc, (uint32_t)places->count - 1);
         places->open_pc = pc;
         places->n_reported = 1;
@@ -51,7 +29,7 @@ int ag_code_places_take(struct ag_code_places *places, const struct ag_record *r
         places->n_reported == AG_CODE_PLACES_MOST) {
         return 0;
     }
-    const int r = code_places_append(places, &place);
+    const int r = AG_ARRAY_ADD(places->list, places->count, place);
     if (r == 0) {
         places->list[places->count - 2].next = (uint32_t)places->count;
         places->n_reported++;

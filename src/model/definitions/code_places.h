@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "format/decode.h"
-#include "ledger/index_map.h"
+#include "table/index_map.h"
 
 enum { AG_CODE_PLACES_MOST = 256 }; /* of one pc: functions inlined into each other */
 
@@ -14,7 +14,7 @@ struct ag_code_place {
     uint32_t frame, line; /* frame: of a frame record */
     uint32_t next;        /* the function that it is inlined into, plus 1; 0: it is none */
 };
-struct ag_code_places { /* zero-initialise, then init */
+struct ag_code_places { /* zero-initialize: empty */
     struct ag_code_place *list;
     size_t count;
     struct ag_index_map by_pc; /* pc -> the innermost */
@@ -22,7 +22,6 @@ struct ag_code_places { /* zero-initialise, then init */
     uint32_t n_reported;       /* ... and how many of them were read */
 };
 
-int ag_code_places_init(struct ag_code_places *places);
 void ag_code_places_done(struct ag_code_places *places);
 /* A record of kind CODE. Ignored if it is out of order, or its pc is known. Returns 0 or
  * -ENOMEM. */

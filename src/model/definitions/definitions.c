@@ -9,25 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- growing lists ---- */
-
-/* Room for one more in a list that doubles at powers of two. NULL: no memory. */
-static void *more(void *items, size_t count, size_t item_bytes) {
-    if ((count & (count + 1)) != 0) { /* full at 0, 1, 3, 7 ... */
-        return items;
-    }
-    return realloc(items, (count + 1) * 2 * item_bytes);
-}
-
-#define APPEND(list, count, ...)                              \
-    do {                                                      \
-        void *items = more((list), (count), sizeof(*(list))); \
-        if (!items) {                                         \
-            return -ENOMEM;                                   \
-        }                                                     \
-        (list) = items;                                       \
-        (list)[(count)++] = __VA_ARGS__;                      \
-    } while (0)
+#include "table/array.h"
 
 /* ---- one record each ---- */
 
@@ -51,7 +33,9 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
     size_t n_arguments = 0;
     while (left.length > 0 && n_arguments < record->u.process.n_arguments) {
         const char *argument = definitions_keep_text(definitions, left);
-        APPEND(definitions->arguments, n_arguments, argument);
+        if (AG_ARRAY_ADD(definitions->arguments, n_arguments, argument) < 0) {
+            return -ENOMEM;
+        }
         const uint32_t taken = (uint32_t)strnlen(left.data, left.length) + 1;
         left.data += taken <= left.length ? taken : left.length;
         left.length -= taken <= left.length ? taken : left.length;
@@ -63,8 +47,10 @@ static int take_process(struct ag_definitions *definitions, const struct ag_reco
 static int take_image(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_bytes path = record->u.image_load.path,
                           build_id = record->u.image_load.build_id;
-    if (ag_index_map_find(&definitions->image_index, record->u.image_load.image) != AG_INDEX_NONE) {
-        return 0; /* the same file at the same place, loaded again */
+    uint32_t at;
+    const int r = ag_index_map_number(&definitions->image_index, record->u.image_load.image, &at);
+    if (r <= 0) {
+        return r; /* the same file at the same place, loaded again */
     }
     struct ag_model_image image = {.image = record->u.image_load.image,
                                    .bias = record->u.image_load.bias,
@@ -80,16 +66,17 @@ static int take_image(struct ag_definitions *definitions, const struct ag_record
     if (image.build_id_bytes > 0) {
         memcpy(image.build_id, build_id.data, image.build_id_bytes);
     }
-    const uint32_t at = (uint32_t)definitions->n_images;
-    APPEND(definitions->images, definitions->n_images, image);
-    return ag_index_map_insert(&definitions->image_index, image.image, at);
+    return AG_ARRAY_ADD(definitions->images, definitions->n_images, image);
 }
 
 static int take_function(struct ag_definitions *definitions, const struct ag_record *record) {
     const uint32_t id = record->u.frame.frame;
-    if (id == 0 || id > AG_FRAME_MOST ||
-        ag_index_map_find(&definitions->function_index, id) != AG_INDEX_NONE) {
-        return 0; /* nothing can name it, or known already */
+    uint32_t at;
+    const int r = id == 0 || id > AG_FRAME_MOST /* nothing can name it */
+                      ? 0
+                      : ag_index_map_number(&definitions->function_index, id, &at);
+    if (r <= 0) {
+        return r;
     }
     struct ag_text_store *texts = &definitions->texts;
     const struct ag_bytes runtime = record->u.frame.runtime, function = record->u.frame.function,
@@ -99,9 +86,7 @@ static int take_function(struct ag_definitions *definitions, const struct ag_rec
         .function = ag_text_id(texts, function.data, function.length),
         .file = ag_text_id(texts, file.data, file.length),
         .line = record->u.frame.line};
-    const uint32_t at = (uint32_t)definitions->n_functions;
-    APPEND(definitions->functions, definitions->n_functions, made);
-    return ag_index_map_insert(&definitions->function_index, id, at);
+    return AG_ARRAY_ADD(definitions->functions, definitions->n_functions, made);
 }
 
 static int take_thread(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -109,14 +94,12 @@ static int take_thread(struct ag_definitions *definitions, const struct ag_recor
         .stream = record->u.thread.stream,
         .thread_id = record->u.thread.thread_id,
         .name = definitions_keep_text(definitions, record->u.thread.name)};
-    const uint32_t known = ag_index_map_find(&definitions->stream_index, thread.stream);
-    if (known != AG_INDEX_NONE) { /* renamed */
-        definitions->threads[known] = thread;
-        return 0;
+    uint32_t at;
+    const int r = ag_index_map_number(&definitions->stream_index, thread.stream, &at);
+    if (r == 0) { /* renamed */
+        definitions->threads[at] = thread;
     }
-    const uint32_t at = (uint32_t)definitions->n_threads;
-    APPEND(definitions->threads, definitions->n_threads, thread);
-    return ag_index_map_insert(&definitions->stream_index, thread.stream, at);
+    return r > 0 ? AG_ARRAY_ADD(definitions->threads, definitions->n_threads, thread) : r;
 }
 
 static const char *domain_name(uint32_t domain) {
@@ -130,8 +113,10 @@ static const char *heap_kind_name(uint32_t kind) {
 }
 
 static int take_heap(struct ag_definitions *definitions, const struct ag_record *record) {
-    if (ag_definitions_heap(definitions, record->u.heap.heap)) {
-        return 0;
+    uint32_t at;
+    const int r = ag_index_map_number(&definitions->heap_index, record->u.heap.heap, &at);
+    if (r <= 0) {
+        return r;
     }
     const struct ag_model_heap heap = {
         .heap = record->u.heap.heap,
@@ -145,13 +130,11 @@ static int take_heap(struct ag_definitions *definitions, const struct ag_record 
                     ? definitions_keep_text(definitions, record->u.heap.unit)
                     : "bytes",
         .is_backing = record->u.heap.is_backing != 0};
-    const uint32_t at = (uint32_t)definitions->n_heaps;
-    APPEND(definitions->heaps, definitions->n_heaps, heap);
-    return ag_index_map_insert(&definitions->heap_index, heap.heap, at);
+    return AG_ARRAY_ADD(definitions->heaps, definitions->n_heaps, heap);
 }
 
 static int take_memory(struct ag_definitions *definitions, const struct ag_record *record) {
-    const struct ag_model_memory told = {
+    const struct ag_model_memory counted = {
         .heap = record->u.memory.heap,
         .memory = {.known = record->u.memory.known,
                    .time_ns = record->u.memory.time_ns,
@@ -159,16 +142,12 @@ static int take_memory(struct ag_definitions *definitions, const struct ag_recor
                    .committed_bytes = record->u.memory.committed_bytes,
                    .free_bytes = record->u.memory.free_bytes,
                    .of_malloc_bytes = record->u.memory.of_malloc_bytes}};
-    const uint32_t known = ag_index_map_find(&definitions->memory_index, told.heap);
-    if (known != AG_INDEX_NONE) {
-        if (told.memory.time_ns >= definitions->memory[known].memory.time_ns) {
-            definitions->memory[known] = told;
-        }
-        return 0;
+    uint32_t at;
+    const int r = ag_index_map_number(&definitions->memory_index, counted.heap, &at);
+    if (r == 0 && counted.memory.time_ns >= definitions->memory[at].memory.time_ns) {
+        definitions->memory[at] = counted;
     }
-    const uint32_t at = (uint32_t)definitions->n_memory;
-    APPEND(definitions->memory, definitions->n_memory, told);
-    return ag_index_map_insert(&definitions->memory_index, told.heap, at);
+    return r > 0 ? AG_ARRAY_ADD(definitions->memory, definitions->n_memory, counted) : r;
 }
 
 static int take_runtime(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -179,14 +158,12 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
         .hooked = record->u.runtime.hooked != 0,
         .told = record->u.runtime.told,
         .counted = record->u.runtime.counted};
-    const uint32_t known = ag_index_map_find(&definitions->runtime_index, (uintptr_t)runtime.name);
-    if (known != AG_INDEX_NONE) {
-        definitions->runtimes[known] = runtime;
-        return 0;
+    uint32_t at;
+    const int r = ag_index_map_number(&definitions->runtime_index, (uintptr_t)runtime.name, &at);
+    if (r == 0) {
+        definitions->runtimes[at] = runtime;
     }
-    const uint32_t at = (uint32_t)definitions->n_runtimes;
-    APPEND(definitions->runtimes, definitions->n_runtimes, runtime);
-    return ag_index_map_insert(&definitions->runtime_index, (uintptr_t)runtime.name, at);
+    return r > 0 ? AG_ARRAY_ADD(definitions->runtimes, definitions->n_runtimes, runtime) : r;
 }
 
 /* The first definition is kept. */
@@ -209,8 +186,7 @@ static int take_type(struct ag_definitions *definitions, const struct ag_record 
 static int take_sample(struct ag_definitions *definitions, const struct ag_record *record) {
     const struct ag_model_sample sample = {.time_ns = record->u.resident.time_ns,
                                            .bytes = record->u.resident.bytes};
-    APPEND(definitions->samples, definitions->n_samples, sample);
-    return 0;
+    return AG_ARRAY_ADD(definitions->samples, definitions->n_samples, sample);
 }
 
 static int take_collection(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -232,8 +208,7 @@ static int take_collection(struct ag_definitions *definitions, const struct ag_r
         .stack = record->u.gc.stack,
         .frame = record->u.gc.frame,
         .thread_id = record->u.gc.thread_id};
-    APPEND(definitions->collections, definitions->n_collections, made);
-    return 0;
+    return AG_ARRAY_ADD(definitions->collections, definitions->n_collections, made);
 }
 
 static void take_observed(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -270,12 +245,15 @@ static int take_stack_sums(struct ag_definitions *definitions, const struct ag_r
     struct ag_model_sums *sums = &definitions->index;
     struct ag_stack_sum stack;
     for (size_t cursor = 0; ag_sums_next_stack(record, &cursor, &stack) > 0;) {
-        APPEND(sums->stacks, sums->n_stacks, stack);
+        if (AG_ARRAY_ADD(sums->stacks, sums->n_stacks, stack) < 0) {
+            return -ENOMEM;
+        }
     }
     return 0;
 }
 
 static int take_sums(struct ag_model_sums *sums, const struct ag_record *record) {
+    int r = 0;
     struct ag_timeline_point point;
     struct ag_thread_sum thread;
     struct ag_thread_pair pair;
@@ -286,29 +264,29 @@ static int take_sums(struct ag_model_sums *sums, const struct ag_record *record)
         sums->has_summary = true;
         break;
     case AG_RECORD_TIMELINE:
-        for (size_t cursor = 0; ag_sums_next_timeline(record, &cursor, &point) > 0;) {
-            APPEND(sums->timeline, sums->n_timeline, point);
+        for (size_t cursor = 0; r == 0 && ag_sums_next_timeline(record, &cursor, &point) > 0;) {
+            r = AG_ARRAY_ADD(sums->timeline, sums->n_timeline, point);
         }
         break;
     case AG_RECORD_THREAD_SUMS:
-        for (size_t cursor = 0; ag_sums_next_thread(record, &cursor, &thread) > 0;) {
-            APPEND(sums->threads, sums->n_threads, thread);
+        for (size_t cursor = 0; r == 0 && ag_sums_next_thread(record, &cursor, &thread) > 0;) {
+            r = AG_ARRAY_ADD(sums->threads, sums->n_threads, thread);
         }
         break;
     case AG_RECORD_THREAD_PAIRS:
-        for (size_t cursor = 0; ag_sums_next_pair(record, &cursor, &pair) > 0;) {
-            APPEND(sums->pairs, sums->n_pairs, pair);
+        for (size_t cursor = 0; r == 0 && ag_sums_next_pair(record, &cursor, &pair) > 0;) {
+            r = AG_ARRAY_ADD(sums->pairs, sums->n_pairs, pair);
         }
         break;
     case AG_RECORD_HEAP_SUMS:
-        for (size_t cursor = 0; ag_sums_next_heap(record, &cursor, &heap) > 0;) {
-            APPEND(sums->heaps, sums->n_heaps, heap);
+        for (size_t cursor = 0; r == 0 && ag_sums_next_heap(record, &cursor, &heap) > 0;) {
+            r = AG_ARRAY_ADD(sums->heaps, sums->n_heaps, heap);
         }
         break;
     default:
         break;
     }
-    return 0;
+    return r;
 }
 
 static void take_via(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -369,10 +347,7 @@ static int take_filter(struct ag_definitions *definitions, const struct ag_recor
     for (size_t i = 0; heap && i < definitions->n_undecided; i++) {
         heap = definitions->undecided[i] == heap->name ? NULL : heap; /* texts are kept once */
     }
-    if (heap) {
-        APPEND(definitions->undecided, definitions->n_undecided, heap->name);
-    }
-    return 0;
+    return heap ? AG_ARRAY_ADD(definitions->undecided, definitions->n_undecided, heap->name) : 0;
 }
 
 static int take_record(struct ag_definitions *definitions, const struct ag_record *record) {
@@ -505,19 +480,7 @@ static int by_time(const void *a, const void *b) {
 
 int ag_definitions_init(struct ag_definitions *definitions) {
     definitions->exe = "";
-    int r = ag_text_store_init(&definitions->texts);
-    r = r < 0 ? r : ag_stack_nodes_init(&definitions->nodes);
-    r = r < 0 ? r : ag_index_map_init(&definitions->image_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->stream_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->function_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->heap_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->memory_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->runtime_index);
-    r = r < 0 ? r : ag_call_trees_init(&definitions->call_trees);
-    r = r < 0 ? r : ag_code_places_init(&definitions->code);
-    r = r < 0 ? r : ag_index_map_init(&definitions->type_index);
-    r = r < 0 ? r : ag_index_map_init(&definitions->label_index);
-    return r < 0 ? r : ag_index_map_init(&definitions->stack_type_index);
+    return ag_stack_nodes_init(&definitions->nodes);
 }
 
 int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file) {
@@ -608,12 +571,9 @@ void ag_definitions_done(struct ag_definitions *definitions) {
 
 int ag_definitions_add_type(struct ag_definitions *definitions, uint32_t type,
                             const struct ag_model_type *definition) {
-    if (ag_definitions_type(definitions, type)) {
-        return 0;
-    }
-    const uint32_t at = (uint32_t)definitions->n_types;
-    APPEND(definitions->types, definitions->n_types, *definition);
-    return ag_index_map_insert(&definitions->type_index, type, at);
+    uint32_t at;
+    const int r = ag_index_map_number(&definitions->type_index, type, &at);
+    return r > 0 ? AG_ARRAY_ADD(definitions->types, definitions->n_types, *definition) : r;
 }
 
 const struct ag_model_type *ag_definitions_type(const struct ag_definitions *definitions,
@@ -623,13 +583,11 @@ const struct ag_model_type *ag_definitions_type(const struct ag_definitions *def
 }
 
 int ag_definitions_add_label(struct ag_definitions *definitions, uint32_t label, const char *name) {
-    if (ag_definitions_label(definitions, label)) {
-        return 0;
-    }
-    const uint32_t at = (uint32_t)definitions->n_labels;
-    const struct ag_model_label told = {.label = label, .name = name};
-    APPEND(definitions->labels, definitions->n_labels, told);
-    return ag_index_map_insert(&definitions->label_index, label, at);
+    uint32_t at;
+    const int r = ag_index_map_number(&definitions->label_index, label, &at);
+    return r > 0 ? AG_ARRAY_ADD(definitions->labels, definitions->n_labels,
+                                (struct ag_model_label){.label = label, .name = name})
+                 : r;
 }
 
 const char *ag_definitions_label(const struct ag_definitions *definitions, uint32_t label) {

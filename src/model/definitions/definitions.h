@@ -11,8 +11,8 @@
 #include "model/definitions/call_trees.h"
 #include "model/definitions/code_places.h"
 #include "model/definitions/stack_nodes.h"
-#include "model/definitions/text_store.h"
 #include "model/profile.h"
+#include "table/text_store.h"
 
 enum { AG_MODEL_VIAS = 256 };
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/keyed_hash.h"
+#include "table/array.h"
 
 static const char trampoline_name[] = "__restore_rt";
 
@@ -31,17 +32,6 @@ static uint64_t hash_of(const struct ag_model_frame *frame) {
     return ag_keyed_hash_pair(names, frame->frame.line * UINT64_C(2) + frame->frame.is_inlined);
 }
 
-static int add_page(struct ag_frame_table *table) {
-    const size_t n_pages = table->n_frames / AG_FRAME_PAGE;
-    struct ag_model_frame **pages = realloc(table->pages, (n_pages + 1) * sizeof(*pages));
-    if (!pages) {
-        return -ENOMEM;
-    }
-    table->pages = pages;
-    pages[n_pages] = malloc(AG_FRAME_PAGE * sizeof(**pages));
-    return pages[n_pages] ? 0 : -ENOMEM;
-}
-
 /* "[vm] f"; what is native needs no mark. */
 static const char *label_of(struct ag_frame_table *table, const struct ag_model_frame *frame) {
     struct ag_text_store *texts = &table->definitions->texts;
@@ -59,21 +49,22 @@ static const char *label_of(struct ag_frame_table *table, const struct ag_model_
 /* The number of an equal frame, new or known. AG_INDEX_NONE: no memory. */
 static uint32_t intern(struct ag_frame_table *table, struct ag_model_frame *frame) {
     const uint64_t hash = hash_of(frame);
-    uint32_t last = AG_INDEX_NONE;
-    for (uint32_t at = ag_index_map_find(&table->by_hash, hash); at != AG_INDEX_NONE;
-         at = ag_frame_table_get(table, at)->next - 1) {
+    size_t cursor = 0;
+    for (uint32_t at; (at = ag_index_map_next(&table->by_hash, hash, &cursor)) != AG_INDEX_NONE;) {
         if (is_same(ag_frame_table_get(table, at), frame)) {
             return at;
         }
-        last = at;
     }
-    if (table->n_frames % AG_FRAME_PAGE == 0 && add_page(table) < 0) {
-        return AG_INDEX_NONE;
+    size_t n_pages = table->n_frames / AG_FRAME_PAGE;
+    if (table->n_frames % AG_FRAME_PAGE == 0) {
+        struct ag_model_frame *page = malloc(AG_FRAME_PAGE * sizeof(*page));
+        if (!page || AG_ARRAY_ADD(table->pages, n_pages, page) < 0) {
+            free(page);
+            return AG_INDEX_NONE;
+        }
     }
     const uint32_t made = (uint32_t)table->n_frames;
-    if (last != AG_INDEX_NONE) {
-        ag_frame_table_get(table, last)->next = made + 1;
-    } else if (ag_index_map_insert(&table->by_hash, hash, made) < 0) {
+    if (ag_index_map_insert(&table->by_hash, hash, made) < 0) {
         return AG_INDEX_NONE;
     }
     const struct ag_text_store *texts = &table->definitions->texts;
@@ -91,7 +82,7 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
                         const struct ag_symbol_options *options) {
     *table = (struct ag_frame_table){.definitions = definitions};
     table->symbolizer = ag_symbolizer_new(options);
-    if (!table->symbolizer || ag_index_map_init(&table->by_hash) < 0) {
+    if (!table->symbolizer) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < definitions->n_images; i++) {
@@ -143,20 +134,6 @@ static bool is_trampoline(const struct ag_symbol_frame *frame) {
            strcmp(frame->function, trampoline_name) == 0;
 }
 
-static int add_to_list(struct ag_frame_table *table, uint32_t frame) {
-    if (table->n_list == table->list_capacity) {
-        const size_t capacity = table->list_capacity ? table->list_capacity * 2 : 1024;
-        uint32_t *list = realloc(table->list, capacity * sizeof(*list));
-        if (!list) {
-            return -ENOMEM;
-        }
-        table->list = list;
-        table->list_capacity = capacity;
-    }
-    table->list[table->n_list++] = frame;
-    return 0;
-}
-
 static uint32_t image_name(const struct ag_frame_table *table, uint32_t image) {
     const uint32_t at = ag_index_map_find(&table->definitions->image_index, image);
     return at != AG_INDEX_NONE ? table->definitions->images[at].base_name : 0;
@@ -199,7 +176,7 @@ uint32_t ag_frame_table_managed(struct ag_frame_table *table, uint32_t id, uint3
 static const struct ag_frame_answer *answer_managed(struct ag_frame_table *table, uint64_t pc,
                                                     struct ag_frame_answer *answer) {
     const uint32_t frame = ag_frame_table_managed(table, ag_managed_frame(pc), ag_managed_line(pc));
-    if (frame == AG_INDEX_NONE || add_to_list(table, frame) < 0) {
+    if (frame == AG_INDEX_NONE || AG_ARRAY_ADD(table->list, table->n_list, frame) < 0) {
         return NULL;
     }
     *answer = (struct ag_frame_answer){.first = (uint32_t)table->n_list - 1, .count = 1};
@@ -218,9 +195,8 @@ static const struct ag_frame_answer *answer_generated(struct ag_frame_table *tab
         }
         struct ag_model_frame frame = *ag_frame_table_get(table, found);
         frame.frame.is_inlined = place->next != 0;
-        frame.next = 0;
         const uint32_t number = intern(table, &frame);
-        if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
+        if (number == AG_INDEX_NONE || AG_ARRAY_ADD(table->list, table->n_list, number) < 0) {
             return NULL;
         }
     }
@@ -276,7 +252,7 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
                       .is_inlined = found[i].is_inlined,
                       .is_known = found[i].is_known}};
         const uint32_t number = intern(table, &frame);
-        if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
+        if (number == AG_INDEX_NONE || AG_ARRAY_ADD(table->list, table->n_list, number) < 0) {
             return NULL;
         }
     }
@@ -302,7 +278,7 @@ int ag_frame_table_report(struct ag_frame_table *table, uint32_t site,
                           const struct ag_frame *frame) {
     struct ag_frame_answer *answers = &table->answers[2 * (size_t)site];
     const uint32_t number = ag_frame_table_copy(table, frame);
-    if (number == AG_INDEX_NONE || add_to_list(table, number) < 0) {
+    if (number == AG_INDEX_NONE || AG_ARRAY_ADD(table->list, table->n_list, number) < 0) {
         return -ENOMEM;
     }
     if (answers[0].count++ == 0) {

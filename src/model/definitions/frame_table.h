@@ -12,7 +12,6 @@
 struct ag_model_frame {
     struct ag_frame frame;
     uint32_t function, file, image, runtime; /* texts */
-    uint32_t next;                           /* frame + 1 with the same hash */
 };
 struct ag_frame_answer { /* frames [first, first + count) of list; count 0: not asked yet */
     uint32_t first, count;
@@ -27,7 +26,7 @@ struct ag_frame_table {
     size_t n_frames;
     struct ag_index_map by_hash;
     uint32_t *list;
-    size_t n_list, list_capacity;
+    size_t n_list;
     struct ag_frame_answer *answers; /* 2 * site + (0: of a call, 1: exact) */
     uint32_t no_stack;               /* the frame that stands for a stack without frames */
     uint32_t native;                 /* text "c" */

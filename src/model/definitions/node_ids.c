@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "base/keyed_hash.h"
-#include "ledger/table_memory.h"
+#include "table/table_memory.h"
 
 enum { FIRST_BITS = 8, BITS_MOST = 32 };
 

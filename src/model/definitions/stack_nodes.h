@@ -15,8 +15,8 @@
 
 #include "base/stack_tree.h"
 #include "format/decode.h"
-#include "ledger/index_map.h"
 #include "model/definitions/node_ids.h"
+#include "table/index_map.h"
 
 enum { AG_STACK_DEPTH_MOST = 65536 }; /* deeper nodes are dropped: their stacks are cut */
 
@@ -34,7 +34,6 @@ struct ag_stack_node {
 struct ag_stack_site { /* a pc where frames stood */
     uint64_t pc;
     uint32_t image; /* id of the trace */
-    uint32_t next;  /* site + 1 with the same hash */
 };
 struct ag_stack_leaf {    /* type and label of the blocks of a stack */
     uint32_t node;        /* of the stack: a node, or AG_NODE_ROOT */
@@ -42,14 +41,14 @@ struct ag_stack_leaf {    /* type and label of the blocks of a stack */
 };
 struct ag_stack_nodes { /* zero-initialize, then init */
     struct ag_stack_node *nodes;
-    size_t count, capacity;
+    size_t count;
     struct ag_stack_site *sites;
-    size_t n_sites, site_capacity;
+    size_t n_sites;
     uint32_t last_id; /* of the newest node */
     struct ag_node_ids by_id;
     struct ag_index_map by_site;
     struct ag_stack_leaf *leaves;
-    size_t n_leaves, leaf_capacity;
+    size_t n_leaves;
     struct ag_index_map by_leaf; /* id of the trace -> leaf */
 };
 

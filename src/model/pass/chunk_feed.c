@@ -29,9 +29,10 @@
 #include <string.h>
 
 #include "format/segment.h"
-#include "ledger/index_map.h"
+#include "table/array.h"
+#include "table/index_map.h"
 
-enum { RING = 2, MOST_THREADS = 4, AHEAD_PER_THREAD = 2, FIRST_JOBS = 64 };
+enum { RING = 2, MOST_THREADS = 4, AHEAD_PER_THREAD = 2 };
 
 struct job {
     const struct ag_chunk_entry *entry;
@@ -289,26 +290,14 @@ static struct job *new_job(struct ag_chunk_feed *feed) {
     return job->decoder && job->blocks[0] && job->blocks[1] ? job : free_job(job);
 }
 
-static int chunk_feed_make_room(struct ag_chunk_feed *feed) {
-    if (feed->n_open < feed->idle_capacity) {
-        return 0;
-    }
-    const size_t capacity = feed->idle_capacity ? feed->idle_capacity * 2 : FIRST_JOBS;
-    struct job **idle = realloc(feed->idle, capacity * sizeof(struct job *));
-    if (!idle) {
-        return -ENOMEM;
-    }
-    feed->idle = idle;
-    feed->idle_capacity = capacity;
-    return 0;
-}
-
 /* Opens a chunk, unless it is open. */
 static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     if (chunk->job) {
         return 0;
     }
-    struct job *job = chunk_feed_make_room(feed) == 0 ? new_job(feed) : NULL;
+    struct job *job = AG_ARRAY_RESERVE(feed->idle, feed->idle_capacity, feed->n_open + 1) == 0
+                          ? new_job(feed)
+                          : NULL;
     if (!job) {
         return -ENOMEM;
     }

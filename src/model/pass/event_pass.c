@@ -17,6 +17,7 @@
 #include "ledger/merge.h"
 #include "model/pass/chunk_feed.h"
 #include "model/pass/straight_pass.h"
+#include "table/array.h"
 
 enum {
     REST_EVENTS = 64, /* at once of what a straight pass leaves: what it can leave at most */
@@ -51,7 +52,7 @@ struct pass {
     struct ag_feed_block
         *rest;                /* what of a whole chunk does not go straight; NULL: in blocks all */
     struct ag_feed_map *maps; /* not yet applied */
-    size_t n_maps, map_capacity;
+    size_t n_maps;
     size_t next_sample;
     uint64_t last_ns;
     bool is_skipping; /* the delivered events are before the window, and are dropped */
@@ -102,16 +103,9 @@ static void apply_rare(struct pass *pass, uint64_t time_ns) {
 
 static int keep_maps(struct pass *pass, const struct ag_feed_block *block) {
     for (size_t i = 0; i < block->n_maps; i++) {
-        if (pass->n_maps == pass->map_capacity) {
-            const size_t capacity = pass->map_capacity ? pass->map_capacity * 2 : AG_FEED_MAPS;
-            struct ag_feed_map *maps = realloc(pass->maps, capacity * sizeof(*maps));
-            if (!maps) {
-                return -ENOMEM;
-            }
-            pass->maps = maps;
-            pass->map_capacity = capacity;
+        if (AG_ARRAY_ADD(pass->maps, pass->n_maps, block->maps[i]) < 0) {
+            return -ENOMEM;
         }
-        pass->maps[pass->n_maps++] = block->maps[i];
     }
     return 0;
 }

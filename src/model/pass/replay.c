@@ -69,7 +69,7 @@ static int pass_on(struct replay *replay, const struct ag_step *held) {
     const uint64_t start_ns = replay->profile->definitions.start_ns;
     const uint64_t time_ns = step->time_ns > start_ns ? step->time_ns - start_ns : 0;
     const uint64_t born_ns = step->allocated_ns > start_ns ? step->allocated_ns - start_ns : 0;
-    if (step->sum >= replay->rows.n_sums && ag_step_rows_grow(&replay->rows, step->sum) < 0) {
+    if (AG_ARRAY_EXTEND(replay->rows.of_sum, replay->rows.n_sums, step->sum + (size_t)1) < 0) {
         return -ENOMEM;
     }
     const uint32_t row = ag_step_rows_of(&replay->rows, step);
@@ -169,7 +169,6 @@ int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *
     replay.ring = calloc(HELD_STEPS, sizeof(*replay.ring)); /* pages come as they are used */
     int r =
         replay.ledger && replay.ring ? ag_step_rows_init(&replay.rows, replay.profile) : -ENOMEM;
-    r = r < 0 ? r : ag_weights_init(&replay.weights);
     r = r < 0 ? r : ag_ledger_on_step(replay.ledger, hold, &replay);
     r = r < 0 ? r : ag_event_pass(profile->file, &profile->definitions, &pass, replay.ledger);
     r = r < 0 ? r : let_go(&replay, replay.end);

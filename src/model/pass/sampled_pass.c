@@ -20,8 +20,9 @@
 
 #include "model/interval.h"
 #include "model/metric.h"
+#include "table/array.h"
 
-enum { MOMENTS = 1 << 16, GROWS_FROM = 64 };
+enum { MOMENTS = 1 << 16 };
 
 struct estimate {
     double value[AG_METRICS], variance[AG_METRICS], heaviest, portion_bytes;
@@ -44,7 +45,7 @@ struct sampling {
     const struct ag_pass_options *options; /* the caller's */
     struct thread_estimate *threads;
     struct pair_estimate *pairs;
-    size_t n_threads, n_pairs, thread_capacity, pair_capacity;
+    size_t n_threads, n_pairs;
     struct ag_index_map thread_index, pair_index;
     struct moment now, *moments; /* rising times, one per slice of 2^slice_bits ns: the highest */
     size_t n_moments;
@@ -98,49 +99,25 @@ static struct ag_metrics whole(const struct estimate *estimate) {
 
 /* ---- threads, from single blocks ---- */
 
-static void *grown(void *items, size_t count, size_t *capacity, size_t item_bytes) {
-    if (count < *capacity) {
-        return items;
-    }
-    const size_t larger = *capacity ? *capacity * 2 : GROWS_FROM;
-    void *moved = realloc(items, larger * item_bytes);
-    *capacity = moved ? larger : *capacity;
-    return moved;
-}
-
 static struct estimate *of_thread(struct sampling *sampling, uint32_t stream) {
-    uint32_t at = ag_index_map_find(&sampling->thread_index, stream);
-    if (at == AG_INDEX_NONE) {
-        at = (uint32_t)sampling->n_threads;
-        struct thread_estimate *threads =
-            grown(sampling->threads, at, &sampling->thread_capacity, sizeof(*threads));
-        if (!threads || ag_index_map_insert(&sampling->thread_index, stream, at) < 0) {
-            sampling->error = -ENOMEM;
-            return NULL;
-        }
-        sampling->threads = threads;
-        threads[sampling->n_threads++] = (struct thread_estimate){.stream = stream};
-    }
-    return &sampling->threads[at].estimate;
+    uint32_t at;
+    int r = ag_index_map_number(&sampling->thread_index, stream, &at);
+    r = r > 0 ? AG_ARRAY_ADD(sampling->threads, sampling->n_threads,
+                             (struct thread_estimate){.stream = stream})
+              : r;
+    sampling->error = r < 0 ? r : sampling->error;
+    return r < 0 ? NULL : &sampling->threads[at].estimate;
 }
 
 static struct estimate *of_pair(struct sampling *sampling, uint32_t allocated_by,
                                 uint32_t freed_by) {
-    const uint64_t key = (uint64_t)allocated_by << 32 | freed_by;
-    uint32_t at = ag_index_map_find(&sampling->pair_index, key);
-    if (at == AG_INDEX_NONE) {
-        at = (uint32_t)sampling->n_pairs;
-        struct pair_estimate *pairs =
-            grown(sampling->pairs, at, &sampling->pair_capacity, sizeof(*pairs));
-        if (!pairs || ag_index_map_insert(&sampling->pair_index, key, at) < 0) {
-            sampling->error = -ENOMEM;
-            return NULL;
-        }
-        sampling->pairs = pairs;
-        pairs[sampling->n_pairs++] =
-            (struct pair_estimate){.allocated_by = allocated_by, .freed_by = freed_by};
-    }
-    return &sampling->pairs[at].estimate;
+    const struct pair_estimate pair = {.allocated_by = allocated_by, .freed_by = freed_by};
+    uint32_t at;
+    int r =
+        ag_index_map_number(&sampling->pair_index, (uint64_t)allocated_by << 32 | freed_by, &at);
+    r = r > 0 ? AG_ARRAY_ADD(sampling->pairs, sampling->n_pairs, pair) : r;
+    sampling->error = r < 0 ? r : sampling->error;
+    return r < 0 ? NULL : &sampling->pairs[at].estimate;
 }
 
 static void count_block(struct sampling *sampling, const struct ag_block *block,
@@ -320,9 +297,8 @@ static int estimate_stacks(const struct ag_weights *weights, struct ag_model_sum
     struct ag_index_map by_stack = {0};
     struct estimate *estimates = calloc(sums->n_stacks + 1, sizeof(*estimates));
     size_t n = 0;
-    int r = estimates ? ag_index_map_init(&by_stack) : -ENOMEM;
     sums->stack_estimates = calloc(sums->n_stacks + 1, sizeof(*sums->stack_estimates));
-    r = sums->stack_estimates ? r : -ENOMEM;
+    int r = estimates && sums->stack_estimates ? 0 : -ENOMEM;
     for (size_t i = 0; i < sums->n_stacks && r == 0; i++) {
         const struct ag_stack_sum sum = sums->stacks[i];
         const struct ag_weight *weight = ag_weights_of(weights, sum.stack);
@@ -330,11 +306,13 @@ static int estimate_stacks(const struct ag_weights *weights, struct ag_model_sum
             continue; /* all are ours */
         }
         const uint64_t key = weight->stack | (uint64_t)sum.via << 32;
-        uint32_t at = ag_index_map_find(&by_stack, key);
-        if (at == AG_INDEX_NONE) {
-            at = (uint32_t)n++;
-            r = ag_index_map_insert(&by_stack, key, at);
+        uint32_t at;
+        const int is_new = ag_index_map_number(&by_stack, key, &at);
+        if (is_new < 0) {
+            r = is_new;
+            break;
         }
+        n += (size_t)is_new;
         add_group(&estimates[at], &sum, &live[i], weight);
         sums->stacks[at].stack = weight->stack; /* at <= i */
         sums->stacks[at].via = sum.via;
@@ -445,9 +423,7 @@ static int estimate_pairs(const struct sampling *sampling, const struct ag_defin
 
 static int sampling_start(struct sampling *sampling) {
     sampling->moments = malloc(MOMENTS * sizeof(*sampling->moments));
-    int r = sampling->moments ? ag_weights_init(&sampling->weights) : -ENOMEM;
-    r = r < 0 ? r : ag_index_map_init(&sampling->thread_index);
-    return r < 0 ? r : ag_index_map_init(&sampling->pair_index);
+    return sampling->moments ? 0 : -ENOMEM;
 }
 
 static void sampling_end(struct sampling *sampling) {

@@ -1,20 +1,16 @@
 /* step_rows.c: a table by the number of the sum, filled in from a map by (stack, via). */
 #include "model/pass/step_rows.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "model/profile_state.h"
-
-enum { FIRST_SUMS = 256 };
 
 static uint64_t key_of(uint32_t stack, uint8_t via) {
     return stack | (uint64_t)via << 32;
 }
 
 int ag_step_rows_init(struct ag_step_rows *rows, const struct ag_profile *profile) {
-    int r = ag_index_map_init(&rows->by_key);
+    int r = 0;
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
         const uint64_t key = key_of(profile->rows[i].stack, profile->rows[i].via);
         if (ag_index_map_find(&rows->by_key, key) == AG_INDEX_NONE) {
@@ -32,21 +28,6 @@ void ag_step_rows_done(struct ag_step_rows *rows) {
 
 uint32_t ag_step_rows_find(const struct ag_step_rows *rows, uint32_t stack, uint8_t via) {
     return ag_index_map_find(&rows->by_key, key_of(stack, via));
-}
-
-int ag_step_rows_grow(struct ag_step_rows *rows, uint32_t sum) {
-    size_t wanted = rows->n_sums ? rows->n_sums : FIRST_SUMS;
-    while (wanted <= sum) {
-        wanted *= 2;
-    }
-    uint32_t *of_sum = realloc(rows->of_sum, wanted * sizeof(*of_sum));
-    if (!of_sum) {
-        return -ENOMEM;
-    }
-    memset(of_sum + rows->n_sums, 0, (wanted - rows->n_sums) * sizeof(*of_sum));
-    rows->of_sum = of_sum;
-    rows->n_sums = wanted;
-    return 0;
 }
 
 uint32_t ag_step_rows_of(struct ag_step_rows *rows, const struct ag_step *step) {

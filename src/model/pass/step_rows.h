@@ -4,9 +4,10 @@
 #ifndef AG_STEP_ROWS_H
 #define AG_STEP_ROWS_H
 
-#include "ledger/index_map.h"
 #include "ledger/ledger.h"
 #include "model/profile.h"
+#include "table/array.h"
+#include "table/index_map.h"
 
 struct ag_step_rows {
     struct ag_index_map by_key; /* stack | via << 32 -> row */
@@ -19,9 +20,7 @@ int ag_step_rows_init(struct ag_step_rows *rows, const struct ag_profile *profil
 void ag_step_rows_done(struct ag_step_rows *rows);
 uint32_t ag_step_rows_find(const struct ag_step_rows *rows, uint32_t stack,
                            uint8_t via); /* AG_INDEX_NONE: none */
-/* Room for the number of a sum; 0 or -ENOMEM. */
-int ag_step_rows_grow(struct ag_step_rows *rows, uint32_t sum);
-/* The row of a step whose sum there is room for; UINT32_MAX: none. */
+/* The row of a step for whose sum AG_ARRAY_EXTEND has made room; UINT32_MAX: none. */
 uint32_t ag_step_rows_of(struct ag_step_rows *rows, const struct ag_step *step);
 
 #endif

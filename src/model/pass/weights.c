@@ -7,13 +7,10 @@
 
 #include "base/skip.h"
 #include "model/interval.h"
+#include "table/array.h"
 
 uint64_t ag_weight_whole_bytes(const struct ag_weight *weight) {
     return ag_estimate_whole(weight->bytes);
-}
-
-int ag_weights_init(struct ag_weights *weights) {
-    return ag_index_map_init(&weights->index);
 }
 
 void ag_weights_done(struct ag_weights *weights) {
@@ -33,32 +30,21 @@ static uint64_t mixed(uint64_t value) {
 
 static uint32_t add_group(struct ag_weights *weights, uint64_t key, uint32_t stack, uint64_t size,
                           uint64_t interval_bytes, uint32_t extra_bytes) {
-    if (weights->n_groups == weights->capacity) {
-        const size_t capacity = weights->capacity ? weights->capacity * 2 : 256;
-        struct ag_weight *groups = realloc(weights->groups, capacity * sizeof(*groups));
-        if (!groups) {
-            return AG_INDEX_NONE;
-        }
-        weights->groups = groups;
-        weights->capacity = capacity;
-    }
     const double p = ag_skip_probability(size + extra_bytes - 1, interval_bytes);
     const double most_bytes = size > 0 ? (double)size : 1;
-    const uint32_t group = (uint32_t)weights->n_groups;
-    weights->groups[group] = (struct ag_weight){
-        .stack = stack,
-        .size = size,
-        .interval_bytes = interval_bytes,
-        .extra_bytes = extra_bytes,
-        .blocks = 1 / p,
-        .bytes = (double)size / p,
-        .spread = (1 - p) / (p * p),
-        .portion_bytes = (double)interval_bytes * most_bytes / ((double)size + extra_bytes)};
-    if (ag_index_map_insert(&weights->index, key, group) < 0) {
-        return AG_INDEX_NONE;
-    }
-    weights->n_groups++;
-    return group;
+    const struct ag_weight made = {.stack = stack,
+                                   .size = size,
+                                   .interval_bytes = interval_bytes,
+                                   .extra_bytes = extra_bytes,
+                                   .blocks = 1 / p,
+                                   .bytes = (double)size / p,
+                                   .spread = (1 - p) / (p * p),
+                                   .portion_bytes = (double)interval_bytes * most_bytes /
+                                                    ((double)size + extra_bytes)};
+    const bool is_added =
+        AG_ARRAY_ADD(weights->groups, weights->n_groups, made) == 0 &&
+        ag_index_map_insert(&weights->index, key, (uint32_t)weights->n_groups - 1) == 0;
+    return is_added ? (uint32_t)weights->n_groups - 1 : AG_INDEX_NONE;
 }
 
 uint32_t ag_weights_group(struct ag_weights *weights, uint32_t stack, uint64_t size,

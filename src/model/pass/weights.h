@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ledger/index_map.h"
 #include "ledger/ledger.h"
+#include "table/index_map.h"
 
 struct ag_weight {  /* of one sample of a group */
     uint32_t stack; /* the stack that the group replaces */
@@ -25,13 +25,12 @@ struct ag_weight {  /* of one sample of a group */
     double spread;        /* variance of blocks: (1 - p)/p^2; of bytes: size^2 times it */
     double portion_bytes; /* of small blocks of its kind: what one stands for */
 };
-struct ag_weights { /* zero-initialise, then init */
+struct ag_weights { /* zero-initialize: empty */
     struct ag_weight *groups;
-    size_t n_groups, capacity;
+    size_t n_groups;
     struct ag_index_map index;
 };
 
-int ag_weights_init(struct ag_weights *weights);
 void ag_weights_done(struct ag_weights *weights);
 /* The group of a sample; AG_INDEX_NONE: out of memory. interval_bytes 0: every block was recorded;
  * extra_bytes: bytes beyond its size with which a block counted. */

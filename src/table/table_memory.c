@@ -6,7 +6,7 @@
  * So the first page of each large table is timed, by the thread's own CPU time, which includes the
  * host's work but no other process'; where it is slow, this process stops requesting huge pages. A
  * table is always one mapping, since mremap cannot move two of them at once before Linux 6.17. */
-#include "ledger/table_memory.h"
+#include "table/table_memory.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,0 +1,50 @@
+/* array.h: growing arrays. An array is a pointer to its items and a count, both 0 at first;
+ * free(items) ends it.
+ *
+ *     struct row *rows = NULL;
+ *     size_t n_rows = 0;
+ *     int r = AG_ARRAY_ADD(rows, n_rows, (struct row){.name = name});
+ *
+ * An array to which items are added one by one needs no capacity beside its count: it is full when
+ * the count is 0, 16, or a higher power of two, and then doubles. The count may fall in between.
+ * AG_ARRAY_RESERVE is for arrays that grow by many items at a time; those have a capacity. No array
+ * is both.
+ *
+ * No array has more than AG_ARRAY_MOST items, so that 32-bit indexes always suffice. */
+#ifndef AG_ARRAY_H
+#define AG_ARRAY_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AG_ARRAY_FIRST = 16 };
+#define AG_ARRAY_MOST ((size_t)1 << 31)
+
+/* Adds an item, the last argument. 0, or -ENOMEM, and then the array is as it was. */
+#define AG_ARRAY_ADD(items, count, ...)                                                    \
+    (ag_array_is_full(count) && ag_array_double(&(items), (count), sizeof((items)[0])) < 0 \
+         ? -ENOMEM                                                                         \
+         : ((items)[(count)] = (__VA_ARGS__), (count)++, 0))
+
+/* Makes room for WANTED items in all. 0 or -ENOMEM, as above. */
+#define AG_ARRAY_RESERVE(items, capacity, wanted) \
+    ((wanted) <= (capacity)                       \
+         ? 0                                      \
+         : ag_array_reserve(&(items), &(capacity), (wanted), sizeof((items)[0])))
+
+/* For an array that is indexed by numbers from elsewhere: makes it have at least WANTED items, of
+ * which the new ones are zero. COUNT counts all items. 0 or -ENOMEM, as above. */
+#define AG_ARRAY_EXTEND(items, count, wanted) \
+    ((wanted) <= (count) ? 0 : ag_array_extend(&(items), &(count), (wanted), sizeof((items)[0])))
+
+/* The functions behind the macros; ITEMS is the address of the pointer to the items. */
+static inline bool ag_array_is_full(size_t count) {
+    return (count & (count - 1)) == 0 && (count == 0 || count >= AG_ARRAY_FIRST);
+}
+int ag_array_double(void *items, size_t count, size_t item_bytes);
+int ag_array_reserve(void *items, size_t *capacity, size_t wanted, size_t item_bytes);
+int ag_array_extend(void *items, size_t *count, size_t wanted, size_t item_bytes);
+
+#endif

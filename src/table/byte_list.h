@@ -1,0 +1,21 @@
+/* byte_list.h: bytes, appended. Failure is remembered, so that whoever appends many pieces asks
+ * once, at the end. */
+#ifndef AG_BYTE_LIST_H
+#define AG_BYTE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ag_byte_list { /* zero-initialize; freed by ag_byte_list_done */
+    uint8_t *bytes;
+    size_t count, capacity;
+    bool is_short; /* out of memory: the contents are incomplete */
+};
+
+void ag_byte_list_add(struct ag_byte_list *list, const void *bytes, size_t count);
+void ag_byte_list_number(struct ag_byte_list *list, uint64_t number); /* a varint */
+void ag_byte_list_signed(struct ag_byte_list *list, int64_t number);  /* zigzag */
+void ag_byte_list_done(struct ag_byte_list *list);
+
+#endif

@@ -1,0 +1,86 @@
+/* index_map.h: maps sparse 64-bit keys to dense 32-bit indexes; it grows and never removes a key.
+ *
+ * Open addressing with linear probing at a load of at most 1/2; a slot is 16 bytes, so a lookup
+ * takes one cache line. Keys come from outside (stack ids, stream numbers): any value is allowed,
+ * the hash is keyed (keyed_hash.h), and memory is proportional to the number of different keys.
+ *
+ * Items with keys of their own, texts or structs, are found by their hash as the key. Different
+ * items may have the same hash; then it is in the map several times, and all indexes are tried:
+ *
+ *     size_t slot = 0;
+ *     uint32_t at;
+ *     while ((at = ag_index_map_next(&map, hash, &slot)) != AG_INDEX_NONE && !is_same(at, item)) {
+ *     }
+ */
+#ifndef AG_INDEX_MAP_H
+#define AG_INDEX_MAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/keyed_hash.h"
+
+#define AG_INDEX_NONE UINT32_MAX
+
+struct ag_index_slot {
+    uint64_t key;
+    uint64_t value; /* the index plus 1; 0: the slot is empty */
+};
+struct ag_index_map { /* zero-initialize: an empty map */
+    struct ag_index_slot *slots;
+    uint64_t mask;
+    uint32_t shift;
+    size_t count;
+};
+
+void ag_index_map_done(struct ag_index_map *map);
+/* KEY must not be in the map, unless it is a hash (see above). 0 or -ENOMEM. */
+int ag_index_map_insert(struct ag_index_map *map, uint64_t key, uint32_t index);
+/* The slot for a KEY that is not in the map: the caller has to set its value, which is not 0. NULL:
+ * out of memory. */
+struct ag_index_slot *ag_index_map_place(struct ag_index_map *map, uint64_t key);
+/* Numbers keys 0, 1, 2 ... in the order in which they first come: the index of KEY, which if it is
+ * new is the number of keys before. ret_index may be NULL: then the map is a set of keys. Returns 1
+ * if it is new, 0, or -ENOMEM. */
+int ag_index_map_number(struct ag_index_map *map, uint64_t key, uint32_t *ret_index);
+
+/* Where a search for KEY begins, or NULL in an empty map: to be prefetched. */
+AG_FAST const struct ag_index_slot *ag_index_map_home(const struct ag_index_map *map,
+                                                      uint64_t key) {
+    return AG_LIKELY(map->slots) ? &map->slots[ag_keyed_hash(key) >> map->shift] : NULL;
+}
+
+AG_FAST const struct ag_index_slot *ag_index_map_after(const struct ag_index_map *map,
+                                                       const struct ag_index_slot *slot) {
+    return &map->slots[((uint64_t)(slot - map->slots) + 1) & map->mask];
+}
+
+AG_FAST const struct ag_index_slot *ag_index_map_slot(const struct ag_index_map *map,
+                                                      const struct ag_index_slot *slot,
+                                                      uint64_t key) {
+    for (; slot && slot->value; slot = ag_index_map_after(map, slot)) {
+        if (AG_LIKELY(slot->key == key)) {
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+AG_FAST uint32_t ag_index_map_find(const struct ag_index_map *map, uint64_t key) {
+    const struct ag_index_slot *slot = ag_index_map_slot(map, ag_index_map_home(map, key), key);
+    return slot ? (uint32_t)slot->value - 1 : AG_INDEX_NONE;
+}
+
+/* The next index under KEY: *cursor is 0 at first, and then where the search stands. */
+AG_FAST uint32_t ag_index_map_next(const struct ag_index_map *map, uint64_t key, size_t *cursor) {
+    const struct ag_index_slot *slot =
+        ag_index_map_slot(map,
+                          *cursor == 0 ? ag_index_map_home(map, key)
+                                       : ag_index_map_after(map, &map->slots[*cursor - 1]),
+                          key);
+    *cursor = slot ? (size_t)(slot - map->slots) + 1 : 0;
+    return slot ? (uint32_t)slot->value - 1 : AG_INDEX_NONE;
+}
+
+#endif
