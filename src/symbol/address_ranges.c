@@ -5,28 +5,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "table/array.h"
+
 enum {
-    FIRST_RANGES = 16,
     STEPS_BACK = 256, /* bounds the search if a hostile file has many overlapping ranges */
 };
 
 int ag_address_ranges_add(struct ag_address_ranges *ranges, uint64_t low, uint64_t high,
                           size_t value) {
-    if (low >= high) {
-        return 0;
-    }
-    if (ranges->n == ranges->capacity) {
-        const size_t capacity = ranges->capacity == 0 ? FIRST_RANGES : 2 * ranges->capacity;
-        struct ag_address_range *items = reallocarray(ranges->items, capacity, sizeof(*items));
-        if (items == NULL) {
-            return -ENOMEM;
-        }
-        ranges->items = items;
-        ranges->capacity = capacity;
-    }
-    ranges->items[ranges->n++] =
-        (struct ag_address_range){.low = low, .high = high, .value = value};
-    return 0;
+    const struct ag_address_range range = {.low = low, .high = high, .value = value};
+    return low < high ? AG_ARRAY_ADD(ranges->items, ranges->n, range) : 0;
 }
 
 /* Of ranges with one low, the wider comes first: so the last one that matches is the innermost. */

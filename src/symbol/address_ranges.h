@@ -13,7 +13,7 @@ struct ag_address_range {
 };
 struct ag_address_ranges { /* all zero: empty */
     struct ag_address_range *items;
-    size_t n, capacity;
+    size_t n;
 };
 
 /* Adds a range; empty and inverted ones are ignored. Not found before ag_address_ranges_sort. */

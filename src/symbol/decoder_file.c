@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "table/array.h"
+
 int ag_decoder_file_open(const struct ag_elf_file *file, struct ag_work_meter *meter,
                          struct ag_decoder_file *ret_file) {
     size_t n_headers = 0;
@@ -93,17 +95,14 @@ static unsigned relative_type(Elf *elf) {
 }
 
 static int add_relocations(struct ag_decoder_file *file, Elf_Data *data, size_t n, unsigned type) {
-    struct ag_decoder_relocation *all =
-        reallocarray(file->relocations, file->n_relocations + n + 1, sizeof(*all));
-    if (all == NULL) {
-        return -ENOMEM;
-    }
-    file->relocations = all;
     for (size_t i = 0; i < n && i <= INT32_MAX; i++) {
         GElf_Rela rela;
         if (gelf_getrela(data, (int)i, &rela) != NULL && GELF_R_TYPE(rela.r_info) == type) {
-            all[file->n_relocations++] = (struct ag_decoder_relocation){
-                .place = rela.r_offset, .word = (uint64_t)rela.r_addend};
+            const struct ag_decoder_relocation relocation = {.place = rela.r_offset,
+                                                             .word = (uint64_t)rela.r_addend};
+            if (AG_ARRAY_ADD(file->relocations, file->n_relocations, relocation) < 0) {
+                return -ENOMEM;
+            }
         }
     }
     return 0;

@@ -17,6 +17,7 @@
 #include <libiberty/demangle.h>
 
 #include "demangle_suffix.h"
+#include "table/array.h"
 
 enum {
     MANGLED_LIMIT_BYTES =
@@ -36,14 +37,8 @@ static void demangled_append(const char *piece, size_t length, void *context) {
     if (length > TEXT_LIMIT_BYTES - text->length) {
         longjmp(text->too_long, 1);
     }
-    if (text->length + length + 1 > text->capacity) {
-        const size_t capacity = 2 * (text->length + length + 1);
-        char *bytes = realloc(text->bytes, capacity);
-        if (bytes == NULL) {
-            longjmp(text->too_long, 1);
-        }
-        text->bytes = bytes;
-        text->capacity = capacity;
+    if (AG_ARRAY_RESERVE(text->bytes, text->capacity, text->length + length + 1) < 0) {
+        longjmp(text->too_long, 1);
     }
     memcpy(text->bytes + text->length, piece, length);
     text->length += length;

@@ -15,6 +15,7 @@
 #include "die_walk.h"
 #include "inline_tree.h"
 #include "split_unit.h"
+#include "table/array.h"
 
 enum {
     RANGES_PER_DIE = 1 << 16, /* the most seen is 30,000, a unit of clang that was linked with link-
@@ -41,20 +42,6 @@ int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *
     return 0;
 }
 
-static int dwarf_units_grow(void **items, size_t n, size_t *capacity, size_t item_bytes) {
-    if (n < *capacity) {
-        return 0;
-    }
-    const size_t larger = *capacity == 0 ? 16 : 2 * *capacity;
-    void *grown = reallocarray(*items, larger, item_bytes);
-    if (grown == NULL) {
-        return -ENOMEM;
-    }
-    *items = grown;
-    *capacity = larger;
-    return 0;
-}
-
 static struct ag_dwarf_unit *unit_free(struct ag_dwarf_unit *unit) {
     for (size_t i = 0; i < unit->n_functions; i++) {
         ag_inline_tree_free(unit->functions[i].tree);
@@ -68,24 +55,19 @@ static struct ag_dwarf_unit *unit_free(struct ag_dwarf_unit *unit) {
 
 /* Registers the unit whose first entry is DIE. */
 static struct ag_dwarf_unit *unit_new(struct ag_dwarf_units *units, const Dwarf_Die *die) {
-    if (dwarf_units_grow((void **)&units->units, units->n_units, &units->capacity,
-                         sizeof(*units->units)) < 0) {
-        return NULL;
-    }
     struct ag_dwarf_unit *unit = calloc(1, sizeof(*unit));
     if (unit == NULL) {
         return NULL;
     }
     unit->die = *die;
-    if (ag_pointer_table_put(&units->by_cu, (uintptr_t)die->cu, unit) < 0) {
+    if (AG_ARRAY_ADD(units->units, units->n_units, unit) < 0) {
         return unit_free(unit);
     }
-    units->units[units->n_units++] = unit;
-    return unit;
+    return ag_pointer_map_put(&units->by_cu, (uintptr_t)die->cu, unit) == 0 ? unit : NULL;
 }
 
 static struct ag_dwarf_unit *unit_of(struct ag_dwarf_units *units, Dwarf_Die *die) {
-    struct ag_dwarf_unit *unit = ag_pointer_table_find(&units->by_cu, (uintptr_t)die->cu);
+    struct ag_dwarf_unit *unit = ag_pointer_map_find(&units->by_cu, (uintptr_t)die->cu);
     if (unit != NULL) {
         return unit;
     }
@@ -181,8 +163,8 @@ void ag_dwarf_units_clear(struct ag_dwarf_units *units) {
     free(units->units);
     free(units->folder);
     ag_address_ranges_clear(&units->ranges);
-    ag_pointer_table_clear(&units->by_cu, NULL);
-    ag_pointer_table_clear(&units->split_files, NULL);
+    ag_pointer_map_done(&units->by_cu, NULL);
+    ag_index_map_done(&units->split_files);
     *units = (struct ag_dwarf_units){0};
 }
 
@@ -197,7 +179,6 @@ struct unit_reading {
     struct ag_work_meter *meter;
     bool bodies; /* also look inside of functions */
     int result;
-    size_t functions_capacity, containers_capacity;
     size_t n_open;
     struct {
         size_t container, depth;
@@ -227,41 +208,31 @@ static bool is_body(int tag) {
 
 static int add_function(struct unit_reading *reading, const Dwarf_Die *die) {
     struct ag_dwarf_unit *unit = reading->unit;
-    int r = dwarf_units_grow((void **)&unit->functions, unit->n_functions,
-                             &reading->functions_capacity, sizeof(*unit->functions));
-    if (r < 0) {
-        return r;
-    }
     const size_t n_ranges = unit->ranges.n;
     Dwarf_Die copy = *die;
-    r = ag_dwarf_add_ranges(&copy, unit->n_functions, &unit->ranges, reading->meter);
-    if (r == 0 && unit->ranges.n > n_ranges) {
-        unit->functions[unit->n_functions++] = (struct ag_dwarf_function){.die = *die};
-    }
-    return r;
+    const int r = ag_dwarf_add_ranges(&copy, unit->n_functions, &unit->ranges, reading->meter);
+    return r == 0 && unit->ranges.n > n_ranges
+               ? AG_ARRAY_ADD(unit->functions, unit->n_functions,
+                              (struct ag_dwarf_function){.die = *die})
+               : r;
 }
 
 static int open_container(struct unit_reading *reading, Dwarf_Die *die, size_t depth) {
     struct ag_dwarf_unit *unit = reading->unit;
-    const int r = dwarf_units_grow((void **)&unit->containers, unit->n_containers,
-                                   &reading->containers_capacity, sizeof(*unit->containers));
-    if (r < 0) {
-        return r;
-    }
     const char *name = dwarf_diename(die);
     if (name == NULL && dwarf_tag(die) == DW_TAG_namespace) {
         name = "(anonymous namespace)";
     }
-    unit->containers[unit->n_containers] = (struct ag_dwarf_container){
+    const struct ag_dwarf_container container = {
         .begin = dwarf_dieoffset(die),
         .end = UINT64_MAX,
         .parent = reading->n_open > 0 ? reading->open[reading->n_open - 1].container + 1 : 0,
         .name = name,
         .is_function = dwarf_tag(die) == DW_TAG_subprogram,
     };
-    reading->open[reading->n_open].container = unit->n_containers++;
+    reading->open[reading->n_open].container = unit->n_containers;
     reading->open[reading->n_open++].depth = depth;
-    return 0;
+    return AG_ARRAY_ADD(unit->containers, unit->n_containers, container);
 }
 
 static bool dwarf_units_visit(void *context, Dwarf_Die *die, size_t depth) {
@@ -289,7 +260,7 @@ static bool open_split(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit,
     Dwarf_Die root;
     if (units->folder == NULL ||
         !ag_split_unit_open(&unit->die, units->folder, &units->split_files, units->meter, &root) ||
-        ag_pointer_table_put(&units->by_cu, (uintptr_t)root.cu, unit) < 0) {
+        ag_pointer_map_put(&units->by_cu, (uintptr_t)root.cu, unit) < 0) {
         return false;
     }
     *ret_root = root;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "address_ranges.h"
-#include "pointer_table.h"
+#include "table/pointer_map.h"
 #include "work_meter.h"
 
 struct ag_dwarf_function {
@@ -43,11 +43,11 @@ struct ag_dwarf_units {           /* all zero: empty */
     size_t n_refused; /* units whose lines are not read because of that */
     char *folder;     /* of the file, as the kernel names it */
     struct ag_dwarf_unit **units;
-    size_t n_units, capacity;
+    size_t n_units;
     struct ag_address_ranges ranges; /* of units */
-    struct ag_pointer_table
+    struct ag_pointer_map
         by_cu; /* libdw's handle -> unit; also units without code, of other files */
-    struct ag_pointer_table split_files; /* files of split units whose size is counted */
+    struct ag_index_map split_files; /* files of split units whose size is counted */
 };
 
 /* DWARF comes from the file at PATH. */

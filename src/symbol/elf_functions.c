@@ -11,28 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "table/array.h"
+
 enum {
-    FIRST_FUNCTIONS = 256,
     NAME_BYTES = 2048,  /* bytes of a name that are compared with its aliases */
     LABEL_RANK = 64,    /* above the rank of every function */
     DYNAMIC_RANK = 128, /* a linker takes the part of a name after "@" for its version */
 };
-
-static int elf_functions_push(struct ag_elf_functions *functions,
-                              const struct ag_elf_function *function) {
-    if (functions->n == functions->capacity) {
-        const size_t capacity =
-            functions->capacity == 0 ? FIRST_FUNCTIONS : 2 * functions->capacity;
-        struct ag_elf_function *items = reallocarray(functions->items, capacity, sizeof(*items));
-        if (items == NULL) {
-            return -ENOMEM;
-        }
-        functions->items = items;
-        functions->capacity = capacity;
-    }
-    functions->items[functions->n++] = *function;
-    return 0;
-}
 
 static unsigned rank(const GElf_Sym *symbol, const char *name, bool is_dynamic) {
     const bool is_function = GELF_ST_TYPE(symbol->st_info) != STT_NOTYPE;
@@ -99,7 +84,7 @@ static int add_table(struct ag_elf_functions *functions, Elf *elf, Elf_Scn *sect
             .limit = limit,
             .rank = rank(&symbol, text + symbol.st_name, header->sh_type == SHT_DYNSYM),
         };
-        const int r = elf_functions_push(functions, &function);
+        const int r = AG_ARRAY_ADD(functions->items, functions->n, function);
         if (r < 0) {
             return r;
         }

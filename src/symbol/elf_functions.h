@@ -14,7 +14,7 @@ struct ag_elf_function {
 };
 struct ag_elf_functions { /* all zero: empty */
     struct ag_elf_function *items;
-    size_t n, capacity;
+    size_t n;
     struct ag_address_ranges ranges;
     uint64_t table_bytes; /* of the current file: bytes of its symbol tables so far */
 };

@@ -40,7 +40,7 @@ struct ag_image_file *ag_image_file_free(struct ag_image_file *image) {
     if (image == NULL) {
         return NULL;
     }
-    ag_pointer_table_clear(&image->answers, free);
+    ag_pointer_map_done(&image->answers, free);
     if (image->decoder != NULL) {
         image->decoder->close(image->decoder_state);
     }

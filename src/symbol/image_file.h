@@ -13,6 +13,7 @@
 #include "decoder_file.h"
 #include "dwarf_frames.h"
 #include "elf_functions.h"
+#include "table/pointer_map.h"
 
 struct ag_image_file {
     struct ag_image_file *next; /* with the same hash */
@@ -27,7 +28,7 @@ struct ag_image_file {
                                  * when decompressed */
     struct ag_dwarf_units units;
     struct ag_elf_functions functions;
-    struct ag_pointer_table answers; /* look-up results by address */
+    struct ag_pointer_map answers; /* look-up results by address */
     struct ag_decoder_file decoder_file;
     const struct ag_decoder *decoder; /* the decoder that recognizes the image, or NULL */
     void *decoder_state;

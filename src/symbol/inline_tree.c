@@ -10,10 +10,11 @@
 #include "address_ranges.h"
 #include "die_walk.h"
 #include "dwarf_units.h"
+#include "table/array.h"
 
 struct ag_inline_tree {
     struct ag_inlined *calls;
-    size_t n, capacity;
+    size_t n;
     struct ag_address_ranges ranges; /* in the order of calls; the value is the index */
 };
 struct reading {
@@ -32,23 +33,15 @@ static uint64_t constant(Dwarf_Die *die, unsigned name) {
 
 static int add_call(struct ag_inline_tree *tree, Dwarf_Die *die, uint32_t parent,
                     struct ag_work_meter *meter) {
-    if (tree->n == tree->capacity) {
-        const size_t capacity = tree->capacity == 0 ? 8 : 2 * tree->capacity;
-        struct ag_inlined *calls = reallocarray(tree->calls, capacity, sizeof(*calls));
-        if (calls == NULL) {
-            return -1;
-        }
-        tree->calls = calls;
-        tree->capacity = capacity;
-    }
     const uint64_t line = constant(die, DW_AT_call_line);
-    tree->calls[tree->n] = (struct ag_inlined){
+    const struct ag_inlined call = {
         .die = *die,
         .parent = parent,
         .call_line = line <= UINT32_MAX ? (uint32_t)line : 0,
         .call_file = constant(die, DW_AT_call_file),
     };
-    return ag_dwarf_add_ranges(die, tree->n++, &tree->ranges, meter);
+    const int r = AG_ARRAY_ADD(tree->calls, tree->n, call);
+    return r < 0 ? r : ag_dwarf_add_ranges(die, tree->n - 1, &tree->ranges, meter);
 }
 
 static bool inline_tree_visit(void *context, Dwarf_Die *die, size_t depth) {

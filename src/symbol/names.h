@@ -8,13 +8,15 @@
 
 #include <stddef.h>
 
-#include "pointer_table.h"
+#include "table/pointer_map.h"
+#include "table/text_store.h"
 
 enum { AG_NAME_LIMIT_BYTES = 16 << 10 };
 
 struct ag_names { /* all zero: empty */
-    struct ag_pointer_table kept;
-    size_t n_bytes; /* sum of all interned texts */
+    struct ag_text_store texts;
+    struct ag_pointer_map demangled; /* text -> its demangled form */
+    size_t n_bytes;                  /* sum of all interned texts */
 };
 
 /* The interned copy of TEXT; NULL if TEXT is NULL or out of memory. */

@@ -25,10 +25,9 @@ bool ag_split_unit_is_skeleton(Dwarf_Die *die) {
 }
 
 /* Counts what the file occupies, once. Returns false if libdw would have to decompress too much. */
-static bool is_readable(const char *path, const struct stat *status,
-                        struct ag_pointer_table *counted, struct ag_work_meter *meter) {
+static bool is_readable(const char *path, const struct stat *status, struct ag_index_map *counted,
+                        struct ag_work_meter *meter) {
     static const struct ag_build_id any;
-    static char present;
     struct ag_elf_file file;
     const int r = ag_elf_file_open(path, &any, NULL, &file);
     if (r < 0) {
@@ -36,8 +35,7 @@ static bool is_readable(const char *path, const struct stat *status,
     }
     const bool is = ag_elf_file_decompressed_bytes(&file) <= AG_ELF_GROWTH * file.stored_bytes;
     const uint64_t key = (uint64_t)status->st_ino ^ (uint64_t)status->st_dev << 40;
-    if (is && meter != NULL && ag_pointer_table_find(counted, key) == NULL &&
-        ag_pointer_table_put(counted, key, &present) == 0) {
+    if (is && meter != NULL && ag_index_map_number(counted, key, NULL) > 0) {
         meter->stored_bytes += file.stored_bytes;
     }
     ag_elf_file_close(&file);
@@ -45,7 +43,7 @@ static bool is_readable(const char *path, const struct stat *status,
 }
 
 static bool is_absent_or_readable(const char *folder, const char *subfolder, const char *name,
-                                  struct ag_pointer_table *counted, struct ag_work_meter *meter) {
+                                  struct ag_index_map *counted, struct ag_work_meter *meter) {
     char path[PATH_BYTES];
     const bool name_is_absolute = name[0] == '/', subfolder_is_absolute = subfolder[0] == '/';
     const int length = snprintf(path, sizeof(path), "%s/%s/%s",
@@ -57,7 +55,7 @@ static bool is_absent_or_readable(const char *folder, const char *subfolder, con
             (S_ISREG(status.st_mode) && is_readable(path, &status, counted, meter)));
 }
 
-bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, struct ag_pointer_table *counted,
+bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, struct ag_index_map *counted,
                         struct ag_work_meter *meter, Dwarf_Die *ret_die) {
     const char *name = text_of(skeleton, DW_AT_dwo_name);
     if (name == NULL) {

@@ -6,7 +6,7 @@
 #include <elfutils/libdw.h>
 #include <stdbool.h>
 
-#include "pointer_table.h"
+#include "table/index_map.h"
 #include "work_meter.h"
 
 /* Whether the unit with first entry DIE is only a skeleton: its lines are here, its functions in
@@ -15,7 +15,7 @@ bool ag_split_unit_is_skeleton(Dwarf_Die *die);
 /* Opens the file that SKELETON names and returns that unit's first entry. FOLDER: that of the file
  * with the skeleton. Adds what the file occupies to METER (may be NULL), unless it is in COUNTED.
  * False: not found, or not safe to open. The file stays open with the skeleton's Dwarf. */
-bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, struct ag_pointer_table *counted,
+bool ag_split_unit_open(Dwarf_Die *skeleton, const char *folder, struct ag_index_map *counted,
                         struct ag_work_meter *meter, Dwarf_Die *ret_die);
 
 #endif

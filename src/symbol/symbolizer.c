@@ -28,10 +28,10 @@ struct ag_symbolizer {
     const struct ag_decoder *const *decoders;
     struct ag_names names;
     struct ag_work_reserve reserve;
-    struct ag_pointer_table images;   /* by id: struct image */
-    struct ag_pointer_table homeless; /* results for addresses outside of images */
-    struct ag_pointer_table files; /* by hash of path and build id: lists of struct ag_image_file */
-    const char **problems;         /* interned: they quote paths of the trace */
+    struct ag_pointer_map images;   /* by id: struct image */
+    struct ag_pointer_map homeless; /* results for addresses outside of images */
+    struct ag_pointer_map files; /* by hash of path and build id: lists of struct ag_image_file */
+    const char **problems;       /* interned: they quote paths of the trace */
     size_t n_problems;
     struct ag_symbol_frame out_of_memory; /* the result if there is no memory for another one */
 };
@@ -99,9 +99,9 @@ struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer) {
     if (symbolizer == NULL) {
         return NULL;
     }
-    ag_pointer_table_clear(&symbolizer->images, free);
-    ag_pointer_table_clear(&symbolizer->homeless, free);
-    ag_pointer_table_clear(&symbolizer->files, free_files);
+    ag_pointer_map_done(&symbolizer->images, free);
+    ag_pointer_map_done(&symbolizer->homeless, free);
+    ag_pointer_map_done(&symbolizer->files, free_files);
     free(symbolizer->problems);
     for (size_t i = 0; i < symbolizer->places.n_folders; i++) {
         free(symbolizer->folders[i]);
@@ -131,14 +131,14 @@ static void add_problem(struct ag_symbolizer *symbolizer, const struct ag_image_
 static struct ag_image_file *file_of(struct ag_symbolizer *symbolizer, const char *path,
                                      const struct ag_build_id *build_id) {
     const uint64_t key = ag_image_file_hash(path, build_id);
-    struct ag_image_file *first = ag_pointer_table_find(&symbolizer->files, key);
+    struct ag_image_file *first = ag_pointer_map_find(&symbolizer->files, key);
     for (struct ag_image_file *file = first; file != NULL; file = file->next) {
         if (ag_image_file_is(file, path, build_id)) {
             return file;
         }
     }
     struct ag_image_file *file = ag_image_file_new(path, build_id, &symbolizer->reserve);
-    if (file == NULL || ag_pointer_table_put(&symbolizer->files, key, file) < 0) {
+    if (file == NULL || ag_pointer_map_put(&symbolizer->files, key, file) < 0) {
         return ag_image_file_free(file);
     }
     file->next = first;
@@ -155,8 +155,8 @@ int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t id, const cha
         return -ENOMEM;
     }
     *image = (struct image){.file = file, .bias = bias, .low = low, .high = high};
-    free(ag_pointer_table_find(&symbolizer->images, id));
-    const int r = ag_pointer_table_put(&symbolizer->images, id, image);
+    free(ag_pointer_map_find(&symbolizer->images, id));
+    const int r = ag_pointer_map_put(&symbolizer->images, id, image);
     if (r < 0) {
         free(image);
     }
@@ -209,7 +209,7 @@ static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *fi
 }
 
 void ag_symbolizer_open_image(struct ag_symbolizer *symbolizer, uint32_t id) {
-    const struct image *image = ag_pointer_table_find(&symbolizer->images, id);
+    const struct image *image = ag_pointer_map_find(&symbolizer->images, id);
     if (image != NULL && !image->file->is_open) {
         open_file(symbolizer, image->file);
     }
@@ -243,18 +243,18 @@ static struct answer *look_up(struct ag_symbolizer *symbolizer, struct ag_image_
 
 size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t id, uint64_t pc,
                             bool return_address, const struct ag_symbol_frame **ret_frames) {
-    const struct image *image = ag_pointer_table_find(&symbolizer->images, id);
+    const struct image *image = ag_pointer_map_find(&symbolizer->images, id);
     const bool is_inside =
         image != NULL && (image->high == 0 || (image->low <= pc && pc <= image->high));
     struct ag_image_file *file = is_inside ? image->file : NULL;
-    struct ag_pointer_table *answers = is_inside ? &file->answers : &symbolizer->homeless;
+    struct ag_pointer_map *answers = is_inside ? &file->answers : &symbolizer->homeless;
     const uint64_t address = is_inside ? pc - image->bias : pc;
     const uint64_t key = address << 1 | return_address; /* user addresses have 56 bits at most */
 
-    struct answer *answer = ag_pointer_table_find(answers, key);
+    struct answer *answer = ag_pointer_map_find(answers, key);
     if (answer == NULL) {
         answer = look_up(symbolizer, file, address, return_address);
-        if (answer == NULL || ag_pointer_table_put(answers, key, answer) < 0) {
+        if (answer == NULL || ag_pointer_map_put(answers, key, answer) < 0) {
             free(answer);
             *ret_frames = &symbolizer->out_of_memory;
             return 1;
