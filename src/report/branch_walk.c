@@ -6,6 +6,7 @@
 
 #include "report/quantity.h"
 #include "report/ranking.h"
+#include "table/array.h"
 
 enum { BRANCH_COLUMNS = 3 };
 
@@ -35,15 +36,6 @@ static void hide(struct ag_branch_walk *walk, uint64_t value) {
 }
 
 int ag_branch_walk_enter(struct ag_branch_walk *walk, uint32_t node) {
-    if (walk->n_levels == walk->capacity) {
-        size_t capacity = walk->capacity * 2 + 64;
-        struct ag_branch_level *levels = realloc(walk->levels, capacity * sizeof *levels);
-        if (levels == NULL) {
-            return -ENOMEM;
-        }
-        walk->levels = levels;
-        walk->capacity = capacity;
-    }
     const struct ag_report_options *options = walk->view->options;
     bool is_deepest = options->frames != 0 && walk->n_levels >= options->frames;
     uint32_t start = walk->n_ranks;
@@ -61,9 +53,8 @@ int ag_branch_walk_enter(struct ag_branch_walk *walk, uint32_t node) {
     while (walk->n_ranks - start > walk->view->limit) {
         hide(walk, walk->ranks[--walk->n_ranks].first);
     }
-    walk->levels[walk->n_levels++] =
-        (struct ag_branch_level){.start = start, .next = start, .end = walk->n_ranks};
-    return 0;
+    const struct ag_branch_level level = {.start = start, .next = start, .end = walk->n_ranks};
+    return AG_ARRAY_ADD(walk->levels, walk->n_levels, level);
 }
 
 bool ag_branch_walk_next(struct ag_branch_walk *walk, uint32_t *ret_node) {

@@ -38,7 +38,7 @@ struct ag_branch_walk { /* its own, but for the number of nodes and levels, and 
     struct ag_rank *ranks; /* a stack: the shown children of each level */
     uint32_t n_ranks;
     struct ag_branch_level *levels; /* a stack: levels[0] are the children of the root */
-    size_t n_levels, capacity;
+    size_t n_levels;
     uint64_t n_hidden; /* children left out, what is below them not counted */
     uint64_t hidden;   /* what these have of the value */
 };

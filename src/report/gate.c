@@ -9,6 +9,7 @@
 
 #include "model/interval.h"
 #include "report/view.h"
+#include "table/array.h"
 
 enum { MESSAGE_BYTES = 1024 };
 
@@ -199,17 +200,12 @@ static int find_value(const struct ag_gate_term *term, struct ag_profile *profil
 
 static struct ag_gate_result *add_result(struct ag_gate *gate, size_t expression,
                                          const char *trace) {
-    struct ag_gate_result *results =
-        realloc(gate->results, (gate->n_results + 1) * sizeof *gate->results);
-    char *name = strdup(trace);
-    gate->results = results != NULL ? results : gate->results;
-    if (results == NULL || name == NULL) {
-        free(name);
+    const struct ag_gate_result result = {.expression = expression, .trace = strdup(trace)};
+    if (result.trace == NULL || AG_ARRAY_ADD(gate->results, gate->n_results, result) < 0) {
+        free(result.trace);
         return NULL;
     }
-    struct ag_gate_result *result = &results[gate->n_results++];
-    *result = (struct ag_gate_result){.expression = expression, .trace = name};
-    return result;
+    return &gate->results[gate->n_results - 1];
 }
 
 static int compute(struct ag_gate_result *result, const struct ag_gate_expression *expression,

@@ -1,13 +1,11 @@
 /* stack_groups.c: stacks as a person tells them apart, see stack_groups.h. Frames are interned by
- * the profile, so two stacks are equal when their arrays of frame numbers are: one hash table with
- * a slot for every other row at most. */
+ * the profile, so two stacks are equal when their arrays of frame numbers are. */
 #include "report/stack_groups.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/keyed_hash.h"
+#include "table/array.h"
 
 static uint64_t hash_of(const struct ag_stack_group *group) {
     const char *via = group->row->via_name != NULL ? group->row->via_name : "";
@@ -25,18 +23,20 @@ static int is_same(const struct ag_stack_group *a, const struct ag_stack_group *
            (a->n_frames == 0 || memcmp(a->frames, b->frames, a->n_frames * sizeof *a->frames) == 0);
 }
 
-static void add(struct ag_stack_groups *groups, const struct ag_stack_group *group) {
-    size_t at = hash_of(group) & (groups->n_slots - 1);
-    while (groups->slots[at] != 0 && !is_same(&groups->groups[groups->slots[at] - 1], group)) {
-        at = (at + 1) & (groups->n_slots - 1);
-    }
-    if (groups->slots[at] == 0) {
-        groups->groups[groups->count] = *group;
-        groups->slots[at] = (uint32_t)++groups->count;
-    } else {
-        ag_metrics_add(&groups->groups[groups->slots[at] - 1].metrics, &group->metrics);
+static int stack_groups_add(struct ag_stack_groups *groups, const struct ag_stack_group *group) {
+    const uint64_t hash = hash_of(group);
+    size_t cursor = 0;
+    uint32_t at;
+    while ((at = ag_index_map_next(&groups->by_hash, hash, &cursor)) != AG_INDEX_NONE &&
+           !is_same(&groups->groups[at], group)) {
     }
     ag_metrics_add(&groups->total, &group->metrics);
+    if (at != AG_INDEX_NONE) {
+        ag_metrics_add(&groups->groups[at].metrics, &group->metrics);
+        return 0;
+    }
+    const int r = ag_index_map_insert(&groups->by_hash, hash, (uint32_t)groups->count);
+    return r < 0 ? r : AG_ARRAY_ADD(groups->groups, groups->count, *group);
 }
 
 /* A window that counts older blocks knows of stacks that allocated nothing in it. */
@@ -46,10 +46,13 @@ static bool has_any(const struct ag_metrics *metrics, enum ag_metric blocks) {
             (metrics->in_use_blocks | metrics->freed_blocks | metrics->peak_blocks) != 0);
 }
 
-static void group_rows(struct ag_stack_groups *groups, struct ag_profile *profile,
-                       const struct ag_stack_grouping *grouping, const struct ag_stack_row *rows,
-                       size_t n_rows) {
-    for (size_t i = 0; i < n_rows; i++) {
+int ag_stack_groups_start(struct ag_stack_groups *groups, struct ag_profile *profile,
+                          const struct ag_stack_grouping *grouping) {
+    *groups = (struct ag_stack_groups){0};
+    const struct ag_stack_row *rows;
+    const size_t n_rows = ag_profile_stacks(profile, &rows);
+    int r = 0;
+    for (size_t i = 0; i < n_rows && r == 0; i++) {
         if (!has_any(&rows[i].metrics, grouping->blocks)) {
             continue;
         }
@@ -60,35 +63,17 @@ static void group_rows(struct ag_stack_groups *groups, struct ag_profile *profil
                              : group.n_all_frames;
         if (grouping->is_wanted == NULL ||
             grouping->is_wanted(grouping->context, &rows[i], group.frames, group.n_all_frames)) {
-            add(groups, &group);
+            r = stack_groups_add(groups, &group);
         }
     }
-}
-
-int ag_stack_groups_start(struct ag_stack_groups *groups, struct ag_profile *profile,
-                          const struct ag_stack_grouping *grouping) {
-    const struct ag_stack_row *rows;
-    size_t n_rows = ag_profile_stacks(profile, &rows);
-    size_t n_wanted = 0;
-    for (size_t i = 0; i < n_rows; i++) {
-        n_wanted += has_any(&rows[i].metrics, grouping->blocks);
-    }
-    *groups = (struct ag_stack_groups){.n_slots = 16};
-    while (groups->n_slots < 2 * n_wanted) {
-        groups->n_slots *= 2;
-    }
-    groups->groups = calloc(n_wanted + 1, sizeof *groups->groups);
-    groups->slots = calloc(groups->n_slots, sizeof *groups->slots);
-    if (groups->groups == NULL || groups->slots == NULL) {
+    if (r < 0) {
         ag_stack_groups_end(groups);
-        return -ENOMEM;
     }
-    group_rows(groups, profile, grouping, rows, n_rows);
-    return 0;
+    return r;
 }
 
 void ag_stack_groups_end(struct ag_stack_groups *groups) {
     free(groups->groups);
-    free(groups->slots);
+    ag_index_map_done(&groups->by_hash);
     *groups = (struct ag_stack_groups){0};
 }

@@ -12,6 +12,7 @@
 
 #include "model/metric.h"
 #include "model/profile.h"
+#include "table/index_map.h"
 
 struct ag_stack_group {
     const uint32_t *frames;         /* of the profile, innermost first */
@@ -23,10 +24,8 @@ struct ag_stack_group {
 struct ag_stack_groups {
     struct ag_stack_group *groups;
     size_t count;
-    struct ag_metrics total; /* of all groups */
-    /* its own */
-    uint32_t *slots;
-    size_t n_slots;
+    struct ag_metrics total;     /* of all groups */
+    struct ag_index_map by_hash; /* internal */
 };
 /* Asked for each stack with all of its frames, before any are merged: false leaves it out. */
 typedef bool ag_stack_is_wanted(void *context, const struct ag_stack_row *row,

@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "model/profile.h"
+#include "table/array.h"
 
 enum { MOST_SUPPRESSIONS = 100000 };
 
 struct ag_suppressions {
     struct ag_suppression *list;
-    size_t count, capacity;
+    size_t count;
 };
 
 /* Pieces between the stars are found one after the other, each as early as possible; only a last
@@ -48,20 +49,11 @@ bool ag_suppression_pattern_matches(const char *pattern, const char *text) {
 }
 
 static int add(struct ag_suppressions *suppressions, const char *pattern) {
-    if (suppressions->count == suppressions->capacity) {
-        size_t capacity = suppressions->capacity * 2 + 16;
-        struct ag_suppression *list = realloc(suppressions->list, capacity * sizeof *list);
-        if (list == NULL) {
-            return -ENOMEM;
-        }
-        suppressions->list = list;
-        suppressions->capacity = capacity;
-    }
-    char *copy = strdup(pattern);
-    if (copy == NULL) {
+    const struct ag_suppression copy = {.pattern = strdup(pattern)};
+    if (copy.pattern == NULL || AG_ARRAY_ADD(suppressions->list, suppressions->count, copy) < 0) {
+        free(copy.pattern);
         return -ENOMEM;
     }
-    suppressions->list[suppressions->count++] = (struct ag_suppression){.pattern = copy};
     return 0;
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "table/byte_list.h"
+
 enum { MAX_COLUMNS = 16, INDENT_COLUMNS = 2, GAP_COLUMNS = 2 };
 #define LEFT_OUT SIZE_MAX /* a width */
 
@@ -15,10 +17,8 @@ struct ag_table {
     size_t widths[MAX_COLUMNS]; /* of the widest cell or the head */
     size_t cell_widths[MAX_COLUMNS];
     size_t n_cells;
-    size_t rule_before; /* cell, of n_cells; 0: none */
-    char *text;         /* all cells, one after the other, each terminated */
-    size_t used_bytes, capacity_bytes;
-    int error;
+    size_t rule_before;        /* cell, of n_cells; 0: none */
+    struct ag_byte_list texts; /* all cells, one after the other, each terminated */
 };
 
 struct ag_table *ag_table_new(const struct ag_column *columns, size_t n_columns) {
@@ -36,34 +36,17 @@ struct ag_table *ag_table_new(const struct ag_column *columns, size_t n_columns)
 
 struct ag_table *ag_table_free(struct ag_table *table) {
     if (table != NULL) {
-        free(table->text);
+        ag_byte_list_done(&table->texts);
         free(table);
     }
     return NULL;
 }
 
-static char *reserve(struct ag_table *table, size_t bytes) {
-    if (table->used_bytes + bytes > table->capacity_bytes) {
-        size_t capacity_bytes = 2 * table->capacity_bytes + bytes + 4096;
-        char *text = realloc(table->text, capacity_bytes);
-        if (text == NULL) {
-            table->error = -ENOMEM;
-            return NULL;
-        }
-        table->text = text;
-        table->capacity_bytes = capacity_bytes;
-    }
-    return table->text + table->used_bytes;
-}
-
 void ag_table_cell(struct ag_table *table, const char *text) {
-    size_t bytes = strlen(text) + 1;
-    char *to = table->error == 0 ? reserve(table, bytes) : NULL;
-    if (to == NULL) {
+    ag_byte_list_add(&table->texts, text, strlen(text) + 1);
+    if (table->texts.is_short) {
         return;
     }
-    memcpy(to, text, bytes);
-    table->used_bytes += bytes;
     size_t *width = &table->widths[table->n_cells % table->n_columns];
     size_t columns = ag_page_columns_of(text);
     *width = columns > *width ? columns : *width;
@@ -179,8 +162,8 @@ static void write_cell(const struct ag_table *table, struct ag_page *page, const
 }
 
 int ag_table_write(const struct ag_table *table, struct ag_page *page) {
-    if (table->error != 0) {
-        return table->error;
+    if (table->texts.is_short) {
+        return -ENOMEM;
     }
     size_t widths[MAX_COLUMNS];
     fit(table, page->columns, widths);
@@ -189,7 +172,7 @@ int ag_table_write(const struct ag_table *table, struct ag_page *page) {
         write_cell(table, page, widths, i, AG_STYLE_DIM, table->columns[i].head, &spaces);
     }
     ag_page_end_line(page);
-    const char *text = table->text;
+    const char *text = (const char *)table->texts.bytes;
     for (size_t i = 0; i < table->n_cells; i++) {
         size_t column = i % table->n_columns;
         if (i > 0 && i == table->rule_before) {
