@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "table/array.h"
+
 /* Numbers functions as the profile's sites distinguish them: by name and image; texts are interned,
  * so their addresses are enough. */
 static uint32_t function_of(struct ag_call_tree *tree, const struct ag_frame *frame) {
@@ -36,18 +38,8 @@ static uint32_t call_tree_step(struct ag_call_tree *tree, const struct ag_export
     if (!is_new) {
         return tree->by_parent.has_failed ? AG_CALL_ROOT : node;
     }
-    if (tree->count == tree->capacity) {
-        const size_t capacity = tree->capacity ? tree->capacity * 2 : 256;
-        struct ag_call_node *nodes = realloc(tree->nodes, capacity * sizeof(*nodes));
-        if (!nodes) {
-            return AG_CALL_ROOT;
-        }
-        tree->nodes = nodes;
-        tree->capacity = capacity;
-    }
-    tree->nodes[tree->count++] =
-        (struct ag_call_node){.parent = parent, .function = function, .frame = *at};
-    return node;
+    const struct ag_call_node made = {.parent = parent, .function = function, .frame = *at};
+    return AG_ARRAY_ADD(tree->nodes, tree->count, made) == 0 ? node : AG_CALL_ROOT;
 }
 
 int ag_call_tree_start(struct ag_call_tree *tree, struct ag_export *export, enum ag_call_key key) {

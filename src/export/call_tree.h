@@ -24,7 +24,6 @@ struct ag_call_tree {
     uint32_t *node_of_row; /* the innermost */
     size_t n_functions;
     /* its own */
-    size_t capacity;
     struct ag_numbering by_parent, functions;
 };
 int ag_call_tree_start(struct ag_call_tree *tree, struct ag_export *export,

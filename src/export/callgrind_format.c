@@ -15,6 +15,7 @@
 
 #include "export/format_writer.h"
 #include "export/numbering.h"
+#include "table/array.h"
 
 struct cost {       /* of a function's line, or of a call from there */
     int64_t frame;  /* that stands for the line */
@@ -33,7 +34,7 @@ struct callgrind {
     struct ag_numbering keys;      /* (frame, callee function + 1), numbers are those of costs */
     struct cost *costs;
     uint32_t *first_cost, *last_cost; /* by function: cost + 1 */
-    size_t capacity;
+    size_t n_costs;
     struct ag_numbering names[NAME_KINDS]; /* texts that were written */
 };
 
@@ -48,20 +49,9 @@ static struct cost *cost_of(struct callgrind *all, int64_t frame, int64_t callee
     bool is_new;
     const uint32_t callee_key = callee == NO_CALLEE ? 0 : function_of(all, callee) + 1;
     const uint32_t at = ag_numbering_of(&all->keys, (uint64_t)frame, callee_key, &is_new);
-    if (all->keys.has_failed) {
+    const struct cost made = {.frame = frame, .callee = callee};
+    if (all->keys.has_failed || (is_new && AG_ARRAY_ADD(all->costs, all->n_costs, made) < 0)) {
         return NULL;
-    }
-    if (is_new && at >= all->capacity) {
-        const size_t capacity = all->capacity ? all->capacity * 2 : 256;
-        struct cost *costs = realloc(all->costs, capacity * sizeof(*costs));
-        if (!costs) {
-            return NULL;
-        }
-        all->costs = costs;
-        all->capacity = capacity;
-    }
-    if (is_new) {
-        all->costs[at] = (struct cost){.frame = frame, .callee = callee};
     }
     return &all->costs[at];
 }

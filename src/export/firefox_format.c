@@ -27,6 +27,7 @@
 
 #include "export/call_tree.h"
 #include "model/pass/replay.h"
+#include "table/array.h"
 #include "text/json_writer.h"
 
 enum { SLICES = 512, ROWS_MOST = 1 << 20, VERSION = 66, GECKO_VERSION = 24 };
@@ -43,7 +44,7 @@ struct firefox {
     struct ag_json json;
     struct ag_numbering strings, libs, keys; /* keys: (row, born << 16 | died) */
     uint64_t *span_bytes;                    /* by key */
-    size_t capacity;
+    size_t n_spans;
     uint64_t slice_ns, duration_ns;
     struct allocation *allocations;
     size_t n_allocations;
@@ -52,22 +53,15 @@ struct firefox {
 /* ---- spans ---- */
 
 static int add_span(struct firefox *all, uint64_t row, uint64_t slices, uint64_t bytes) {
-    bool is_new;
-    const uint32_t key = ag_numbering_of(&all->keys, row, slices, &is_new);
+    const uint32_t key = ag_numbering_of(&all->keys, row, slices, NULL);
     if (all->keys.has_failed) {
         return -ENOMEM;
     }
-    if (is_new && key >= all->capacity) {
-        const size_t capacity = all->capacity ? all->capacity * 2 : 256;
-        uint64_t *grown = realloc(all->span_bytes, capacity * sizeof(*grown));
-        if (!grown) {
-            return -ENOMEM;
-        }
-        all->span_bytes = grown;
-        all->capacity = capacity;
+    const int r = AG_ARRAY_EXTEND(all->span_bytes, all->n_spans, key + (size_t)1);
+    if (r == 0) {
+        all->span_bytes[key] += bytes;
     }
-    all->span_bytes[key] = is_new ? bytes : all->span_bytes[key] + bytes;
-    return 0;
+    return r;
 }
 
 static uint64_t slices_of(uint64_t born, uint64_t died) {
@@ -86,7 +80,7 @@ static int halve(struct firefox *all) {
     int r = 0;
     all->keys = (struct ag_numbering){0};
     all->span_bytes = NULL;
-    all->capacity = 0;
+    all->n_spans = 0;
     all->slice_ns *= 2;
     for (size_t i = 0; i < keys.count && r == 0; i++) {
         const uint64_t born = keys.things[i].b >> 16, died = keys.things[i].b & 0xffff;

@@ -7,13 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "table/index_map.h"
+
 struct ag_numbered {
     uint64_t a, b;
 };
-struct ag_numbering {           /* zero-initialise */
+struct ag_numbering {           /* zero-initialize */
     struct ag_numbered *things; /* by number */
-    uint32_t *slots;            /* number + 1, 0: empty */
-    size_t count, capacity, n_slots;
+    size_t count;
+    struct ag_index_map by_hash;
     bool has_failed; /* no memory: numbers from then on are 0 */
 };
 uint32_t ag_numbering_of(struct ag_numbering *numbering, uint64_t a, uint64_t b,

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "export/format_writer.h"
+#include "table/array.h"
 
 struct code_place {
     uint64_t address;
@@ -21,7 +22,7 @@ struct code_place {
 
 struct code {
     struct code_place *places;
-    size_t count, capacity;
+    size_t count;
     bool *is_seen; /* by place of the profile */
     uint32_t *stack;
 };
@@ -36,17 +37,8 @@ static int add_place(struct code *code, const struct ag_export *export, uint32_t
     if (!frame->is_known) {
         return 0;
     }
-    if (code->count == code->capacity) {
-        const size_t capacity = code->capacity == 0 ? 256 : 2 * code->capacity;
-        struct code_place *places = realloc(code->places, capacity * sizeof(*places));
-        if (places == NULL) {
-            return -ENOMEM;
-        }
-        code->places = places;
-        code->capacity = capacity;
-    }
-    code->places[code->count++] = (struct code_place){.address = place.address, .frame = frame};
-    return 0;
+    return AG_ARRAY_ADD(code->places, code->count,
+                        (struct code_place){.address = place.address, .frame = frame});
 }
 
 static int find_places(struct code *code, const struct ag_export *export) {

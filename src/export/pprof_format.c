@@ -108,7 +108,7 @@ struct pprof {
     struct ag_export *export;
     struct ag_gzip *gzip;
     struct ag_numbering strings, functions, locations;
-    struct ag_message field, message, part; /* of the profile; in it; in that */
+    struct ag_byte_list field, message, part; /* of the profile; in it; in that */
     struct ag_image_row *images;
     struct facts *facts; /* by image */
     struct build_id *build_ids;
@@ -123,20 +123,20 @@ static uint64_t text(struct pprof *all, const char *text) {
     return ag_numbering_of(&all->strings, ag_numbering_pointer(text && *text ? text : ""), 0, NULL);
 }
 
-static void put_field(struct pprof *all, uint32_t field, const struct ag_message *message) {
-    ag_message_reset(&all->field);
+static void put_field(struct pprof *all, uint32_t field, const struct ag_byte_list *message) {
+    all->field.count = 0;
     ag_message_message(&all->field, field, message);
-    ag_gzip_put(all->gzip, all->field.bytes, all->field.length);
+    ag_gzip_put(all->gzip, all->field.bytes, all->field.count);
 }
 
 static void put_integer(struct pprof *all, uint32_t field, uint64_t number) {
-    ag_message_reset(&all->field);
+    all->field.count = 0;
     ag_message_integer(&all->field, field, number);
-    ag_gzip_put(all->gzip, all->field.bytes, all->field.length);
+    ag_gzip_put(all->gzip, all->field.bytes, all->field.count);
 }
 
 static void put_value_type(struct pprof *all, uint32_t field, const char *type, const char *unit) {
-    ag_message_reset(&all->message);
+    all->message.count = 0;
     ag_message_integer(&all->message, 1, text(all, type));
     ag_message_integer(&all->message, 2, text(all, unit));
     put_field(all, field, &all->message);
@@ -166,7 +166,7 @@ static void put_head(struct pprof *all) {
 
 static void put_label(struct pprof *all, const char *key, const char *value) {
     if (value) {
-        ag_message_reset(&all->part);
+        all->part.count = 0;
         ag_message_integer(&all->part, LABEL_KEY, text(all, key));
         ag_message_integer(&all->part, LABEL_STR, text(all, value));
         ag_message_message(&all->message, SAMPLE_LABEL, &all->part);
@@ -188,20 +188,20 @@ static void put_sample(struct pprof *all, uint32_t row) {
     const struct ag_stack_row *stack = &all->export->rows[row];
     const struct ag_stack_frame *frames;
     const size_t n = ag_export_stack(all->export, row, &frames);
-    ag_message_reset(&all->part);
+    all->part.count = 0;
     for (size_t i = 0; i < n; i++) {
         if (frames[i].is_last) {
             const bool is_place = frames[i].place != AG_NO_PLACE;
             const uint32_t location = ag_numbering_of(
                 &all->locations, is_place ? frames[i].place : (uint64_t)frames[i].frame, 0, NULL);
-            ag_message_varint(&all->part, (uint64_t)location + 1);
+            ag_byte_list_number(&all->part, (uint64_t)location + 1);
         }
     }
-    ag_message_reset(&all->message);
+    all->message.count = 0;
     ag_message_message(&all->message, SAMPLE_LOCATION_ID, &all->part);
-    ag_message_reset(&all->part);
+    all->part.count = 0;
     for (size_t i = 0; i < N_SAMPLE_TYPES; i++) {
-        ag_message_varint(&all->part, ag_metric_of(&stack->metrics, sample_types[i].metric));
+        ag_byte_list_number(&all->part, ag_metric_of(&stack->metrics, sample_types[i].metric));
     }
     ag_message_message(&all->message, SAMPLE_VALUE, &all->part);
     put_label(all, "via", stack->via_name);
@@ -209,7 +209,7 @@ static void put_sample(struct pprof *all, uint32_t row) {
     put_label(all, "type", ag_profile_stack_type(all->export->profile, stack->stack));
     put_label(all, "label", ag_profile_stack_label(all->export->profile, stack->stack));
     if (stack->metrics.allocated_blocks > 0) {
-        ag_message_reset(&all->part);
+        all->part.count = 0;
         ag_message_integer(&all->part, LABEL_KEY, text(all, "bytes"));
         ag_message_integer(&all->part, LABEL_NUM,
                            stack->metrics.allocated_bytes / stack->metrics.allocated_blocks);
@@ -226,7 +226,7 @@ static void add_line(struct pprof *all, int64_t number, struct facts *facts) {
     const struct ag_frame *frame = ag_export_frame(all->export, number);
     const uint32_t function = ag_numbering_of(&all->functions, ag_numbering_pointer(frame->label),
                                               ag_numbering_pointer(frame->file), NULL);
-    ag_message_reset(&all->part);
+    all->part.count = 0;
     ag_message_integer(&all->part, LINE_FUNCTION_ID, (uint64_t)function + 1);
     ag_message_integer(&all->part, LINE_LINE, frame->line);
     ag_message_message(&all->message, LOCATION_LINE, &all->part);
@@ -239,7 +239,7 @@ static void add_line(struct pprof *all, int64_t number, struct facts *facts) {
 static void put_location(struct pprof *all, size_t number) {
     const int64_t key = (int64_t)all->locations.things[number].a;
     struct facts none = {0};
-    ag_message_reset(&all->message);
+    all->message.count = 0;
     ag_message_integer(&all->message, LOCATION_ID, number + 1);
     if (key < 0) { /* a mark */
         add_line(all, key, &none);
@@ -261,7 +261,7 @@ static void put_functions(struct pprof *all) {
     for (size_t i = 0; i < all->functions.count; i++) {
         const char *name = (const char *)(uintptr_t)all->functions.things[i].a;
         const char *file = (const char *)(uintptr_t)all->functions.things[i].b;
-        ag_message_reset(&all->message);
+        all->message.count = 0;
         ag_message_integer(&all->message, FUNCTION_ID, i + 1);
         ag_message_integer(&all->message, FUNCTION_NAME, text(all, name));
         ag_message_integer(&all->message, FUNCTION_SYSTEM_NAME, text(all, name));
@@ -277,7 +277,7 @@ static void put_mapping(struct pprof *all, size_t image) {
     for (size_t i = 0; i < row->build_id_bytes && i < BUILD_ID_BYTES; i++) {
         snprintf(hex + 2 * i, 3, "%02x", row->build_id[i]);
     }
-    ag_message_reset(&all->message);
+    all->message.count = 0;
     ag_message_integer(&all->message, MAPPING_ID, all->mapping[image]);
     ag_message_integer(&all->message, MAPPING_START, row->low);
     ag_message_integer(&all->message, MAPPING_LIMIT, row->high);
@@ -293,13 +293,13 @@ static void put_mapping(struct pprof *all, size_t image) {
 /* UTF-8, as protocol buffers want it, and without control characters: pprof prints names as they
  * are. */
 static void put_string(struct pprof *all, const char *from) {
-    ag_message_reset(&all->part);
+    all->part.count = 0;
     for (uint32_t c; (c = ag_utf8_next(&from)) != 0;) {
         char bytes[16];
         const size_t length = ag_utf8_is_control(c)
                                   ? (size_t)snprintf(bytes, sizeof bytes, "\\x%02x", (unsigned)c)
                                   : ag_utf8_put(bytes, c);
-        ag_message_append(&all->part, bytes, length);
+        ag_byte_list_add(&all->part, bytes, length);
     }
     put_field(all, PROFILE_STRING_TABLE, &all->part);
 }
@@ -373,12 +373,12 @@ int ag_pprof_format(struct ag_export *export) {
         put_tables(&all);
         all.gzip = ag_gzip_finish(all.gzip);
         const bool has_failed = all.strings.has_failed || all.functions.has_failed ||
-                                all.locations.has_failed || all.field.has_failed;
+                                all.locations.has_failed || all.field.is_short;
         r = has_failed ? -ENOMEM : 0;
     }
-    ag_message_done(&all.field);
-    ag_message_done(&all.message);
-    ag_message_done(&all.part);
+    ag_byte_list_done(&all.field);
+    ag_byte_list_done(&all.message);
+    ag_byte_list_done(&all.part);
     ag_numbering_done(&all.strings);
     ag_numbering_done(&all.functions);
     ag_numbering_done(&all.locations);

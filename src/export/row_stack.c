@@ -1,9 +1,8 @@
 /* row_stack.c: a row's stack as one list of frames, with a mark where callers are missing: a flame
  * graph whose stacks start in the middle of a program without a mark is misleading. So a stack that
  * was cut gets a frame for that, outermost. */
-#include <stdlib.h>
-
 #include "export/format_writer.h"
+#include "table/array.h"
 
 static const struct ag_frame marks[] = {
     {.function = "[no stack]", .label = "[no stack]", .image = "", .runtime = "c"},
@@ -15,27 +14,13 @@ const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t f
     return frame < 0 ? &marks[-frame - 1] : ag_profile_frame(export->profile, (uint32_t)frame);
 }
 
-static bool has_room(struct ag_export *export, size_t wanted) {
-    if (wanted <= export->frame_capacity) {
-        return true;
-    }
-    const size_t capacity = wanted * 2;
-    struct ag_stack_frame *frames = realloc(export->frames, capacity * sizeof(*frames));
-    if (!frames) {
-        return false;
-    }
-    export->frames = frames;
-    export->frame_capacity = capacity;
-    return true;
-}
-
 size_t ag_export_stack(struct ag_export *export, uint32_t row,
                        const struct ag_stack_frame **ret_frames) {
     const size_t n_places = ag_profile_stack_places(export->profile, row, export->places);
     size_t n = 0;
     for (size_t i = 0; i < n_places; i++) {
         const struct ag_place place = ag_profile_place(export->profile, export->places[i]);
-        if (!has_room(export, n + place.n_frames + 1)) {
+        if (AG_ARRAY_RESERVE(export->frames, export->frame_capacity, n + place.n_frames + 1) < 0) {
             return 0;
         }
         for (size_t k = 0; k < place.n_frames; k++) {
@@ -52,7 +37,7 @@ size_t ag_export_stack(struct ag_export *export, uint32_t row,
     } else if (export->rows[row].state == AG_STACK_INCOMPLETE) {
         mark = AG_FRAME_INCOMPLETE;
     }
-    if (!has_room(export, n + 1)) {
+    if (AG_ARRAY_RESERVE(export->frames, export->frame_capacity, n + 1) < 0) {
         return 0;
     }
     if (mark != 0) {
