@@ -7,13 +7,14 @@
 #     make bench      the figures of overhead.md             make clean    remove build/
 #     make soak       the long tests, in full numbers        make fuzz     [SECONDS_EACH=60] every fuzz target
 #     make asan       unit tests under the address, ubsan    undefined behaviour, tsan  thread sanitizer
+#     make docs       the documents as a site: build/site
 
 BUILD ?= build
 PREFIX ?= /usr/local
 SECONDS_EACH ?= 60
 
 .DELETE_ON_ERROR:
-.PHONY: all check test demo bench soak asan ubsan tsan fuzz fmt lint install uninstall clean
+.PHONY: all check test demo bench docs soak asan ubsan tsan fuzz fmt lint install uninstall clean
 
 all: | packages-build
 	@tools/configure.sh $(BUILD) -Dprefix=$(PREFIX)
@@ -21,7 +22,7 @@ all: | packages-build
 	@ln -sf src/cli/allogram $(BUILD)/allogram
 
 PACKAGES = packages-build packages-build-test packages-build-test-fuzz packages-build-test-fuzz-roots \
-           packages-build-demo packages-build-bench packages-build-fuzz
+           packages-build-demo packages-build-bench packages-build-fuzz packages-docs
 .PHONY: $(PACKAGES)
 $(PACKAGES): packages-%:
 	@tools/install_packages.sh $(subst -, ,$*)
@@ -42,6 +43,9 @@ bench: | packages-build-bench
 	@tools/configure.sh $(BUILD)
 	@ninja -C $(BUILD) --quiet
 	@bench/run.sh $(BUILD)
+
+docs: | packages-docs
+	@tools/build_docs.sh $(BUILD)
 
 asan ubsan tsan: | packages-build-test-fuzz
 	@tools/run_sanitized.sh $(BUILD) $@

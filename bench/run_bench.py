@@ -69,7 +69,7 @@ def main():
     parser.add_argument("--scale", type=float, default=1.0, help="of the workloads' length")
     parser.add_argument("--only", help="some of these, joined by commas: " + " ".join(PARTS))
     parser.add_argument("--peers", default="heaptrack,gperftools,dhat,massif")
-    parser.add_argument("--write", metavar="FILE", help="puts the tables into FILE between its two marks")
+    parser.add_argument("--write", metavar="FILE", help="puts the tables into FILE, too, which bench/overhead_page.py reads")
     options = parser.parse_args()
     folder = os.path.join(os.path.abspath(options.build), "bench-data")
     os.makedirs(folder, exist_ok=True)
@@ -87,20 +87,10 @@ def main():
     for what, measured, wanted, met in bench.bars:
         bench.say("| %s | %s | %s | %s |" % (what, measured, wanted, "met" if met else "**missed**"))
     if options.write:
-        write_into(options.write, bench.lines)
+        with open(options.write, "w", encoding="utf-8") as file:
+            file.write("`run_bench.py %s`\n\n%s\n" % (" ".join(sys.argv[1:]), "\n".join(bench.lines).strip()))
     shutil.rmtree(folder, ignore_errors=True)
     return 0
-
-
-BEGIN, END = "<!-- begin of what bench/run_bench.py wrote -->", "<!-- end of what bench/run_bench.py wrote -->"
-
-
-def write_into(path, lines):
-    with open(path, encoding="utf-8") as file:
-        before, _, rest = file.read().partition(BEGIN)
-    after = rest.partition(END)[2]
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + after)
 
 
 if __name__ == "__main__":

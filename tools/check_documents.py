@@ -2,7 +2,8 @@
 """check_documents [ROOT]: what a page or a comment refers to is there.
 
 A relative link of a Markdown page leads to a file, and its anchor to a heading of that file. A document that any file names by its
-name (`sampling.md`, `docs/explanation/sampling.md`, a picture or a log below docs/ or bench/results/) exists."""
+name (`sampling.md`, `docs/explanation/sampling.md`, a picture or a log below docs/ or bench/results/) exists. The site that docs/mkdocs.yml
+describes has every page of docs/ but the decisions, and no other."""
 
 import os
 import re
@@ -53,5 +54,19 @@ def findings(root):
                     yield f"{path}:{number}: there is no {result}"
 
 
+def site_faults(root):
+    config = "docs/mkdocs.yml"
+    if not os.path.exists(os.path.join(root, config)):
+        return
+    listed = set(re.findall(r"^ +- .*: (\S+\.md)$", "\n".join(source_tree.lines(root, config)), re.M))
+    pages = {os.path.relpath(path, "docs") for path in source_tree.files(root, [".md"], "docs")}
+    for page in sorted(listed - pages):
+        yield f"{config}:1: the site has {page}, which is not there"
+    for page in sorted(pages - listed):
+        if "/adr/0" not in page:
+            yield f"docs/{page}:1: the site of {config} leaves it out"
+
+
 if __name__ == "__main__":
-    source_tree.finish(list(findings(source_tree.root_of(sys.argv))))
+    tree = source_tree.root_of(sys.argv)
+    source_tree.finish([*findings(tree), *site_faults(tree)])

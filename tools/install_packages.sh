@@ -3,6 +3,7 @@
 #
 #     build   compile allogram             test    make test            fuzz    sanitizers, libFuzzer
 #     demo    make demo                    bench   the peers            roots   Debian roots to load the agent in
+#     docs    make docs
 #
 # It installs only what is missing, with apt-get, as root or through sudo. What a purpose cannot do without ends the
 # script with 1; a package marked with ? only takes some tests along, which then say that they skip (nodejs and npm: the page
@@ -38,6 +39,7 @@ packages_of() {
     bench) echo heaptrack? google-perftools? libgoogle-perftools-dev? valgrind? jq python3 redis-server? \
         redis-tools? z3? chromium? libgc-dev? crystal? ;;
     roots) echo debootstrap? ;;
+    docs) echo mkdocs groff-base ;;
     *)
         echo "install_packages: no purpose is called $1" >&2
         exit 2

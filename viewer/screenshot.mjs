@@ -1,8 +1,5 @@
-// screenshot.mjs NODE_MODULES PAGE.html OUT.png [FRAGMENT]: the picture of the README, taken of the page that
-// `allogram view` made of the demo's trace. pngquant, where it is installed, makes it a third as large.
-//
-//     make demo && cd build/demo && ../allogram view -o demo.html *.allogram
-//     node ../../viewer/screenshot.mjs ../viewer/npm demo.html ../../docs/view.png '#metric=peak&from=20&to=150'
+// screenshot.mjs NODE_MODULES PAGE.html OUT.png [FRAGMENT]: a picture of a page of `allogram view`, for the README;
+// tools/make_pictures.sh calls it. pngquant, if it is installed, makes the file a third as large.
 import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";

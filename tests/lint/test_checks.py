@@ -67,6 +67,8 @@ CASES = [
     ("a link to no heading", "documents", {"README.md": "# A\n\nsee [it](#b)\n"}, "no heading for #b"),
     ("a comment about a document that is gone", "documents", {"src/base/x.c": "/* x.c: see docs/gone.md. */\n"}, "no document docs/gone.md"),
     ("a comment about a log that is gone", "documents", {"src/base/x.c": "/* x.c: see docs/gone.log. */\n"}, "there is no docs/gone.log"),
+    ("a page that the site leaves out", "documents", {"docs/mkdocs.yml": "nav:\n  - A: a.md\n", "docs/a.md": "a\n", "docs/b.md": "b\n"}, "leaves it out"),
+    ("a page of the site that is gone", "documents", {"docs/mkdocs.yml": "nav:\n  - A: a.md\n"}, "a.md, which is not there"),
     ("a header that needs another", "headers", {"src/base/x.h": "uint32_t ag_x(void);\n"}, "does not compile alone as gnu11"),
     ("a public header that is no C11", "headers", {"include/allogram/x.h": "int x(bool y);\n"}, "does not compile alone as c11"),
     ("a public header that is no C++", "headers", {"include/allogram/x.h": "int x(int class);\n"}, "does not compile alone as c++17"),
