@@ -2,22 +2,14 @@
 """check_layers [ROOT]: who may include whom, said once and held everywhere.
 
 The layer table stands twice: in ARCHITECTURE.md for people, in meson.build for the compiler. They must be equal, and no
-include may leave its row. (A forbidden include of another module does not compile either; this names the rule.)
+include may leave its row. (A forbidden include of another module does not compile either; this names the rule.) That no module
+includes itself in the end is checked by include_graph.py.
 """
 
-import os
-import re
 import sys
 
+import include_graph
 import source_tree
-
-
-def rows_of_meson(text):
-    table = re.search(r"^layers = \{(.*?)^\}", text, re.MULTILINE | re.DOTALL)
-    if not table:
-        return {}
-    rows = re.findall(r"'([a-z_]+)'\s*:\s*\[(.*?)\]", table.group(1), re.DOTALL)
-    return {module: re.findall(r"'([a-z_]+)'", below) for module, below in rows}
 
 
 def rows_of_document(text):
@@ -45,38 +37,12 @@ def compare(meson, document):
             yield f"ARCHITECTURE.md: {module} may include {document[module]}, but meson.build says {meson[module]}"
 
 
-def cycles(rows):
-    for module, below in rows.items():
-        seen, open_modules = set(), list(below)
-        while open_modules:
-            name = open_modules.pop()
-            if name == module:
-                yield f"meson.build: {module} includes itself in the end"
-                break
-            if name not in seen:
-                seen.add(name)
-                open_modules += rows.get(name, [])
-
-
-def modules_files(root):
-    """(module, path): src/MODULE/..., and all adapters, which share a row."""
-    suffixes = [".c", ".h", ".def", ".S"]
-    for path in source_tree.files(root, suffixes, "src"):
-        yield path.split(os.sep)[1], path
-    for path in source_tree.files(root, suffixes, "adapters"):
-        yield "adapters", path
-
-
 def foreign_includes(root, rows):
-    for module, path in modules_files(root):
+    for module, path in include_graph.modules_files(root):
         if module not in rows:
             yield f"{path}:1: the folder {module} has no row in the layer table"
             continue
-        for number, line in enumerate(source_tree.lines(root, path), 1):
-            include = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
-            if not include:
-                continue
-            name = include.group(1)
+        for number, name in include_graph.includes(root, path):
             above = name.split("/")[0]
             if name.startswith("../") or "/../" in name:
                 yield f"{path}:{number}: includes {name} by a way out of its folder"
@@ -87,10 +53,9 @@ def foreign_includes(root, rows):
 def main():
     root = source_tree.root_of(sys.argv)
     texts = ["\n".join(source_tree.lines(root, name)) for name in ("meson.build", "ARCHITECTURE.md")]
-    meson, document = rows_of_meson(texts[0]), rows_of_document(texts[1])
+    meson, document = include_graph.rows_of_meson(texts[0]), rows_of_document(texts[1])
     findings = [] if meson else ["meson.build: no dictionary `layers`"]
     findings += compare(meson, document)
-    findings += cycles(meson)
     findings += foreign_includes(root, meson)
     source_tree.finish(findings)
 
