@@ -1,5 +1,6 @@
 /* check.c: `allogram check TRACE`: is the trace whole? Exit status 0, or 1 with the first damaged
- * place; prints the number of lost events. */
+ * place; prints the number of lost events. The only command that changes a trace: it seals what a
+ * killed recording left. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -107,7 +108,9 @@ int ag_command_check(int argc, char **argv) {
 
     /* First adds what a killed session left in its live file. */
     int r = ag_writer_seal(path, message);
-    if (r < 0) {
+    if (r > 0) {
+        ag_say("check: %s: sealed what its killed recording had left", path);
+    } else if (r < 0) {
         ag_say("check: %s; continuing with the readable part", message);
     }
     r = ag_trace_verify(path, &verdict);

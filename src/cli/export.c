@@ -13,6 +13,7 @@
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/open_trace.h"
 #include "cli/options.h"
 #include "cli/types_file.h"
 #include "export/export.h"
@@ -20,7 +21,6 @@
 #include "model/profile.h"
 #include "symbol/decoder.h"
 #include "text/nearest_name.h"
-#include "writer/writer.h"
 
 enum {
     OPTION_TO = AG_OPTION_LONG_ONLY,
@@ -169,16 +169,9 @@ static int set_option(struct request *request, int id, const char *value) {
 
 static int open_trace(const struct request *request, const char *path,
                       struct ag_profile **ret_profile) {
-    char message[512] = "";
-    /* First completes a trace whose session was killed. A trace that cannot be completed can often
-     * be read nevertheless. */
-    const bool was_sealed = ag_writer_seal(path, message) >= 0;
-    char open_message[512] = "";
-    if (ag_profile_open(path, &request->profile, ret_profile, open_message) < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "export: %s", open_message);
-    }
-    if (!was_sealed && message[0] != '\0') {
-        ag_say("export: %s; continuing with the readable part", message);
+    const int status = ag_open_trace("export", path, &request->profile, ret_profile);
+    if (status != AG_EXIT_OK) {
+        return status;
     }
     if (ag_profile_has_only_samples(*ret_profile) &&
         strcmp(request->export.format, "folded") != 0) {

@@ -8,11 +8,11 @@
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/open_trace.h"
 #include "cli/types_file.h"
 #include "model/answers/blocks.h"
 #include "symbol/decoder.h"
 #include "text/nearest_name.h"
-#include "writer/writer.h"
 
 enum {
     OPTION_VIEW = AG_OPTION_LONG_ONLY,
@@ -470,16 +470,5 @@ int ag_report_request_finish(struct ag_report_request *request) {
 
 int ag_report_request_open(const struct ag_report_request *request, const char *path,
                            struct ag_profile **ret_profile) {
-    char message[512] = "", open_message[512] = "";
-    /* First completes a trace whose session was killed. A trace that cannot be completed can often
-     * be read nevertheless. */
-    const bool was_sealed = ag_writer_seal(path, message) >= 0;
-    const int r = ag_profile_open(path, &request->profile, ret_profile, open_message);
-    if (r < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "%s: %s", request->command, open_message);
-    }
-    if (!was_sealed && message[0] != '\0') {
-        ag_say("%s: %s; continuing with the readable part", request->command, message);
-    }
-    return AG_EXIT_OK;
+    return ag_open_trace(request->command, path, &request->profile, ret_profile);
 }

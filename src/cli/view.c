@@ -16,12 +16,12 @@
 #include "base/compiler.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/open_trace.h"
 #include "cli/options.h"
 #include "cli/types_file.h"
 #include "model/profile.h"
 #include "page/html_page.h"
 #include "symbol/decoder.h"
-#include "writer/writer.h"
 
 enum {
     OPTION_SYSROOT = AG_OPTION_LONG_ONLY,
@@ -75,20 +75,6 @@ static int set_option(struct view_request *request, int id, const char *value) {
         }
         request->debug_dirs[symbol->n_debug_dirs++] = value;
         break;
-    }
-    return AG_EXIT_OK;
-}
-
-static int open_profile(const struct view_request *request, const char *path,
-                        struct ag_profile **ret) {
-    char message[512] = "", seal_message[512] = "";
-    const int sealed = ag_writer_seal(path, seal_message);
-    const int r = ag_profile_open(path, &request->profile, ret, message);
-    if (r < 0) {
-        return ag_fail(AG_EXIT_FAILURE, "view: %s", message);
-    }
-    if (sealed < 0 && seal_message[0] != '\0') {
-        ag_say("view: %s; continuing with the readable part", seal_message);
     }
     return AG_EXIT_OK;
 }
@@ -185,9 +171,9 @@ static int view(const struct view_request *request, char **paths, int n_paths) {
         name_output(output, sizeof output, paths[0]);
     }
     struct ag_profile *profile = NULL, *before = NULL;
-    int status = open_profile(request, paths[0], &profile);
+    int status = ag_open_trace("view", paths[0], &request->profile, &profile);
     if (status == AG_EXIT_OK && n_paths == 2) {
-        status = open_profile(request, paths[1], &before);
+        status = ag_open_trace("view", paths[1], &request->profile, &before);
     }
     if (status == AG_EXIT_OK && strcmp(output, "-") == 0) {
         status = write_page(stdout, "standard output", profile, before);

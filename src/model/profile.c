@@ -446,7 +446,8 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
     if (r < 0) {
         return r;
     }
-    r = ag_trace_file_open(path, &profile->file, &error);
+    const char *contents = profile->options.contents;
+    r = ag_trace_file_open(contents != NULL ? contents : path, &profile->file, &error);
     if (r < 0) {
         return fail_open(path, &error, r, message);
     }

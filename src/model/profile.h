@@ -39,6 +39,8 @@ struct ag_profile_options {
      * none. */
     const struct ag_decoder *types_decoder;
     const struct ag_decoder_types *types;
+    /* where to read the trace that is named PATH, if not there: a completed copy of it */
+    const char *contents;
     /* A window that begins at FROM_NS counts the blocks that were allocated in it, and reads only
      * the chunks it touches. With this it also counts those from before it: in use at its end, at
      * its peak, and when they die; then everything before is read, too. */

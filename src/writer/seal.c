@@ -1,5 +1,7 @@
 /* seal.c: finishes a session whose writer was killed: the chunks in the live file become the end of
- * the traces to which they belong, as if the writer had lived.
+ * the traces to which they belong, as if the writer had lived. `check` does that to the files
+ * themselves; commands that only read get the same as a copy of their one trace, and change neither
+ * the trace nor the live file.
  *
  * The trace's header holds the session's number, and the live file lies in a folder whose name
  * contains that number, in shared memory or beside the trace. So no data in a trace can lead to any
@@ -17,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "cut_files.h"
 #include "format/encode.h"
 #include "trace_file.h"
@@ -65,7 +68,7 @@ static void folder_of(const char *path, char ret_folder[4096]) {
     (void)snprintf(ret_folder, 4096, "%.*s", (int)length, slash ? path : ".");
 }
 
-/* false: the live file is gone or has another owner, so there is nothing to seal. */
+/* false: the live file is gone or has another owner, so nothing can be added to the trace. */
 static bool find_live(const char *path, const struct clue *clue, char ret_live[4096],
                       char ret_folder[4096]) {
     if (clue->session == 0 || clue->owner != geteuid()) {
@@ -113,7 +116,8 @@ static bool is_beginning(const struct ag_session *session) {
            ag_process_has_mapped(session->header->keeper_pid, session->path);
 }
 
-/* Seals all ended processes of a locked session. Returns how many, or negative errno. */
+/* Finishes the traces of all ended processes of the session. Returns how many, or negative errno.
+ */
 static int64_t seal_ended(struct ag_session *session) {
     struct ag_writer writer;
     int64_t count = 0, r = ag_writer_start(&writer, session);
@@ -124,8 +128,10 @@ static int64_t seal_ended(struct ag_session *session) {
             r = ag_writer_round(&writer);
             count += ag_writer_finish_ended(&writer, ag_monotonic_ns());
         } while (r > 0 || (r == 0 && writer.n_open > 0));
+    }
+    if (r >= 0 && !session->is_private) {
         ag_writer_retire(&writer, ag_monotonic_ns(), /* after_ns= */ 0);
-        if (r >= 0 && !ag_writer_has_live(&writer) && !is_beginning(session)) {
+        if (!ag_writer_has_live(&writer) && !is_beginning(session)) {
             ag_session_remove(session);
         }
     }
@@ -133,10 +139,23 @@ static int64_t seal_ended(struct ag_session *session) {
     return r < 0 ? r : count;
 }
 
+/* Readers keep writers away while they copy, which takes seconds at most; a writer that lives keeps
+ * its lock. */
+static int lock_after_readers(struct ag_session *session) {
+    const int r = ag_session_lock(session, /* wait= */ false);
+    return r == -EWOULDBLOCK && !ag_session_has_writer(session)
+               ? ag_session_lock(session, /* wait= */ true)
+               : r;
+}
+
 static int seal(const char *path, char ret_message[512]) {
     char live[4096], folder[4096];
     const struct clue clue = look_at(path);
     if (!find_live(path, &clue, live, folder)) {
+        if (clue.session != 0 && !clue.is_live && clue.owner == geteuid()) {
+            ag_session_remove_empty_folder("/dev/shm", clue.session, clue.owner);
+            ag_session_remove_empty_folder(folder, clue.session, clue.owner);
+        }
         return 0;
     }
     struct ag_session *session = NULL;
@@ -144,7 +163,7 @@ static int seal(const char *path, char ret_message[512]) {
     if (r < 0) {
         return r == -ENOENT ? 0 : (int)r; /* its writer finished meanwhile */
     }
-    r = ag_session_lock(session, /* wait= */ false);
+    r = lock_after_readers(session);
     if (r == -EWOULDBLOCK || r == -ENOENT) {
         r = 0; /* its writer lives and will seal, or has just finished */
     } else if (r == 0) {
@@ -168,4 +187,76 @@ int ag_writer_seal(const char *path, char ret_message[512]) {
 
 int ag_writer_seal_own(const char *path, char ret_message[512]) {
     return seal(path, ret_message);
+}
+
+/* ---- for readers ---- */
+
+/* Copies the trace to a file without a name, which disappears with its descriptor: beside the trace
+ * when its file system supports that, because traces may be large. Returns the descriptor;
+ * -EALREADY: the trace is sealed. */
+static int copy_trace(const char *path, const char *folder) {
+    const char *const places[] = {folder, "/tmp", "/dev/shm"};
+    struct stat status;
+    const int from = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int to = -EALREADY;
+    if (from < 0) {
+        return -errno;
+    }
+    if (!ag_trace_file_is_sealed(from)) {
+        to = -1;
+        for (size_t i = 0; to < 0 && i < AG_ARRAY_SIZE(places); i++) {
+            to = open(places[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        }
+        int r = to < 0 || fstat(from, &status) < 0 ? -errno : 0;
+        r = r < 0 ? r : ag_trace_file_copy(from, to, (uint64_t)status.st_size);
+        if (r < 0 && to >= 0) {
+            (void)close(to); /* the failure is reported already */
+        }
+        to = r < 0 ? r : to;
+    }
+    (void)close(from); /* nothing was written */
+    return to;
+}
+
+/* Completes the copy of a trace with what the session holds of it. Returns 1; 0: nothing; negative
+ * errno. */
+static int complete_copy(struct ag_session *session, int copy, uint32_t first_pid) {
+    session->first_trace_fd = fcntl(copy, F_DUPFD_CLOEXEC, 0);
+    session->first_own_pid = first_pid;
+    if (session->first_trace_fd < 0) {
+        return -errno;
+    }
+    const int64_t r = seal_ended(session);
+    const bool was_taken = session->first_trace_fd < 0;
+    return r < 0 ? (int)r : was_taken;
+}
+
+int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]) {
+    char live[4096], folder[4096];
+    const struct clue clue = look_at(path);
+    struct ag_session *session = NULL;
+    if (clue.is_live || !find_live(path, &clue, live, folder)) {
+        return 0;
+    }
+    ag_cut_files_guard();
+    int r = ag_session_open_private(live, &session, ret_message);
+    if (r < 0) {
+        return r == -ENOENT ? 0 : r; /* its writer finished meanwhile */
+    }
+    if (ag_session_lock_out_writer(session)) { /* otherwise it lives, and will seal the trace */
+        int copy = copy_trace(path, folder);
+        r = copy < 0 ? copy : complete_copy(session, copy, clue.first_pid);
+        if (r > 0) {
+            *ret_fd = copy;
+        } else if (copy >= 0) {
+            (void)close(copy); /* nothing was added to it */
+        }
+        if (r == -EALREADY) {
+            r = 0;
+        } else if (r < 0) {
+            (void)snprintf(ret_message, 512, "read what %.400s holds: %s", live, strerror(-r));
+        }
+    }
+    (void)ag_session_close(session); /* NULL */
+    return r;
 }

@@ -92,8 +92,9 @@ static void lay_out(struct ag_session *session, uint32_t n_slots, uint32_t n_tre
 }
 
 static int map_file(struct ag_session *session) {
-    void *base = mmap(NULL, session->file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                      session->fd, 0);
+    void *base =
+        mmap(NULL, session->file_bytes, PROT_READ | PROT_WRITE,
+             (session->is_private ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE, session->fd, 0);
     if (base == MAP_FAILED) {
         return -errno;
     }
@@ -265,11 +266,16 @@ bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char 
         }
     }
     (void)closedir(listing); /* nothing was written */
-    if (!is_found) {
-        /* its writer was killed after removing the file and before removing the folder */
-        (void)rmdir(live);
-    }
     return is_found;
+}
+
+void ag_session_remove_empty_folder(const char *folder, uint64_t id, uint32_t owner) {
+    char live[4096];
+    struct stat status;
+    live_folder(folder, id, live);
+    if (lstat(live, &status) == 0 && status.st_uid == owner) {
+        (void)rmdir(live); /* a folder that is not empty stays */
+    }
 }
 
 static int open_live(struct ag_session *session, const char *folder, enum ag_keeper keeper) {
@@ -562,7 +568,8 @@ static bool geometry_is_sane(const struct ag_segment_header *header, const struc
 
 static int read_header(struct ag_session *session, struct ag_segment_header *ret_header,
                        struct stat *ret_status) {
-    session->fd = open(session->path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const int access = session->is_private ? O_RDONLY : O_RDWR;
+    session->fd = open(session->path, access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (session->fd < 0 || fstat(session->fd, ret_status) < 0) {
         return -errno;
     }
@@ -573,11 +580,13 @@ static int read_header(struct ag_session *session, struct ag_segment_header *ret
     return n < 0 ? -errno : n != (ssize_t)sizeof(*ret_header) ? -EINVAL : 0;
 }
 
-int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]) {
+static int open_session(const char *path, bool is_private, struct ag_session **ret_session,
+                        char ret_message[512]) {
     struct ag_session *session = new_session();
     if (!session) {
         return fail(ret_message, -ENOMEM, "open", path);
     }
+    session->is_private = is_private;
     struct ag_segment_header header;
     struct stat status;
     int r = -ENAMETOOLONG;
@@ -616,6 +625,15 @@ int ag_session_open(const char *path, struct ag_session **ret_session, char ret_
     session->filter[sizeof(session->filter) - 1] = '\0';
     *ret_session = session;
     return 0;
+}
+
+int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]) {
+    return open_session(path, /* is_private= */ false, ret_session, ret_message);
+}
+
+int ag_session_open_private(const char *path, struct ag_session **ret_session,
+                            char ret_message[512]) {
+    return open_session(path, /* is_private= */ true, ret_session, ret_message);
 }
 
 const char *ag_session_path(const struct ag_session *session) {
@@ -766,6 +784,19 @@ int ag_session_lock(struct ag_session *session, bool wait) {
     (void)close(session->fd); /* the mapping does not need the descriptor */
     session->fd = fd;
     return 0;
+}
+
+/* The writer holds the exclusive lock as long as it lives. */
+bool ag_session_lock_out_writer(const struct ag_session *session) {
+    return flock(session->fd, LOCK_SH | LOCK_NB) == 0;
+}
+
+bool ag_session_has_writer(const struct ag_session *session) {
+    if (!ag_session_lock_out_writer(session)) {
+        return true;
+    }
+    (void)flock(session->fd, LOCK_UN); /* cannot fail while it is held */
+    return false;
 }
 
 bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,

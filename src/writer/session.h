@@ -15,6 +15,7 @@
 
 struct ag_session {
     int fd;
+    bool is_private; /* mapped privately, from a descriptor that cannot write */
     uint8_t *base;
     uint64_t file_bytes;
     struct ag_segment_header *header; /* == base */
@@ -53,7 +54,9 @@ struct ag_session {
     uint32_t first_pid;       /* of the program that `run` starts or `attach` records, 0: unknown */
     uint32_t first_own_pid;   /* first_pid in the namespace of the process ... */
     uint64_t first_namespace; /* ... which differs in a container; 0: unknown */
-    int first_trace_fd;       /* its trace, created before it was recorded; -1: none, or used */
+    /* its trace, created before it was recorded; of a private session: the copy of the trace that a
+     * reader completes. -1: none, or used */
+    int first_trace_fd;
     char first_trace_path[4096];
 
     uint64_t collected_since_raw; /* processes that began later are only this writer's; 0: none */
@@ -123,6 +126,16 @@ int ag_session_lock(struct ag_session *session, bool wait);
 
 /* Finds the live file of session ID below FOLDER, if OWNER owns both. false: there is none. */
 bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char ret_path[4096]);
+/* Removes the live folder of session ID below FOLDER if it is empty: its writer was killed after
+ * removing the file and before removing the folder. */
+void ag_session_remove_empty_folder(const char *folder, uint64_t id, uint32_t owner);
+/* Opens the live file at PATH for a reader: nothing that is done with this session has an effect on
+ * the file or on anyone else who has it mapped. */
+int ag_session_open_private(const char *path, struct ag_session **ret_session,
+                            char ret_message[512]);
+/* Keeps a writer away as long as this session is open, so that the data does not change while a
+ * reader copies it. false: a writer is at work. */
+bool ag_session_lock_out_writer(const struct ag_session *session);
 
 /* Does any process hold this identity's lock? true where the kernel cannot say. */
 bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,

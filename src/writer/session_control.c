@@ -16,7 +16,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 #include "base/error_message.h"
 #include "session.h"
@@ -111,16 +110,6 @@ static int lock_requests(const struct ag_session *session) {
         (void)poll(NULL, 0, 1);
     }
     return 0;
-}
-
-/* The writer holds this lock as long as it lives (ag_session_lock). Any other process tests it only
- * for a moment. */
-bool ag_session_has_writer(const struct ag_session *session) {
-    if (flock(session->fd, LOCK_SH | LOCK_NB) < 0) {
-        return true;
-    }
-    (void)flock(session->fd, LOCK_UN); /* cannot fail while it is held */
-    return false;
 }
 
 /* Waits until the writer has answered all requests. */

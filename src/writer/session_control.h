@@ -33,9 +33,6 @@ struct ag_controlled {
 int ag_session_ask(struct ag_session *session, const struct ag_controlled *process,
                    enum ag_control action, char ret_path[4096], char ret_message[512]);
 
-/* Does a writer drain the session and seal its traces? */
-bool ag_session_has_writer(const struct ag_session *session);
-
 /* Returns the session's keeper; ret_pid is its pid, in the namespace of the process that made the
  * session. */
 enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pid);

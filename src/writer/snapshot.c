@@ -32,11 +32,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "trace_file.h"
 #include "trace_name.h"
 
 enum {
@@ -59,17 +59,6 @@ static int make_own_memory(struct ag_session *session) {
     return base == MAP_FAILED ? -errno : 0;
 }
 
-static int copy_trace(int from, int to, uint64_t bytes) {
-    off_t at = 0;
-    while ((uint64_t)at < bytes) {
-        const ssize_t n = sendfile(to, from, &at, (size_t)(bytes - (uint64_t)at));
-        if (n <= 0 && errno != EINTR) {
-            return n < 0 ? -errno : -EIO;
-        }
-    }
-    return 0;
-}
-
 /* The recording continues in the file at PATH, which holds a copy of what is written so far. Its
  * header names no session, so that no reader looks for a live file. */
 static int move_recording(struct ag_recording *recording, const char *path) {
@@ -78,7 +67,7 @@ static int move_recording(struct ag_recording *recording, const char *path) {
         return -errno;
     }
     struct ag_trace_header header;
-    int r = copy_trace(recording->trace_fd, fd, ag_trace_writer_bytes(recording->writer));
+    int r = ag_trace_file_copy(recording->trace_fd, fd, ag_trace_writer_bytes(recording->writer));
     r = r < 0 ? r : ag_trace_header_read(fd, &header);
     if (r == 0) {
         header.session = 0;

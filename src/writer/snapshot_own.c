@@ -2,8 +2,9 @@
  * (snapshot.c does this in a writer beside the program).
  *
  * 1. Method. The live file is mapped again, privately, so that marks in that mapping have no effect
- *    on others. The rest equals sealing the trace of a process that has just left, into a file of
- *    its own. The trace names no session, so that no reader looks for a live file.
+ *    on others (ag_session_open_private). The rest equals sealing the trace of a process that has
+ *    just left, into a file of its own. The trace names no session, so that no reader looks for a
+ *    live file.
  *
  * 2. Consistency. The controls say how far each stream has come. Without a writer no chunk is ever
  *    returned, so a later chunk of a stream has a higher index. The controls are copied from the
@@ -13,18 +14,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "trace_file.h"
 #include "trace_name.h"
 #include "writer_state.h"
-
-static int map_privately(struct ag_session *session) {
-    void *base = mmap(session->base, session->file_bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, session->fd, 0);
-    return base == MAP_FAILED ? -errno : 0;
-}
 
 static void hold_still(struct ag_session *session) {
     enum { CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control) };
@@ -64,16 +58,12 @@ static int take_all(struct ag_session *session) {
 int ag_writer_snapshot_own(const char *live, const char *pattern, char ret_path[4096],
                            char ret_message[512]) {
     struct ag_session *session = NULL;
-    int r = ag_session_open(live, &session, ret_message);
+    int r = ag_session_open_private(live, &session, ret_message);
     if (r < 0) {
         return r;
     }
-    r = map_privately(session);
-    if (r < 0) {
-        (void)snprintf(ret_message, 512, "map %.400s: %s", live, strerror(-r));
-    }
     session->id = 0;
-    r = r < 0 ? r : ag_trace_pattern_complete(pattern, session->trace_pattern, ret_message);
+    r = ag_trace_pattern_complete(pattern, session->trace_pattern, ret_message);
     if (r == 0) {
         const uint32_t pid = (uint32_t)getpid();
         r = ag_session_first_trace(session, pid, program_invocation_short_name, ret_path,

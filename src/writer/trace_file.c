@@ -27,11 +27,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "format/decode.h"
 
 enum {
     MAX_NUMBER = 100000, /* limit of -N: more files of one name are surely a mistake */
@@ -70,6 +72,30 @@ int ag_trace_file_open_begun(const char *path, const struct ag_trace_header *hea
         return -ENOENT;
     }
     return fd;
+}
+
+bool ag_trace_file_is_sealed(int fd) {
+    struct ag_trace_file *file = NULL;
+    struct ag_decode_error error;
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (ag_trace_file_open(path, &file, &error) < 0) {
+        return false;
+    }
+    const bool has_index = ag_trace_file_has_index(file);
+    (void)ag_trace_file_close(file); /* NULL */
+    return has_index;
+}
+
+int ag_trace_file_copy(int from, int to, uint64_t bytes) {
+    off_t at = 0;
+    while ((uint64_t)at < bytes) {
+        const ssize_t n = sendfile(to, from, &at, (size_t)(bytes - (uint64_t)at));
+        if (n <= 0 && errno != EINTR) {
+            return n < 0 ? -errno : -EIO;
+        }
+    }
+    return 0;
 }
 
 /* ---- three ways to a name ---- */

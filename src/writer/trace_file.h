@@ -1,4 +1,5 @@
-/* trace_file.h: creates trace files that have their header from the first moment. */
+/* trace_file.h: creates trace files that have their header from the first moment, and examines
+ * those that exist. */
 #ifndef AG_TRACE_FILE_H
 #define AG_TRACE_FILE_H
 
@@ -21,5 +22,9 @@ int ag_trace_file_create(const char *pattern, const struct ag_trace_names *names
 int ag_trace_file_open_begun(const char *path, const struct ag_trace_header *header);
 /* The same test for an open file. */
 bool ag_trace_file_is_of(int fd, const struct ag_trace_header *header);
+/* Has a writer finished the open file? */
+bool ag_trace_file_is_sealed(int fd);
+/* Copies the first BYTES bytes. */
+int ag_trace_file_copy(int from, int to, uint64_t bytes);
 
 #endif

@@ -123,6 +123,21 @@ static int take_first_file(struct ag_recording *recording, const struct ag_trace
     return fd;
 }
 
+/* In a private session (seal.c, snapshot_own.c) one trace is written, to the file that waits for
+ * it. The recordings of other processes are dropped. */
+static int take_copy(struct ag_recording *recording) {
+    struct ag_session *session = recording->session;
+    const struct ag_trace_header header = header_of(recording);
+    const int fd = session->first_trace_fd;
+    if (fd < 0 || !ag_trace_file_is_of(fd, &header) ||
+        (session->first_own_pid != 0 && !recording->is_first)) {
+        return -ENOENT;
+    }
+    session->first_trace_fd = -1;
+    memcpy(recording->path, session->first_trace_path, sizeof(recording->path));
+    return fd;
+}
+
 static int make_file(struct ag_recording *recording, const struct ag_process_slot *copy) {
     struct ag_session *session = recording->session;
     const struct ag_trace_header header = header_of(recording);
@@ -166,20 +181,6 @@ int ag_recording_resume_writer(struct ag_recording *recording) {
     return r;
 }
 
-/* Did a previous writer seal it, and die before it could note that? */
-static bool is_sealed(const struct ag_recording *recording) {
-    struct ag_trace_file *file = NULL;
-    struct ag_decode_error error;
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", recording->trace_fd);
-    if (ag_trace_file_open(path, &file, &error) < 0) {
-        return false;
-    }
-    const bool has_index = ag_trace_file_has_index(file);
-    (void)ag_trace_file_close(file); /* NULL */
-    return has_index;
-}
-
 static int start_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
     const struct ag_trace_header header = header_of(recording);
     const int fd = fcntl(recording->trace_fd, F_DUPFD_CLOEXEC, 0);
@@ -199,7 +200,8 @@ static int start_trace(struct ag_recording *recording, const struct ag_process_s
 }
 
 static int go_on(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    recording->was_finished = is_sealed(recording);
+    /* a previous writer may have sealed it, and died before it could note that */
+    recording->was_finished = ag_trace_file_is_sealed(recording->trace_fd);
     if (recording->was_finished) {
         recording->is_cut = true; /* nothing more is written */
         return 0;
@@ -213,8 +215,10 @@ static int go_on(struct ag_recording *recording, const struct ag_process_slot *c
 }
 
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    int r = open_noted(recording);
-    r = r >= 0 ? r : make_file(recording, copy);
+    int r = recording->session->is_private ? take_copy(recording) : open_noted(recording);
+    if (r < 0 && !recording->session->is_private) {
+        r = make_file(recording, copy);
+    }
     if (r < 0) {
         return r;
     }

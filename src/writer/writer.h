@@ -66,6 +66,8 @@ struct ag_session; /* a mapped segment, as seen by its maker */
  * without "allogram: "). */
 int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
                       char ret_message[512]);
+/* Does a writer drain the session and seal its traces? */
+bool ag_session_has_writer(const struct ag_session *session);
 /* Path of the live file: passed to the agent as ALLOGRAM_SESSION. */
 const char *ag_session_path(const struct ag_session *session);
 /* Does the live file still have its name? If not, processes that have it mapped, and their forked
@@ -139,8 +141,12 @@ void ag_writer_ask_to_end(void);
  * a live file. Only a session's owner seals it, because the program can write to the live file.
  * Returns 1 when something was sealed, 0 when there was nothing to do, negative errno. */
 int ag_writer_seal(const char *path, char ret_message[512]);
-/* The same inside a program that keeps its own signal handlers: SIGBUS is not handled, so the live
- * file must be one that this program made a moment ago. */
+/* For a reader of the trace at PATH, which changes no file: makes an unnamed copy of an unsealed
+ * trace, completed and sealed in the same way. Returns 1 and the copy's descriptor in *ret_fd, 0
+ * when the trace is all that there is, negative errno. */
+int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]);
+/* The same as ag_writer_seal inside a program that keeps its own signal handlers: SIGBUS is not
+ * handled, so the live file must be one that this program made a moment ago. */
 int ag_writer_seal_own(const char *path, char ret_message[512]);
 /* Writes a sealed trace of what the program has recorded so far into the live file LIVE, while the
  * recording continues without a writer. The trace is a new file, named by PATTERN. 0, or negative

@@ -397,7 +397,7 @@ SCRIPT
     "$ALLOGRAM" check t.x
 }
 
-@test "what is left of a session that was killed whole is sealed by check" {
+@test "what is left of a session that was killed whole is read by all commands and sealed by check alone" {
     mkfifo never
     "$ALLOGRAM" run -q -o t.x -- bash -c 'for i in {1..1000}; do x=$x$i; done; echo ready; read -t 60 <>never' >out &
     runner=$!
@@ -410,7 +410,20 @@ SCRIPT
     kill -KILL $runner $pids
     sleep 0.2
     wait $runner || true
-    "$ALLOGRAM" check t.x
+    sum=$(sha256sum t.x)
+    "$ALLOGRAM" report --json t.x | jq .summary >before
+    "$ALLOGRAM" export t.x --to=folded -o folded
+    "$ALLOGRAM" view t.x --no-open -o page.html
+    [ "$(jq .allocated_blocks before)" -gt 1000 ]
+    [ "$(sha256sum t.x)" = "$sum" ]
+    run "$ALLOGRAM" check t.x
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "allogram: check: t.x: sealed what its killed recording had left" ]
+    [ "$(sha256sum t.x)" != "$sum" ]
+    "$ALLOGRAM" report --json t.x | jq .summary | diff before -
+    "$ALLOGRAM" export t.x --to=folded | diff folded -
+    run "$ALLOGRAM" check t.x
+    one_line
 }
 
 @test "--free-stacks takes no value, and its twin in the environment can say no" {

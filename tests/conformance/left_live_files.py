@@ -7,6 +7,7 @@ CPU time and 256 MiB + 64 N of memory at most, and does not die; what it could n
 
 import argparse
 import glob
+import hashlib
 import json
 import os
 import random
@@ -25,7 +26,7 @@ MIB = 1 << 20
 PAGE = 4096
 SEEDS = 400 if os.environ.get("AG_TEST_SCALE") == "full" else 40
 STRANGER = 12345
-COMMANDS = (["check"], ["report", "--json"], ["check", "--json"])
+COMMANDS = (["report", "--json"], ["check"], ["report", "--json"], ["check", "--json"])
 
 
 def children(pid):
@@ -123,6 +124,24 @@ class Case:
     def __exit__(self, *unused):
         shutil.rmtree(self.folder)
 
+    def contents(self):
+        """What the case's files hold, without the holes of the live file."""
+        hashes = {}
+        for path in glob.glob(self.folder + "/**", recursive=True, include_hidden=True):
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    size, at, digest = os.fstat(file.fileno()).st_size, 0, hashlib.sha256()
+                    while at < size:
+                        try:
+                            at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+                        except OSError:
+                            break
+                        end = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+                        digest.update(os.pread(file.fileno(), end - at, at))
+                        at = end
+                hashes[path] = (size, digest.hexdigest())
+        return hashes
+
     def occupied(self):
         return sum(os.stat(path).st_blocks * 512 for path in glob.glob(self.folder + "/**", recursive=True, include_hidden=True)
                    if os.path.isfile(path))
@@ -138,6 +157,7 @@ def measure(failures, tools, case, what):
 
     verdict = None
     for words in COMMANDS:
+        contents = case.contents() if words[0] == "report" else None
         n_bytes = case.occupied()
         process = subprocess.Popen([tools.allogram, *words, case.trace], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, preexec_fn=limits)
@@ -151,6 +171,8 @@ def measure(failures, tools, case, what):
         seconds, memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss << 10
         name = "%s, %s" % (what, " ".join(words))
         failures.require("%s: status %d %s" % (name, process.returncode, stderr[-200:]), process.returncode in (0, 1))
+        if contents is not None:
+            failures.require("%s: it changed a file" % name, case.contents() == contents)
         failures.require("%s: %.1f s of CPU time" % (name, seconds), seconds <= 2 + n_bytes / 10e6)
         # the live file's own pages, which are mapped, count for whoever reads them
         failures.require("%s: %d MiB of memory" % (name, memory // MIB), memory <= 256 * MIB + 64 * n_bytes)
@@ -163,7 +185,9 @@ def measure(failures, tools, case, what):
 def whole(tools, left, trace, folder):
     failures = tap.Failures()
     with Case(left, trace, folder) as case:
+        unsealed = recorded.report(tools, case.trace)
         verdict = measure(failures, tools, case, "whole")
+        failures.expect("the report before and after sealing", unsealed, recorded.report(tools, case.trace))
         failures.require("the trace is whole: %s" % verdict, verdict and verdict["whole"])
         traces = glob.glob(case.folder + "/t.*.allogram")
         failures.require("traces of all processes: %d" % len(traces), len(traces) >= 3)

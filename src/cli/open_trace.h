@@ -1,0 +1,15 @@
+/* open_trace.h: opens a trace for a command that reads it.
+ *
+ * A command that reads changes no file. What a killed recording left in its live file is read with
+ * the trace nevertheless, from a copy that only this process has; `check` alone completes the trace
+ * itself. */
+#ifndef AG_OPEN_TRACE_H
+#define AG_OPEN_TRACE_H
+
+#include "model/profile.h"
+
+/* Returns an exit status; COMMAND is for its messages. */
+int ag_open_trace(const char *command, const char *path, const struct ag_profile_options *options,
+                  struct ag_profile **ret_profile);
+
+#endif
