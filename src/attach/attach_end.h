@@ -7,7 +7,10 @@
 #define AG_ATTACH_END_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "traced_thread.h"
 
 struct ag_attach_end { /* all zero: the end cannot be requested */
     /* When the user asked for the end, by ag_attach_now_ns; 0: not yet. May be NULL. */
@@ -23,8 +26,19 @@ enum {
     AG_ATTACH_CALL_NS = 820 * 1000 * 1000,
 };
 
-bool ag_attach_end_is_due(const struct ag_attach_end *end);
+/* Whether so much time has passed since the user asked for the end. */
+static inline bool ag_attach_end_has_passed(const struct ag_attach_end *end, uint64_t time_ns) {
+    const uint64_t asked_ns = end->asked_ns != NULL ? end->asked_ns(end->context) : 0;
+    return asked_ns != 0 && ag_attach_now_ns() >= asked_ns + time_ns;
+}
+
+static inline bool ag_attach_end_is_due(const struct ag_attach_end *end) {
+    return ag_attach_end_has_passed(end, end->is_leaving ? AG_ATTACH_LEAVE_NS : 0);
+}
+
 /* The same for a call in the target in progress. */
-bool ag_attach_end_is_due_for_call(const struct ag_attach_end *end);
+static inline bool ag_attach_end_is_due_for_call(const struct ag_attach_end *end) {
+    return ag_attach_end_has_passed(end, AG_ATTACH_CALL_NS);
+}
 
 #endif

@@ -1,5 +1,5 @@
 /* attach_state.h: the state of an attach, for the files that do its steps: attaching.c, which
- * defines their order, all_standing.c and standing_runtimes.c. */
+ * defines their order, and stop_the_world.c. */
 #ifndef AG_ATTACH_STATE_H
 #define AG_ATTACH_STATE_H
 
@@ -31,21 +31,18 @@ struct ag_attach {
     struct ag_stopped_threads threads;
 };
 
-/* ---- all_standing.c ---- */
+/* ---- stop_the_world.c ---- */
 
+void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times);
 /* Stops all threads. 0: all are stopped; else as ag_stopped_threads_all. Release them in any
  * case. */
 int ag_attach_stop_all(struct ag_attach *attach, char ret_message[512]);
-void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times);
 /* Stops all threads, again and again until no thread is in the ranges. 0: all are stopped. */
 int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
                                size_t n_ranges, struct ag_attach_times *times,
                                char ret_message[512]);
-/* Called while all threads are stopped. */
-bool ag_attach_any_thread_in_ranges(struct ag_attach *attach, const struct ag_code_range *ranges,
-                                    size_t n_ranges);
-bool ag_attach_any_thread_is_inside(
-    struct ag_attach *attach); /* whether a thread is in the agent */
+/* Whether a thread is in the agent. Called while all threads are stopped. */
+bool ag_attach_any_thread_is_inside(struct ag_attach *attach);
 /* The bytes that no thread may be in while they change. Returns the number of ranges. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
                              struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]);
@@ -53,7 +50,7 @@ size_t ag_attach_site_ranges(const struct ag_attach *attach,
  * does not is left unchanged. */
 int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char ret_message[512]);
 
-/* ---- standing_runtimes.c: for an attachment that wants_standing ---- */
+/* For an attachment that wants_standing. */
 
 int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *times,
                           char ret_message[512]);

@@ -19,9 +19,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -44,8 +46,47 @@ enum {
     MOST_PAUSE_NS = 900 * 1000,
     START_NAP_NS = 20 * 1000 * 1000,
     START_TRIES = 5,
+    CLAIM_LOOK_MS = 5,
 };
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
+/* for another allogram: finding a safe point takes it five seconds at most */
+static const uint64_t claim_patience_ns = UINT64_C(10000000000);
+
+/* ---- the claim ---- */
+
+int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd,
+                    char ret_message[512]) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/auxv", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const uint64_t end_ns = ag_attach_now_ns() + claim_patience_ns;
+    while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+        if (ag_attach_now_ns() > end_ns) {
+            (void)close(fd); /* nothing was written */
+            return ag_error_message(
+                ret_message, -EBUSY,
+                "%d: another allogram is attaching to it and makes no progress; end that one", pid);
+        }
+        if (ag_attach_end_is_due(end)) {
+            (void)close(fd); /* nothing was written */
+            return ag_error_message(ret_message, -EINTR, "%d: ended before the recording began",
+                                    pid);
+        }
+        (void)poll(NULL, 0, CLAIM_LOOK_MS);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+void ag_attach_claim_end(int *fd) {
+    if (*fd >= 0) {
+        (void)flock(*fd, LOCK_UN); /* a child of this process may have inherited the descriptor */
+        (void)close(*fd);          /* nothing was written */
+    }
+    *fd = -1;
+}
+
+/* ---- steps ---- */
 
 static int process_ended_error(const struct ag_attach *attach, char message[512]) {
     return ag_error_message(message, -ESRCH, "%d (%s): has ended", attach->process.pid,

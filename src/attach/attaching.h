@@ -1,6 +1,7 @@
 /* attaching.h: loads the agent into a running process, switches its hooks on and off, and unloads
  * it.
  *
+ *     ag_attach_claim       waits until no other allogram attaches to the process
  *     ag_attach_prepare     checks only; the process is not touched
  *     ag_attach_put_in      one thread is stopped while it loads the agent and joins the session
  *     ag_attach_switch_on   all threads are stopped briefly: the jumps are written
@@ -29,6 +30,18 @@ struct ag_attach_times { /* how long threads of the program were stopped, ns */
     uint32_t n_tries;    /* number of stops until a thread was at a safe point */
 };
 
+/* Only one allogram at a time attaches to a process, or removes what another one left there.
+ *
+ * The claim is a lock on the process' auxv in /proc: no other file belongs to one process only and
+ * is opened only by processes that may trace it. The lock ends with its holder, and no file of the
+ * machine is changed. If the file cannot be opened (the process is gone or belongs to another
+ * user), there is nothing to claim; the next step reports the error.
+ *
+ * Waits some seconds for another holder, which needs milliseconds. 0, with a descriptor or -1 in
+ * ret_fd, for ag_attach_claim_end; -EBUSY with one line in ret_message; -EINTR likewise: the user
+ * asked for the end. */
+int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd, char ret_message[512]);
+void ag_attach_claim_end(int *fd); /* the end of this process does it, too; may be called twice */
 /* Removes the agent that a killed allogram left behind. 1: removed; 0: there was none. end:
  * copied. */
 int ag_attach_clean_up(pid_t pid, const struct ag_attach_end *end, char ret_message[512]);

@@ -317,7 +317,7 @@ void allogram_answers_allocator(struct allogram_answers *answers,
     for (size_t i = 0; i < allocator->n_carriers; i++) {
         const struct allogram_range *range = &allocator->carriers[i];
         mapped += range->high - range->low;
-        resident += ag_residency_bytes(observation->process.pid, range->low, range->high);
+        resident += ag_remote_memory_resident(observation->process.pid, range->low, range->high);
     }
     observation->allocators[observation->n_allocators++] = (struct ag_reported_allocator){
         .name = inspections_keep_text(observation, allocator->name),

@@ -10,7 +10,7 @@
 #include "observation.h"
 #include "observed_images.h"
 #include "perf_watch.h"
-#include "remote/residency.h"
+#include "remote/remote_memory.h"
 #include "symbol/symbol.h"
 
 enum { AG_WALK_FRAMES = 512, AG_INSPECTORS_MOST = 16, AG_NOTES_MOST = 64 };

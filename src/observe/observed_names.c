@@ -442,7 +442,7 @@ ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observ
         }
         maps[n - 1].bytes += ranges[i].high - ranges[i].low;
         maps[n - 1].resident_bytes +=
-            ag_residency_bytes(observation->process.pid, ranges[i].low, ranges[i].high);
+            ag_remote_memory_resident(observation->process.pid, ranges[i].low, ranges[i].high);
         maps[n - 1].n_mappings++;
     }
     free(ranges);

@@ -5,11 +5,16 @@
 #include "remote_memory.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
-enum { PIECES_AT_ONCE = 256 }; /* of the 1024 that the kernel accepts: 8 KiB of stack */
+enum {
+    PAGE_BYTES = 4096,
+    PIECES_AT_ONCE = 256, /* of the 1024 that the kernel accepts: 8 KiB of stack */
+};
 
 ssize_t ag_remote_memory_read_some(pid_t pid, uint64_t address, void *ret_bytes, size_t n_bytes) {
     const struct iovec here = {ret_bytes, n_bytes};
@@ -50,7 +55,6 @@ int ag_remote_memory_read_pieces(pid_t pid, const struct ag_remote_piece *pieces
 }
 
 int ag_remote_memory_read_text(pid_t pid, uint64_t address, char *ret_text, size_t limit) {
-    enum { PAGE_BYTES = 4096 };
     size_t filled = 0;
     while (filled < limit - 1) { /* never across a page that may be unmapped */
         const uint64_t at = address + filled;
@@ -68,4 +72,31 @@ int ag_remote_memory_read_text(pid_t pid, uint64_t address, char *ret_text, size
     }
     ret_text[filled] = '\0';
     return 0;
+}
+
+uint64_t ag_remote_memory_resident(pid_t pid, uint64_t low, uint64_t high) {
+    enum { ENTRIES_AT_ONCE = 2048 };
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint64_t entries[ENTRIES_AT_ONCE], n_present = 0;
+    if (fd < 0) {
+        return 0;
+    }
+    for (uint64_t page = low / PAGE_BYTES, end = (high + PAGE_BYTES - 1) / PAGE_BYTES;
+         page < end;) {
+        const uint64_t wanted = end - page < ENTRIES_AT_ONCE ? end - page : ENTRIES_AT_ONCE;
+        const ssize_t got =
+            pread(fd, entries, wanted * sizeof entries[0], (off_t)(page * sizeof entries[0]));
+        if (got <= 0) {
+            break;
+        }
+        const uint64_t n = (uint64_t)got / sizeof entries[0];
+        for (uint64_t i = 0; i < n; i++) {
+            n_present += entries[i] >> 63; /* bit 63: the page is present */
+        }
+        page += n;
+    }
+    close(fd);
+    return n_present * PAGE_BYTES;
 }

@@ -1,21 +1,156 @@
-/* standing_runtimes.c: switches the hooks of an agent with adapters of runtimes on and off.
+/* stop_the_world.c: what is done to the process while all of its threads are stopped: code is
+ * written, and hooks of an agent with adapters of runtimes are switched on and off. attaching.c
+ * defines the order of the steps.
  *
- * A runtime is called while it is stopped: no thread is in the code that the adapters named, so no
- * thread holds a lock of the runtime or is in the middle of what the call changes. Switching off is
- * done in one stop: a garbage collector may scan the data of every loaded object, so the agent must
- * not be unloaded during a collection, and the other threads have to be stopped until it is
- * unloaded. For that no thread may hold a lock of the libc or of the loader either. */
+ * 1. Code. No thread may be in the bytes that change, or return into them; where one is, all are
+ * resumed and stopped again after a pause of random length.
+ *
+ * 2. Runtimes. A runtime is called while it is stopped: no thread is in the code that the adapters
+ * named, so no thread holds a lock of the runtime or is in the middle of what the call changes.
+ * Switching off is done in one stop: a garbage collector may scan the data of every loaded object,
+ * so the agent must not be unloaded during a collection, and the other threads have to be stopped
+ * until it is unloaded. For that no thread may hold a lock of the libc or of the loader either. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/uio.h>
 
 #include "attach_state.h"
 #include "base/error_message.h"
 #include "remote/remote_memory.h"
 
-enum { RANGES_MOST = AG_ATTACHMENT_SITES + 1 + AG_ATTACHMENT_PAGES + AG_ZONES_MOST };
+enum {
+    STOP_TRIES = 200,
+    RANGES_MOST = AG_ATTACHMENT_SITES + 1 + AG_ATTACHMENT_PAGES + AG_ZONES_MOST,
+};
 static const uint64_t patience_ns = UINT64_C(10000000000), leave_patience_ns = UINT64_C(1000000000);
+
+/* ---- stopping, and code ---- */
+
+void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times) {
+    const uint64_t stood_ns = ag_stopped_threads_release(&attach->threads);
+    times->others_ns = stood_ns > times->others_ns ? stood_ns : times->others_ns;
+}
+
+int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
+    return ag_observed_images_refresh(&attach->images) < 0
+               ? ag_error_message(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
+                                  attach->process.name)
+               : ag_stopped_threads_all(&attach->threads, message);
+}
+
+/* The bytes that no thread may be in while they change: all but the first of each site. */
+size_t ag_attach_site_ranges(const struct ag_attach *attach,
+                             struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    for (uint32_t i = 0; i < attachment->n_sites; i++) {
+        const uint64_t place = attachment->sites[i].place;
+        ret_ranges[i] = (struct ag_code_range){place + 1, place + AG_ATTACHMENT_CODE_BYTES};
+    }
+    return attachment->n_sites;
+}
+
+static bool any_thread_is_in_ranges(struct ag_attach *attach, const struct ag_code_range *ranges,
+                                    size_t n_ranges) {
+    for (size_t i = 0; i < attach->threads.n; i++) {
+        if (ag_thread_is_in_ranges(&attach->ground, &attach->threads.items[i], ranges, n_ranges)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Writes code by ptrace, which ignores the protection of the pages and leaves it unchanged. */
+static int write_code(const struct ag_attach *attach, uint64_t place, const uint8_t *bytes) {
+    enum { WORD = sizeof(long) };
+    const pid_t tid = attach->threads.items[0].tid;
+    for (uint64_t at = place & ~(uint64_t)(WORD - 1); at < place + AG_ATTACHMENT_CODE_BYTES;
+         at += WORD) {
+        uint8_t word[WORD];
+        int r = ag_remote_memory_read(attach->process.pid, at, word, sizeof word);
+        if (r < 0) {
+            return r;
+        }
+        for (int i = 0; i < WORD; i++) {
+            /* huge if the byte lies before the place */
+            const uint64_t offset = at + (uint64_t)i - place;
+            if (offset < AG_ATTACHMENT_CODE_BYTES) {
+                word[i] = bytes[offset];
+            }
+        }
+        long value;
+        memcpy(&value, word, sizeof value);
+        if (ptrace(PTRACE_POKETEXT, tid, (void *)(uintptr_t)at, (void *)value) < 0) {
+            return -errno;
+        }
+    }
+    return 0;
+}
+
+/* Each place has to hold the expected bytes; a place that does not is left unchanged. */
+int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char message[512]) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    int result = 0;
+    for (uint32_t i = 0; i < attachment->n_sites; i++) {
+        const struct ag_attachment_site *site = &attachment->sites[i];
+        uint8_t now[AG_ATTACHMENT_CODE_BYTES];
+        int r = ag_remote_memory_read(attach->process.pid, site->place, now, sizeof now);
+        if (r == 0 && memcmp(now, is_on ? site->before : site->after, sizeof now) != 0) {
+            r = -EBUSY;
+        }
+        r = r < 0 ? r : write_code(attach, site->place, is_on ? site->after : site->before);
+        if (r < 0) {
+            result = ag_error_message(
+                message, r, "%d (%s): cannot change its code at 0x%llx: %s", attach->process.pid,
+                attach->process.name, (unsigned long long)site->place,
+                r == -EBUSY ? "another program has changed it" : strerror(-r));
+        }
+    }
+    return result;
+}
+
+/* Stops all threads, again and again until no thread is in the ranges. 0: all are stopped. */
+int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
+                               size_t n_ranges, struct ag_attach_times *times, char message[512]) {
+    for (int i = 0; i < STOP_TRIES; i++) {
+        const int r = ag_attach_stop_all(attach, message);
+        if (r == 0 && !any_thread_is_in_ranges(attach, ranges, n_ranges)) {
+            return 0;
+        }
+        ag_attach_release_all(attach, times);
+        if (r < 0 && r != -EAGAIN) {
+            return r;
+        }
+        if (ag_attach_end_is_due(&attach->end)) {
+            return ag_attach_interrupted(attach, message);
+        }
+        ag_attach_pause(attach);
+    }
+    return ag_error_message(message, -EAGAIN,
+                            "%d (%s): at each try a thread was at the beginning of an allocation "
+                            "function; try again",
+                            attach->process.pid, attach->process.name);
+}
+
+/* The code of the agent and of its detours. Returns the number of ranges. */
+static size_t agent_ranges(const struct ag_attach *attach,
+                           struct ag_code_range ret_ranges[1 + AG_ATTACHMENT_PAGES]) {
+    const struct ag_attachment *attachment = &attach->attachment;
+    ret_ranges[0] = attach->agent;
+    for (uint32_t i = 0; i < attachment->n_pages; i++) {
+        ret_ranges[1 + i] =
+            (struct ag_code_range){attachment->pages[i].low, attachment->pages[i].high};
+    }
+    return 1 + attachment->n_pages;
+}
+
+bool ag_attach_any_thread_is_inside(struct ag_attach *attach) {
+    struct ag_code_range ranges[1 + AG_ATTACHMENT_PAGES];
+    return any_thread_is_in_ranges(attach, ranges, agent_ranges(attach, ranges));
+}
+
+/* ---- runtimes ---- */
 
 static bool any_thread_is_in_a_runtime(struct ag_attach *attach) {
     const struct ag_attachment *attachment = &attach->attachment;
@@ -50,8 +185,8 @@ static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ra
     if (r < 0) {
         return r;
     }
-    const bool is_quiet = !ag_attach_any_thread_in_ranges(attach, ranges, n_ranges) &&
-                          !any_thread_is_in_a_runtime(attach);
+    const bool is_quiet =
+        !any_thread_is_in_ranges(attach, ranges, n_ranges) && !any_thread_is_in_a_runtime(attach);
     *ret_caller = is_quiet ? find_caller(attach) : NULL;
     return *ret_caller != NULL ? 0 : -EAGAIN;
 }
@@ -71,8 +206,6 @@ static int never_quiet(const struct ag_attach *attach, char message[512]) {
         "%d (%s): at each try a thread was inside the runtime or the allocator; try again",
         attach->process.pid, attach->process.name);
 }
-
-/* ---- on ---- */
 
 static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, char message[512]) {
     char unused[512];
@@ -115,8 +248,6 @@ int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *time
     }
     return never_quiet(attach, ret_message);
 }
-
-/* ---- off ---- */
 
 static uint64_t place_in_attachment(const struct ag_attach *attach, size_t offset) {
     return attach->bias + attach->variable + offset;
@@ -165,12 +296,8 @@ static int runtimes_leave(struct ag_attach *attach, struct ag_traced_thread *cal
 }
 
 static size_t ranges_out(const struct ag_attach *attach, struct ag_code_range ranges[RANGES_MOST]) {
-    const struct ag_attachment *attachment = &attach->attachment;
     size_t n = ag_attach_site_ranges(attach, ranges);
-    ranges[n++] = attach->agent;
-    for (uint32_t i = 0; i < attachment->n_pages; i++) {
-        ranges[n++] = (struct ag_code_range){attachment->pages[i].low, attachment->pages[i].high};
-    }
+    n += agent_ranges(attach, ranges + n);
     for (size_t i = 0; i < attach->ground.n_zones; i++) {
         ranges[n++] =
             (struct ag_code_range){attach->ground.zones[i].low, attach->ground.zones[i].high};
