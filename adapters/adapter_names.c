@@ -2,7 +2,7 @@
  * of adapters.def. */
 #include <stddef.h>
 
-extern const char *const ag_adapter_names[]; /* src/cli/adapter_list.h */
+extern const char *const ag_adapter_names[]; /* src/cli/recording_options.h */
 
 const char *const ag_adapter_names[] = {
 #define AG_ADAPTER(name) #name,

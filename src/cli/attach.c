@@ -28,20 +28,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/attach_claim.h"
 #include "attach/awake_cpus.h"
 #include "base/compiler.h"
-#include "cli/adapter_list.h"
 #include "cli/agent_place.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
 #include "cli/end_guard.h"
-#include "cli/filter_option.h"
 #include "cli/launch.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/recording_options.h"
 #include "cli/run_summary.h"
-#include "cli/sampling_options.h"
 #include "cli/shepherd.h"
 #include "remote/glibc_heap.h"
 #include "remote/late_runtime.h"

@@ -1,15 +1,199 @@
-/* control.c: `allogram control`: sends a request to the running recording of a process
- * (control_process.c) or a node (attach_link.c). */
+/* control.c: `allogram control`: sends a request to the running recording of a process or of a node
+ * (attach_link.c).
+ *
+ * A recorded process has the live file of its session mapped, and so has the process that records
+ * it. So the mappings lead to the session, and no registry is needed. The recording command decides
+ * how a recording ends: `attach` leaves the program on request, `run` ends with its program. An
+ * attach that was killed cannot be asked; then its part is done here. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "attach/attaching.h"
 #include "base/compiler.h"
+#include "base/error_message.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
-#include "cli/control_process.h"
+#include "cli/end_guard.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "remote/foreign_file.h"
 #include "remote/machine_link.h"
+#include "remote/remote_maps.h"
+#include "remote/remote_process.h"
 #include "text/nearest_name.h"
+#include "writer/process_watch.h"
+#include "writer/session_control.h"
+#include "writer/writer.h"
+
+/* ---- a process ---- */
+
+enum {
+    LEAVE_PATIENCE_MS = 120 * 1000, /* includes the sealing of the trace */
+    SEAL_LOOK_MS = 2,
+};
+
+static const char *const control_actions[] = {
+    [AG_CONTROL_PAUSE] = "pause", [AG_CONTROL_RESUME] = "resume", [AG_CONTROL_RESET] = "reset",
+    [AG_CONTROL_DUMP] = "dump",   [AG_CONTROL_STOP] = "stop",     NULL,
+};
+
+static enum ag_control action_of(const char *word) {
+    int action = AG_CONTROL_PAUSE;
+    while (strcmp(control_actions[action], word) != 0) {
+        action++;
+    }
+    return (enum ag_control)action;
+}
+
+static bool is_file_of(const struct ag_remote_mapping *mapping, pid_t pid, const char *path) {
+    struct stat facts;
+    return lstat(path, &facts) == 0 && S_ISREG(facts.st_mode) &&
+           ag_foreign_file_is_mapped(&facts, pid, mapping);
+}
+
+/* Finds the live file that the process has mapped. A process that has changed its root uses another
+ * file system tree than the one where the file was created, so the path is tried in this process'
+ * root, too. false: none. */
+static bool find_live(const struct ag_remote_process *process, char ret_path[4096]) {
+    static const char mark[] = "/.allogram-live.";
+    struct ag_remote_maps maps = {0};
+    bool is_found = false;
+    if (ag_remote_maps_read(&maps, process->pid) == 0) {
+        for (size_t i = 0; i < maps.n && !is_found; i++) {
+            const char *path = maps.items[i].path;
+            const char *roots[] = {process->root, ""};
+            const bool is_live = strstr(path, mark) && !strstr(path, " (deleted)");
+            for (size_t j = 0; is_live && !is_found && j < AG_ARRAY_SIZE(roots); j++) {
+                (void)snprintf(ret_path, 4096, "%s%s", roots[j], path);
+                is_found = is_file_of(&maps.items[i], process->pid, ret_path);
+            }
+        }
+    }
+    ag_remote_maps_done(&maps);
+    return is_found;
+}
+
+/* The attach was killed: unloads its agent as it would have done, and waits for the trace. */
+static int leave_for_it(struct ag_session *session, const struct ag_remote_process *process,
+                        const char *trace) {
+    char message[512] = "";
+    sigset_t child_signals;
+    int claim = -1;
+    (void)sigemptyset(&child_signals);
+    (void)sigaddset(&child_signals, SIGCHLD);
+    (void)sigprocmask(SIG_BLOCK, &child_signals, NULL); /* required by attaching.h */
+    const struct ag_attach_end end = {.asked_ns = ag_end_guard_asked_ns};
+    int r = ag_end_guard_begin("control", NULL, NULL);
+    r = r < 0 ? ag_error_message(message, r, "cannot receive signals: %s", strerror(-r))
+              : ag_attach_claim(process->pid, &end, &claim, message);
+    r = r < 0 ? r : ag_attach_clean_up(process->pid, &end, message);
+    ag_attach_claim_end(&claim);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
+    }
+    for (int ms = 0; access(ag_session_path(session), F_OK) == 0; ms += SEAL_LOOK_MS) {
+        if (ms > LEAVE_PATIENCE_MS || !ag_session_has_writer(session)) {
+            return ag_fail(AG_EXIT_FAILURE,
+                           "control: %d (%s): the agent was removed, but the writer was killed: "
+                           "allogram check %s saves what was recorded",
+                           process->pid, process->name, trace);
+        }
+        (void)poll(NULL, 0, SEAL_LOOK_MS);
+    }
+    return AG_EXIT_OK;
+}
+
+/* Is the keeper's pid still that of the process that made the session, and not reused? A process
+ * that may not be examined is assumed to be: sending it a signal will be refused, too. */
+static bool still_keeps(pid_t keeper, const char *live) {
+    struct ag_remote_process process;
+    struct stat of_live, of_keeper;
+    char path[4096], message[512];
+    const int r = ag_remote_process_open(keeper, &process, message);
+    return r < 0 ? r == -EPERM
+                 : find_live(&process, path) && stat(live, &of_live) == 0 &&
+                       stat(path, &of_keeper) == 0 && of_live.st_dev == of_keeper.st_dev &&
+                       of_live.st_ino == of_keeper.st_ino;
+}
+
+/* Asks `attach` to leave the program and seal. */
+static int make_leave(struct ag_session *session, const struct ag_remote_process *process,
+                      pid_t keeper, const char *trace) {
+    const int fd = (int)syscall(SYS_pidfd_open, keeper, 0);
+    if (fd < 0 || !still_keeps(keeper, ag_session_path(session))) {
+        if (fd >= 0) {
+            (void)close(fd); /* nothing was written */
+        }
+        return leave_for_it(session, process, trace);
+    }
+    if (syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
+        const int error = errno;
+        (void)close(fd); /* nothing was written */
+        return ag_fail(AG_EXIT_FAILURE, "control: cannot end allogram attach (process %d): %s",
+                       keeper, strerror(error));
+    }
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    const int r = poll(&polled, 1, LEAVE_PATIENCE_MS);
+    (void)close(fd); /* nothing was written */
+    return r == 1 ? AG_EXIT_OK
+                  : ag_fail(AG_EXIT_FAILURE,
+                            "control: allogram attach (process %d) is still sealing %s", keeper,
+                            trace);
+}
+
+static int ask(struct ag_session *session, const struct ag_remote_process *process,
+               enum ag_control action) {
+    char trace[4096], message[512];
+    pid_t keeper_pid = 0;
+    const enum ag_keeper keeper = ag_session_keeper(session, &keeper_pid);
+    if (keeper == AG_KEEPER_LINK) {
+        return ag_fail(AG_EXIT_FAILURE,
+                       "control: %d (%s) is recorded as a node; use allogram control NAME@HOST %s",
+                       process->pid, process->name, control_actions[action]);
+    }
+    struct ag_controlled known = {0};
+    known.pid = ag_process_know((uint32_t)process->pid, &known.pid_namespace);
+    if (ag_session_ask(session, &known, action, trace, message) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "control: %d (%s): %s", process->pid, process->name,
+                       message);
+    }
+    if (action == AG_CONTROL_DUMP) {
+        (void)printf("%s\n", trace);
+    }
+    return action == AG_CONTROL_STOP && keeper == AG_KEEPER_ATTACH
+               ? make_leave(session, process, keeper_pid, trace)
+               : AG_EXIT_OK;
+}
+
+static int control_process(pid_t pid, const char *action) {
+    struct ag_remote_process process;
+    struct ag_session *session = NULL;
+    char live[4096], message[512];
+    if (ag_remote_process_open(pid, &process, message) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
+    }
+    if (!find_live(&process, live)) {
+        return ag_fail(AG_EXIT_FAILURE,
+                       "control: %d (%s) is not recorded: start it under allogram run, or allogram "
+                       "attach %d",
+                       pid, process.name, pid);
+    }
+    if (ag_session_open(live, &session, message) < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
+    }
+    const int status = ask(session, &process, action_of(action));
+    (void)ag_session_close(session); /* NULL */
+    return status;
+}
+
+/* ---- the command ---- */
 
 enum { OPTION_COOKIE_FILE = AG_OPTION_LONG_ONLY };
 
@@ -20,8 +204,8 @@ static const struct ag_option table[] = {
 
 static bool is_action(const char *word) {
     bool found = false;
-    for (size_t i = 0; ag_control_actions[i]; i++) {
-        found |= strcmp(word, ag_control_actions[i]) == 0;
+    for (size_t i = 0; control_actions[i]; i++) {
+        found |= strcmp(word, control_actions[i]) == 0;
     }
     return found;
 }
@@ -77,6 +261,5 @@ int ag_command_control(int argc, char **argv) {
     if (!kind && cookie_file) {
         return ag_fail(AG_EXIT_USAGE, "control: --cookie-file does not apply to a process");
     }
-    return kind ? ag_control_link(name, kind, cookie_file, action)
-                : ag_control_process(pid, action);
+    return kind ? ag_control_link(name, kind, cookie_file, action) : control_process(pid, action);
 }

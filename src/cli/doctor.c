@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "cli/adapter_list.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/recording_options.h"
 #include "cli/terminal.h"
 #include "report/page.h"
 #include "report/quantity.h"

@@ -15,7 +15,6 @@
 #include "cli/message.h"
 #include "cli/open_trace.h"
 #include "cli/options.h"
-#include "cli/types_file.h"
 #include "export/export.h"
 #include "model/process_merge.h"
 #include "model/profile.h"

@@ -1,11 +1,14 @@
-/* open_trace.c: see open_trace.h. */
+/* open_trace.c: see open_trace.h. The adapter defines which runtime has a file of types, and the
+ * option's name (symbol/decoder.h). */
 #include "cli/open_trace.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/message.h"
+#include "symbol/decoder.h"
 #include "writer/writer.h"
 
 int ag_open_trace(const char *command, const char *path, const struct ag_profile_options *options,
@@ -28,6 +31,29 @@ int ag_open_trace(const char *command, const char *path, const struct ag_profile
     if (completed < 0 && copy_message[0] != '\0') {
         /* often it can be read nevertheless */
         ag_say("%s: %s; continuing with the readable part", command, copy_message);
+    }
+    return AG_EXIT_OK;
+}
+
+static struct ag_decoder_types *types; /* the last file that was read */
+
+int ag_types_file_read(const char *command, const char *path, int failure,
+                       struct ag_profile_options *profile) {
+    char message[512] = "";
+    for (size_t i = 0; ag_decoders[i]; i++) {
+        const struct ag_decoder *decoder = ag_decoders[i];
+        if (!decoder->types_option || strcmp(decoder->types_option, ag_types_option) != 0) {
+            continue;
+        }
+        if (types) {
+            decoder->free_types(types);
+            types = NULL;
+        }
+        if (decoder->read_types(path, &types, message) < 0) {
+            return ag_fail(failure, "%s: --%s=%s", command, ag_types_option, message);
+        }
+        profile->types_decoder = decoder;
+        profile->types = types;
     }
     return AG_EXIT_OK;
 }

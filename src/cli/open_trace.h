@@ -12,4 +12,10 @@
 int ag_open_trace(const char *command, const char *path, const struct ag_profile_options *options,
                   struct ag_profile **ret_profile);
 
+/* The option that names a runtime's numbered types, for `run` too: reads the file into the
+ * profile's options; its content stays until the program ends. Returns an exit status; errors have
+ * been printed. */
+int ag_types_file_read(const char *command, const char *path, int failure,
+                       struct ag_profile_options *profile);
+
 #endif

@@ -6,8 +6,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "cli/dump_trigger.h"
 #include "cli/options.h"
+#include "cli/recording_options.h"
 
 enum { NS_PER_MS = 1000 * 1000 };
 

@@ -9,7 +9,6 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/open_trace.h"
-#include "cli/types_file.h"
 #include "model/answers/blocks.h"
 #include "symbol/decoder.h"
 #include "text/nearest_name.h"

@@ -19,20 +19,17 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "cli/adapter_list.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
-#include "cli/dump_trigger.h"
 #include "cli/endpoint.h"
-#include "cli/filter_option.h"
 #include "cli/launch.h"
 #include "cli/message.h"
+#include "cli/open_trace.h"
 #include "cli/options.h"
+#include "cli/recording_options.h"
 #include "cli/run_summary.h"
-#include "cli/sampling_options.h"
 #include "cli/shepherd.h"
 #include "cli/target.h"
-#include "cli/types_file.h"
 #include "symbol/decoder.h"
 #include "text/nearest_name.h"
 

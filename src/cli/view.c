@@ -18,7 +18,6 @@
 #include "cli/message.h"
 #include "cli/open_trace.h"
 #include "cli/options.h"
-#include "cli/types_file.h"
 #include "model/profile.h"
 #include "page/html_page.h"
 #include "symbol/decoder.h"

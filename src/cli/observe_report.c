@@ -1,18 +1,23 @@
-/* observe_text.c: prints an observation for a terminal: the first lines give its reliability, the
- * tables its results. */
+/* observe_report.c: prints an observation: as text for a terminal, where the first lines give its
+ * reliability and the tables its results, or as one JSON object, whose keys
+ * docs/reference/report-schema.md names. */
+#include "cli/observe_report.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
-#include "cli/observe_report.h"
 #include "cli/terminal.h"
 #include "report/page.h"
 #include "report/quantity.h"
 #include "report/table.h"
+#include "text/json_writer.h"
 
 enum { NAME_BYTES = 1024, STACK_FRAMES = 12 };
 
-static void label(char text[NAME_BYTES], const struct ag_observed_frame *frame) {
+/* ---- text ---- */
+
+static void frame_label(char text[NAME_BYTES], const struct ag_observed_frame *frame) {
     if (strcmp(frame->runtime, "c") == 0) {
         (void)snprintf(text, NAME_BYTES, "%s", frame->function);
     } else {
@@ -20,7 +25,7 @@ static void label(char text[NAME_BYTES], const struct ag_observed_frame *frame) 
     }
 }
 
-static void heading(struct ag_page *page, struct ag_observation *observation) {
+static void text_heading(struct ag_page *page, struct ag_observation *observation) {
     const struct ag_observation_facts *facts = ag_observation_facts(observation);
     struct ag_quantity time, samples, complete, resident;
     ag_page_print(page, AG_STYLE_BRIGHT, "%s", facts->name);
@@ -56,8 +61,8 @@ static void write_table(struct ag_page *page, struct ag_table *table) {
     ag_page_end_line(page);
 }
 
-static void functions(struct ag_page *page, const struct ag_observed_function *list, size_t n,
-                      size_t limit, const char *head, bool has_total) {
+static void text_functions(struct ag_page *page, const struct ag_observed_function *list, size_t n,
+                           size_t limit, const char *head, bool has_total) {
     static const struct ag_column columns[] = {
         {.head = "own"},
         {.head = "share", .style = AG_STYLE_DIM},
@@ -76,7 +81,7 @@ static void functions(struct ag_page *page, const struct ag_observed_function *l
     for (size_t i = 0; i < n && table != NULL && (limit == 0 || i < limit); i++) {
         struct ag_quantity quantity;
         char name[NAME_BYTES];
-        label(name, list[i].frame);
+        frame_label(name, list[i].frame);
         ag_table_cell(table, ag_quantity_count(&quantity, list[i].own));
         ag_table_cell(table, ag_quantity_share(&quantity, list[i].own, all));
         ag_table_cell(table, has_total ? ag_quantity_count(&quantity, list[i].total) : "");
@@ -94,7 +99,7 @@ static void one_frame(struct ag_page *page, const struct ag_observed_frame *fram
     enum { INDENT = 4 };
     struct ag_fitted fitted;
     char name[NAME_BYTES], where[NAME_BYTES] = "";
-    label(name, frame);
+    frame_label(name, frame);
     if (frame->file != NULL) {
         (void)snprintf(where, sizeof where, "%s:%u", frame->file, frame->line);
     }
@@ -129,8 +134,8 @@ static void more_stacks(struct ag_page *page, ssize_t n, size_t limit) {
     ag_page_end_line(page);
 }
 
-static void stacks(struct ag_page *page, struct ag_observation *observation,
-                   enum ag_seen_source source, const char *head, size_t limit) {
+static void text_stacks(struct ag_page *page, struct ag_observation *observation,
+                        enum ag_seen_source source, const char *head, size_t limit) {
     struct ag_observed_stack *list = NULL;
     const ssize_t n = ag_observation_stacks(observation, source, &list);
     ag_page_print(page, AG_STYLE_DIM, "%s\n", n > 0 ? head : "no stack was sampled");
@@ -151,7 +156,7 @@ static void stacks(struct ag_page *page, struct ag_observation *observation,
     free(list);
 }
 
-static void maps(struct ag_page *page, struct ag_observation *observation, size_t limit) {
+static void text_maps(struct ag_page *page, struct ag_observation *observation, size_t limit) {
     struct ag_observed_map *list = NULL;
     const ssize_t n = ag_observation_maps(observation, &list);
     ag_page_print(page, AG_STYLE_DIM, "%s\n",
@@ -169,7 +174,7 @@ static void maps(struct ag_page *page, struct ag_observation *observation, size_
     free(list);
 }
 
-static void allocators(struct ag_page *page, struct ag_observation *observation) {
+static void text_allocators(struct ag_page *page, struct ag_observation *observation) {
     static const struct ag_column columns[] = {
         {.head = "allocator",
          .align = AG_ALIGN_LEFT,
@@ -198,7 +203,7 @@ static void allocators(struct ag_page *page, struct ag_observation *observation)
     }
 }
 
-static void processes(struct ag_page *page, struct ag_observation *observation, size_t limit) {
+static void text_processes(struct ag_page *page, struct ag_observation *observation, size_t limit) {
     static const struct ag_column columns[] = {
         {.head = "process", .align = AG_ALIGN_LEFT},
         {.head = "heap words"},
@@ -224,7 +229,7 @@ static void processes(struct ag_page *page, struct ag_observation *observation, 
     }
 }
 
-static void collections_heading(struct ag_page *page, struct ag_observation *observation) {
+static void text_collections_heading(struct ag_page *page, struct ag_observation *observation) {
     const struct ag_reported_collection *list;
     const size_t n = ag_observation_collections(observation, &list);
     const uint64_t n_seen = ag_observation_facts(observation)->collections_seen;
@@ -248,7 +253,8 @@ static void collections_heading(struct ag_page *page, struct ag_observation *obs
                   ag_quantity_time(&total, pause_ns), ag_quantity_time(&longest, most_ns));
 }
 
-static void collections(struct ag_page *page, struct ag_observation *observation, size_t limit) {
+static void text_collections(struct ag_page *page, struct ag_observation *observation,
+                             size_t limit) {
     static const struct ag_column columns[] = {
         {.head = "collections"},
         {.head = "allocated"},
@@ -260,7 +266,7 @@ static void collections(struct ag_page *page, struct ag_observation *observation
     };
     struct ag_observed_collector *list = NULL;
     const ssize_t n = ag_observation_collectors(observation, &list);
-    collections_heading(page, observation);
+    text_collections_heading(page, observation);
     struct ag_table *table = n > 0 ? ag_table_new(columns, AG_ARRAY_SIZE(columns)) : NULL;
     uint64_t all = 0;
     for (ssize_t i = 0; i < n; i++) {
@@ -288,14 +294,14 @@ void ag_observe_report_text(FILE *out, struct ag_observation *observation,
                    : page.columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS
                                                          : page.columns;
     struct ag_observed_function *list = NULL;
-    heading(&page, observation);
+    text_heading(&page, observation);
     const ssize_t n = selection->blame != NULL
                           ? ag_observation_blame(observation, selection->blame, &list)
                           : ag_observation_functions(observation, &list);
     if (n > 0) {
-        functions(&page, list, (size_t)n, selection->limit,
-                  selection->blame != NULL ? "to blame" : "function",
-                  /* has_total= */ selection->blame == NULL);
+        text_functions(&page, list, (size_t)n, selection->limit,
+                       selection->blame != NULL ? "to blame" : "function",
+                       /* has_total= */ selection->blame == NULL);
     } else {
         ag_page_print(&page, AG_STYLE_DIM, "%s\n",
                       selection->blame != NULL ? "nothing ran under a function of that name"
@@ -304,22 +310,256 @@ void ag_observe_report_text(FILE *out, struct ag_observation *observation,
     }
     free(list);
     if ((selection->what & AG_OBSERVE_COLLECTIONS) != 0) {
-        collections(&page, observation, selection->limit);
+        text_collections(&page, observation, selection->limit);
     }
     if (selection->stacks) {
-        stacks(&page, observation, AG_SEEN_CPU, "stacks, by samples", selection->limit);
+        text_stacks(&page, observation, AG_SEEN_CPU, "stacks, by samples", selection->limit);
     }
     if ((selection->what & AG_OBSERVE_GROWTH) != 0) {
-        stacks(&page, observation, AG_SEEN_GROWTH, "growth of resident memory, by stack",
-               selection->limit);
+        text_stacks(&page, observation, AG_SEEN_GROWTH, "growth of resident memory, by stack",
+                    selection->limit);
     }
     if ((selection->what & AG_OBSERVE_MAPS) != 0) {
-        maps(&page, observation, selection->limit);
+        text_maps(&page, observation, selection->limit);
     }
     if ((selection->what & AG_OBSERVE_ALLOCATORS) != 0) {
-        allocators(&page, observation);
+        text_allocators(&page, observation);
     }
     if ((selection->what & AG_OBSERVE_PROCESSES) != 0) {
-        processes(&page, observation, selection->limit);
+        text_processes(&page, observation, selection->limit);
     }
+}
+
+/* ---- JSON ---- */
+
+static void json_frames(struct ag_json *json, struct ag_observation *observation, uint32_t node) {
+    const struct ag_observed_frame *list;
+    const size_t n = ag_observation_stack(observation, node, &list);
+    ag_json_open(json, "frames", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "function", list[i].function);
+        ag_json_string(json, "file", list[i].file);
+        ag_json_nonzero(json, "line", list[i].line);
+        ag_json_string(json, "image", list[i].image);
+        ag_json_string(json, "runtime", list[i].runtime);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+}
+
+static void json_facts(struct ag_json *json, const struct ag_observation_facts *facts) {
+    static const char *const ends[] = {
+        [AG_OBSERVED_TIME_OVER] = "time",
+        [AG_OBSERVED_STOPPED] = "stopped",
+        [AG_OBSERVED_TARGET_ENDED] = "target_ended",
+    };
+    ag_json_integer(json, "pid", (uint64_t)facts->pid);
+    ag_json_string(json, "name", facts->name);
+    ag_json_integer(json, "duration_ns", facts->duration_ns);
+    ag_json_string(json, "end", ends[facts->end]);
+    ag_json_integer(json, "samples", facts->samples);
+    ag_json_integer(json, "lost", facts->lost);
+    ag_json_integer(json, "stale", facts->stale);
+    ag_json_integer(json, "complete_stacks", facts->complete_stacks);
+    ag_json_decimal(json, "target_cost_percent", facts->target_cost_percent, /* decimals= */ 3);
+    ag_json_integer(json, "target_cpu_ns", facts->target_cpu_ns);
+    ag_json_bool(json, "sees_kernel", facts->sees_kernel);
+    ag_json_integer(json, "resident_before_bytes", facts->resident_before_bytes);
+    ag_json_integer(json, "resident_after_bytes", facts->resident_after_bytes);
+    ag_json_open(json, "profiler", '{');
+    ag_json_integer(json, "cpu_ns", facts->own_cpu_ns);
+    ag_json_decimal(json, "sample_cost_ns", facts->sample_cost_ns, /* decimals= */ 0);
+    ag_json_close(json, '}');
+}
+
+static void json_functions(struct ag_json *json, struct ag_observation *observation) {
+    struct ag_observed_function *list = NULL;
+    const ssize_t n = ag_observation_functions(observation, &list);
+    ag_json_open(json, "functions", '[');
+    for (ssize_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "function", list[i].frame->function);
+        ag_json_string(json, "image", list[i].frame->image);
+        ag_json_string(json, "runtime", list[i].frame->runtime);
+        ag_json_integer(json, "own", list[i].own);
+        ag_json_integer(json, "total", list[i].total);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    free(list);
+}
+
+static void json_blame(struct ag_json *json, struct ag_observation *observation, const char *glob) {
+    struct ag_observed_function *list = NULL;
+    const ssize_t n = ag_observation_blame(observation, glob, &list);
+    uint64_t all = 0;
+    for (ssize_t i = 0; i < n; i++) {
+        all += list[i].own;
+    }
+    ag_json_open(json, "blame", '[');
+    for (ssize_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "function", list[i].frame->function);
+        ag_json_string(json, "runtime", list[i].frame->runtime);
+        ag_json_integer(json, "samples", list[i].own);
+        ag_json_percent(json, "percent", 100.0 * (double)list[i].own / (double)all);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    free(list);
+}
+
+static void json_stacks(struct ag_json *json, struct ag_observation *observation) {
+    struct ag_observed_stack *list = NULL;
+    const ssize_t n = ag_observation_stacks(observation, AG_SEEN_CPU, &list);
+    ag_json_open(json, "stacks", '[');
+    for (ssize_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_integer(json, "thread", list[i].thread);
+        ag_json_string(json, "thread_name",
+                       ag_observation_thread_name(observation, list[i].thread));
+        ag_json_integer(json, "count", list[i].samples);
+        json_frames(json, observation, list[i].node);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    free(list);
+}
+
+static void json_growth(struct ag_json *json, struct ag_observation *observation) {
+    struct ag_observed_stack *list = NULL;
+    const ssize_t n = ag_observation_stacks(observation, AG_SEEN_GROWTH, &list);
+    ag_json_open(json, "growth", '[');
+    for (ssize_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_integer(json, "bytes", list[i].bytes);
+        json_frames(json, observation, list[i].node);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    free(list);
+}
+
+static void json_maps(struct ag_json *json, struct ag_observation *observation) {
+    struct ag_observed_map *list = NULL;
+    const ssize_t n = ag_observation_maps(observation, &list);
+    ag_json_open(json, "maps", '[');
+    for (ssize_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_integer(json, "bytes", list[i].bytes);
+        ag_json_integer(json, "resident_bytes", list[i].resident_bytes);
+        ag_json_integer(json, "mappings", list[i].n_mappings);
+        json_frames(json, observation, list[i].node);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    free(list);
+}
+
+static void json_allocators(struct ag_json *json, struct ag_observation *observation) {
+    const struct ag_reported_allocator *list;
+    const size_t n = ag_observation_allocators(observation, &list);
+    ag_json_open(json, "allocators", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "name", list[i].name);
+        ag_json_integer(json, "instance", list[i].instance);
+        ag_json_integer(json, "carriers_bytes", list[i].carriers_bytes);
+        ag_json_integer(json, "blocks_bytes", list[i].blocks_bytes);
+        ag_json_integer(json, "mapped_bytes", list[i].mapped_bytes);
+        ag_json_integer(json, "resident_bytes", list[i].resident_bytes);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+}
+
+static void json_processes(struct ag_json *json, struct ag_observation *observation) {
+    const struct ag_reported_process *list;
+    const size_t n = ag_observation_processes(observation, &list);
+    ag_json_open(json, "processes", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "id", list[i].id);
+        ag_json_string(json, "name", list[i].name);
+        ag_json_string(json, "current_function", list[i].current_function);
+        ag_json_integer(json, "heap_words", list[i].heap_words);
+        ag_json_integer(json, "stack_words", list[i].stack_words);
+        ag_json_integer(json, "queue", list[i].queue);
+        json_frames(json, observation, list[i].node);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+}
+
+static void json_collections(struct ag_json *json, struct ag_observation *observation) {
+    const struct ag_reported_collection *list;
+    const size_t n = ag_observation_collections(observation, &list);
+    ag_json_open(json, "gc", '{');
+    ag_json_integer(json, "seen", ag_observation_facts(observation)->collections_seen);
+    ag_json_open(json, "collections", '[');
+    for (size_t i = 0; i < n; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "runtime", list[i].runtime);
+        ag_json_string(json, "kind", list[i].kind);
+        ag_json_integer(json, "start_ns", list[i].start_ns);
+        ag_json_integer(json, "pause_ns", list[i].pause_ns);
+        ag_json_integer(json, "heap_before_bytes", list[i].heap_before_bytes);
+        ag_json_integer(json, "heap_after_bytes", list[i].heap_after_bytes);
+        ag_json_integer(json, "needed_bytes", list[i].needed_bytes);
+        ag_json_integer(json, "allocated_bytes", list[i].allocated_bytes);
+        ag_json_integer(json, "weight_bytes", list[i].weight_bytes);
+        ag_json_string(json, "process", list[i].process);
+        json_frames(json, observation, list[i].node);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    struct ag_observed_collector *blamed = NULL;
+    const ssize_t n_blamed = ag_observation_collectors(observation, &blamed);
+    ag_json_open(json, "functions", '[');
+    for (ssize_t i = 0; i < n_blamed; i++) {
+        ag_json_open(json, NULL, '{');
+        ag_json_string(json, "function", blamed[i].function);
+        ag_json_integer(json, "collections", blamed[i].n_collections);
+        ag_json_integer(json, "bytes", blamed[i].bytes);
+        ag_json_close(json, '}');
+    }
+    ag_json_close(json, ']');
+    ag_json_close(json, '}');
+    free(blamed);
+}
+
+void ag_observe_report_json(FILE *out, struct ag_observation *observation,
+                            const struct ag_observe_selection *selection) {
+    struct ag_json json = {.out = out, .line_depth = 2};
+    const char *const *notes;
+    ag_json_open(&json, NULL, '{');
+    ag_json_string(&json, "schema", "allogram-observe/1");
+    json_facts(&json, ag_observation_facts(observation));
+    json_functions(&json, observation);
+    if (selection->stacks) {
+        json_stacks(&json, observation);
+    }
+    if (selection->blame != NULL) {
+        json_blame(&json, observation, selection->blame);
+    }
+    if ((selection->what & AG_OBSERVE_COLLECTIONS) != 0) {
+        json_collections(&json, observation);
+    }
+    if ((selection->what & AG_OBSERVE_GROWTH) != 0) {
+        json_growth(&json, observation);
+    }
+    if ((selection->what & AG_OBSERVE_MAPS) != 0) {
+        json_maps(&json, observation);
+    }
+    if ((selection->what & AG_OBSERVE_ALLOCATORS) != 0) {
+        json_allocators(&json, observation);
+    }
+    if ((selection->what & AG_OBSERVE_PROCESSES) != 0) {
+        json_processes(&json, observation);
+    }
+    const size_t n_notes = ag_observation_notes(observation, &notes);
+    ag_json_strings(&json, "notes", notes, n_notes);
+    ag_json_close(&json, '}');
+    fputc('\n', out);
 }
