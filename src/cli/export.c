@@ -246,6 +246,9 @@ static int export_traces(const struct request *request, char **paths, int n_path
     } else if (ag_export_write(stdout, profile, &request->export, message) < 0) {
         status = ag_fail(AG_EXIT_FAILURE, "export: %s", message);
     }
+    if (strcmp(request->export.format, "perf-map") != 0) {
+        ag_warn_if_nothing_matches("export", paths[0], profile, &request->profile, NULL);
+    }
     /* Writing may have read the events for the first time. */
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     if (identity->is_damaged) {

@@ -8,6 +8,8 @@
 
 #include "cli/command.h"
 #include "cli/message.h"
+#include "model/answers/collections.h"
+#include "model/answers/functions.h"
 #include "symbol/decoder.h"
 #include "writer/writer.h"
 
@@ -33,6 +35,36 @@ int ag_open_trace(const char *command, const char *path, const struct ag_profile
         ag_say("%s: %s; continuing with the readable part", command, copy_message);
     }
     return AG_EXIT_OK;
+}
+
+/* What --focus selects in this view, when it selects none of it; otherwise NULL. */
+static const char *nothing_focused(struct ag_profile *profile, const char *view) {
+    const struct ag_stack_row *rows;
+    const struct ag_functions *functions;
+    const struct ag_collections *collections;
+    if (strcmp(view, "gc") == 0) {
+        return ag_profile_collections(profile, &collections) == 0 && collections->n_rows == 0
+                   ? "collection"
+                   : NULL;
+    }
+    if (strcmp(view, "functions") == 0 || ag_profile_has_only_samples(profile)) {
+        return ag_profile_functions(profile, &functions) == 0 && functions->n_rows == 0
+                   ? "call path"
+                   : NULL;
+    }
+    return ag_profile_stacks(profile, &rows) == 0 ? "stack" : NULL;
+}
+
+void ag_warn_if_nothing_matches(const char *command, const char *path, struct ag_profile *profile,
+                                const struct ag_profile_options *options, const char *view) {
+    const char *unmatched =
+        options->focus != NULL ? nothing_focused(profile, view != NULL ? view : "summary") : NULL;
+    const bool has_others = options->ignore != NULL || options->runtime != NULL ||
+                            options->thread >= 0 || options->from_ns != 0 || options->to_ns != 0;
+    if (unmatched != NULL) {
+        ag_say("%s: %s: no %s matches --focus=%s%s", command, path, unmatched, options->focus,
+               has_others ? " and the other filters" : "");
+    }
 }
 
 static struct ag_decoder_types *types; /* the last file that was read */

@@ -12,6 +12,11 @@
 int ag_open_trace(const char *command, const char *path, const struct ag_profile_options *options,
                   struct ag_profile **ret_profile);
 
+/* Says on standard error when --focus leaves nothing to print: an empty table alone would look like
+ * a trace without blocks. VIEW: of `report`, NULL: the default one. */
+void ag_warn_if_nothing_matches(const char *command, const char *path, struct ag_profile *profile,
+                                const struct ag_profile_options *options, const char *view);
+
 /* The option that names a runtime's numbered types, for `run` too: reads the file into the
  * profile's options; its content stays until the program ends. Returns an exit status; errors have
  * been printed. */

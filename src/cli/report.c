@@ -7,24 +7,17 @@
 
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/open_trace.h"
 #include "cli/report_gate.h"
 #include "cli/report_request.h"
 #include "model/process_merge.h"
 
-/* A filter that leaves nothing: an empty table alone would look like a trace without blocks. In
- * JSON, a script sees that the list is empty. */
-static void warn_if_focus_is_empty(const struct ag_report_request *request,
-                                   struct ag_profile *profile, const char *path) {
-    const struct ag_profile_options *options = &request->profile;
-    const struct ag_stack_row *rows;
-    const char *view = request->report.view != NULL ? request->report.view : "summary";
-    const bool counts_stacks = strcmp(view, "functions") != 0 && strcmp(view, "gc") != 0;
-    if (options->focus != NULL && !request->report.is_json && counts_stacks &&
-        !ag_profile_has_only_samples(profile) && ag_profile_stacks(profile, &rows) == 0) {
-        const bool has_others =
-            options->ignore != NULL || options->runtime != NULL || request->has_window;
-        ag_say("report: %s: no stack matches --focus=%s%s", path, options->focus,
-               has_others ? " and the other filters" : "");
+/* In JSON, a script sees that the list is empty. */
+static void warn_if_nothing_matches(const struct ag_report_request *request,
+                                    struct ag_profile *profile, const char *path) {
+    if (!request->report.is_json) {
+        ag_warn_if_nothing_matches("report", path, profile, &request->profile,
+                                   request->report.view);
     }
 }
 
@@ -52,7 +45,7 @@ static int report_trace(struct ag_report *report, const struct ag_report_request
     const int r = ag_report_add(report, profile, message);
     const int gate_status = ag_report_gate_check(gate, profile);
     if (r >= 0) {
-        warn_if_focus_is_empty(request, profile, path);
+        warn_if_nothing_matches(request, profile, path);
     }
     ag_profile_close(profile);
     return r < 0 ? ag_fail(AG_EXIT_FAILURE, "report: %s: %s", path, message) : gate_status;
@@ -105,7 +98,7 @@ static int report_merged(const struct ag_report_request *request, struct ag_repo
         const int gate_status = merged != NULL ? ag_report_gate_check(gate, merged) : AG_EXIT_OK;
         status = status == AG_EXIT_OK ? gate_status : status;
         if (r >= 0) {
-            warn_if_focus_is_empty(request, merged, paths[0]);
+            warn_if_nothing_matches(request, merged, paths[0]);
         }
     }
     ag_profile_close(merged);

@@ -49,6 +49,13 @@ one_line() {
     run bash -c "'$ALLOGRAM' report '$trace' --view=sites --focus=no_function_of_this_name 2>&1 >/dev/null"
     [ "$status" -eq 0 ]
     [ "$output" = "allogram: report: $trace: no stack matches --focus=no_function_of_this_name" ]
+    for case in gc:collection functions:"call path"; do
+        run bash -c "'$ALLOGRAM' report '$trace' --view=${case%:*} --focus=no_function_of_this_name 2>&1 >/dev/null"
+        [ "$output" = "allogram: report: $trace: no ${case#*:} matches --focus=no_function_of_this_name" ]
+    done
+    run bash -c "'$ALLOGRAM' export '$trace' --to=folded --focus=no_function_of_this_name 2>&1 >/dev/null"
+    [ "$status" -eq 0 ]
+    [ "$output" = "allogram: export: $trace: no stack matches --focus=no_function_of_this_name" ]
     run bash -c "'$ALLOGRAM' report '$trace' --view=sites --focus=. 2>&1 >/dev/null"
     [ "$output" = "" ]
 }
