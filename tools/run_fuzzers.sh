@@ -16,6 +16,9 @@ fuzz() { # TARGET, as a path below BUILD/fuzz
     [ ! -d "tests/fuzz/corpus/${name#fuzz_}" ] || set -- "$@" "tests/fuzz/corpus/${name#fuzz_}"
     target=$build/fuzz/$1
     shift
+    case $name in
+        fuzz_trace | fuzz_chunk) set -- "-dict=$build/fuzz/records.dict" "$@" ;;
+    esac
     result=passed
     "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
         -artifact_prefix="$build/fuzz/" "$@" >"$build/fuzz/$name.log" 2>&1 || result=failed
@@ -44,5 +47,6 @@ tools/configure.sh "$build/fuzz" -Dfuzz=enabled -Db_sanitize=address,undefined -
 targets=$(ninja -C "$build/fuzz" -t targets all | sed -n 's|^\(tests/fuzz/fuzz_[a-z_0-9]*\): .*|\1|p')
 [ -n "$targets" ] || exit 0
 # shellcheck disable=SC2086 # a list of names
-ninja -C "$build/fuzz" --quiet $targets
+ninja -C "$build/fuzz" --quiet $targets tests/fuzz/record_dictionary
+"$build/fuzz/tests/fuzz/record_dictionary" >"$build/fuzz/records.dict"
 echo "$targets" | xargs -n 1 -P "$(nproc)" tools/run_fuzzers.sh "$build" "$seconds"

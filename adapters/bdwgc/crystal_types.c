@@ -157,9 +157,9 @@ static uint32_t type_of_number(uint32_t number) {
 }
 
 static void report_stack(uint32_t stack, uint32_t type) {
-    const struct ag_wide_stack_type fields = {.stack = stack, .type = type};
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
-    ag_record_wide(AG_WIDE_STACK_TYPE, parts, AG_ARRAY_SIZE(parts));
+    const struct ag_record record = {.kind = AG_RECORD_STACK_TYPE,
+                                     .u.stack_type = {.stack = stack, .type = type}};
+    ag_recorder_append(&record);
 }
 
 /* Whether the pair is new. A full table accepts no new pair. */

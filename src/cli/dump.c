@@ -77,14 +77,13 @@ static void print_text(const struct ag_bytes *text) {
 }
 
 static void print_field(const struct ag_field *field, const void *base) {
-    struct ag_bytes text = {0};
-    if (!ag_field_is_number(field)) {
-        memcpy(&text, (const uint8_t *)base + field->offset, sizeof(text));
-    }
+    const struct ag_bytes text =
+        ag_field_is_number(field) ? (struct ag_bytes){0} : ag_field_bytes(field, base);
     printf(" %s=", field->name);
     switch (field->type) {
     case AG_FIELD_U8:
     case AG_FIELD_U32:
+    case AG_FIELD_STACK:
     case AG_FIELD_U64:
         printf("%" PRIu64, ag_field_number(field, base));
         break;
@@ -150,11 +149,11 @@ static void print_record(const struct cursor *cursor) {
         return;
     }
     if (layout.row_bytes == 0) {
-        print_line(cursor, &layout, record);
+        print_line(cursor, &layout, &record->u);
         return;
     }
-    for (uint32_t i = 0; i < record->u.sums.count; i++) {
-        const char *row = record->u.sums.data.data + (size_t)i * layout.row_bytes;
+    for (uint32_t i = 0; i < record->u.rows.count; i++) {
+        const char *row = record->u.rows.data.data + (size_t)i * layout.row_bytes;
         uint64_t aligned[AG_ROW_MAX_BYTES / 8];
         memcpy(aligned, row, layout.row_bytes);
         print_line(cursor, &layout, aligned);

@@ -57,8 +57,7 @@ static struct {
 } all;
 
 static uint64_t elapsed_raw(void) {
-    const struct ag_segment_header *header = ag_recorder.header;
-    return ag_raw_clock(header->clock_kind) - header->clock_origin;
+    return ag_raw_clock_elapsed(ag_recorder.header);
 }
 
 /* Only the owner writes, so no read-modify-write is needed. */

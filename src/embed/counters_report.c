@@ -12,34 +12,36 @@
 #include "record/recorder.h"
 #include "record/thread_state.h"
 
-enum { ROWS_AT_ONCE = 128 };
-
-/* Under the lock of the list: 5 KiB, which may not fit on a host's stack. */
+/* Under the lock of the list: 7 KiB, which may not fit on a host's stack. */
 static struct {
-    struct ag_wide_calls fields;
-    struct ag_wide_call rows[ROWS_AT_ONCE];
+    struct ag_call_path rows[AG_WORD_RECORD_MOST_ROWS];
+    uint32_t n_rows;
 } batch;
 
 static void report_batch(void) {
-    const struct ag_wide_part part = {&batch, sizeof(batch.fields) +
-                                                  batch.fields.n_rows * sizeof(batch.rows[0])};
-    if (batch.fields.n_rows > 0) {
-        ag_record_wide(AG_WIDE_CALLS, &part, 1);
+    const struct ag_record record = {
+        .kind = AG_RECORD_CALLS,
+        .u.rows = {.count = batch.n_rows, .data.data = (const char *)batch.rows}};
+    if (batch.n_rows > 0) {
+        ag_recorder_append(&record);
     }
-    batch.fields.n_rows = 0;
+    batch.n_rows = 0;
 }
 
 static void report_row(struct allogram_counters *set, uint32_t node, uint32_t number) {
     const struct ag_counter_node *from = ag_counter_node(set, node);
-    batch.rows[batch.fields.n_rows++] = (struct ag_wide_call){
+    const uint64_t time = atomic_load_explicit(&from->time, memory_order_relaxed);
+    batch.rows[batch.n_rows++] = (struct ag_call_path){
+        .tree = set->tree,
+        .snapshot = set->snapshot,
         .node = number,
         .parent = from->parent,
         .frame = from->function != 0 ? from->function : (uint32_t)AG_NO_FUNCTION_FRAME,
         .calls = atomic_load_explicit(&from->calls, memory_order_relaxed),
         .own_words = atomic_load_explicit(&from->words, memory_order_relaxed),
-        .own_time = atomic_load_explicit(&from->time, memory_order_relaxed),
+        .own_ns = set->is_clocked ? ag_segment_ns(ag_recorder.header, time) : time,
     };
-    if (batch.fields.n_rows == ROWS_AT_ONCE) {
+    if (batch.n_rows == AG_WORD_RECORD_MOST_ROWS) {
         report_batch();
     }
 }
@@ -73,29 +75,25 @@ static uint32_t count_folded(struct allogram_counters *set, uint32_t n_nodes) {
 
 static void report_heading(const struct allogram_counters *set, uint32_t n_rows) {
     const struct ag_segment_header *header = ag_recorder.header;
-    const struct ag_wide_functions fields = {
-        .tree = set->tree,
-        .snapshot = set->snapshot,
-        .epoch = 1,
-        .n_calls = n_rows,
-        .word_bytes = set->word_bytes,
-        .thread_id = set->thread_id,
-        .time_raw = ag_raw_clock(header->clock_kind) - header->clock_origin,
-        .messages = apart_of(set, ALLOGRAM_MESSAGES).count,
-        .message_words = apart_of(set, ALLOGRAM_MESSAGES).words,
-        .spawns = apart_of(set, ALLOGRAM_ARGUMENTS).count,
-        .spawn_words = apart_of(set, ALLOGRAM_ARGUMENTS).words,
-        .profiler_events = apart_of(set, ALLOGRAM_PROFILER).count,
-        .profiler_words = apart_of(set, ALLOGRAM_PROFILER).words,
-        .runtime_bytes = (uint16_t)strlen(set->runtime),
-        .process_bytes = (uint16_t)strlen(set->process),
-        .initial_call_bytes = (uint16_t)strlen(set->initial_call),
-    };
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
-                                         {set->runtime, fields.runtime_bytes},
-                                         {set->process, fields.process_bytes},
-                                         {set->initial_call, fields.initial_call_bytes}};
-    ag_record_wide(AG_WIDE_FUNCTIONS, parts, AG_ARRAY_SIZE(parts));
+    const struct ag_record record = {
+        .kind = AG_RECORD_FUNCTIONS,
+        .u.functions = {.tree = set->tree,
+                        .snapshot = set->snapshot,
+                        .epoch = 1,
+                        .n_calls = n_rows,
+                        .word_bytes = set->word_bytes,
+                        .thread_id = set->thread_id,
+                        .time_ns = ag_segment_ns(header, ag_raw_clock_elapsed(header)),
+                        .messages = apart_of(set, ALLOGRAM_MESSAGES).count,
+                        .message_words = apart_of(set, ALLOGRAM_MESSAGES).words,
+                        .spawns = apart_of(set, ALLOGRAM_ARGUMENTS).count,
+                        .spawn_words = apart_of(set, ALLOGRAM_ARGUMENTS).words,
+                        .profiler_events = apart_of(set, ALLOGRAM_PROFILER).count,
+                        .profiler_words = apart_of(set, ALLOGRAM_PROFILER).words,
+                        .runtime = ag_bytes_of(set->runtime, sizeof(set->runtime)),
+                        .process = ag_bytes_of(set->process, sizeof(set->process)),
+                        .initial_call = ag_bytes_of(set->initial_call, sizeof(set->initial_call))}};
+    ag_recorder_append(&record);
 }
 
 static void report_lost(struct allogram_counters *set) {
@@ -120,8 +118,6 @@ void ag_counters_report_locked(struct allogram_counters *set) {
     }
     set->snapshot++;
     report_heading(set, n_rows);
-    batch.fields = (struct ag_wide_calls){
-        .tree = set->tree, .snapshot = set->snapshot, .time_is_raw = set->is_clocked};
     for (uint32_t node = 1; node < n_nodes; node++) {
         if (!(ag_counter_node(set, node)->function & AG_COUNTER_FOLDED)) {
             report_row(set, node, node);
@@ -136,25 +132,24 @@ void ag_counters_report_locked(struct allogram_counters *set) {
 
 void ag_counters_report_collection(const struct allogram_counters *set, const char *kind,
                                    uint64_t heap_bytes) {
-    enum { ENDED = 1, HEAP_KNOWN = 2, NEED_KNOWN = 4, KIND_MOST = 64 }; /* of the gc record */
+    enum { KIND_MOST_BYTES = 64 };
     const struct ag_segment_header *header = ag_recorder.header;
     const uint64_t before = set->collecting.heap_bytes, needed = set->collecting.needed_bytes;
-    const struct ag_wide_gc fields = {
-        .start_raw = set->collecting.start_raw,
-        .end_raw = ag_raw_clock(header->clock_kind) - header->clock_origin,
-        .needed_bytes = needed,
-        .heap_before_bytes = before,
-        .heap_after_bytes = heap_bytes,
-        .known = ENDED | (before != 0 ? HEAP_KNOWN : 0) | (needed != 0 ? NEED_KNOWN : 0),
-        .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
-        .runtime_bytes = (uint16_t)strlen(set->runtime),
-        .kind_bytes = (uint16_t)strnlen(kind, KIND_MOST),
-        .process_bytes = (uint16_t)strlen(set->process),
-        .frame = set->collecting.function != 0 ? set->collecting.function
-                                               : (uint32_t)AG_NO_FUNCTION_FRAME};
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
-                                         {set->runtime, fields.runtime_bytes},
-                                         {kind, fields.kind_bytes},
-                                         {set->process, fields.process_bytes}};
-    ag_record_wide(AG_WIDE_GC, parts, AG_ARRAY_SIZE(parts));
+    const uint64_t start_raw = set->collecting.start_raw;
+    const struct ag_record record = {
+        .kind = AG_RECORD_GC,
+        .u.gc = {.known = AG_GC_KNOWN_END | (before != 0 ? AG_GC_KNOWN_HEAP : 0) |
+                          (needed != 0 ? AG_GC_KNOWN_NEED : 0),
+                 .start_ns = ag_segment_ns(header, start_raw),
+                 .pause_ns = ag_segment_ns(header, ag_raw_clock_elapsed(header) - start_raw),
+                 .heap_before_bytes = before,
+                 .heap_after_bytes = heap_bytes,
+                 .needed_bytes = needed,
+                 .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
+                 .runtime = ag_bytes_of(set->runtime, sizeof(set->runtime)),
+                 .kind = ag_bytes_of(kind, KIND_MOST_BYTES),
+                 .process = ag_bytes_of(set->process, sizeof(set->process)),
+                 .frame = set->collecting.function != 0 ? set->collecting.function
+                                                        : (uint32_t)AG_NO_FUNCTION_FRAME}};
+    ag_recorder_append(&record);
 }

@@ -292,8 +292,7 @@ static __thread struct {
 } collecting;
 
 uint64_t ag_host_elapsed_raw(void) {
-    const struct ag_segment_header *header = ag_recorder.header;
-    return ag_raw_clock(header->clock_kind) - header->clock_origin;
+    return ag_raw_clock_elapsed(ag_recorder.header);
 }
 
 void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t heap_bytes) {
@@ -314,29 +313,29 @@ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t
 
 void ag_host_report_collection(allogram_heap heap, const struct ag_host_collection *collection,
                                const char *kind) {
-    enum { ENDED = 1, HEAP_KNOWN = 2, NEED_KNOWN = 4, PROMOTED_KNOWN = 8 }; /* of the gc record */
     const struct ag_host_heap *found = wanted_heap(heap);
     if (!found || !ag_recorder_is_active()) {
         return;
     }
-    const struct ag_wide_gc fields = {
-        .start_raw = collection->start_raw,
-        .end_raw = collection->end_raw,
-        .needed_bytes = collection->needed_bytes,
-        .heap_before_bytes = collection->heap_before_bytes,
-        .heap_after_bytes = collection->heap_after_bytes,
-        .promoted_bytes = collection->promoted_bytes,
-        .known = ENDED | (collection->heap_before_bytes != 0 ? HEAP_KNOWN : 0) |
-                 (collection->needed_bytes != 0 ? NEED_KNOWN : 0) |
-                 (collection->has_promoted ? PROMOTED_KNOWN : 0),
-        .stack = collection->stack,
-        .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
-        .runtime_bytes = (uint16_t)strnlen(found->runtime, sizeof(found->runtime)),
-        .kind_bytes = (uint16_t)(kind ? strnlen(kind, TEXT_MOST) : 0)};
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
-                                         {found->runtime, fields.runtime_bytes},
-                                         {kind, fields.kind_bytes}};
-    ag_record_wide(AG_WIDE_GC, parts, AG_ARRAY_SIZE(parts));
+    const struct ag_segment_header *header = ag_recorder.header;
+    const uint64_t pause_raw = collection->end_raw - collection->start_raw;
+    const struct ag_record record = {
+        .kind = AG_RECORD_GC,
+        .u.gc = {.known = AG_GC_KNOWN_END |
+                          (collection->heap_before_bytes != 0 ? AG_GC_KNOWN_HEAP : 0) |
+                          (collection->needed_bytes != 0 ? AG_GC_KNOWN_NEED : 0) |
+                          (collection->has_promoted ? AG_GC_KNOWN_PROMOTED : 0),
+                 .start_ns = ag_segment_ns(header, collection->start_raw),
+                 .pause_ns = ag_segment_ns(header, pause_raw),
+                 .heap_before_bytes = collection->heap_before_bytes,
+                 .heap_after_bytes = collection->heap_after_bytes,
+                 .needed_bytes = collection->needed_bytes,
+                 .stack = collection->stack,
+                 .thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0),
+                 .runtime = ag_bytes_of(found->runtime, sizeof(found->runtime)),
+                 .kind = ag_bytes_of(kind, TEXT_MOST),
+                 .promoted_bytes = collection->promoted_bytes}};
+    ag_recorder_append(&record);
 }
 
 void ag_host_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes,
@@ -371,11 +370,10 @@ void allogram_tell_gc_end_(allogram_heap heap, const char *kind, uint64_t heap_b
 }
 
 void allogram_session_mark(const char *name) {
-    const struct ag_wide_mark fields = {.name_bytes =
-                                            (uint32_t)(name ? strnlen(name, TEXT_MOST) : 0)};
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, {name, fields.name_bytes}};
+    const struct ag_record record = {.kind = AG_RECORD_MARK,
+                                     .u.mark.name = ag_bytes_of(name, TEXT_MOST)};
     get_ready();
-    ag_record_moment(AG_WIDE_MARK, parts, AG_ARRAY_SIZE(parts));
+    ag_recorder_append_moment(&record);
 }
 
 void allogram_tell_runtime(const struct allogram_runtime_options *options) {

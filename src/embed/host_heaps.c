@@ -16,8 +16,8 @@ static struct ag_host_lock registering;
 
 /* ---- reporting ---- */
 
-static struct ag_wide_part text_part(const char *text) {
-    return (struct ag_wide_part){.data = text, .bytes = strnlen(text, AG_DEFINED_NAME_BYTES - 1)};
+static struct ag_bytes name_of(const char *text) {
+    return ag_bytes_of(text, AG_DEFINED_NAME_BYTES - 1);
 }
 
 /* Another recording may have another filter. */
@@ -25,50 +25,49 @@ static void report_heap(uint32_t index) {
     struct ag_host_heap *heap = &ag_host.heaps[index];
     const bool is_shut = !ag_block_choice_takes_heap(heap->domain, heap->allocator, heap->name);
     atomic_store_explicit(&heap->is_shut, is_shut, memory_order_relaxed);
-    const struct ag_wide_part name = text_part(heap->name), allocator = text_part(heap->allocator),
-                              runtime = text_part(heap->runtime), unit = text_part(heap->unit);
-    const struct ag_wide_heap fields = {
-        .heap = AG_VIA_HOST + index,
-        .domain = heap->domain,
-        .name_bytes = (uint16_t)name.bytes,
-        .allocator_bytes = (uint16_t)allocator.bytes,
-        .runtime_bytes = (uint16_t)runtime.bytes,
-        .is_backing = (uint16_t)heap->is_backing,
-        .kind = (uint16_t)heap->kind,
-        .unit_bytes = (uint16_t)unit.bytes,
-    };
-    const struct ag_wide_part heap_parts[] = {
-        {&fields, sizeof(fields)}, name, allocator, runtime, unit};
-    ag_record_wide(AG_WIDE_HEAP, heap_parts, AG_ARRAY_SIZE(heap_parts));
-    const struct ag_wide_via via = {.via = AG_VIA_HOST + index,
-                                    .heap = AG_VIA_HOST + index,
-                                    .name_bytes = (uint32_t)name.bytes};
-    const struct ag_wide_part via_parts[] = {{&via, sizeof(via)}, name};
-    ag_record_wide(AG_WIDE_VIA, via_parts, AG_ARRAY_SIZE(via_parts));
+    const struct ag_record heap_record = {.kind = AG_RECORD_HEAP,
+                                          .u.heap = {.heap = AG_VIA_HOST + index,
+                                                     .domain = heap->domain,
+                                                     .is_backing = heap->is_backing,
+                                                     .name = name_of(heap->name),
+                                                     .allocator = name_of(heap->allocator),
+                                                     .runtime = name_of(heap->runtime),
+                                                     .kind = heap->kind,
+                                                     .unit = name_of(heap->unit)}};
+    ag_recorder_append(&heap_record);
+    const struct ag_record via_record = {.kind = AG_RECORD_VIA,
+                                         .u.via = {.via = AG_VIA_HOST + index,
+                                                   .heap = AG_VIA_HOST + index,
+                                                   .name = name_of(heap->name)}};
+    ag_recorder_append(&via_record);
 }
 
-static void report_name(struct ag_defined_names *names, uint32_t number, enum ag_wide_kind kind) {
-    struct ag_defined_name *entry = ag_defined_names_get(names, number);
-    const bool is_shut = kind == AG_WIDE_TYPE && !ag_block_choice_takes_type(entry->name);
-    atomic_store_explicit(&entry->is_shut, is_shut, memory_order_relaxed);
-    const struct ag_wide_part name = text_part(entry->name), runtime = text_part(entry->runtime);
-    const struct ag_wide_type fields = {.type = number,
-                                        .name_bytes = (uint16_t)name.bytes,
-                                        .runtime_bytes = (uint16_t)runtime.bytes};
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, name, runtime};
-    ag_record_wide(kind, parts, AG_ARRAY_SIZE(parts));
+static void report_type(uint32_t number) {
+    struct ag_defined_name *type = ag_defined_names_get(&ag_host.types, number);
+    atomic_store_explicit(&type->is_shut, !ag_block_choice_takes_type(type->name),
+                          memory_order_relaxed);
+    const struct ag_record record = {
+        .kind = AG_RECORD_TYPE,
+        .u.type = {.type = number, .name = name_of(type->name), .runtime = name_of(type->runtime)}};
+    ag_recorder_append(&record);
 }
 
-static void report_frame(uint32_t frame, const struct ag_registered_function *told) {
-    const struct ag_wide_part runtime = text_part(told->runtime), name = text_part(told->name),
-                              file = text_part(told->file);
-    const struct ag_wide_frame fields = {.frame = frame,
-                                         .line = told->line,
-                                         .runtime_bytes = (uint16_t)runtime.bytes,
-                                         .function_bytes = (uint16_t)name.bytes,
-                                         .file_bytes = (uint16_t)file.bytes};
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, runtime, name, file};
-    ag_record_wide(AG_WIDE_FRAME, parts, AG_ARRAY_SIZE(parts));
+static void report_label(uint32_t number) {
+    struct ag_defined_name *label = ag_defined_names_get(&ag_host.labels, number);
+    atomic_store_explicit(&label->is_shut, false, memory_order_relaxed);
+    const struct ag_record record = {.kind = AG_RECORD_LABEL,
+                                     .u.label = {.label = number, .name = name_of(label->name)}};
+    ag_recorder_append(&record);
+}
+
+static void report_frame(uint32_t frame, const struct ag_registered_function *function) {
+    const struct ag_record record = {.kind = AG_RECORD_FRAME,
+                                     .u.frame = {.frame = frame,
+                                                 .line = function->line,
+                                                 .runtime = name_of(function->runtime),
+                                                 .function = name_of(function->name),
+                                                 .file = name_of(function->file)}};
+    ag_recorder_append(&record);
 }
 
 static void report_functions(void) {
@@ -88,11 +87,11 @@ static void report_all(void) {
     }
     const uint32_t n_types = atomic_load_explicit(&ag_host.types.count, memory_order_acquire);
     for (uint32_t number = 1; number <= n_types; number++) {
-        report_name(&ag_host.types, number, AG_WIDE_TYPE);
+        report_type(number);
     }
     const uint32_t n_labels = atomic_load_explicit(&ag_host.labels.count, memory_order_acquire);
     for (uint32_t number = 1; number <= n_labels; number++) {
-        report_name(&ag_host.labels, number, AG_WIDE_LABEL);
+        report_label(number);
     }
     report_functions();
 }
@@ -176,14 +175,14 @@ allogram_heap allogram_register_heap(const struct allogram_heap_options *options
 
 /* ---- types and labels ---- */
 
-static uint32_t register_name(struct ag_defined_names *names, enum ag_wide_kind kind,
+static uint32_t register_name(struct ag_defined_names *names, void report(uint32_t number),
                               const char *name, const char *runtime) {
     int is_new = 0;
     uint32_t number = 0;
     if (name && name[0] && ag_host_lock_take(&registering)) {
         number = ag_defined_names_intern(names, name, runtime ? runtime : "", &is_new);
         if (is_new) {
-            report_name(names, number, kind);
+            report(number);
         }
         ag_host_lock_give(&registering);
     }
@@ -191,11 +190,11 @@ static uint32_t register_name(struct ag_defined_names *names, enum ag_wide_kind 
 }
 
 allogram_type allogram_register_type(const char *name, const char *runtime) {
-    return register_name(&ag_host.types, AG_WIDE_TYPE, name, runtime);
+    return register_name(&ag_host.types, report_type, name, runtime);
 }
 
 allogram_label allogram_register_label(const char *name) {
-    return register_name(&ag_host.labels, AG_WIDE_LABEL, name, NULL);
+    return register_name(&ag_host.labels, report_label, name, NULL);
 }
 
 /* ---- functions ---- */

@@ -179,15 +179,15 @@ bool ag_chunk_decoder_is_at_end(const struct ag_chunk_decoder *decoder) {
 /* Is the record an event of a block (or a reset)? These are coded as records because most programs
  * have none. */
 static bool is_of_block(const struct ag_record *record, struct ag_event *ret_event) {
-    const uint64_t address =
-        record->kind == AG_RECORD_MOVE ? record->u.move.address : record->u.block.address;
+    const uint64_t address = record->u.move.address; /* the first field of all of them */
     switch (record->kind) {
     case AG_RECORD_MOVE:
         *ret_event = (struct ag_event){.address = address, .size = record->u.move.to};
         break;
     case AG_RECORD_BLOCK_TYPE:
-        *ret_event = (struct ag_event){
-            .address = address, .size = record->u.block.size, .stack = record->u.block.stack};
+        *ret_event = (struct ag_event){.address = address,
+                                       .size = record->u.block_type.size,
+                                       .stack = record->u.block_type.stack};
         break;
     case AG_RECORD_PROMOTE:
     case AG_RECORD_COLLECT:

@@ -55,7 +55,7 @@ static bool take_rows(struct ag_trace_file *file, const struct ag_record *record
                       uint64_t index_offset, uint64_t *next) {
     struct ag_chunk_entry entry;
 
-    for (size_t cursor = 0; ag_sums_next_chunk(record, &cursor, &entry) > 0;) {
+    for (size_t cursor = 0; ag_chunks_next(record, &cursor, &entry) > 0;) {
         if (entry.offset != *next || !ag_chunk_entry_is_valid(&entry) ||
             index_offset - *next < AG_CHUNK_HEADER_BYTES + (uint64_t)entry.stored_bytes) {
             return false;
@@ -269,4 +269,36 @@ size_t ag_trace_file_chunks(const struct ag_trace_file *file,
                             const struct ag_chunk_entry **ret_entries) {
     *ret_entries = file->entries;
     return file->n_entries;
+}
+
+const char *ag_decode_code_text(enum ag_decode_code code) {
+    switch (code) {
+    case AG_DECODE_OK:
+        return "whole";
+    case AG_DECODE_EMPTY:
+        return "empty";
+    case AG_DECODE_NOT_A_TRACE:
+        return "not an allogram trace";
+    case AG_DECODE_NEWER:
+        return "of a newer version than this allogram can read";
+    case AG_DECODE_LIVE:
+        return "a live recording, not a trace yet";
+    case AG_DECODE_NOT_REGULAR:
+        return "not a regular file";
+    case AG_DECODE_CUT:
+        return "cut short";
+    case AG_DECODE_CHECKSUM:
+        return "damaged, a checksum does not match";
+    case AG_DECODE_BAD_CHUNK:
+        return "damaged, a chunk contradicts itself";
+    case AG_DECODE_BAD_RECORD:
+        return "damaged, a record contradicts itself";
+    case AG_DECODE_UNSEALED:
+        return "not sealed, the recording never finished";
+    case AG_DECODE_NO_MEMORY:
+        return "too large for the memory there is";
+    case AG_DECODE_IO:
+        return "not readable";
+    }
+    return "damaged";
 }

@@ -8,7 +8,7 @@
 #ifndef AG_ENCODE_H
 #define AG_ENCODE_H
 
-#include "decode.h"
+#include "records.h"
 
 struct ag_blob { /* a growing byte array; zero-initialise; the owner frees data with ag_blob_done */
     uint8_t *data;
@@ -19,24 +19,23 @@ void ag_blob_done(struct ag_blob *blob);
 bool ag_blob_reserve(struct ag_blob *blob,
                      size_t n_bytes); /* makes room for n_bytes more; false: blob->error is set */
 
-/* Appends kind, length and body of one record (any kind but events and batches). */
+/* Appends kind, length and body of one record of any kind but the events; of a batch, u.rows with 1
+ * to AG_BATCH_ROWS rows. */
 int ag_record_append(struct ag_blob *blob, const struct ag_record *record);
-/* Batches. */
-int ag_record_append_nodes(struct ag_blob *blob, const struct ag_node *nodes, size_t count);
-int ag_record_append_calls(struct ag_blob *blob, const struct ag_call_path *paths, size_t count);
-int ag_record_append_cpu_samples(struct ag_blob *blob, const struct ag_cpu_sample *samples,
-                                 size_t count);
-int ag_record_append_stack_sums(struct ag_blob *blob, const struct ag_stack_sum *sums,
-                                size_t count);
-int ag_record_append_timeline(struct ag_blob *blob, const struct ag_timeline_point *points,
-                              size_t count);
-int ag_record_append_thread_sums(struct ag_blob *blob, const struct ag_thread_sum *sums,
-                                 size_t count);
-int ag_record_append_thread_pairs(struct ag_blob *blob, const struct ag_thread_pair *pairs,
-                                  size_t count);
-int ag_record_append_heap_sums(struct ag_blob *blob, const struct ag_heap_sum *sums, size_t count);
-int ag_record_append_chunks(struct ag_blob *blob, const struct ag_chunk_entry *entries,
-                            size_t count);
+/* For each batch NAME of record_fields.def, int ag_record_append_NAME(blob, rows, count). Long
+ * batches are split into records of AG_BATCH_ROWS rows. */
+int ag_record_append_rows(struct ag_blob *blob, enum ag_record_kind kind, const void *rows,
+                          size_t count);
+#define AG_EVENT(number, NAME, name)
+#define AG_RECORD(number, NAME, name, type, source)
+#define AG_BATCH(number, NAME, name, type, source)                                           \
+    static inline int ag_record_append_##name(struct ag_blob *blob, const struct type *rows, \
+                                              size_t count) {                                \
+        return ag_record_append_rows(blob, AG_RECORD_##NAME, rows, count);                   \
+    }
+#define AG_FIELD(NAME, type, TYPE, field)
+#define AG_END(NAME)
+#include "record_fields.def"
 
 /* ---- the body of an event chunk ---- */
 struct ag_event_encoder;

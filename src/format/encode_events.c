@@ -188,11 +188,15 @@ static int add_of_block(struct ag_event_encoder *encoder, const struct ag_event 
         record.u.move.to = event->size;
         break;
     case AG_RECORD_PROMOTE:
+        record.u.promote.address = event->address;
+        break;
     case AG_RECORD_COLLECT:
+        record.u.collect.address = event->address;
+        break;
     case AG_RECORD_BLOCK_TYPE:
-        record.u.block.address = event->address;
-        record.u.block.size = event->size;
-        record.u.block.stack = event->stack;
+        record.u.block_type.address = event->address;
+        record.u.block_type.size = event->size;
+        record.u.block_type.stack = event->stack;
         break;
     case AG_RECORD_RESET:
         break;

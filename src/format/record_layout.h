@@ -1,46 +1,46 @@
-/* record_layout.h: the fields of each record kind as a table (record_fields.def), for code that
- * handles all kinds alike: the encoder, the decoder, a dump. */
+/* record_layout.h: record_fields.def as a table, for code that handles all kinds alike: encoder,
+ * decoder, dump. */
 #ifndef AG_RECORD_LAYOUT_H
 #define AG_RECORD_LAYOUT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/compiler.h"
-#include "decode.h"
+#include "records.h"
 
-enum ag_field_type {
-    AG_FIELD_U8,
-    AG_FIELD_U32,
-    AG_FIELD_U64,
-    AG_FIELD_ADDRESS, /* a U64 that is shown in hexadecimal */
-    AG_FIELD_TEXT,
-    AG_FIELD_TEXTS, /* strings, each terminated by NUL */
-    AG_FIELD_BYTES, /* binary data */
+enum ag_field_type { /* see record_fields.def */
+                     AG_FIELD_U8,
+                     AG_FIELD_U32,
+                     AG_FIELD_STACK,
+                     AG_FIELD_U64,
+                     AG_FIELD_ADDRESS, /* the last number */
+                     AG_FIELD_TEXT,
+                     AG_FIELD_TEXTS,
+                     AG_FIELD_BYTES,
 };
-/* of the row struct of any batch; asserted where the structs are listed */
-enum { AG_ROW_MAX_BYTES = 128 };
 struct ag_field {
     enum ag_field_type type;
-    uint16_t offset; /* in struct ag_record, or in the struct of a batch's row */
+    uint16_t offset; /* in the record's struct, which is at ag_record.u, or in the batch's row */
     const char *name;
 };
+
+enum ag_record_source { AG_SOURCE_WRITER, AG_SOURCE_RECORDER };
 struct ag_record_layout {
     const struct ag_field *fields;
-    uint32_t n_fields;
-    uint32_t row_bytes; /* size of the row struct of a batch; 0: the record is not a batch */
+    uint16_t n_fields;
+    uint16_t row_bytes; /* size of the struct of a batch's row; 0: the record is not a batch */
+    enum ag_record_source source;
 };
+enum { AG_ROW_MAX_BYTES = 128 }; /* of the row of any batch; asserted in record_layout.c */
 
 /* false when the kind is an event or unknown. */
-bool ag_record_layout(enum ag_record_kind kind, struct ag_record_layout *ret_layout);
+bool ag_record_layout(uint32_t kind, struct ag_record_layout *ret_layout);
 
 AG_FAST bool ag_field_is_number(const struct ag_field *field) {
     return field->type <= AG_FIELD_ADDRESS;
 }
 
-/* Reads a field of a number type; 0 for other types. */
+/* Reads a field of a number type; 0 for other types. BASE: a record's u, or a row. */
 AG_FAST uint64_t ag_field_number(const struct ag_field *field, const void *base) {
     const uint8_t *at = (const uint8_t *)base + field->offset;
     uint64_t value = 0;
@@ -50,6 +50,7 @@ AG_FAST uint64_t ag_field_number(const struct ag_field *field, const void *base)
     case AG_FIELD_U8:
         return *at;
     case AG_FIELD_U32:
+    case AG_FIELD_STACK:
         memcpy(&value32, at, sizeof(value32));
         return value32;
     case AG_FIELD_U64:
@@ -74,6 +75,7 @@ AG_FAST bool ag_field_set_number(const struct ag_field *field, void *base, uint6
         *at = (uint8_t)value;
         return value <= UINT8_MAX;
     case AG_FIELD_U32:
+    case AG_FIELD_STACK:
         memcpy(at, &value32, sizeof(value32));
         return value <= UINT32_MAX;
     case AG_FIELD_U64:
@@ -86,6 +88,13 @@ AG_FAST bool ag_field_set_number(const struct ag_field *field, void *base, uint6
         break;
     }
     return false;
+}
+
+/* Reads a field of the other types. */
+AG_FAST struct ag_bytes ag_field_bytes(const struct ag_field *field, const void *base) {
+    struct ag_bytes bytes;
+    memcpy(&bytes, (const uint8_t *)base + field->offset, sizeof(bytes));
+    return bytes;
 }
 
 #endif

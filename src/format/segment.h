@@ -77,7 +77,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 10,
+    AG_SEGMENT_VERSION = 11,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a few hot chunks stay in L2; 300 idle threads cost 19 MiB */
@@ -176,6 +176,12 @@ struct ag_segment_header {
 };
 
 _Static_assert(sizeof(struct ag_segment_header) <= AG_SEGMENT_HEADER_BYTES, "a page");
+
+/* Converts a raw clock value since clock_origin to ns since the session began. */
+static inline uint64_t ag_segment_ns(const struct ag_segment_header *header, uint64_t raw) {
+    const uint64_t factor = atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed);
+    return (uint64_t)((unsigned __int128)raw * factor >> 32);
+}
 
 /* ---- processes ---- */
 
@@ -307,8 +313,8 @@ _Static_assert(sizeof(struct ag_chunk_control) == 64, "controls are scanned: one
  *     RESET    reports begin here
  *     UNDO     the realloc that freed this address failed: the block lives on unchanged
  *     STAMP    word 0 = raw clock since clock_origin : 56 | kind : 8
- *     WIDE     word 0 = bytes of payload : 32 | wide kind : 16 | 0 : 12 | kind : 4,
- *              then the payload, padded to 8
+ *     RECORD   word 0 = bytes of body : 32 | enum ag_record_kind : 16 | 0 : 12 | kind : 4,
+ *              then the body, padded to 8: that of the record in a trace (record_body.h)
  *
  * Example: malloc(24) = 0x7f12_3456_78a0 with stack 77 through via 0:
  *     0x7f12345678a0_00_01  0x0000004d_00000018 */
@@ -326,7 +332,7 @@ enum ag_word_kind {
     AG_WORD_REALLOC_FREE = 4,
     AG_WORD_UNDO_FREE = 5,
     AG_WORD_STAMP = 6,
-    AG_WORD_WIDE = 7,
+    AG_WORD_RECORD = 7,
     AG_WORD_FREE_FROM = 8,
     AG_WORD_REALLOC_FREE_FROM = 9,
     AG_WORD_COLLECT = 10,
@@ -340,103 +346,17 @@ enum ag_word_kind {
 /* The address with the space of its via in bits 48 to 63. */
 #define AG_WORD_ADDRESS(word) ((uint64_t)(word) >> 16 | AG_VIA_SPACE(AG_WORD_VIA(word)) << 48)
 #define AG_WORD_STAMP_RAW(word) ((uint64_t)(word) >> 8)
-#define AG_WORD_WIDE_BYTES(word) ((uint32_t)((word) >> 32))
-#define AG_WORD_WIDE_KIND(word) ((uint32_t)((word) >> 16 & 0xffff))
+#define AG_WORD_RECORD_HEAD(kind, bytes) \
+    ((uint64_t)(bytes) << 32 | (uint64_t)(kind) << 16 | AG_WORD_RECORD)
+#define AG_WORD_RECORD_BYTES(word) ((uint32_t)((word) >> 32))
+#define AG_WORD_RECORD_KIND(word) ((uint32_t)((word) >> 16 & 0xffff))
 
-/* Wide records: rare events, a struct of fixed fields followed by bytes. Native endianness: the
- * segment never leaves the machine. */
-enum ag_wide_kind {
-    AG_WIDE_IMAGE_LOAD = 1,
-    AG_WIDE_IMAGE_UNLOAD = 2,
-    AG_WIDE_MAP = 3,
-    AG_WIDE_UNMAP = 4,
-    AG_WIDE_THREAD = 5,
-    AG_WIDE_HEAP = 6,
-    AG_WIDE_VIA = 7,
-    AG_WIDE_RUNTIME = 8,
-    AG_WIDE_SAMPLING = 9,
-    AG_WIDE_TYPE = 32,
-    AG_WIDE_LABEL = 33,
-    AG_WIDE_MARK = 34,
-    AG_WIDE_MEMORY = 58,
-    AG_WIDE_STACK_TYPE = 62,
-    AG_WIDE_CODE = 50,
-    AG_WIDE_UNDECIDED = 52,
-    AG_WIDE_GC = 27,
-    AG_WIDE_FRAME = 24,
-    AG_WIDE_FUNCTIONS = 25,
-    AG_WIDE_CALLS = 26,
+enum {
+    /* limits of a record in the live segment; the writer copies it before it looks at it */
+    AG_WORD_RECORD_MOST_BYTES = 16 * 1024,
+    AG_WORD_RECORD_MOST_ROWS = 128,
 };
-struct ag_wide_image_load { /* then build_id_bytes of build id, path_bytes of path (no NUL) */
-    /* id from 1; an id is reused only for the same file at the same addresses */
-    uint32_t image;
-    uint16_t build_id_bytes, path_bytes;
-    uint64_t bias;      /* address in memory minus address in the file's program headers */
-    uint64_t low, high; /* of the loaded segments */
-};
-struct ag_wide_image_unload {
-    uint32_t image, reserved;
-};
-/* mmap, the new place of mremap, growth by brk and sbrk; UNMAP uses it with stack 0 */
-struct ag_wide_map {
-    uint64_t address, bytes;
-    uint32_t stack;
-    uint32_t via;
-    uint32_t protection, flags; /* of mmap(2) */
-};
-struct ag_wide_thread { /* then name_bytes bytes of name */
-    uint32_t thread_id, name_bytes;
-};
-struct ag_wide_heap { /* then name_bytes, allocator_bytes, runtime_bytes, unit_bytes */
-    uint32_t heap;    /* id from 0 */
-    uint32_t domain;  /* 0 cpu, 1 gpu, 2 external */
-    uint16_t name_bytes, allocator_bytes, runtime_bytes;
-    uint16_t is_backing; /* 1: its memory holds another heap's blocks */
-    uint16_t kind;       /* enum ag_heap_kind */
-    uint16_t unit_bytes, reserved[2];
-};
-struct ag_wide_via { /* then name_bytes bytes: the allocation function's name */
-    uint32_t via, heap;
-    uint32_t name_bytes, reserved;
-};
-struct ag_wide_type { /* then name_bytes, runtime_bytes; LABEL: the same without a runtime */
-    uint32_t type;    /* from 1 */
-    uint16_t name_bytes, runtime_bytes;
-};
-struct ag_wide_memory { /* as in the trace record */
-    uint32_t heap, known;
-    uint64_t time_raw; /* clock since clock_origin */
-    uint64_t reserved_bytes, committed_bytes, free_bytes, of_malloc_bytes;
-};
-struct ag_wide_stack_type { /* as in the trace record */
-    uint32_t stack, type;
-};
-struct ag_wide_code { /* as in the trace record */
-    uint64_t pc;
-    uint32_t place, n_places, frame, line;
-};
-struct ag_wide_undecided { /* as in the trace record */
-    uint32_t via, reserved;
-};
-struct ag_wide_mark { /* then name_bytes */
-    uint32_t name_bytes, reserved;
-};
-/* A collection that has ended; then runtime_bytes, kind_bytes, process_bytes. */
-struct ag_wide_gc {
-    uint64_t start_raw, end_raw; /* clock since clock_origin */
-    uint64_t needed_bytes, heap_before_bytes, heap_after_bytes, promoted_bytes;
-    uint32_t known; /* as in the GC record */
-    uint32_t stack; /* of the thread that caused it */
-    uint32_t thread_id;
-    uint16_t runtime_bytes, kind_bytes;
-    uint32_t frame; /* the function that caused it, known by counters; 0: see stack */
-    uint16_t process_bytes, reserved;
-};
-/* How the following blocks of its stream were sampled. Precedes the first one in each chunk. */
-struct ag_wide_sampling {
-    uint64_t interval_bytes, seed;
-    uint32_t method, reserved; /* enum ag_sampling_method */
-};
+
 enum ag_sampling_method {
     AG_SAMPLING_POISSON_BYTES = 1,
     /* a runtime's own sampler: each word of 8 bytes and the header of each block */
@@ -446,28 +366,5 @@ enum ag_sampling_method {
 static inline uint32_t ag_sampling_extra_bytes(uint32_t method) {
     return method == AG_SAMPLING_WORDS ? 8 : 1;
 }
-struct ag_wide_frame { /* then runtime_bytes, function_bytes, file_bytes */
-    uint32_t frame, line;
-    uint16_t runtime_bytes, function_bytes, file_bytes, reserved;
-};
-struct ag_wide_functions { /* then runtime_bytes, process_bytes, initial_call_bytes */
-    uint32_t tree, snapshot, epoch, n_calls, word_bytes, thread_id; /* as in the trace record */
-    uint64_t time_raw;                                              /* clock since clock_origin */
-    uint64_t messages, message_words, spawns, spawn_words, profiler_events, profiler_words;
-    uint16_t runtime_bytes, process_bytes, initial_call_bytes, reserved;
-};
-struct ag_wide_calls { /* then n_rows of ag_wide_call */
-    uint32_t tree, snapshot, n_rows;
-    uint32_t time_is_raw; /* 1: times are raw clock values; 0: they are ns */
-};
-struct ag_wide_call {
-    uint32_t node, parent, frame, reserved;
-    uint64_t calls, own_words, own_time;
-};
-/* a recognised runtime; then name, version, note. A later one of the same runtime replaces it */
-struct ag_wide_runtime {
-    uint16_t name_bytes, version_bytes, note_bytes, hooked;
-    uint64_t told, counted; /* of the runtime's own counts: as in the RUNTIME record */
-};
 
 #endif

@@ -447,8 +447,8 @@ int ag_ledger_restart(struct ag_ledger *ledger) {
     ledger->base = (struct ag_summary){.allocated_bytes = tally->allocated_bytes,
                                        .events = ledger->events,
                                        .ghost_frees = ledger->ghost_frees,
-                                       .order_repairs = ledger->repair.repairs,
-                                       .buried_blocks = ledger->repair.buried};
+                                       .order_repairs = ledger->repair.repairs};
+    ledger->base_buried_blocks = ledger->repair.buried;
     tally->at_peak = true; /* the total is the highest so far */
     tally->peak_bytes = tally->in_use_bytes;
     tally->peak_time_ns = ledger->now_ns;
@@ -710,7 +710,6 @@ static void settle_summary(struct ag_ledger *ledger) {
         (uint64_t)(ledger->bounds.peak_high > peak ? ledger->bounds.peak_high : peak);
     all->ghost_frees = counted_since(ledger->ghost_frees, ledger->base.ghost_frees);
     all->order_repairs = counted_since(ledger->repair.repairs, ledger->base.order_repairs);
-    all->buried_blocks = counted_since(ledger->repair.buried, ledger->base.buried_blocks);
     all->rss_peak_bytes = ledger->rss_peak_bytes;
     all->events = counted_since(ledger->events, ledger->base.events);
     all->reset_ns = ledger->written_reset_ns > 0 ? ledger->written_reset_ns : ledger->reset_ns;
@@ -822,6 +821,10 @@ void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
 
 const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger) {
     return &ledger->summary;
+}
+
+uint64_t ag_ledger_buried_blocks(const struct ag_ledger *ledger) {
+    return counted_since(ledger->repair.buried, ledger->base_buried_blocks);
 }
 
 size_t ag_ledger_stack_sums(const struct ag_ledger *ledger, const struct ag_stack_sum **ret_sums) {

@@ -72,6 +72,9 @@ int ag_ledger_close(struct ag_ledger *ledger);
 /* The caller fills in unique_stacks, truncated_stacks and incomplete_stacks. time_resolution_ns: 99
  * % of the events are between two stamps of their stream that are no further apart. */
 const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger);
+/* Freed blocks whose frees were not recorded, noticed because their addresses were allocated
+ * again. */
+uint64_t ag_ledger_buried_blocks(const struct ag_ledger *ledger);
 size_t ag_ledger_stack_sums(const struct ag_ledger *ledger, const struct ag_stack_sum **ret_sums);
 struct ag_live_sum { /* in use at the end: allocated - freed, except in a time window */
     uint64_t blocks, bytes;

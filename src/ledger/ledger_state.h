@@ -208,7 +208,8 @@ struct ag_ledger {
     struct ag_sum_base
         *sum_bases; /* at the start of the reader's time window inside the trace, otherwise NULL */
     size_t n_sum_bases;
-    struct ag_summary base; /* results are differences from it; zero without a time window */
+    uint64_t base_buried_blocks; /* as base */
+    struct ag_summary base;      /* results are differences from it; zero without a time window */
 
     ag_block_visit *visit;
     void *visit_context;

@@ -209,8 +209,11 @@ static int write_cpu_samples(struct writing *writing) {
     for (size_t i = 0; i < observation->n_raw; i++) {
         const struct ag_raw_sample *raw = &observation->raw[i];
         if (raw->source == AG_SEEN_CPU) {
-            samples[n++] = (struct ag_cpu_sample){since_start_ns(observation, raw->time_ns),
-                                                  raw->weight, raw->node, raw->thread};
+            samples[n++] =
+                (struct ag_cpu_sample){.time_ns = since_start_ns(observation, raw->time_ns),
+                                       .thread_id = raw->thread,
+                                       .stack = raw->node,
+                                       .weight_ns = raw->weight};
         }
     }
     (void)ag_record_append_cpu_samples(&writing->blob, samples, n); /* the blob stores errors */
@@ -517,8 +520,8 @@ static int write_all(struct writing *writing, const char *path) {
                                          .rss_peak_bytes =
                                              writing->observation->facts.resident_after_bytes};
     struct ag_blob sums = {0};
-    struct ag_summary summary;
-    r = r < 0 ? r : ag_trace_index_of_file(path, &facts, &sums, &summary);
+    struct ag_index_sums ignored;
+    r = r < 0 ? r : ag_trace_index_of_file(path, &facts, &sums, &ignored);
     r = r < 0 ? r : ag_trace_writer_finish(writing->writer, &sums);
     ag_blob_done(&sums);
     return r;

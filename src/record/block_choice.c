@@ -98,10 +98,9 @@ bool ag_block_choice_takes_type(const char *name) {
 }
 
 static void report_undecided(uint32_t via) {
-    const struct ag_wide_undecided fields = {.via = via};
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
+    const struct ag_record record = {.kind = AG_RECORD_UNDECIDED, .u.undecided.via = via};
     if (atomic_exchange_explicit(&has_reported_undecided[via], 1, memory_order_relaxed) == 0) {
-        ag_record_wide(AG_WIDE_UNDECIDED, parts, AG_ARRAY_SIZE(parts));
+        ag_recorder_append(&record);
     }
 }
 

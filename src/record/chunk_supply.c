@@ -149,7 +149,7 @@ static uint64_t elapsed_ns(void) {
     uint64_t factor = atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed);
     /* the header is untrusted */
     factor = factor < fastest ? fastest : factor > slowest ? slowest : factor;
-    const uint64_t raw = ag_raw_clock(header->clock_kind) - header->clock_origin;
+    const uint64_t raw = ag_raw_clock_elapsed(header);
     return (uint64_t)((unsigned __int128)raw * factor >> 32);
 }
 

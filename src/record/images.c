@@ -287,28 +287,24 @@ static void announce_load(const struct image *image) {
         ag_record_lost(AG_LOST_DAMAGED, 1);
         return;
     }
-    const struct ag_wide_image_load fields = {
-        .image = image->unwind.id,
-        .build_id_bytes = (uint16_t)image->build_id_bytes,
-        .path_bytes = (uint16_t)strnlen(image->path, PATH_BYTES),
-        .bias = image->bias,
-        .low = image->unwind.low,
-        .high = image->unwind.high,
-    };
-    const struct ag_wide_part parts[] = {
-        {&fields, sizeof(fields)},
-        {image->build_id, fields.build_id_bytes},
-        {image->path, fields.path_bytes},
-    };
-    ag_stream_append_wide(thread, AG_WIDE_IMAGE_LOAD, parts, AG_ARRAY_SIZE(parts));
+    const struct ag_record record = {
+        .kind = AG_RECORD_IMAGE_LOAD,
+        .u.image_load = {.image = image->unwind.id,
+                         .bias = image->bias,
+                         .low = image->unwind.low,
+                         .high = image->unwind.high,
+                         .build_id = {.data = (const char *)image->build_id,
+                                      .length = (uint32_t)image->build_id_bytes},
+                         .path = ag_bytes_of(image->path, PATH_BYTES)}};
+    ag_stream_append_record(thread, &record);
 }
 
 static void announce_unload(const struct image *image) {
     struct ag_thread *thread = state_for_records();
     if (thread) {
-        const struct ag_wide_image_unload fields = {.image = image->unwind.id};
-        const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
-        ag_stream_append_wide(thread, AG_WIDE_IMAGE_UNLOAD, parts, AG_ARRAY_SIZE(parts));
+        const struct ag_record record = {.kind = AG_RECORD_IMAGE_UNLOAD,
+                                         .u.image_unload.image = image->unwind.id};
+        ag_stream_append_record(thread, &record);
     }
 }
 

@@ -112,12 +112,12 @@ uintptr_t ag_made_code_pc(uint32_t number) {
 
 void ag_record_code(uintptr_t pc, const struct ag_made_place *frames, uint32_t n_places) {
     for (uint32_t i = 0; i < n_places; i++) {
-        const struct ag_wide_code fields = {.pc = pc,
-                                            .place = i,
-                                            .n_places = n_places,
-                                            .frame = frames[i].function,
-                                            .line = frames[i].line};
-        const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
-        ag_record_wide(AG_WIDE_CODE, parts, AG_ARRAY_SIZE(parts));
+        const struct ag_record record = {.kind = AG_RECORD_CODE,
+                                         .u.code = {.pc = pc,
+                                                    .place = i,
+                                                    .n_places = n_places,
+                                                    .frame = frames[i].function,
+                                                    .line = frames[i].line}};
+        ag_recorder_append(&record);
     }
 }

@@ -1,16 +1,10 @@
 /* mapping_events.c: records mmap and its relatives, and the contents of heaps. They are rare, so
- * they use wide records, for a mapping with a stack. */
+ * they are records of their own, for a mapping with a stack. */
 #include "block_choice.h"
 #include "event_fast.h"
 #include "managed_frames.h"
 #include "raw_clock.h"
 #include "thread_state.h"
-
-static void append_mapping(struct ag_thread *thread, enum ag_wide_kind kind,
-                           const struct ag_wide_map *fields) {
-    const struct ag_wide_part parts[] = {{fields, sizeof(*fields)}};
-    ag_stream_append_wide(thread, kind, parts, AG_ARRAY_SIZE(parts));
-}
 
 /* A mapping made by a handler while its thread is inside a hook is not recorded: mappings are
  * context, no count depends on them. */
@@ -36,15 +30,14 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)sp;
     AG_SIGNAL_FENCE();
-    const struct ag_wide_map fields = {
-        .address = address,
-        .bytes = bytes,
-        .stack = capture_stack(thread, sp, rbp),
-        .via = via,
-        .protection = (uint32_t)protection,
-        .flags = (uint32_t)flags,
-    };
-    append_mapping(thread, AG_WIDE_MAP, &fields);
+    const struct ag_record record = {.kind = AG_RECORD_MAP,
+                                     .u.map = {.address = address,
+                                               .bytes = bytes,
+                                               .stack = capture_stack(thread, sp, rbp),
+                                               .via = via,
+                                               .protection = (uint32_t)protection,
+                                               .flags = (uint32_t)flags}};
+    ag_stream_append_record(thread, &record);
     AG_SIGNAL_FENCE();
     thread->gate = gate;
 }
@@ -57,8 +50,9 @@ void ag_record_unmap(uintptr_t address, size_t bytes) {
     const uintptr_t gate = thread->gate;
     thread->gate = (uintptr_t)__builtin_frame_address(0);
     AG_SIGNAL_FENCE();
-    const struct ag_wide_map fields = {.address = address, .bytes = bytes};
-    append_mapping(thread, AG_WIDE_UNMAP, &fields);
+    const struct ag_record record = {.kind = AG_RECORD_UNMAP,
+                                     .u.unmap = {.address = address, .bytes = bytes}};
+    ag_stream_append_record(thread, &record);
     AG_SIGNAL_FENCE();
     thread->gate = gate;
 }
@@ -68,17 +62,16 @@ void ag_record_memory(const struct ag_held_memory *memory) {
         return;
     }
     const struct ag_segment_header *header = ag_recorder.header;
-    const struct ag_wide_memory fields = {
-        .heap = memory->heap,
-        .known = memory->known,
-        .time_raw = ag_raw_clock(header->clock_kind) - header->clock_origin,
-        .reserved_bytes = memory->reserved_bytes,
-        .committed_bytes = memory->committed_bytes,
-        .free_bytes = memory->free_bytes,
-        .of_malloc_bytes = memory->of_malloc_bytes,
-    };
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
-    ag_record_wide(AG_WIDE_MEMORY, parts, AG_ARRAY_SIZE(parts));
+    const uint64_t now_ns = ag_segment_ns(header, ag_raw_clock_elapsed(header));
+    const struct ag_record record = {.kind = AG_RECORD_MEMORY,
+                                     .u.memory = {.heap = memory->heap,
+                                                  .known = memory->known,
+                                                  .time_ns = now_ns,
+                                                  .reserved_bytes = memory->reserved_bytes,
+                                                  .committed_bytes = memory->committed_bytes,
+                                                  .free_bytes = memory->free_bytes,
+                                                  .of_malloc_bytes = memory->of_malloc_bytes}};
+    ag_recorder_append(&record);
 }
 
 static uintptr_t pc_of_node(const struct ag_walk_view *view, uint32_t i) {

@@ -455,54 +455,38 @@ void ag_recorder_unlock(void) {
 
 /* ---- announcements ---- */
 
-static size_t bytes_of(const char *text) {
-    return text ? strnlen(text, 200) : 0;
-}
+enum { NAME_MOST_BYTES = 200 }; /* of a name of an announcement */
 
 static void announce_heap(struct ag_thread *thread, const struct ag_heap_definition *heap) {
-    const struct ag_wide_heap fields = {
-        .heap = heap->heap,
-        .domain = heap->domain,
-        .name_bytes = (uint16_t)bytes_of(heap->name),
-        .allocator_bytes = (uint16_t)bytes_of(heap->allocator),
-        .runtime_bytes = (uint16_t)bytes_of(heap->runtime),
-        .is_backing = (uint16_t)heap->is_backing,
-    };
-    const struct ag_wide_part parts[] = {
-        {&fields, sizeof(fields)},
-        {heap->name, fields.name_bytes},
-        {heap->allocator, fields.allocator_bytes},
-        {heap->runtime, fields.runtime_bytes},
-    };
-    ag_stream_append_wide(thread, AG_WIDE_HEAP, parts, AG_ARRAY_SIZE(parts));
+    const struct ag_record record = {
+        .kind = AG_RECORD_HEAP,
+        .u.heap = {.heap = heap->heap,
+                   .domain = heap->domain,
+                   .is_backing = heap->is_backing,
+                   .name = ag_bytes_of(heap->name, NAME_MOST_BYTES),
+                   .allocator = ag_bytes_of(heap->allocator, NAME_MOST_BYTES),
+                   .runtime = ag_bytes_of(heap->runtime, NAME_MOST_BYTES)}};
+    ag_stream_append_record(thread, &record);
 }
 
 static void announce_via(struct ag_thread *thread, const struct ag_via_definition *via) {
-    const struct ag_wide_via fields = {
-        .via = via->via,
-        .heap = via->heap,
-        .name_bytes = (uint32_t)bytes_of(via->name),
-    };
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}, {via->name, fields.name_bytes}};
-    ag_stream_append_wide(thread, AG_WIDE_VIA, parts, AG_ARRAY_SIZE(parts));
+    const struct ag_record record = {.kind = AG_RECORD_VIA,
+                                     .u.via = {.via = via->via,
+                                               .heap = via->heap,
+                                               .name = ag_bytes_of(via->name, NAME_MOST_BYTES)}};
+    ag_stream_append_record(thread, &record);
 }
 
 void ag_record_runtime(const struct ag_runtime_definition *runtime) {
-    const struct ag_wide_runtime fields = {
-        .name_bytes = (uint16_t)bytes_of(runtime->name),
-        .version_bytes = (uint16_t)bytes_of(runtime->version),
-        .note_bytes = (uint16_t)bytes_of(runtime->note),
-        .hooked = runtime->is_hooked,
-        .told = runtime->told,
-        .counted = runtime->counted,
-    };
-    const struct ag_wide_part parts[] = {
-        {&fields, sizeof(fields)},
-        {runtime->name, fields.name_bytes},
-        {runtime->version, fields.version_bytes},
-        {runtime->note, fields.note_bytes},
-    };
-    ag_record_wide(AG_WIDE_RUNTIME, parts, AG_ARRAY_SIZE(parts));
+    const struct ag_record record = {
+        .kind = AG_RECORD_RUNTIME,
+        .u.runtime = {.hooked = runtime->is_hooked,
+                      .name = ag_bytes_of(runtime->name, NAME_MOST_BYTES),
+                      .version = ag_bytes_of(runtime->version, NAME_MOST_BYTES),
+                      .note = ag_bytes_of(runtime->note, NAME_MOST_BYTES),
+                      .told = runtime->told,
+                      .counted = runtime->counted}};
+    ag_recorder_append(&record);
 }
 
 static void record_announcement(struct ag_thread *thread,

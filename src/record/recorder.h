@@ -13,8 +13,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "call_marks.h"
+#include "format/records.h"
 #include "format/segment.h"
 #include "unwind/stack_walker.h"
 
@@ -45,7 +47,7 @@ struct ag_runtime_definition {
      * count */
     uint64_t told, counted;
 };
-typedef void ag_report_fn(void); /* reports to the trace by ag_record_wide */
+typedef void ag_report_fn(void); /* reports to the trace by ag_recorder_append */
 struct ag_announcement {         /* one per adapter; static, never freed */
     const struct ag_heap_definition *heaps;
     const struct ag_via_definition *vias;
@@ -171,14 +173,16 @@ void ag_recorder_images_changed(void);
  * (hook/loader_notice.h). Only for an agent that removes its detours before it is unloaded. */
 void ag_recorder_watch_images(void);
 
-/* Appends a rare record. Can be called from any thread and signal handler. */
-struct ag_wide_part {
-    const void *data;
-    size_t bytes;
-};
-void ag_record_wide(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts);
+/* Appends a rare record, of a kind that record_fields.def assigns to the recorder; of a batch, by
+ * u.rows, at most AG_WORD_RECORD_MOST_ROWS rows. Can be called from any thread and signal
+ * handler. */
+void ag_recorder_append(const struct ag_record *record);
 /* The same for something that happens now: a stamp is written before it. */
-void ag_record_moment(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts);
+void ag_recorder_append_moment(const struct ag_record *record);
+/* A string of a record: at most `most` bytes of TEXT, which may be NULL. */
+static inline struct ag_bytes ag_bytes_of(const char *text, size_t most) {
+    return (struct ag_bytes){.data = text, .length = text ? (uint32_t)strnlen(text, most) : 0};
+}
 
 /* The site that represents a type or a label in stacks of this session (AG_IMAGE_TYPE or _LABEL);
  * 0: no memory for it. For a known number it takes about 10 ns. */

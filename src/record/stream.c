@@ -57,6 +57,7 @@
 #include "chunk_supply.h"
 #include "event_fast.h"
 #include "forked_hook.h"
+#include "format/record_body.h"
 #include "hook/next_symbol.h"
 #include "managed_frames.h"
 #include "raw_clock.h"
@@ -352,13 +353,11 @@ static uintptr_t open_gate(const struct ag_thread *state) {
 /* Records the thread without its name, except for the first one: to ask for the name takes a system
  * call that a sandbox may forbid. The writer asks the kernel (writer/recording.c, 5). */
 static void announce_thread(struct ag_thread *state) {
-    const struct ag_wide_thread fields = {
-        .thread_id = state->thread_id,
-        .name_bytes = (uint32_t)strnlen(ag_recorder.first_name, sizeof(ag_recorder.first_name)),
-    };
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)},
-                                         {ag_recorder.first_name, fields.name_bytes}};
-    ag_stream_append_wide(state, AG_WIDE_THREAD, parts, AG_ARRAY_SIZE(parts));
+    const struct ag_record record = {
+        .kind = AG_RECORD_THREAD,
+        .u.thread = {.thread_id = state->thread_id,
+                     .name = ag_bytes_of(ag_recorder.first_name, sizeof(ag_recorder.first_name))}};
+    ag_stream_append_record(state, &record);
 }
 
 /* The state that this thread had in the previous recording, or in the process that forked it. */
@@ -615,13 +614,12 @@ AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
     return write_stamp(thread);
 }
 
-AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind,
-                                   const struct ag_wide_part *parts, size_t n_parts) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < n_parts; i++) {
-        bytes += parts[i].bytes;
+AG_COLD void ag_stream_append_record(struct ag_thread *thread, const struct ag_record *record) {
+    struct ag_record_layout layout;
+    if (!ag_record_layout(record->kind, &layout)) {
+        return;
     }
-    const size_t words = 1 + (bytes + 7) / 8;
+    const size_t most_words = 1 + (ag_record_body_most(&layout, record) + 7) / 8;
     const uintptr_t gate = thread->gate;
     const uintptr_t inside =
         ag_thread_is_idle(thread) ? (uintptr_t)__builtin_frame_address(0) : gate;
@@ -629,23 +627,20 @@ AG_COLD void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind k
     AG_SIGNAL_FENCE();
     if (!recording_has_stopped() && ag_thread_is_own(thread)) {
         if (thread->cursor == NULL ||
-            (size_t)(thread->chunk_end - thread->cursor) < words + 1 + AG_EVENT_MAX_WORDS) {
+            (size_t)(thread->chunk_end - thread->cursor) < most_words + 1 + AG_EVENT_MAX_WORDS) {
             if (take_new_chunk(thread)) {
                 (void)write_stamp(thread); /* a fresh chunk has room */
             }
         }
         if (thread->cursor) {
-            unsigned char *payload = (unsigned char *)(thread->cursor + 1);
-            for (size_t i = 0; i < n_parts; i++) {
-                memcpy(payload, parts[i].data, parts[i].bytes);
-                payload += parts[i].bytes;
-            }
-            *thread->cursor = (uint64_t)bytes << 32 | (uint64_t)kind << 16 | AG_WORD_WIDE;
-            ag_stream_commit_fast(thread, thread->cursor + words);
+            uint8_t *body = (uint8_t *)(thread->cursor + 1);
+            const size_t bytes = (size_t)(ag_record_body_put(body, &layout, record) - body);
+            *thread->cursor = AG_WORD_RECORD_HEAD(record->kind, bytes);
+            ag_stream_commit_fast(thread, thread->cursor + 1 + (bytes + 7) / 8);
             if (thread->limit < thread->cursor) {
                 thread->limit = thread->cursor; /* the next event stamps first */
             }
-        } else if (kind != AG_WIDE_THREAD &&
+        } else if (record->kind != AG_RECORD_THREAD &&
                    ag_thread_is_own(
                        /* a thread's name is not an event; the thread's own events are counted */
                        thread)) {
@@ -798,10 +793,11 @@ static void write_interval(struct ag_thread *thread, uint64_t interval_bytes,
         thread->written_method == method) {
         return;
     }
-    const struct ag_wide_sampling fields = {
-        .interval_bytes = interval_bytes, .seed = ag_recorder.header->seed, .method = method};
-    const struct ag_wide_part parts[] = {{&fields, sizeof(fields)}};
-    ag_stream_append_wide(thread, AG_WIDE_SAMPLING, parts, AG_ARRAY_SIZE(parts));
+    const struct ag_record record = {.kind = AG_RECORD_SAMPLING,
+                                     .u.sampling = {.interval_bytes = interval_bytes,
+                                                    .seed = ag_recorder.header->seed,
+                                                    .method = method}};
+    ag_stream_append_record(thread, &record);
     thread->written_interval_bytes = interval_bytes;
     thread->written_method = method;
 }
@@ -1005,14 +1001,14 @@ static struct ag_thread *state_to_report_with(void) {
                                    : NULL;
 }
 
-void ag_record_wide(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts) {
+void ag_recorder_append(const struct ag_record *record) {
     struct ag_thread *thread = state_to_report_with();
     if (thread) {
-        ag_stream_append_wide(thread, kind, parts, n_parts);
+        ag_stream_append_record(thread, record);
     }
 }
 
-void ag_record_moment(enum ag_wide_kind kind, const struct ag_wide_part *parts, size_t n_parts) {
+void ag_recorder_append_moment(const struct ag_record *record) {
     struct ag_thread *thread = state_to_report_with();
     if (!thread) {
         return;
@@ -1024,7 +1020,7 @@ void ag_record_moment(enum ag_wide_kind kind, const struct ag_wide_part *parts, 
     AG_SIGNAL_FENCE();
     thread->gate = gate;
     if (is_stamped) {
-        ag_stream_append_wide(thread, kind, parts, n_parts);
+        ag_stream_append_record(thread, record);
     }
 }
 

@@ -126,9 +126,8 @@ struct ag_thread *ag_thread_begin_nested(void);
 /* Writes a stamp, in a new chunk when the old one is full. Returns the cursor; NULL: recording has
  * stopped or there is no chunk (counted as lost). Called with AG_GATE_APPENDING in the gate. */
 uint64_t *ag_stream_renew_slow(struct ag_thread *thread);
-/* Appends a rare record: a struct and up to three byte strings. Sets AG_GATE_APPENDING itself. */
-void ag_stream_append_wide(struct ag_thread *thread, enum ag_wide_kind kind,
-                           const struct ag_wide_part *parts, size_t n_parts);
+/* Appends a rare record, see ag_recorder_append. Sets AG_GATE_APPENDING itself. */
+void ag_stream_append_record(struct ag_thread *thread, const struct ag_record *record);
 
 /* Called after a change of a label or of the sources of frames: sets the gate that the thread has
  * outside of hooks. */

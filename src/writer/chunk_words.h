@@ -7,10 +7,8 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "format/decode.h"
+#include "format/record_layout.h"
 #include "format/segment.h"
-
-enum { AG_WIDE_MAX_BYTES = 16 * 1024 };
 
 struct ag_chunk_words {    /* a reader of one chunk */
     const uint64_t *words; /* shared with the program: each word is read once */
@@ -21,12 +19,10 @@ struct ag_chunk_words {    /* a reader of one chunk */
     uint64_t reset_ns;     /* stamp before the last RESET, 0: none */
     bool is_damaged;       /* an invalid word was found; then at == end */
 };
-struct ag_wide {          /* a copy of a wide record: one with fields or strings */
+struct ag_copied_record { /* a record among the words: its body, copied before it is looked at */
     uint32_t kind, bytes; /* kind 0: none */
-    union {
-        uint64_t align;
-        uint8_t data[AG_WIDE_MAX_BYTES];
-    } u;
+    uint8_t body[AG_WORD_RECORD_MOST_BYTES];
+    uint64_t rows[AG_WORD_RECORD_MOST_ROWS * AG_ROW_MAX_BYTES / 8]; /* of a batch, when decoded */
 };
 
 AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at) {
@@ -37,17 +33,13 @@ AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at)
 /* Returns the time of a STAMP word, which becomes the stream's last stamp. */
 uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word);
 
-/* Decodes up to `capacity` events. Stops before a wide record, which is then in ret_wide; the next
- * call continues after it. 0 events and no wide record: the end of the chunk. */
+/* Decodes up to `capacity` events. Stops before a record, which is then in ret_copy; the next call
+ * continues after it. 0 events and no record: the end of the chunk. */
 size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
-                           size_t capacity, struct ag_wide *ret_wide);
+                           size_t capacity, struct ag_copied_record *ret_copy);
 
-/* Builds the record of a wide record; its strings point into it. false: it is inconsistent. */
-bool ag_wide_record(const struct ag_wide *wide, uint32_t stream, struct ag_record *ret_record);
-/* Returns the number of rows of an AG_WIDE_CALLS record; their times stay raw. 0: it is
- * inconsistent or empty. */
-enum { AG_WIDE_CALLS_MOST = AG_WIDE_MAX_BYTES / sizeof(struct ag_wide_call) };
-size_t ag_wide_calls(const struct ag_wide *wide, struct ag_call_path ret_paths[AG_WIDE_CALLS_MOST],
-                     bool *ret_time_is_raw);
+/* Decodes a copied record; its strings and rows are in the copy. Stacks are checked ids. false: it
+ * is damaged, or of a kind that the recorder does not write. */
+bool ag_copied_record_decode(struct ag_copied_record *copy, struct ag_record *ret_record);
 
 #endif

@@ -41,6 +41,7 @@
 #include "recording.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,7 +50,9 @@
 #include "chunk_words.h"
 #include "process_watch.h"
 #include "session_clock.h"
-#include "wide_words.h"
+
+/* Where words go, as flags: the totals may be ahead of the trace (section 3). */
+enum destination { TO_TRACE = 1, TO_TOTALS = 2 };
 
 enum {
     SEAL_CHUNKS = 16, /* 1 MiB of words: 20,000 to 80,000 events per trace chunk */
@@ -162,12 +165,9 @@ void ag_recording_look_for_name(struct ag_recording *recording, uint32_t number,
     }
 }
 
-void ag_recording_name_thread(struct ag_recording *recording, struct ag_record *record,
-                              char ret_name[16]) {
-    struct ag_stream *stream = find_stream(recording, record->u.thread.stream);
-    if (!stream) {
-        return;
-    }
+/* Puts the thread's name, if known, into the record that is about to define the stream's thread. */
+static void name_thread(struct ag_recording *recording, struct ag_stream *stream,
+                        struct ag_record *record) {
     if (stream->name[0] == '\0' && record->u.thread.name.length > 0) {
         const uint32_t length = record->u.thread.name.length;
         memcpy(stream->name, record->u.thread.name.data, length < 15 ? length : 15);
@@ -176,8 +176,7 @@ void ag_recording_name_thread(struct ag_recording *recording, struct ag_record *
         ask_for_name(recording, stream, record->u.thread.thread_id);
     }
     stream->is_named = true;
-    memcpy(ret_name, stream->name, 16);
-    record->u.thread.name = name_bytes(ret_name);
+    record->u.thread.name = name_bytes(stream->name);
 }
 
 typedef void visit_stream(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
@@ -329,7 +328,7 @@ static void totals_add_events(struct ag_recording *recording, uint32_t number,
 
 static void take_batch(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                        const struct ag_event *events, size_t count, unsigned destinations) {
-    if (destinations & AG_TO_TRACE) {
+    if (destinations & TO_TRACE) {
         for (size_t i = 0; i < count; i++) {
             if (events[i].kind == AG_RECORD_ALLOC) {
                 ag_stack_harvest_name(&recording->stacks, events[i].stack);
@@ -340,7 +339,7 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
         (void)ag_event_encoder_add(stream->encoder, events,
                                    count); /* sticky in the body's blob: reported by the write */
     }
-    if (destinations & AG_TO_TOTALS) {
+    if (destinations & TO_TOTALS) {
         totals_add_events(recording, number, events, count);
     }
 }
@@ -349,8 +348,8 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
  * separately. */
 static bool take_one_pass(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                           struct ag_chunk_words *words, unsigned destinations) {
-    if (destinations != (AG_TO_TRACE | AG_TO_TOTALS) || !recording->ledger ||
-        recording->has_threads || recording->session->has_free_stacks) {
+    if (destinations != (TO_TRACE | TO_TOTALS) || !recording->ledger || recording->has_threads ||
+        recording->session->has_free_stacks) {
         return false;
     }
     if (ag_one_pass_take(&recording->one_pass, words, stream->encoder, recording->ledger,
@@ -360,25 +359,135 @@ static bool take_one_pass(struct ag_recording *recording, uint32_t number, struc
     return true;
 }
 
+/* ---- records among the words ---- */
+
+static void totals_add_mapping(struct ag_recording *recording, const struct ag_record *record) {
+    if (!recording->ledger) {
+        return;
+    }
+    if (record->kind == AG_RECORD_MAP) {
+        const uint32_t heap = recording->heap_of_via[record->u.map.via & 255];
+        ag_ledger_map(recording->ledger, heap, record->u.map.address, record->u.map.bytes);
+    } else {
+        ag_ledger_unmap(recording->ledger, record->u.unmap.address, record->u.unmap.bytes);
+    }
+}
+
+/* Keeps the runtime for the closing line of `run`; the last report of a name counts, as in a
+ * reader. */
+static void note_runtime(struct ag_recording *recording, const struct ag_record *record) {
+    char name[sizeof(recording->runtimes[0].name)];
+    const struct ag_bytes *bytes = &record->u.runtime.name;
+    (void)snprintf(name, sizeof(name), "%.*s", (int)bytes->length, bytes->data);
+    uint32_t i = 0;
+    while (i < recording->n_runtimes && strcmp(recording->runtimes[i].name, name) != 0) {
+        i++;
+    }
+    if (i < AG_ARRAY_SIZE(recording->runtimes)) {
+        memcpy(recording->runtimes[i].name, name, sizeof(name));
+        recording->runtimes[i].is_unseen = record->u.runtime.hooked == 0;
+        recording->n_runtimes = i == recording->n_runtimes ? i + 1 : recording->n_runtimes;
+    }
+}
+
+/* The recording lasted at least until a time that a record reports, even if no event says so. */
+static void note_time(struct ag_recording *recording, uint64_t time_ns) {
+    const uint64_t last_ns = recording->last_event_ns;
+    recording->last_event_ns = time_ns > last_ns ? time_ns : last_ns;
+}
+
+static void totals_take_record(struct ag_recording *recording, const struct ag_record *record) {
+    if (record->kind == AG_RECORD_MAP || record->kind == AG_RECORD_UNMAP) {
+        totals_add_mapping(recording, record);
+    }
+    recording->n_collections += record->kind == AG_RECORD_GC;
+}
+
+/* Definitions go before the events that need them. Records with a place among the events go to
+ * their encoder. */
+static void trace_take_record(struct ag_recording *recording, struct ag_stream *stream,
+                              struct ag_record *record) {
+    bool is_among_events = false;
+    switch (record->kind) {
+    case AG_RECORD_MAP:
+        ag_stack_harvest_learn(&recording->stacks, record->u.map.stack);
+        is_among_events = true;
+        break;
+    case AG_RECORD_UNMAP:
+    case AG_RECORD_MARK:     /* after the stamp with its time */
+    case AG_RECORD_SAMPLING: /* before the events that it describes */
+        is_among_events = true;
+        break;
+    case AG_RECORD_RUNTIME:
+        note_runtime(recording, record);
+        break;
+    case AG_RECORD_GC:
+        ag_stack_harvest_learn(&recording->stacks, record->u.gc.stack);
+        note_time(recording, record->u.gc.start_ns + record->u.gc.pause_ns);
+        break;
+    case AG_RECORD_MEMORY:
+        note_time(recording, record->u.memory.time_ns);
+        break;
+    case AG_RECORD_FUNCTIONS:
+        note_time(recording, record->u.functions.time_ns);
+        break;
+    case AG_RECORD_THREAD:
+        name_thread(recording, stream, record);
+        break;
+    default:
+        break;
+    }
+    if (is_among_events) {
+        (void)ag_event_encoder_add_record(stream->encoder, record); /* reported by the write */
+    } else {
+        ag_recording_define(recording, record);
+    }
+}
+
+/* Takes the record in COPY of the stream NUMBER. */
+static void take_record(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
+                        struct ag_copied_record *copy, unsigned destinations) {
+    struct ag_record record;
+    if (!ag_copied_record_decode(copy, &record)) {
+        recording->lost[AG_LOST_DAMAGED] += destinations & TO_TRACE ? 1 : 0;
+        return;
+    }
+    if (record.kind == AG_RECORD_THREAD) {
+        record.u.thread.stream = number;
+    }
+    if (record.kind == AG_RECORD_VIA) {
+        recording->heap_of_via[record.u.via.via] = (uint8_t)record.u.via.heap;
+        if (recording->ledger) {
+            ag_ledger_via_heap(recording->ledger, record.u.via.via, record.u.via.heap);
+        }
+    }
+    if (destinations & TO_TOTALS) {
+        totals_take_record(recording, &record);
+    }
+    if (destinations & TO_TRACE) {
+        trace_take_record(recording, stream, &record);
+    }
+}
+
 /* Decodes words [from, to) of a chunk to the given destinations. */
 static void take_words(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                        struct ag_chunk_words *words, uint32_t to, unsigned destinations) {
     struct ag_event events[BATCH_EVENTS];
-    static struct ag_wide wide; /* 16 KiB, of which a process needs one */
+    static struct ag_copied_record copy; /* 32 KiB, of which a process needs one */
     words->end = to;
     for (;;) {
         const bool was_one_pass = take_one_pass(recording, number, stream, words, destinations);
         const size_t capacity = was_one_pass ? ODD_EVENTS : BATCH_EVENTS;
-        const size_t count = ag_chunk_words_next(words, events, capacity, &wide);
+        const size_t count = ag_chunk_words_next(words, events, capacity, &copy);
         if (count > 0) {
             take_batch(recording, number, stream, events, count, destinations);
-        } else if (wide.kind != 0) {
-            ag_recording_take_wide(recording, number, stream->encoder, &wide, destinations);
+        } else if (copy.kind != 0) {
+            take_record(recording, number, stream, &copy, destinations);
         } else {
             break;
         }
     }
-    if (words->is_damaged && destinations & AG_TO_TRACE) {
+    if (words->is_damaged && destinations & TO_TRACE) {
         /* at least one: after an invalid word no event can be counted */
         recording->lost[AG_LOST_DAMAGED]++;
     }
@@ -466,11 +575,11 @@ void ag_recording_flush(struct ag_recording *recording, uint64_t older_than_ns) 
 
 static uint64_t count_events(struct ag_chunk_words words, uint32_t end) {
     struct ag_event events[BATCH_EVENTS];
-    static struct ag_wide wide;
+    static struct ag_copied_record copy;
     uint64_t total = 0;
     words.end = end;
-    for (size_t count = 1; count > 0 || wide.kind != 0;) {
-        count = ag_chunk_words_next(&words, events, BATCH_EVENTS, &wide);
+    for (size_t count = 1; count > 0 || copy.kind != 0;) {
+        count = ag_chunk_words_next(&words, events, BATCH_EVENTS, &copy);
         for (size_t i = 0; i < count; i++) {
             total += events[i].kind != AG_RECORD_STAMP;
         }
@@ -523,11 +632,11 @@ static void encode_totaled(struct ag_recording *recording, uint32_t number,
                            uint32_t totaled) {
     for (uint32_t i = 0; i < stream->n_ended && stream->ended[i].words <= totaled; i++) {
         const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = stream->ended[i].ns};
-        take_words(recording, number, stream, words, stream->ended[i].words, AG_TO_TRACE);
-        take_batch(recording, number, stream, &stamp, 1, AG_TO_TRACE);
+        take_words(recording, number, stream, words, stream->ended[i].words, TO_TRACE);
+        take_batch(recording, number, stream, &stamp, 1, TO_TRACE);
         words->last_ns = stamp.size > words->last_ns ? stamp.size : words->last_ns;
     }
-    take_words(recording, number, stream, words, totaled, AG_TO_TRACE);
+    take_words(recording, number, stream, words, totaled, TO_TRACE);
 }
 
 /* Sends the chunk's events to the encoder, and to the totals unless they are there already. */
@@ -542,7 +651,7 @@ static void recording_take_chunk(struct ag_recording *recording, struct ag_strea
     }
     words->last_ns = stream->encoded_ns;
     encode_totaled(recording, ready->stream, stream, words, totaled);
-    take_words(recording, ready->stream, stream, words, end, AG_TO_TRACE | AG_TO_TOTALS);
+    take_words(recording, ready->stream, stream, words, end, TO_TRACE | TO_TOTALS);
     stream->encoded_ns = words->last_ns;
     stream->totaled_ns = words->last_ns > stream->totaled_ns ? words->last_ns : stream->totaled_ns;
     const uint64_t last_ns = recording->last_event_ns;
@@ -645,7 +754,7 @@ bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_rea
     if (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].ns > words.last_ns) {
         words.last_ns = stream->ended[stream->n_ended - 1].ns;
     }
-    take_words(recording, ready->stream, stream, &words, ready->used_words, AG_TO_TOTALS);
+    take_words(recording, ready->stream, stream, &words, ready->used_words, TO_TOTALS);
     stream->totaled_words = ready->used_words;
     stream->totaled_ns = words.last_ns;
     return true;

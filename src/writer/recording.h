@@ -10,6 +10,7 @@
 #include "one_pass.h"
 #include "session.h"
 #include "stack_harvest.h"
+#include "trace_index.h"
 #include "trace_room.h"
 
 struct ag_stream; /* see recording.c */
@@ -61,7 +62,7 @@ struct ag_recording {
     uint64_t n_collections;        /* reported by the program */
     uint64_t last_event_ns, end_ns, rss_peak_bytes;
     uint64_t reset_ns;         /* reports begin here, set by the last reset event; 0: none */
-    struct ag_summary summary; /* filled by the end */
+    struct ag_index_sums sums; /* filled by the end */
 };
 
 /* Opens the trace of the process in SLOT: a new file, or the one that a previous writer began.
@@ -85,10 +86,6 @@ void ag_recording_found(struct ag_recording *recording, uint32_t pid);
 /* Asks the kernel for the name of a stream's thread, when that is due (recording.c, 5). */
 void ag_recording_look_for_name(struct ag_recording *recording, uint32_t stream, uint32_t thread_id,
                                 uint64_t now_ns);
-/* Puts the thread's name, if known, into the record that is about to define the stream's thread.
- * ret_name: the buffer that the record points to. */
-void ag_recording_name_thread(struct ag_recording *recording, struct ag_record *record,
-                              char ret_name[16]);
 /* Is there a second thread by now? From then on the totals need the events of all threads. */
 bool ag_recording_has_threads(struct ag_recording *recording);
 /* Adds the events that an ACTIVE chunk holds so far to the totals; the trace gets them later. true:

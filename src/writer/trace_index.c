@@ -12,20 +12,11 @@
 #include "format/segment.h"
 #include "ledger/merge.h"
 
-enum {
-    ROWS_AT_ONCE = 4096,
-};
-
 /* ---- sums to records ---- */
-
-#define APPEND_ROWS(blob, append, rows, count)                                                    \
-    for (size_t at = 0; at < (count); at += ROWS_AT_ONCE) {                                       \
-        (void)append((blob), (rows) + at, (count)-at < ROWS_AT_ONCE ? (count)-at : ROWS_AT_ONCE); \
-    }
 
 int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_stack_harvest *stacks,
                              const struct ag_index_facts *facts, struct ag_blob *ret_blob,
-                             struct ag_summary *ret_summary) {
+                             struct ag_index_sums *ret_sums) {
     struct ag_record record = {.kind = AG_RECORD_SUMMARY, .u.summary = *ag_ledger_summary(ledger)};
     struct ag_summary *summary = &record.u.summary;
     summary->duration_ns = facts->end_ns - facts->start_ns;
@@ -52,15 +43,16 @@ int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_sta
         }
     }
     (void)ag_record_append(ret_blob, &record); /* the blob's error is sticky and checked below */
-    APPEND_ROWS(ret_blob, ag_record_append_stack_sums, stack_sums, n_stacks)
-    APPEND_ROWS(ret_blob, ag_record_append_timeline, points, n_points)
-    APPEND_ROWS(ret_blob, ag_record_append_thread_sums, thread_sums, n_threads)
-    APPEND_ROWS(ret_blob, ag_record_append_thread_pairs, pairs, n_pairs)
-    APPEND_ROWS(ret_blob, ag_record_append_heap_sums, heap_sums, n_heaps)
+    (void)ag_record_append_stack_sums(ret_blob, stack_sums, n_stacks);
+    (void)ag_record_append_timeline(ret_blob, points, n_points);
+    (void)ag_record_append_thread_sums(ret_blob, thread_sums, n_threads);
+    (void)ag_record_append_thread_pairs(ret_blob, pairs, n_pairs);
+    (void)ag_record_append_heap_sums(ret_blob, heap_sums, n_heaps);
     if (ret_blob->error < 0) {
         return ret_blob->error;
     }
-    *ret_summary = *summary;
+    ret_sums->summary = *summary;
+    ret_sums->buried_blocks = ag_ledger_buried_blocks(ledger);
     return 0;
 }
 
@@ -94,7 +86,7 @@ static void take_record(struct read_back *back, const struct ag_record *record) 
         const uint32_t heap = back->heap_of_via[record->u.map.via & 255];
         ag_ledger_map(back->ledger, heap, record->u.map.address, record->u.map.bytes);
     } else if (record->kind == AG_RECORD_UNMAP) {
-        ag_ledger_unmap(back->ledger, record->u.map.address, record->u.map.bytes);
+        ag_ledger_unmap(back->ledger, record->u.unmap.address, record->u.unmap.bytes);
     } else if (record->kind == AG_RECORD_RESIDENT) {
         ag_ledger_resident(back->ledger, record->u.resident.time_ns, record->u.resident.bytes);
     }
@@ -180,7 +172,7 @@ static int take_file(struct read_back *back, uint64_t end_ns) {
 }
 
 int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
-                           struct ag_blob *ret_blob, struct ag_summary *ret_summary) {
+                           struct ag_blob *ret_blob, struct ag_index_sums *ret_sums) {
     struct read_back back = {0};
     struct ag_decode_error error;
     int r = ag_trace_file_open(path, &back.file, &error);
@@ -199,7 +191,7 @@ int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
     if (r == 0) {
         struct ag_index_facts actual = *facts;
         actual.end_ns = back.last_ns > facts->end_ns ? back.last_ns : facts->end_ns;
-        r = ag_trace_index_of_ledger(back.ledger, &back.stacks, &actual, ret_blob, ret_summary);
+        r = ag_trace_index_of_ledger(back.ledger, &back.stacks, &actual, ret_blob, ret_sums);
     }
     (void)ag_merge_free(back.merge); /* NULL, as all these */
     (void)ag_ledger_free(back.ledger);

@@ -12,13 +12,18 @@ struct ag_index_facts {        /* facts that the events do not contain */
     uint64_t rss_peak_bytes;
 };
 
+struct ag_index_sums {
+    struct ag_summary summary; /* as in the index */
+    uint64_t buried_blocks;    /* see ag_ledger_buried_blocks; not in the index */
+};
+
 /* From a closed ledger. ret_blob: index records for ag_trace_writer_finish; the caller frees it. */
 int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_stack_harvest *stacks,
                              const struct ag_index_facts *facts, struct ag_blob *ret_blob,
-                             struct ag_summary *ret_summary);
+                             struct ag_index_sums *ret_sums);
 /* From the chunks of a file, in one pass; memory is bounded by the live blocks and a chunk per
  * stream. */
 int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
-                           struct ag_blob *ret_blob, struct ag_summary *ret_summary);
+                           struct ag_blob *ret_blob, struct ag_index_sums *ret_sums);
 
 #endif

@@ -96,12 +96,12 @@ static int make_sums(struct ag_recording *recording, const struct ag_index_facts
         r = r < 0 ? r : ag_ledger_close(recording->ledger);
         if (r == 0) {
             return ag_trace_index_of_ledger(recording->ledger, &recording->stacks, facts, ret_blob,
-                                            &recording->summary);
+                                            &recording->sums);
         }
     }
     char path[64]; /* works even if the name has changed */
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", recording->trace_fd);
-    return ag_trace_index_of_file(path, facts, ret_blob, &recording->summary);
+    return ag_trace_index_of_file(path, facts, ret_blob, &recording->sums);
 }
 
 /* A trace writer that failed stays failed: the end gets a new one. */
@@ -162,7 +162,7 @@ void ag_recording_finish(struct ag_recording *recording, const struct ag_recordi
     int r = recording->trace_fd < 0 ? 0 : make_sums(recording, &facts, &sums);
     if (r == 0 && recording->writer && !recording->was_finished) {
         struct ag_recording_end actual = *end;
-        actual.time_ns = recording->start_ns + recording->summary.duration_ns;
+        actual.time_ns = recording->start_ns + recording->sums.summary.duration_ns;
         r = write_end(recording, &actual, &sums);
     }
     ag_trace_room_done(&recording->room, ag_recording_bytes(recording));

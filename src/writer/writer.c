@@ -451,7 +451,7 @@ static void name_unseen(const struct ag_recording *recording, char ret_names[96]
 }
 
 static void fill_report(struct ag_writer_report *report, const struct ag_recording *recording) {
-    const struct ag_summary *summary = &recording->summary;
+    const struct ag_summary *summary = &recording->sums.summary;
     report->trace_bytes = ag_recording_bytes(recording);
     report->duration_ns = summary->duration_ns;
     report->allocated_blocks = summary->allocated_blocks;
@@ -461,7 +461,7 @@ static void fill_report(struct ag_writer_report *report, const struct ag_recordi
     report->in_use_bytes = summary->in_use_bytes;
     report->lost_events = ag_recording_lost(recording);
     report->lost_stacks = summary->lost_stacks;
-    report->unseen_frees = summary->buried_blocks;
+    report->unseen_frees = recording->sums.buried_blocks;
     report->freed_blocks = summary->freed_blocks;
     report->is_cut = recording->is_cut && !recording->was_finished;
     report->error = (uint32_t)-recording->error;

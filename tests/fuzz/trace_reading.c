@@ -26,15 +26,14 @@ static uint64_t add_record(uint64_t sum, const struct ag_record *record) {
         __builtin_trap(); /* the decoder hands out only what it knows */
     }
     if (layout.row_bytes != 0) {
-        if (record->u.sums.data.length != (size_t)record->u.sums.count * layout.row_bytes) {
+        if (record->u.rows.data.length != (size_t)record->u.rows.count * layout.row_bytes) {
             __builtin_trap();
         }
-        return add(sum, record->u.sums.data.data, record->u.sums.data.length);
+        return add(sum, record->u.rows.data.data, record->u.rows.data.length);
     }
     for (uint32_t i = 0; i < layout.n_fields; i++) {
-        struct ag_bytes text;
         if (!ag_field_is_number(&layout.fields[i])) {
-            memcpy(&text, (const uint8_t *)record + layout.fields[i].offset, sizeof(text));
+            const struct ag_bytes text = ag_field_bytes(&layout.fields[i], &record->u);
             sum = add(sum, text.data, text.length);
         }
     }

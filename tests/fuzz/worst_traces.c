@@ -639,7 +639,7 @@ static void fill_map(struct ag_record *record, uint64_t i) {
     record->u.map.stack = 16;
 }
 static void fill_unmap_holes(struct ag_record *record, uint64_t i) {
-    record->kind = i == 0 ? AG_RECORD_MAP : AG_RECORD_UNMAP;
+    record->kind = i == 0 ? AG_RECORD_MAP : AG_RECORD_UNMAP; /* of one layout */
     record->u.map.address =
         i == 0 ? 0x100000000 : 0x100001000 + (i * 0x9e3779b1 % 0x40000) * 0x2000;
     record->u.map.bytes = i == 0 ? 0x1000000000 : 0x1000;
@@ -664,9 +664,9 @@ static void fill_move(struct ag_record *record, uint64_t i) {
 }
 static void fill_block_type(struct ag_record *record, uint64_t i) {
     record->kind = AG_RECORD_BLOCK_TYPE;
-    record->u.block.address = 0x10000;
-    record->u.block.size = 24;
-    record->u.block.stack = (uint32_t)(i + 17);
+    record->u.block_type.address = 0x10000;
+    record->u.block_type.size = 24;
+    record->u.block_type.stack = (uint32_t)(i + 17);
 }
 
 static void marks(uint64_t n) {

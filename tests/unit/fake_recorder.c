@@ -180,12 +180,6 @@ void fake_free(struct fake_stream *stream, uint64_t address) {
     fake_words(stream, &word, 1);
 }
 
-void fake_wide(struct fake_stream *stream, uint32_t kind, const void *payload, uint32_t bytes) {
-    uint64_t words[512] = {(uint64_t)bytes << 32 | (uint64_t)kind << 16 | AG_WORD_WIDE};
-    memcpy(&words[1], payload, bytes);
-    fake_words(stream, words, 1 + (bytes + 7) / 8);
-}
-
 void fake_stream_end(struct fake_stream *stream) {
     hand_over(stream);
 }

@@ -27,7 +27,6 @@ uint32_t fake_node(struct ag_session *session, uint32_t tree, uint32_t n, uint32
 void fake_stream_begin(struct fake_stream *stream, struct ag_session *session, int slot);
 void fake_alloc(struct fake_stream *stream, uint64_t address, uint64_t bytes, uint32_t stack);
 void fake_free(struct fake_stream *stream, uint64_t address);
-void fake_wide(struct fake_stream *stream, uint32_t kind, const void *payload, uint32_t bytes);
 /* Any words at all. */
 void fake_words(struct fake_stream *stream, const uint64_t *words, uint32_t count);
 /* What a thread does when it ends. */

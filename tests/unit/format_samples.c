@@ -119,11 +119,12 @@ size_t ag_sample_records(struct ag_record *ret_records, size_t capacity) {
             switch (field->type) {
             case AG_FIELD_U8:
             case AG_FIELD_U32:
-                (void)ag_field_set_number(field, record, (kind * 7 + i) & 0xff); /* it fits */
+            case AG_FIELD_STACK:
+                (void)ag_field_set_number(field, &record->u, (kind * 7 + i) & 0xff); /* it fits */
                 continue;
             case AG_FIELD_U64:
             case AG_FIELD_ADDRESS:
-                (void)ag_field_set_number(field, record, UINT64_C(0x7f0000001000) * kind + i);
+                (void)ag_field_set_number(field, &record->u, UINT64_C(0x7f0000001000) * kind + i);
                 continue;
             case AG_FIELD_TEXT:
                 break;
@@ -134,7 +135,7 @@ size_t ag_sample_records(struct ag_record *ret_records, size_t capacity) {
                 bytes = (struct ag_bytes){.data = "\x01\x23\x45\xff\x00\x80", .length = 6};
                 break;
             }
-            memcpy((uint8_t *)record + field->offset, &bytes, sizeof(bytes));
+            memcpy((uint8_t *)&record->u + field->offset, &bytes, sizeof(bytes));
         }
     }
     return count;

@@ -134,19 +134,19 @@ static void add_lua_functions(struct ag_blob *blob) {
                                                   .profiler_words = 70,
                                                   .runtime = text("lua")}};
     add_tree(blob, 1, 1, 1, lua);
-    ADD_CALLS(blob, {1, 1, 1, 0, MAIN_CHUNK, 0, 1, 5, 999});
+    ADD_CALLS(blob, {1, 1, 1, 0, MAIN_CHUNK, 1, 5, 999});
     add_tree(blob, 1, 2, 5, lua);
-    ADD_CALLS(blob, {1, 2, 1, 0, MAIN_CHUNK, 0, 1, 10, 1000}, {1, 2, 2, 1, BUILD, 0, 4, 400, 2000},
-              {1, 2, 3, 1, FIB, 0, 2, 20, 500});
-    ADD_CALLS(blob, {1, 2, 4, 3, FIB, 0, 6, 60, 1500}, {1, 2, 5, 4, BUILD, 0, 3, 30, 300});
+    ADD_CALLS(blob, {1, 2, 1, 0, MAIN_CHUNK, 1, 10, 1000}, {1, 2, 2, 1, BUILD, 4, 400, 2000},
+              {1, 2, 3, 1, FIB, 2, 20, 500});
+    ADD_CALLS(blob, {1, 2, 4, 3, FIB, 6, 60, 1500}, {1, 2, 5, 4, BUILD, 3, 30, 300});
     add_tree(blob, 1, 3, 5, lua);
-    ADD_CALLS(blob, {1, 3, 1, 0, MAIN_CHUNK, 0, 1, 99, 9999});
+    ADD_CALLS(blob, {1, 3, 1, 0, MAIN_CHUNK, 1, 99, 9999});
 }
 
 static void add_beam_functions(struct ag_blob *blob) {
     add_tree(blob, 4, 1, 1,
              (struct ag_record){.u.functions = {.messages = 1000, .runtime = text("beam")}});
-    ADD_CALLS(blob, {4, 1, 1, 0, LOOP, 0, 1000, 1000, 1000});
+    ADD_CALLS(blob, {4, 1, 1, 0, LOOP, 1000, 1000, 1000});
     add_tree(blob, 2, 1, 3,
              (struct ag_record){.u.functions = {.epoch = 1,
                                                 .messages = 3,
@@ -158,16 +158,16 @@ static void add_beam_functions(struct ag_blob *blob) {
                                                 .runtime = text("beam"),
                                                 .process = text("<0.80.0>"),
                                                 .initial_call = text("app:start/0")}});
-    ADD_CALLS(blob, {2, 1, 1, 0, LOOP, 0, 5, 50, 5000},
-              {2, 1, 2, 1, SETELEMENT, 0, 100, 1200, 1000}, {2, 1, 3, 1, MAP, 0, 2, 8, 100});
+    ADD_CALLS(blob, {2, 1, 1, 0, LOOP, 5, 50, 5000}, {2, 1, 2, 1, SETELEMENT, 100, 1200, 1000},
+              {2, 1, 3, 1, MAP, 2, 8, 100});
     add_tree(blob, 3, 1, 2,
              (struct ag_record){.u.functions = {.epoch = 1,
                                                 .messages = 1,
                                                 .message_words = 5,
                                                 .runtime = text("beam"),
                                                 .process = text("server")}});
-    ADD_CALLS(blob, {3, 1, 1, 0, MAP, 0, 1, 2, 50}, {3, 1, 2, 1, SETELEMENT, 0, 25, 300, 250});
-    ADD_CALLS(blob, {5, 1, 1, 0, MAP, 0, 77, 77, 77});
+    ADD_CALLS(blob, {3, 1, 1, 0, MAP, 1, 2, 50}, {3, 1, 2, 1, SETELEMENT, 25, 300, 250});
+    ADD_CALLS(blob, {5, 1, 1, 0, MAP, 77, 77, 77});
 }
 
 /* ---- collections ---- */

@@ -83,11 +83,11 @@ static void pairs_are_the_callers_of_every_function(void **state) {
 static void recursion_counts_once(void **state) {
     (void)state;
     static const struct ag_call_path paths[] = {
-        {1, 1, 1, 0, 1, 0, 1, 1, 10},      /* f */
-        {1, 1, 2, 1, 2, 0, 2, 20, 10},     /*   g */
-        {1, 1, 3, 2, 1, 0, 4, 300, 10},    /*     f */
-        {1, 1, 4, 3, 2, 0, 8, 4000, 10},   /*       g */
-        {1, 1, 5, 4, 2, 0, 16, 50000, 10}, /*         g */
+        {1, 1, 1, 0, 1, 1, 1, 10},      /* f */
+        {1, 1, 2, 1, 2, 2, 20, 10},     /*   g */
+        {1, 1, 3, 2, 1, 4, 300, 10},    /*     f */
+        {1, 1, 4, 3, 2, 8, 4000, 10},   /*       g */
+        {1, 1, 5, 4, 2, 16, 50000, 10}, /*         g */
     };
     enum { F = 0, G = 1 };
     struct trace_builder trace;

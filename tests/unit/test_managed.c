@@ -428,9 +428,9 @@ static void of_a_tree_never_written_whole_what_there_is_counts(void **state) {
     struct trace_builder trace;
     trace_begin(&trace, 0);
     trace_functions(&trace, 7, 1, 0, 3);
-    trace_calls(&trace, &(struct ag_call_path){7, 1, 1, 0, 1, 0, 10, 100, 0}, 1);
+    trace_calls(&trace, &(struct ag_call_path){7, 1, 1, 0, 1, 10, 100, 0}, 1);
     trace_functions(&trace, 7, 2, 0, 3);
-    trace_calls(&trace, &(struct ag_call_path){7, 2, 1, 0, 1, 0, 20, 200, 0}, 1);
+    trace_calls(&trace, &(struct ag_call_path){7, 2, 1, 0, 1, 20, 200, 0}, 1);
     struct ag_profile *profile = finish(&trace);
     const struct ag_functions *functions = functions_of(profile);
     assert_int_equal(functions->total.own_words, 200);
@@ -446,11 +446,11 @@ static void after_a_reset_only_what_was_counted_since_counts(void **state) {
     struct trace_builder trace;
     trace_begin(&trace, 0);
     trace_functions(&trace, 1, 1, 0, 1);
-    trace_calls(&trace, &(struct ag_call_path){1, 1, 1, 0, 1, 0, 10, 100, 0}, 1);
+    trace_calls(&trace, &(struct ag_call_path){1, 1, 1, 0, 1, 10, 100, 0}, 1);
     trace_functions(&trace, 2, 1, 0, 1); /* ends before the reset */
-    trace_calls(&trace, &(struct ag_call_path){2, 1, 1, 0, 1, 0, 10, 1000, 0}, 1);
+    trace_calls(&trace, &(struct ag_call_path){2, 1, 1, 0, 1, 10, 1000, 0}, 1);
     trace_functions(&trace, 1, 2, 1, 2); /* killed before it was written to its end */
-    trace_calls(&trace, &(struct ag_call_path){1, 2, 1, 0, 1, 0, 3, 30, 0}, 1);
+    trace_calls(&trace, &(struct ag_call_path){1, 2, 1, 0, 1, 3, 30, 0}, 1);
     struct ag_profile *profile = finish(&trace);
     assert_int_equal(functions_of(profile)->total.own_words, 30);
     assert_int_equal(functions_of(profile)->n_trees, 1);
@@ -464,9 +464,9 @@ static void hostile_parents_are_the_root(void **state) {
     struct trace_builder trace;
     trace_begin(&trace, 0);
     const struct ag_call_path paths[] = {
-        {1, 1, 5, 5, 1, 0, 1, 1, 0},     {1, 1, 6, 7, 2, 0, 1, 10, 0},
-        {1, 1, 7, 6, 3, 0, 1, 100, 0},   {1, 1, 7, 99, 4, 0, 1, 1000, 0},
-        {1, 1, 8, 7, 4, 0, 1, 10000, 0}, {1, 1, 9, 8, 4, 0, 1, 77, 0}}; /* one more than said */
+        {1, 1, 5, 5, 1, 1, 1, 0},     {1, 1, 6, 7, 2, 1, 10, 0},
+        {1, 1, 7, 6, 3, 1, 100, 0},   {1, 1, 7, 99, 4, 1, 1000, 0},
+        {1, 1, 8, 7, 4, 1, 10000, 0}, {1, 1, 9, 8, 4, 1, 77, 0}}; /* one more than said */
     trace_functions(&trace, 1, 1, 0, 5);
     trace_calls(&trace, paths, COUNT(paths));
     struct ag_profile *profile = finish(&trace);

@@ -41,7 +41,7 @@ static void trace_namesakes(struct trace_builder *trace) {
         .u.functions = {.tree = 7, .snapshot = 1, .n_calls = COUNT(frames), .word_bytes = 8}};
     trace_record(trace, &functions);
     for (uint32_t i = 1; i <= 6; i++) { /* function i, with i calls, by the one before */
-        trace_calls(trace, &(struct ag_call_path){7, 1, i, i - 1, i, 0, i, 10 * i, 0}, 1);
+        trace_calls(trace, &(struct ag_call_path){7, 1, i, i - 1, i, i, 10 * i, 0}, 1);
     }
 }
 

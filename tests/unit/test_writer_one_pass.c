@@ -93,9 +93,9 @@ static struct ag_chunk_words reader_of(const struct taken *taken, uint32_t n) {
 }
 
 static bool take_batch(struct taken *taken, struct ag_chunk_words *reader, size_t capacity) {
-    static struct ag_wide wide;
+    static struct ag_copied_record copy;
     struct ag_event events[512];
-    const size_t count = ag_chunk_words_next(reader, events, capacity, &wide);
+    const size_t count = ag_chunk_words_next(reader, events, capacity, &copy);
     for (size_t i = 0; i < count; i++) {
         if (events[i].kind == AG_RECORD_ALLOC) {
             ag_stack_harvest_name(&taken->stacks, events[i].stack);

@@ -302,14 +302,14 @@ static void expect_blocks(uint64_t each, uint8_t times) {
 static void expect_same_sums_read_back(const char *path, const struct ag_writer_report *report) {
     const struct ag_index_facts facts = {0};
     struct ag_blob blob = {0};
-    struct ag_summary summary;
-    assert_int_equal(ag_trace_index_of_file(path, &facts, &blob, &summary), 0);
+    struct ag_index_sums sums;
+    assert_int_equal(ag_trace_index_of_file(path, &facts, &blob, &sums), 0);
     assert_int_equal(blob.error, 0);
     ag_blob_done(&blob);
-    assert_int_equal(summary.allocated_blocks, report->allocated_blocks);
-    assert_int_equal(summary.allocated_bytes, report->allocated_bytes);
-    assert_int_equal(summary.in_use_bytes, report->in_use_bytes);
-    assert_int_equal(summary.peak_bytes, report->peak_bytes);
+    assert_int_equal(sums.summary.allocated_blocks, report->allocated_blocks);
+    assert_int_equal(sums.summary.allocated_bytes, report->allocated_bytes);
+    assert_int_equal(sums.summary.in_use_bytes, report->in_use_bytes);
+    assert_int_equal(sums.summary.peak_bytes, report->peak_bytes);
 }
 
 /* ---- tests ---- */
@@ -381,13 +381,13 @@ static void threads_that_rest_do_not_blur_the_peak(void **state) {
     wait_for(writer);
     const struct ag_index_facts facts = {0};
     struct ag_blob blob = {0};
-    struct ag_summary summary;
-    assert_int_equal(ag_trace_index_of_file(report.path, &facts, &blob, &summary), 0);
+    struct ag_index_sums sums;
+    assert_int_equal(ag_trace_index_of_file(report.path, &facts, &blob, &sums), 0);
     ag_blob_done(&blob);
     assert_int_equal(report.peak_bytes, 1000);
-    assert_int_equal(summary.peak_bytes, 1000);
-    assert_int_equal(summary.peak_low_bytes, 1000);
-    assert_int_equal(summary.peak_high_bytes, 1000);
+    assert_int_equal(sums.summary.peak_bytes, 1000);
+    assert_int_equal(sums.summary.peak_low_bytes, 1000);
+    assert_int_equal(sums.summary.peak_high_bytes, 1000);
     expect_blocks(6, 1);
 }
 

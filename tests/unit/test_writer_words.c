@@ -7,9 +7,11 @@
 
 #include <cmocka.h>
 
+#include "format/decode.h"
+#include "format/record_body.h"
 #include "writer/chunk_words.h"
 
-static struct ag_wide wide;
+static struct ag_copied_record copy;
 
 static struct ag_chunk_words reader_of(const uint64_t *words, uint32_t count) {
     return (struct ag_chunk_words){
@@ -35,7 +37,7 @@ static void events_keep_their_fields(void **state) {
     };
     struct ag_chunk_words reader = reader_of(words, 9);
     struct ag_event events[16];
-    assert_int_equal(ag_chunk_words_next(&reader, events, 16, &wide), 6);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 16, &copy), 6);
     assert_int_equal(events[0].kind, AG_RECORD_STAMP);
     assert_int_equal(events[0].size, 1000); /* half a ns a unit */
     assert_int_equal(events[1].kind, AG_RECORD_ALLOC);
@@ -48,7 +50,7 @@ static void events_keep_their_fields(void **state) {
     assert_int_equal(events[4].kind, AG_RECORD_UNDO_FREE);
     assert_int_equal(events[5].size, UINT64_C(5) << 32);
     assert_int_equal(events[5].stack, 16);
-    assert_int_equal(ag_chunk_words_next(&reader, events, 16, &wide), 0);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 16, &copy), 0);
     assert_false(reader.is_damaged);
 }
 
@@ -64,7 +66,7 @@ static void a_free_says_who_freed(void **state) {
     };
     struct ag_chunk_words reader = reader_of(words, 6);
     struct ag_event events[8];
-    assert_int_equal(ag_chunk_words_next(&reader, events, 8, &wide), 3);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 8, &copy), 3);
     assert_int_equal(events[0].kind, AG_RECORD_FREE);
     assert_int_equal(events[0].stack, 77);
     assert_int_equal(events[0].size, 0);
@@ -80,7 +82,7 @@ static void times_never_go_back_nor_ahead_of_now(void **state) {
                               UINT64_C(1) << 55 | AG_WORD_STAMP};
     struct ag_chunk_words reader = reader_of(words, 3);
     struct ag_event events[4];
-    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &wide), 3);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &copy), 3);
     assert_int_equal(events[1].size, 2500);
     assert_int_equal(events[2].size, 1000000);
 }
@@ -91,7 +93,7 @@ static void an_impossible_stack_is_an_incomplete_one(void **state) {
                               alloc_word(0x1000), UINT64_C(7) << 32 | 8};
     struct ag_chunk_words reader = reader_of(words, 4);
     struct ag_event events[4];
-    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &wide), 2);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &copy), 2);
     assert_int_equal(events[0].stack, AG_ROOT_INCOMPLETE);
     assert_int_equal(events[1].stack, AG_ROOT_INCOMPLETE);
 }
@@ -102,9 +104,9 @@ static void an_unknown_word_ends_the_chunk(void **state) {
                               UINT64_C(0x1000) << 16 | AG_WORD_FREE};
     struct ag_chunk_words reader = reader_of(words, 3);
     struct ag_event events[4];
-    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &wide), 1);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &copy), 1);
     assert_true(reader.is_damaged);
-    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &wide), 0);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &copy), 0);
 }
 
 static void an_event_cut_by_the_end_is_not_read(void **state) {
@@ -112,105 +114,121 @@ static void an_event_cut_by_the_end_is_not_read(void **state) {
     const uint64_t words[] = {alloc_word(0x1000), 24};
     struct ag_chunk_words reader = reader_of(words, 1);
     struct ag_event events[4];
-    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &wide), 0);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &copy), 0);
     assert_true(reader.is_damaged);
 }
 
-static void a_wide_comes_between_its_neighbours(void **state) {
+/* Makes COPY what the reader leaves there for a record. */
+static void copy_of(const struct ag_record *record) {
+    struct ag_record_layout layout;
+    assert_true(ag_record_layout(record->kind, &layout));
+    assert_in_range(ag_record_body_most(&layout, record), 0, sizeof(copy.body));
+    copy.kind = record->kind;
+    copy.bytes = (uint32_t)(ag_record_body_put(copy.body, &layout, record) - copy.body);
+}
+
+static void a_record_comes_between_its_neighbours(void **state) {
     (void)state;
-    struct {
-        struct ag_wide_thread fields;
-        char name[8];
-    } thread = {{.thread_id = 4711, .name_bytes = 6}, "worker"};
+    const struct ag_record thread = {
+        .kind = AG_RECORD_THREAD,
+        .u.thread = {.thread_id = 4711, .name = {.data = "worker", .length = 6}}};
+    copy_of(&thread);
+    const uint32_t n_words = (copy.bytes + 7) / 8;
     uint64_t words[8] = {UINT64_C(0x1000) << 16 | AG_WORD_FREE,
-                         (uint64_t)sizeof(thread) << 32 | AG_WIDE_THREAD << 16 | AG_WORD_WIDE};
-    memcpy(&words[2], &thread, sizeof(thread));
-    words[4] = UINT64_C(0x2000) << 16 | AG_WORD_FREE;
-    struct ag_chunk_words reader = reader_of(words, 5);
+                         AG_WORD_RECORD_HEAD(AG_RECORD_THREAD, copy.bytes)};
+    memcpy(&words[2], copy.body, copy.bytes);
+    words[2 + n_words] = UINT64_C(0x2000) << 16 | AG_WORD_FREE;
+    struct ag_chunk_words reader = reader_of(words, 3 + n_words);
     struct ag_event events[4];
-    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &wide), 1);
-    assert_int_equal(wide.kind, 0);
-    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &wide), 0);
     struct ag_record record;
-    assert_true(ag_wide_record(&wide, /* stream= */ 9, &record));
+    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &copy), 1);
+    assert_int_equal(copy.kind, 0);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &copy), 0);
+    assert_true(ag_copied_record_decode(&copy, &record));
     assert_int_equal(record.kind, AG_RECORD_THREAD);
-    assert_int_equal(record.u.thread.stream, 9);
     assert_int_equal(record.u.thread.thread_id, 4711);
+    assert_int_equal(record.u.thread.name.length, 6);
     assert_memory_equal(record.u.thread.name.data, "worker", 6);
-    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &wide), 1);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &copy), 1);
     assert_int_equal(events[0].address, 0x2000);
 }
 
-static void a_wide_whose_strings_do_not_fit_is_refused(void **state) {
+static bool is_accepted(const struct ag_record *record) {
+    struct ag_record decoded;
+    copy_of(record);
+    return ag_copied_record_decode(&copy, &decoded);
+}
+
+static void a_record_that_is_cut_or_has_impossible_numbers_is_refused(void **state) {
     (void)state;
-    const struct ag_wide_via via = {.via = 1, .name_bytes = 100};
-    wide.kind = AG_WIDE_VIA;
-    wide.bytes = sizeof(via);
-    memcpy(wide.u.data, &via, sizeof(via));
-    struct ag_record record;
-    assert_false(ag_wide_record(&wide, 0, &record));
-    wide.bytes = sizeof(via) - 1;
-    assert_false(ag_wide_record(&wide, 0, &record));
-    wide.kind = 99;
-    assert_false(ag_wide_record(&wide, 0, &record));
+    struct ag_record record = {.kind = AG_RECORD_VIA,
+                               .u.via = {.via = 1, .name = {.data = "malloc", .length = 6}}};
+    struct ag_record decoded;
+    assert_true(is_accepted(&record));
+    copy.bytes--; /* the name is cut */
+    assert_false(ag_copied_record_decode(&copy, &decoded));
+    record.u.via.via = AG_VIAS_MOST;
+    assert_false(is_accepted(&record));
+
+    record = (struct ag_record){.kind = AG_RECORD_FRAME, .u.frame.frame = AG_FRAME_MOST};
+    assert_true(is_accepted(&record));
+    record.u.frame.frame++;
+    assert_false(is_accepted(&record));
+    record.u.frame.frame = 0;
+    assert_false(is_accepted(&record));
+}
+
+static void a_record_that_only_the_writer_makes_is_refused(void **state) {
+    (void)state;
+    const struct ag_record end = {.kind = AG_RECORD_END, .u.end.how = AG_END_EXIT};
+    assert_false(is_accepted(&end));
+    struct ag_record decoded;
+    copy.kind = AG_RECORD_ALLOC;
+    assert_false(ag_copied_record_decode(&copy, &decoded));
+    copy.kind = 0xffff;
+    assert_false(ag_copied_record_decode(&copy, &decoded));
+}
+
+static void an_impossible_stack_of_a_record_is_an_incomplete_one(void **state) {
+    (void)state;
+    const struct ag_record gc = {.kind = AG_RECORD_GC, .u.gc.stack = UINT32_MAX};
+    struct ag_record decoded;
+    copy_of(&gc);
+    assert_true(ag_copied_record_decode(&copy, &decoded));
+    assert_int_equal(decoded.u.gc.stack, AG_ROOT_INCOMPLETE);
 }
 
 static void rows_of_calls_keep_their_fields_or_are_refused(void **state) {
     (void)state;
-    static struct ag_call_path paths[AG_WIDE_CALLS_MOST];
-    struct {
-        struct ag_wide_calls fields;
-        struct ag_wide_call rows[2];
-    } calls = {{.tree = 3, .snapshot = 4, .n_rows = 2, .time_is_raw = 1},
-               {{.node = 1, .frame = 7, .calls = 8, .own_words = 9, .own_time = 10},
-                {.node = 2, .parent = 1, .frame = 8}}};
-    bool is_raw = false;
-    wide.kind = AG_WIDE_CALLS;
-    wide.bytes = sizeof(calls);
-    memcpy(wide.u.data, &calls, sizeof(calls));
-    assert_int_equal(ag_wide_calls(&wide, paths, &is_raw), 2);
-    assert_true(is_raw);
-    const struct ag_call_path first = {
-        .tree = 3, .snapshot = 4, .node = 1, .frame = 7, .calls = 8, .own_words = 9, .own_ns = 10};
-    assert_memory_equal(&paths[0], &first, sizeof(first));
-    assert_int_equal(paths[1].parent, 1);
-    wide.bytes = sizeof(calls) - 1; /* the second row is cut */
-    assert_int_equal(ag_wide_calls(&wide, paths, &is_raw), 0);
-    wide.bytes = sizeof(calls.fields) - 1;
-    assert_int_equal(ag_wide_calls(&wide, paths, &is_raw), 0);
-    calls.fields.n_rows = UINT32_MAX;
-    wide.bytes = AG_WIDE_MAX_BYTES;
-    memcpy(wide.u.data, &calls, sizeof(calls));
-    assert_int_equal(ag_wide_calls(&wide, paths, &is_raw), 0);
-    struct ag_record record;
-    assert_false(ag_wide_record(&wide, 0, &record)); /* it is rows */
+    static const struct ag_call_path rows[AG_WORD_RECORD_MOST_ROWS + 1] = {
+        {.tree = 3, .snapshot = 4, .node = 1, .frame = 7, .calls = 8, .own_words = 9, .own_ns = 10},
+        {.tree = 3, .snapshot = 4, .node = 2, .parent = 1, .frame = 8}};
+    struct ag_record calls = {.kind = AG_RECORD_CALLS,
+                              .u.rows = {.count = 2, .data.data = (const char *)rows}};
+    struct ag_record decoded;
+    copy_of(&calls);
+    assert_true(ag_copied_record_decode(&copy, &decoded));
+    struct ag_call_path path;
+    size_t cursor = 0;
+    assert_int_equal(ag_calls_next(&decoded, &cursor, &path), 1);
+    assert_memory_equal(&path, &rows[0], sizeof(path));
+    assert_int_equal(ag_calls_next(&decoded, &cursor, &path), 1);
+    assert_int_equal(path.parent, 1);
+    assert_int_equal(ag_calls_next(&decoded, &cursor, &path), 0);
+    copy.bytes--; /* the second row is cut */
+    assert_false(ag_copied_record_decode(&copy, &decoded));
+    calls.u.rows.count = AG_WORD_RECORD_MOST_ROWS + 1;
+    assert_false(is_accepted(&calls));
 }
 
-static void a_frame_without_a_possible_number_is_refused(void **state) {
+static void a_record_longer_than_its_chunk_ends_it(void **state) {
     (void)state;
-    struct ag_wide_frame frame = {.frame = AG_FRAME_MOST, .line = 5};
-    struct ag_record record;
-    wide.kind = AG_WIDE_FRAME;
-    wide.bytes = sizeof(frame);
-    memcpy(wide.u.data, &frame, sizeof(frame));
-    assert_true(ag_wide_record(&wide, 0, &record));
-    assert_int_equal(record.u.frame.line, 5);
-    frame.frame = AG_FRAME_MOST + 1;
-    memcpy(wide.u.data, &frame, sizeof(frame));
-    assert_false(ag_wide_record(&wide, 0, &record));
-    frame.frame = 0;
-    memcpy(wide.u.data, &frame, sizeof(frame));
-    assert_false(ag_wide_record(&wide, 0, &record));
-}
-
-static void a_wide_longer_than_its_chunk_ends_it(void **state) {
-    (void)state;
-    const uint64_t words[] = {UINT64_C(4096) << 32 | AG_WIDE_THREAD << 16 | AG_WORD_WIDE, 0, 0};
+    const uint64_t words[] = {AG_WORD_RECORD_HEAD(AG_RECORD_THREAD, 4096), 0, 0};
     struct ag_chunk_words reader = reader_of(words, 3);
     struct ag_event events[4];
-    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &wide), 0);
+    assert_int_equal(ag_chunk_words_next(&reader, events, 4, &copy), 0);
     assert_true(reader.is_damaged);
-    assert_int_equal(wide.kind, 0);
+    assert_int_equal(copy.kind, 0);
 }
 
 /* Every word of noise either is read or ends the chunk; the addresses stay within 48 bits. */
@@ -229,13 +247,13 @@ static void noise_ends_in_bounds(void **state) {
         struct ag_record record;
         size_t rounds = 0, count = 0;
         do {
-            count = ag_chunk_words_next(&reader, events, 8, &wide);
-            if (wide.kind != 0) {
-                (void)ag_wide_record(&wide, 0, &record);
+            count = ag_chunk_words_next(&reader, events, 8, &copy);
+            if (copy.kind != 0) {
+                (void)ag_copied_record_decode(&copy, &record);
             }
             assert_true(reader.at <= WORDS);
             assert_true(++rounds <= WORDS + 1);
-        } while (count > 0 || wide.kind != 0);
+        } while (count > 0 || copy.kind != 0);
         assert_int_equal(reader.at, WORDS);
     }
 }
@@ -248,11 +266,12 @@ int main(void) {
         cmocka_unit_test(an_impossible_stack_is_an_incomplete_one),
         cmocka_unit_test(an_unknown_word_ends_the_chunk),
         cmocka_unit_test(an_event_cut_by_the_end_is_not_read),
-        cmocka_unit_test(a_wide_comes_between_its_neighbours),
-        cmocka_unit_test(a_wide_whose_strings_do_not_fit_is_refused),
+        cmocka_unit_test(a_record_comes_between_its_neighbours),
+        cmocka_unit_test(a_record_that_is_cut_or_has_impossible_numbers_is_refused),
+        cmocka_unit_test(a_record_that_only_the_writer_makes_is_refused),
+        cmocka_unit_test(an_impossible_stack_of_a_record_is_an_incomplete_one),
         cmocka_unit_test(rows_of_calls_keep_their_fields_or_are_refused),
-        cmocka_unit_test(a_frame_without_a_possible_number_is_refused),
-        cmocka_unit_test(a_wide_longer_than_its_chunk_ends_it),
+        cmocka_unit_test(a_record_longer_than_its_chunk_ends_it),
         cmocka_unit_test(noise_ends_in_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

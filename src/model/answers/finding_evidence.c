@@ -246,7 +246,7 @@ static int evidence_run(struct evidence_pass *pass) {
     int r = ledger ? index_rows(pass) : -ENOMEM;
     r = r < 0 ? r : ag_ledger_on_step(ledger, count_step, pass);
     r = r < 0 ? r : ag_event_pass(profile->file, &profile->definitions, &options, ledger);
-    search->buried_blocks = r == 0 ? ag_ledger_summary(ledger)->buried_blocks : 0;
+    search->buried_blocks = r == 0 ? ag_ledger_buried_blocks(ledger) : 0;
     (void)ag_ledger_free(ledger);
     while (pass->slice < AG_COURSE_SLICES) { /* repairs may have taken births back */
         end_slice(pass, search->whole->duration_ns);

@@ -244,7 +244,7 @@ static int take_nodes(struct ag_definitions *definitions, const struct ag_record
 static int take_stack_sums(struct ag_definitions *definitions, const struct ag_record *record) {
     struct ag_model_sums *sums = &definitions->index;
     struct ag_stack_sum stack;
-    for (size_t cursor = 0; ag_sums_next_stack(record, &cursor, &stack) > 0;) {
+    for (size_t cursor = 0; ag_stack_sums_next(record, &cursor, &stack) > 0;) {
         if (AG_ARRAY_ADD(sums->stacks, sums->n_stacks, stack) < 0) {
             return -ENOMEM;
         }
@@ -264,22 +264,22 @@ static int take_sums(struct ag_model_sums *sums, const struct ag_record *record)
         sums->has_summary = true;
         break;
     case AG_RECORD_TIMELINE:
-        for (size_t cursor = 0; r == 0 && ag_sums_next_timeline(record, &cursor, &point) > 0;) {
+        for (size_t cursor = 0; r == 0 && ag_timeline_next(record, &cursor, &point) > 0;) {
             r = AG_ARRAY_ADD(sums->timeline, sums->n_timeline, point);
         }
         break;
     case AG_RECORD_THREAD_SUMS:
-        for (size_t cursor = 0; r == 0 && ag_sums_next_thread(record, &cursor, &thread) > 0;) {
+        for (size_t cursor = 0; r == 0 && ag_thread_sums_next(record, &cursor, &thread) > 0;) {
             r = AG_ARRAY_ADD(sums->threads, sums->n_threads, thread);
         }
         break;
     case AG_RECORD_THREAD_PAIRS:
-        for (size_t cursor = 0; r == 0 && ag_sums_next_pair(record, &cursor, &pair) > 0;) {
+        for (size_t cursor = 0; r == 0 && ag_thread_pairs_next(record, &cursor, &pair) > 0;) {
             r = AG_ARRAY_ADD(sums->pairs, sums->n_pairs, pair);
         }
         break;
     case AG_RECORD_HEAP_SUMS:
-        for (size_t cursor = 0; r == 0 && ag_sums_next_heap(record, &cursor, &heap) > 0;) {
+        for (size_t cursor = 0; r == 0 && ag_heap_sums_next(record, &cursor, &heap) > 0;) {
             r = AG_ARRAY_ADD(sums->heaps, sums->n_heaps, heap);
         }
         break;

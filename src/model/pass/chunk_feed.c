@@ -91,7 +91,7 @@ struct ag_chunk_feed {
 
 void ag_feed_block_add_map(struct ag_feed_block *block, const struct ag_record *record,
                            uint64_t time_ns) {
-    if (record->kind == AG_RECORD_MAP || record->kind == AG_RECORD_UNMAP) {
+    if (record->kind == AG_RECORD_MAP || record->kind == AG_RECORD_UNMAP) { /* of one layout */
         block->maps[block->n_maps++] = (struct ag_feed_map){.time_ns = time_ns,
                                                             .address = record->u.map.address,
                                                             .bytes = record->u.map.bytes,

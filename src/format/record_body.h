@@ -1,0 +1,138 @@
+/* record_body.h: the bytes of a record behind its kind and length, in the trace and in the live
+ * segment alike.
+ *
+ * The body of a record is its fields in the order of record_fields.def: a number is a varint, bytes
+ * are a varint of their length and the bytes. The body of a batch is a table: number of rows,
+ * number of columns, then row by row the zigzag difference of each field from the same field of the
+ * previous row.
+ *
+ * The recorder writes with these functions inside the profiled program, so they call nothing; its
+ * input and that of the encoder are trusted. What is read never is.
+ *
+ * Versions: fields after the end of the bytes are zero (an older writer); bytes after the last
+ * known field are skipped (a newer one), and so are unknown columns of a batch. A field that ends
+ * in its middle, a number that does not fit, or a text longer than the record is damage. */
+#ifndef AG_RECORD_BODY_H
+#define AG_RECORD_BODY_H
+
+#include "base/varint.h"
+#include "record_layout.h"
+
+/* ---- writing ---- */
+
+/* Upper limit of the bytes that ag_record_body_put writes. A batch is given by its u.rows. */
+AG_FAST size_t ag_record_body_most(const struct ag_record_layout *layout,
+                                   const struct ag_record *record) {
+    if (layout->row_bytes != 0) {
+        return (2 + (size_t)record->u.rows.count * layout->n_fields) * AG_VARINT_MAX_BYTES;
+    }
+    size_t bytes = (size_t)layout->n_fields * AG_VARINT_MAX_BYTES;
+    for (uint32_t i = 0; i < layout->n_fields; i++) {
+        const struct ag_field *field = &layout->fields[i];
+        bytes += ag_field_is_number(field) ? 0 : ag_field_bytes(field, &record->u).length;
+    }
+    return bytes;
+}
+
+AG_FAST uint8_t *ag_rows_body_put(uint8_t *at, const struct ag_record_layout *layout,
+                                  const struct ag_record *record) {
+    const uint8_t *row = (const uint8_t *)record->u.rows.data.data;
+    at = ag_varint_put(at, record->u.rows.count);
+    at = ag_varint_put(at, layout->n_fields);
+    for (uint32_t i = 0; i < record->u.rows.count; i++, row += layout->row_bytes) {
+        for (uint32_t f = 0; f < layout->n_fields; f++) {
+            const struct ag_field *field = &layout->fields[f];
+            const uint64_t before = i == 0 ? 0 : ag_field_number(field, row - layout->row_bytes);
+            at = ag_varint_put(at, ag_zigzag(ag_field_number(field, row) - before));
+        }
+    }
+    return at;
+}
+
+/* Returns the address behind the last byte. */
+AG_FAST uint8_t *ag_record_body_put(uint8_t *at, const struct ag_record_layout *layout,
+                                    const struct ag_record *record) {
+    if (layout->row_bytes != 0) {
+        return ag_rows_body_put(at, layout, record);
+    }
+    for (uint32_t i = 0; i < layout->n_fields; i++) {
+        const struct ag_field *field = &layout->fields[i];
+        if (ag_field_is_number(field)) {
+            at = ag_varint_put(at, ag_field_number(field, &record->u));
+            continue;
+        }
+        const struct ag_bytes bytes = ag_field_bytes(field, &record->u);
+        at = ag_varint_put(at, bytes.length);
+        if (bytes.length != 0) { /* then data is not NULL */
+            memcpy(at, bytes.data, bytes.length);
+        }
+        at += bytes.length;
+    }
+    return at;
+}
+
+/* ---- reading ---- */
+
+/* Fills the record's u, whose strings point into the body. false: damage. */
+static inline bool ag_record_body_get(const uint8_t *at, const uint8_t *end,
+                                      const struct ag_record_layout *layout,
+                                      struct ag_record *ret_record) {
+    for (uint32_t i = 0; i < layout->n_fields && at < end; i++) {
+        const struct ag_field *field = &layout->fields[i];
+        uint64_t value;
+        at = ag_varint_get(at, end, &value);
+        if (at == NULL) {
+            return false;
+        }
+        if (ag_field_is_number(field)) {
+            if (!ag_field_set_number(field, &ret_record->u, value)) {
+                return false;
+            }
+            continue;
+        }
+        if (value > (uint64_t)(end - at)) {
+            return false;
+        }
+        const struct ag_bytes bytes = {.data = (const char *)at, .length = (uint32_t)value};
+        memcpy((uint8_t *)&ret_record->u + field->offset, &bytes, sizeof(bytes));
+        at += value;
+    }
+    return true;
+}
+
+/* Decodes all rows at once into ROWS, which has room for `capacity`, so that iterating over them
+ * cannot fail. false: damage, or there are more. */
+static inline bool ag_rows_body_get(const uint8_t *at, const uint8_t *end,
+                                    const struct ag_record_layout *layout, void *rows,
+                                    size_t capacity, struct ag_record *ret_record) {
+    uint64_t n_rows, n_columns, value;
+    uint8_t *row = rows;
+    at = ag_varint_get(at, end, &n_rows);
+    at = at == NULL ? NULL : ag_varint_get(at, end, &n_columns);
+    if (at == NULL || n_rows > capacity || n_columns == 0 || n_columns > (uint64_t)(end - at)) {
+        return false;
+    }
+    memset(rows, 0, n_rows * layout->row_bytes);
+    for (uint64_t i = 0; i < n_rows; i++, row += layout->row_bytes) {
+        for (uint64_t column = 0; column < n_columns; column++) {
+            at = ag_varint_get(at, end, &value);
+            if (at == NULL) {
+                return false;
+            }
+            if (column >= layout->n_fields) {
+                continue;
+            }
+            const struct ag_field *field = &layout->fields[column];
+            const uint64_t before = i == 0 ? 0 : ag_field_number(field, row - layout->row_bytes);
+            if (!ag_field_set_number(field, row, before + ag_unzigzag(value))) {
+                return false;
+            }
+        }
+    }
+    ret_record->u.rows.count = (uint32_t)n_rows;
+    ret_record->u.rows.data = (struct ag_bytes){.data = (const char *)rows,
+                                                .length = (uint32_t)(n_rows * layout->row_bytes)};
+    return true;
+}
+
+#endif

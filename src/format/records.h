@@ -1,0 +1,123 @@
+/* records.h: what a trace consists of: events, and records of all other kinds, whose structs are
+ * made from record_fields.def. The same structs are filled by the recorder, which writes them into
+ * the live segment, by the writer, and by the decoder. */
+#ifndef AG_RECORDS_H
+#define AG_RECORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ag_record_kind {
+#define AG_EVENT(number, NAME, name) AG_RECORD_##NAME = number,
+#define AG_RECORD(number, NAME, name, type, source) AG_RECORD_##NAME = number,
+#define AG_BATCH(number, NAME, name, type, source) AG_RECORD_##NAME = number,
+#define AG_FIELD(NAME, type, TYPE, field)
+#define AG_END(NAME)
+#include "record_fields.def"
+};
+const char *ag_record_kind_name(enum ag_record_kind kind); /* "alloc"; NULL when unknown */
+const char *ag_lost_cause_name(
+    uint32_t cause); /* enum ag_lost_cause of segment.h: "ring_full"; "unknown" otherwise */
+
+enum ag_chunk_kind { AG_CHUNK_KIND_EVENTS = 1, AG_CHUNK_KIND_RECORDS = 2, AG_CHUNK_KIND_INDEX = 3 };
+
+struct ag_bytes { /* a string without a terminating NUL */
+    const char *data;
+    uint32_t length;
+};
+
+struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays of these */
+    uint64_t address; /* bits 48 to 63: the space, see AG_EVENT_SPACE */
+    uint64_t size;    /* ALLOC, BLOCK_TYPE: bytes asked for; MOVE: the new address; STAMP: ns since
+                         the session began */
+    uint32_t stack;   /* node id; of a FREE or REALLOC_FREE: the stack of the caller, 0: unknown */
+    /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP RESET, and MOVE PROMOTE COLLECT
+     * BLOCK_TYPE of collected heaps */
+    uint8_t kind;
+    uint8_t via;
+    uint16_t reserved;
+};
+
+/* 0: the memory of the process. Otherwise the number of a heap with its own address space. */
+#define AG_EVENT_SPACE(address) ((uint32_t)((address) >> 48))
+#define AG_EVENT_PLACE(address) ((address) & ((UINT64_C(1) << 48) - 1))
+
+/* ---- records ---- */
+
+#define AG_FIELD_C_U8 uint8_t
+#define AG_FIELD_C_U32 uint32_t
+#define AG_FIELD_C_U64 uint64_t
+#define AG_FIELD_C_ADDRESS uint64_t
+#define AG_FIELD_C_STACK uint32_t
+#define AG_FIELD_C_TEXT struct ag_bytes
+#define AG_FIELD_C_TEXTS struct ag_bytes
+#define AG_FIELD_C_BYTES struct ag_bytes
+
+/* One struct per record and per row of a batch. */
+#define AG_EVENT(number, NAME, name)
+#define AG_RECORD(number, NAME, name, type, source) struct type {
+#define AG_BATCH(number, NAME, name, type, source) struct type {
+#define AG_FIELD(NAME, type, TYPE, field) AG_FIELD_C_##TYPE field;
+#define AG_END(NAME) \
+    }                \
+    ;
+#include "record_fields.def"
+
+struct ag_record { /* one record, of any kind but the events */
+    enum ag_record_kind kind;
+    uint32_t stream;  /* of the chunk that it was read from */
+    uint64_t time_ns; /* of the stamp before it; outside EVENTS chunks the chunk's first time */
+    union {
+        struct { /* of a batch: COUNT structs, one after the other; see ag_rows_next */
+            uint32_t count;
+            struct ag_bytes data;
+        } rows;
+#define AG_EVENT(number, NAME, name)
+#define AG_RECORD(number, NAME, name, type, source) struct type name;
+#define AG_BATCH(number, NAME, name, type, source)
+#define AG_FIELD(NAME, type, TYPE, field)
+#define AG_END(NAME)
+#include "record_fields.def"
+    } u;
+};
+
+/* A managed frame in a stack: not code of an image, but a function that a FRAME record defines, and
+ * the line that was executed in it. The bits fit in the 48 that the recorder keeps of a pc. */
+#define AG_IMAGE_MANAGED UINT32_MAX
+enum { AG_FRAME_BITS = 24, AG_FRAME_MOST = (1 << AG_FRAME_BITS) - 1 };
+enum { AG_FRAME_NOT_KEPT = 0 }; /* used by readers for AG_ROOT_NOT_KEPT */
+/* frame: 1 to AG_FRAME_MOST. line 0: that of the FRAME record; a line above 2^24 - 1 is stored as
+ * 0. */
+static inline uint64_t ag_managed_pc(uint32_t frame, uint32_t line) {
+    return (frame & AG_FRAME_MOST) |
+           (line <= AG_FRAME_MOST ? (uint64_t)line << AG_FRAME_BITS : UINT64_C(0));
+}
+static inline uint32_t ag_managed_frame(uint64_t pc) {
+    return (uint32_t)pc & AG_FRAME_MOST;
+}
+static inline uint32_t ag_managed_line(uint64_t pc) {
+    return (uint32_t)(pc >> AG_FRAME_BITS) & AG_FRAME_MOST;
+}
+
+/* How the blocks of a heap end. */
+enum ag_heap_kind { AG_HEAP_MALLOC = 0, AG_HEAP_MOVING = 1, AG_HEAP_NON_MOVING = 2 };
+
+enum ag_gc_known {                            /* which fields of a collection are valid */
+                   AG_GC_KNOWN_END = 1,       /* the collection ended after pause_ns */
+                   AG_GC_KNOWN_HEAP = 2,      /* heap_before_bytes and heap_after_bytes */
+                   AG_GC_KNOWN_NEED = 4,      /* needed_bytes: the request that started it */
+                   AG_GC_KNOWN_PROMOTED = 8,  /* promoted_bytes: moved to an older generation */
+                   AG_GC_KNOWN_ALLOCATED = 16 /* allocated_bytes and weight_bytes */
+};
+
+enum ag_memory_known { /* which fields of a heap's memory are valid */
+                       /* reserved, committed, and the part that was allocated by malloc */
+                       AG_MEMORY_SIZES = 1,
+                       AG_MEMORY_FREE = 2,      /* the part that holds no block */
+                       AG_MEMORY_IN_MALLOC = 4, /* each of its blocks is allocated by malloc */
+                       /* The blocks in malloc were recorded as malloc blocks, too. */
+                       AG_MEMORY_TOLD_TWICE = 8
+};
+
+#endif
