@@ -6,8 +6,8 @@ import { quoted, shellWord } from "./shell.js";
 import { Table } from "./table.js";
 import { count, share, short, time } from "./quantity.js";
 
-const OFF = 3; // times the line
-const LEAST_SHARE = 0.01; // of all words or of all time
+const OFF = 3; // a function is marked if its quotient differs from the line's by this factor
+const LEAST_SHARE = 0.01; // of all words or of all time; smaller functions are not marked
 
 // Words per microsecond, as text.
 export function rate(words, ns) {
@@ -20,7 +20,7 @@ function perCall(words, calls) {
   return calls === 0 ? "–" : (words / calls).toFixed(2);
 }
 
-// All functions; made once.
+// The rows of all functions, computed once.
 export function callRows(app) {
   if (!app.callRows) {
     const { trace, trace: { calls: { count: n, functions } } } = app;
@@ -33,16 +33,16 @@ export function callRows(app) {
   return app.callRows;
 }
 
-// The line: words for a time, of which half of the functions make more and half fewer. A function that
-// was kept from the CPU for long, or one that takes most of the time, does not move it. Those that made
-// nothing, or took no time that could be measured, are on neither side.
+// The line: the median of words per time over all functions. A median is not changed by a function that
+// waited long for the CPU, or by one that takes most of the time. Functions without words, or without a
+// measurable time, are left out.
 export function middleOf(rows) {
   const rates = rows.filter(({ words, ns }) => words > 0 && ns > 0)
     .map(({ words, ns }) => words / ns).sort((a, b) => a - b);
   return rates[rates.length >> 1] ?? 0;
 }
 
-// How many times the line's words a function made for its time; below it, less than 1.
+// The words of a function divided by those that the line gives for its time.
 function offOf(row, line) {
   return row.words / row.ns / line;
 }
@@ -153,7 +153,7 @@ export function showCalls(app, host) {
 
 // ---- the page of one function ----
 
-// Of the pairs with the function as callee, or as caller; the other one is what a row is of.
+// Rows of the pairs in which the function is the callee, or the caller; a row shows the other function.
 function pairsOf(app, of, other, call) {
   const { edges } = app.trace.calls;
   const rows = callRows(app);

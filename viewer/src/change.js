@@ -4,9 +4,9 @@ import { callees, callers } from "./tree.js";
 import { shortName, signed } from "./quantity.js";
 import { Range } from "./range.js";
 
-const STEPS = 4; // shades each way
+const STEPS = 4; // shades for growth, and as many for shrinking
 
-// By node of TREE: the node of the other tree that stands at the end of the same path, or -1.
+// For each node of TREE: the node of the other tree with the same path, or -1.
 function sameNodes(tree, trace, other, otherTrace) {
   const nameOf = (owner, key) => `${owner.functions[key].name}\n${owner.functions[key].image}`;
   const known = new Map();
@@ -38,7 +38,7 @@ export class Change {
     return app.changes[side];
   }
 
-  // After minus before, by node of TREE.
+  // After minus before, for each node of TREE.
   deltas(tree, values, metricName, label) {
     this.same ??= sameNodes(tree, this.trace, this.tree, this.before);
     const range = this.range.of(this.before.labelLike(this.trace, label));

@@ -13,7 +13,7 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// The same of a picture. Attributes only: the page's policy lets no style of an element be.
+// The same for SVG. Attributes only: the page's policy allows no style attributes.
 export function draw(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);

@@ -28,7 +28,7 @@ function lowerBound(n, scale) {
   return scale * (isEnough(n) ? gammaQuantile(n + 0.5, -NORMAL_QUANTILE) : lowestMean(n));
 }
 
-// Where one sample more, or part of one, of this weight would put mean and variance.
+// The upper bound if PART of one more sample of WEIGHT is added to mean and variance.
 function upperBound(value, variance, weight, part) {
   const mean = value + part * weight;
   const spread = variance + part * weight * weight;
@@ -59,7 +59,7 @@ function intervalOfBlocks(value, variance, heaviest) {
     upperBound(value, variance, unseen, isMany ? 0.5 : 1));
 }
 
-// WEIGHTS: { heaviest, portion } of the groups that it is a sum of.
+// WEIGHTS: { heaviest, portion } of the groups that the sum contains.
 export function interval(value, variance, { heaviest, portion }, unit) {
   if (!(portion > 0)) return [value, value];
   if (unit === "bytes") return intervalOfBytes(value, variance, portion);
@@ -71,7 +71,7 @@ export function interval(value, variance, { heaviest, portion }, unit) {
     : [0, Math.ceil(NOTHING_SEEN * heaviest)];
 }
 
-// Of the groups that IS_ONE says yes to.
+// The weights of the groups for which IS_ONE is true.
 export function weightsOf(groups, isOne) {
   const weights = { heaviest: 0, portion: 0 };
   for (let i = 0; i < groups.count; i++) {
@@ -82,7 +82,7 @@ export function weightsOf(groups, isOne) {
   return weights;
 }
 
-// "±12 %", as the terminal's reports have it; "" where the number is known.
+// "±12 %", as in the reports of the terminal; "" if the number is exact.
 export function spreadOf(value, [low, high], unit = "bytes") {
   if (low === high) return "";
   if (value === 0) return `to ${unit === "bytes" ? bytes(high) : short(high)}`;
@@ -94,13 +94,13 @@ export function boundsText([low, high]) {
   return low === high ? "" : `95 %: ${count(low)} to ${count(high)}`;
 }
 
-// After minus before: the bounds of the two, put together by squares.
+// The interval of after minus before: the root of the sum of squares of both.
 export function intervalOfChange(was, [wasLow, wasHigh], is, [isLow, isHigh]) {
   return [is - was - Math.hypot(is - isLow, wasHigh - was),
     is - was + Math.hypot(isHigh - is, was - wasLow)];
 }
 
-// The weights of each key of a tree: own, and of all that passes through.
+// The weights of each key of a tree: own and total.
 export function weightsByKey(tree, groups, keyCount) {
   const both = { own: {}, total: {} };
   for (const name of ["heaviest", "portion"]) {

@@ -3,14 +3,14 @@
 import { bytes, share, short, shortName, time } from "./quantity.js";
 
 const LEAST_SHARE = 0.1; // of the whole: below that no function is reported
-const LEAST_LEAK = 0.02; // of the peak; or at least this many blocks:
+const LEAST_LEAK = 0.02; // of the peak; or at least LEAST_LEAKED_BLOCKS blocks
 const LEAST_LEAKED_BLOCKS = 20;
 // A function that allocates this share for this many callers is a wrapper: its callers are reported instead.
 const WRAPPERS = [{ share: 0.5, callers: 3 }, { share: 0.05, callers: 12 }];
 const WRAPPERS_MOST = 12;
 
-// By function of the program's own code: what it allocates itself, through libraries, or through functions
-// that only allocate for others (xmalloc and the like): those would be the answer to every question.
+// For each function of the program's own code: what it allocates itself, through libraries, or through
+// wrappers (xmalloc and the like), which would otherwise be the answer to every question.
 function ownBeyondWrappers(app, values) {
   const { trace, tree } = app;
   const placeOf = app.ownPlaces;

@@ -1,14 +1,14 @@
 // flame.js: the flame graph, on one canvas.
 //
-// Only boxes that can be seen are laid out: a walk from the zoomed node that does not go below half
-// a pixel. So a tree of a million nodes costs what its visible part costs, at every move of the
-// range. docs/explanation/adr/0005-flame-graph.md says why no package draws it.
+// Only visible boxes are laid out: the walk starts at the zoomed node and stops at boxes below half
+// a pixel. So the cost of a change of the range depends on the visible part of the tree, not on its
+// size. docs/explanation/adr/0005-flame-graph.md says why no package draws it.
 import { OTHER } from "./trace.js";
 import { shortName } from "./quantity.js";
 
 const ROW = 20;
 const LEAST_WIDTH = 0.5;
-const TEXT_FROM = 26; // pixels a box needs to say something
+const TEXT_FROM = 26; // pixels; narrower boxes have no text
 
 export class Flame {
   // HOST: an element; the callbacks get a node of the tree, or -1.
@@ -49,7 +49,7 @@ export class Flame {
     canvas.addEventListener("blur", () => this.draw());
   }
 
-  // VALUES: by node, its width. LOOK: { name(key), colour(node), matches: Uint8Array by key or null }
+  // VALUES: the width of each node. LOOK: { name(key), colour(node), matches: Uint8Array by key or null }
   show(tree, values, look) {
     if (this.tree !== tree) this.zoomed = this.focused = this.hovered = 0;
     Object.assign(this, { tree, values, look });
@@ -208,7 +208,7 @@ export class Flame {
     return false;
   }
 
-  // Cut at the end; measured by the average letter, then once exactly.
+  // Cuts the text at its end, first by the average width of a letter, then exactly.
   fit(text, width) {
     const room = Math.floor(width / this.letter);
     if (text.length <= room * 0.8 || this.context.measureText(text).width <= width) return text;
@@ -237,7 +237,7 @@ export class Flame {
   }
 }
 
-// Colours by image: the same image, the same hue; eight that differ for colour-blind eyes as well.
+// One hue for each image, out of eight that color-blind readers can distinguish.
 export function imageColours(trace, host) {
   const weight = new Map();
   const { groups, nodes, functionOf, functions } = trace;

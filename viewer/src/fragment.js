@@ -1,5 +1,5 @@
 // fragment.js: the state of the page is the address: #tab=sites&metric=peak&range=12-80 ...
-// What equals the default is left out, so that a plain address is the first screen.
+// Defaults are left out, so that an address without a fragment shows the first screen.
 
 export const DEFAULTS = {
   tab: "flame", metric: "peak", unit: "bytes", side: "callers", by: "function",

@@ -8,7 +8,7 @@ import { METRICS } from "./range.js";
 import { quoted, shellWord } from "./shell.js";
 import { bars, groupSums, lifetimeRows, sizeRows } from "./histogram.js";
 
-// By node of the tree: 1 where the function is on the path to it, itself included.
+// For each node of the tree: 1 if the function is on the path to it, itself included.
 function nodesUnder(tree, fn) {
   const isUnder = new Uint8Array(tree.count);
   for (let i = 1; i < tree.count; i++) {
@@ -62,8 +62,8 @@ function neighbourTable(app, title, map, whole, empty) {
   return make("section", {}, make("h3", {}, title), host);
 }
 
-// Lines of the function, with what they allocate themselves and through what they call: in C++ a line of
-// one's own allocates through five functions of its library. A stack counts at its innermost one.
+// Lines of the function, with what they allocate directly and through callees: in C++ a line of the program
+// allocates through five functions of the library. A stack counts for its innermost line of the function.
 function lineTable(app, fn, values, isWanted) {
   const { trace, unitOfMetric: unit } = app;
   const { nodes, groups } = trace;
@@ -148,7 +148,7 @@ async function drawHistory(app, host, isWanted) {
   }, [seconds, Array.from(curve)], host);
 }
 
-// For a regular expression, for a shell: a name is neither.
+// Quotes a name for a regular expression and for a shell.
 function command(app, name) {
   const pattern = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   const { range, trace } = app;

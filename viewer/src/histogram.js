@@ -10,7 +10,7 @@ function sizeLabel(order) {
     : `${trim(bytes(2 ** order))} – ${trim(bytes(2 ** (order + 1)))}`;
 }
 
-// Sums by order of the slices of a range.
+// Sums over the slices of a range, by power of two.
 function addUp(counts, range, unit) {
   const sums = new Float64Array(ORDERS);
   const [from, to] = range.isWhole
@@ -65,7 +65,7 @@ export function barsText(title, rows, unit) {
     `  ${label.padEnd(24)} ${inUnit(value, unit).padStart(12)}`)].join("\n");
 }
 
-// What is counted by group is counted over the whole recording.
+// Counts by group are of the whole recording.
 function showLivesOfLabel(app, host, counts) {
   const { trace, range } = app;
   const isWanted = trace.groups.label.map((_, group) => (range.hasGroup(group) ? 1 : 0));
@@ -102,7 +102,7 @@ export async function showLives(app, host) {
     barsText("lifetimes", lives, unit)}`;
 }
 
-// Of some groups, over the whole recording; blocks.
+// Blocks of some groups, over the whole recording.
 export function groupSums(sparse, isWanted) {
   const sums = new Float64Array(ORDERS);
   const { place, blocks } = sparse;

@@ -12,7 +12,7 @@ const COLUMNS = [
   ["allocated_bytes", "allocated"], ["allocated_blocks", "blocks allocated"],
 ];
 
-// By label: what each of NAMES sums up to.
+// For each label the sums of NAMES.
 function sumsOf(range, names) {
   const { label: labelOf, count } = range.trace.groups;
   const sums = new Map(range.trace.labels.map((label) => [label, {}]));
@@ -32,7 +32,7 @@ function boundsOf(range, metricName, label, value) {
   return interval(value, variance, weightsOf(groups, isOne), unitOf(metricName));
 }
 
-// Of the range, whatever label is chosen: { label, name, sums, value, bounds }
+// The rows of all labels in the range, whichever label is selected: { label, name, sums, value, bounds }
 export function labelRows(app) {
   const { trace, metricName } = app;
   const range = app.range.all;
@@ -70,12 +70,12 @@ export function showLabels(app, host) {
   app.copyText = () => table.text();
 }
 
-// "label request 1", or what a block without one has.
+// "label request 1", or the text for blocks without a label.
 export function labelText(trace, label) {
   return label < 2 ? trace.labelName(label) : `label ${trace.labelName(label)}`;
 }
 
-// The choice in the row of tools: the heaviest first, what has no name last.
+// The list in the row of tools: the largest labels first, blocks without a label last.
 export function fillChoice(trace, select) {
   const weight = sumsOf({ trace, values: (name) => trace.groups[name] }, ["allocated_bytes"]);
   const order = [...trace.labels].sort((a, b) => (a < 2) - (b < 2) ||

@@ -68,14 +68,14 @@ class App {
   // ---- state ----
 
   set(changes, { replaces = false } = {}) {
-    Object.assign(this.state, this.typed, changes); // also what was typed a moment ago
+    Object.assign(this.state, this.typed, changes); // including text that was typed but not applied yet
     this.typed = {};
     const fragment = write(this.state);
     history[replaces ? "replaceState" : "pushState"](null, "", fragment === "#" ? " " : fragment);
     return this.follow();
   }
 
-  // Makes the page what the state says.
+  // Updates the page to the state.
   async follow() {
     const { state, trace } = this;
     const { count: slices } = trace.facts.slices;
@@ -97,7 +97,7 @@ class App {
         range = new Range(trace, state.from, state.to);
       }
     }
-    this.range = range.of(state.label - 1); // 0 is all labels here, -1 there
+    this.range = range.of(state.label - 1); // 0 means all labels in the state, -1 in a range
     this.timeline.setRange(isWhole ? 0 : state.from, isWhole ? slices : state.to);
     this.draw();
   }
@@ -105,7 +105,7 @@ class App {
   async setRange(from, to, isDragging) {
     const { count: slices } = this.trace.facts.slices;
     const isWhole = from === 0 && to === slices;
-    if (isDragging) { // the address follows when the range is let go
+    if (isDragging) { // the address changes when the drag ends
       if (!this.trace.history) return;
       this.range = new Range(this.trace, from, to).of(this.range.label);
       this.draw();
@@ -114,7 +114,7 @@ class App {
     await this.set(isWhole ? { from: 0, to: 0 } : { from, to });
   }
 
-  // Leaks have their own; every other tab obeys the switch.
+  // The metric of the tab: leaks have their own, all others use the switch.
   get metric() {
     return this.state.tab === "leaks" ? "leaked" : this.state.metric;
   }
@@ -178,7 +178,7 @@ class App {
     return (name) => name.toLowerCase().includes(part);
   }
 
-  // ---- what stands still ----
+  // ---- parts that do not depend on the range ----
 
   showHeading() {
     const { facts, command } = this.trace;
@@ -239,7 +239,7 @@ class App {
       make("dt", {}, label), make("dd", {}, make("b", {}, number), make("span", {}, more)))));
   }
 
-  // What the recording left out on purpose.
+  // Says what the filter of the recording excluded.
   showFilter() {
     const { filter } = this.trace.facts;
     $("recorded").hidden = !filter;
@@ -295,7 +295,7 @@ class App {
     }
   }
 
-  // ---- what follows the range ----
+  // ---- parts that depend on the range ----
 
   draw() {
     const { state } = this;
@@ -339,7 +339,7 @@ class App {
     const views = { sites: showSites, stacks: showStacks, types: showTypes, lives: showLives,
       leaks: showStacks, threads: showThreads, labels: showLabels, diff: showDifference, calls: showCalls };
     const view = state.call ? showCall : state.fn ? showFunction : views[state.tab];
-    const host = make("div", {}); // one that waits for its data and was left meanwhile fills nothing
+    const host = make("div", {}); // a tab that was left while it waited for data fills nothing
     fill($("view"), host);
     return view(this, host);
   }
@@ -371,7 +371,7 @@ class App {
       make("span", {}, `freed ${bytes(range.total("freed_bytes"))}`),
       make("span", {}, grew < 0 ? `shrank by ${bytes(-grew)}` : `grew by ${bytes(grew)}`),
       range.isOfLabel ? make("button", { class: "link", onclick: () => this.set({ label: 0 }) },
-        "all labels") // the curve and its peak are of all
+        "all labels") // the curve and its peak are of all labels
         : make("span", {}, `peak ${bytes(peak.bytes)} at ${time(peak.timeNs)}`),
       range.isWhole ? null : make("button", { class: "link", onclick: () =>
         this.set({ from: 0, to: 0 }) }, "show all"));
@@ -414,7 +414,7 @@ class App {
     this.copyText = () => this.flame.text();
   }
 
-  // What the search found: each stack once, however many of its frames match.
+  // The sum of the search's matches: each stack once, even if several frames match.
   showMatches(tree, matches) {
     if (!matches) {
       $("found").textContent = "";
@@ -439,7 +439,7 @@ class App {
       share(this.values[node], this.values[0])}  ${this.trace.functions[tree.key[node]].name}`;
   }
 
-  // "±12 %  " of a node of the flame graph; "" of an exact trace.
+  // "±12 %  " for a node of the flame graph; "" in an exact trace.
   sureOf(node) {
     const variances = this.range.variances(this.metricName);
     if (!variances) return "";
@@ -494,8 +494,8 @@ class App {
       list(this.state.side === "callees" ? "on the way to" : "called by", path));
   }
 
-  // Who makes most of it, for the panel when no function is looked at: functions of the program's own
-  // code, with what they allocate through libraries.
+  // The largest functions of the program's own code, including what they allocate through libraries:
+  // for the panel when no function is selected.
   allocators() {
     const { tree } = this;
     const values = this.range.values(this.metricName);
@@ -513,7 +513,7 @@ class App {
       make("span", { class: "note" }, inUnit(own[fn], this.unitOfMetric))))));
   }
 
-  // ---- hands ----
+  // ---- mouse and keyboard ----
 
   listen() {
     window.addEventListener("popstate", () => {
@@ -566,7 +566,7 @@ class App {
     this.repaint();
   }
 
-  // Canvases do not follow style sheets by themselves.
+  // Draws the canvases again, since style sheets do not apply to them.
   repaint() {
     this.colours = null;
     this.timeline.build();

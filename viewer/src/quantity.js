@@ -59,7 +59,7 @@ export function trim(text) {
   return text.replace(/\.0+ /, " ");
 }
 
-// Moments on an axis, in one unit and with as many digits as their distance needs.
+// Times on an axis, in one unit and with as many digits as their distance needs.
 export function timeTicks(moments) {
   const last = moments[moments.length - 1] ?? 0;
   const [scale, unit] = last >= 0.9995e9 ? [1e9, "s"] : last >= 0.9995e6 ? [1e6, "ms"]
@@ -94,7 +94,7 @@ export function signed(value, unit) {
   return value > 0 ? `+${text}` : value < 0 ? `−${text}` : text;
 }
 
-// A name as it fits on a flame: template arguments and parameters left out.
+// A name without template arguments and parameters, for the boxes of the flame graph.
 export function shortName(name) {
   if (name.length < 24 || !/[<(]/.test(name)) return name;
   let depth = 0;

@@ -14,8 +14,8 @@ export const METRICS = {
   leaked: { label: "Never freed", hint: "allocated in the range, in use at the very end", bytes: true },
 };
 
-// The slice of the highest moment in [from, to); the latest on a tie. A slice that only begins as high
-// as the one before ended reached nothing by itself: its moment lies before it.
+// The slice of the highest moment in [from, to); the latest on a tie. If a slice is highest only at its
+// beginning, the moment belongs to the slice before it.
 export function peakSlice(facts, from, to) {
   const { peak_bytes: peaks, peak_time_ns: times, slice_ns: sliceNs } = facts.slices;
   let best = from;
@@ -35,8 +35,8 @@ function addUp(history, field, from, to, into, sign = 1) {
 }
 
 export class Range {
-  // Slices [from, to) of a trace; the whole of it needs no history. ALL: the same range, of which this
-  // one has the groups of one label only.
+  // Slices [from, to) of a trace; the whole of it needs no history. ALL: the same range with
+  // all labels, if this one is limited to one label.
   constructor(trace, from, to, { label = ALL_LABELS, all } = {}) {
     this.label = label;
     this.all = all ?? this;
@@ -48,7 +48,7 @@ export class Range {
     this.cache = new Map();
   }
 
-  // The same range, of one label; ALL_LABELS: of all.
+  // The same range limited to one label; ALL_LABELS: not limited.
   of(label) {
     if (label === ALL_LABELS) return this.all;
     if (!this.ofLabels.has(label)) {
@@ -65,7 +65,7 @@ export class Range {
     return !this.isOfLabel || this.trace.groups.label[group] === this.label;
   }
 
-  // By group: NAME is allocated_bytes, in_use_blocks, peak_bytes, temporary_blocks, leaked_bytes ...
+  // The value of each group: NAME is allocated_bytes, in_use_blocks, peak_bytes, temporary_blocks, leaked_bytes ...
   values(name) {
     let values = this.cache.get(name);
     if (!values) {
@@ -75,7 +75,7 @@ export class Range {
     return values;
   }
 
-  // By group, of a metric and a unit of the page.
+  // The value of each group, for a metric and a unit of the page.
   metric(metric, unit) {
     return this.values(`${metric}_${METRICS[metric].bytes ? unit : "blocks"}`);
   }
@@ -112,7 +112,7 @@ export class Range {
     return into;
   }
 
-  // By group: the variances of what values(NAME) estimates; null where numbers are exact.
+  // For each group the variance of the estimates of values(NAME); null in an exact trace.
   variances(name) {
     if (!this.trace.isSampled) return null;
     const key = `variance ${name}`;
@@ -120,7 +120,7 @@ export class Range {
       const whole = this.ofWhole(name);
       const variance = this.trace.groups.variance[name.replace("leaked", "in_use")];
       const values = this.values(name);
-      // what was in use at no time that the whole knows: as what was allocated
+      // a group whose value for the whole recording is 0 gets a share of the variance of its allocated blocks
       const allocated = `allocated_${name.endsWith("bytes") ? "bytes" : "blocks"}`;
       const { [allocated]: all, variance: { [allocated]: varianceOfAll } } = this.trace.groups;
       this.cache.set(key, values.map((value, i) => (whole[i] > 0 ? (value * variance[i]) / whole[i]
@@ -129,7 +129,7 @@ export class Range {
     return this.cache.get(key);
   }
 
-  // Of the sum of all groups; null where it is exact.
+  // The interval of the sum of all groups; null in an exact trace.
   interval(name) {
     const variances = this.variances(name);
     if (!variances) return null;

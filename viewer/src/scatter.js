@@ -7,7 +7,7 @@ const LEFT = 74;
 const RIGHT = 24;
 const TOP = 12;
 const BOTTOM = 44;
-const NEAR = 24; // pixels
+const NEAR = 24; // pixels; the pointer selects no point that is farther away
 const NAMES_MOST = 12;
 const LETTER = 7; // pixels, of a name
 
@@ -23,7 +23,7 @@ function shape({ isMarked, isAbove }, x, y) {
 }
 
 export class Scatter {
-  static MOST = 3000; // points: more are slow to lay out, and lie on each other
+  static MOST = 3000; // points: more are slow to lay out, and overlap
 
   // POINTS: { x, y, name, isMarked, isAbove, isDim }, the largest first; x and y above 0. LINE: y / x.
   constructor(options) {
@@ -35,7 +35,7 @@ export class Scatter {
     this.element.addEventListener("click", (event) => this.open(this.nearest(event)));
     this.element.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.render()).observe(this.element);
-    // marked ones first: where the arrows begin
+    // marked ones first: the arrow keys begin there
     this.order = [...this.points.keys()].sort((a, b) =>
       this.points[b].isMarked - this.points[a].isMarked || a - b);
   }
@@ -83,7 +83,7 @@ export class Scatter {
     return lines;
   }
 
-  // From edge to edge of what is drawn.
+  // The line, from edge to edge of the plot.
   theLine(xs, ys) {
     const from = Math.max(10 ** xs[0], 10 ** ys[0] / this.line);
     const to = Math.min(10 ** xs[1], 10 ** ys[1] / this.line);
@@ -103,7 +103,7 @@ export class Scatter {
     }).reverse(); // the largest are drawn last
   }
 
-  // Of those that are marked, where there is room.
+  // The names of marked points, if there is room.
   names() {
     const taken = [];
     const names = [];

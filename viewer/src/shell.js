@@ -4,7 +4,7 @@ export function quoted(text) {
   return `'${text.replace(/'/g, "'\\''")}'`;
 }
 
-// The same without quotes where none are needed.
+// Quotes TEXT only if it needs quotes.
 export function shellWord(text) {
   return /^[\w./+-]+$/.test(text) ? text : quoted(text);
 }

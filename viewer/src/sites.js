@@ -1,4 +1,4 @@
-// sites.js: functions, lines or images with what they allocate, own and total.
+// sites.js: own and total allocations of functions, lines or images.
 import { Table } from "./table.js";
 import { make } from "./elements.js";
 import { boundsText, interval, spreadOf, weightsByKey } from "./estimate.js";
@@ -8,7 +8,7 @@ import { LIBRARY } from "./trace.js";
 
 const isLibrary = (trace, fn) => trace.functions[fn].owner === LIBRARY;
 
-// Keys of the frames, by what is asked for: functions, lines, images.
+// The key of each frame: its function, line or image.
 function keysOf(trace, by) {
   if (by === "function") {
     return { keyOf: (frame) => trace.functionOf[frame], count: trace.functions.length,

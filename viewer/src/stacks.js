@@ -43,7 +43,7 @@ function stack(app, group, value, blocks, whole) {
   const frames = framesOf(app.trace, group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const label = labelOf(app.trace, group);
-  // as far as the first of the program's own code, which allocates through libraries
+  // up to the first frame of the program's own code, which allocates through libraries
   const own = frames.findIndex((frame) => app.trace.functions[app.trace.functionOf[frame]].owner === READER);
   const shown = Math.max(FRAMES, Math.min(FRAMES_MOST, own + 1));
   const list = make("ol", {}, ...frames.slice(0, shown).map((frame) => frameLine(app, frame)));

@@ -9,7 +9,7 @@ function classOf({ isName, isText }) {
 }
 
 // COLUMNS: { id, label, text(row), value(row)?, title?(row), isName?, isText?, bar?(row) 0..1 }
-// The name takes what room is left; other text stands left, too, but is as wide as it has to be.
+// The name column takes the remaining width; other text columns are as wide as their text. Both are aligned left.
 export class Table {
   constructor(host, columns, { sort, onOpen, onSort, empty = "Nothing here." }) {
     Object.assign(this, { host, columns, sort, onOpen, onSort, empty, shown: ROWS_SHOWN });
@@ -84,7 +84,7 @@ export class Table {
     }));
   }
 
-  // Aligned columns, as the terminal has them.
+  // The table as text with aligned columns.
   text(limit = 100) {
     const rows = [this.columns.map(({ label }) => label),
       ...this.rows.slice(0, limit).map((row) => this.columns.map((column) =>

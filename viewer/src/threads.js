@@ -1,4 +1,4 @@
-// threads.js: who allocates, and who frees what another allocated, in the range.
+// threads.js: allocations of each thread in the range, and frees of other threads' blocks.
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
 import { bytes, share, short } from "./quantity.js";

@@ -9,7 +9,7 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// The curve: of each slice its highest moment and its end; resident as it was seen last.
+// The points of the curve: the highest moment and the end of each slice; resident: the last known value.
 function curve(facts) {
   const { slices, summary, timeline } = facts;
   const points = { ns: [0], rate: [null], inUse: [0], resident: [null] };
@@ -50,8 +50,8 @@ export class Timeline {
       .observe(host);
   }
 
-  // Where the program's blocks are a small part of what is resident, both on one scale would show
-  // neither: then resident is left out until it is asked for.
+  // If the program's blocks are a small part of resident memory, one scale would show neither well:
+  // then resident memory is hidden until it is selected.
   chooseCurves() {
     const { summary } = this.trace.facts;
     this.shows = { rate: true, in_use: true,
@@ -87,7 +87,7 @@ export class Timeline {
       scales: {
         x: { time: false, range: () => [0, this.trace.facts.summary.duration_ns / 1e9 || 1] },
         bytes: { range: (_, __, max) => [0, (max || 1) * 1.12] },
-        rate: { range: (_, __, max) => [0, (max || 1) * 2.5] }, // it stays in the lower part
+        rate: { range: (_, __, max) => [0, (max || 1) * 2.5] }, // the rate stays in the lower part of the plot
       },
       axes: [
         { ...axis, values: (_, ticks) => timeTicks(ticks.map((s) => s * 1e9)), size: 24 },

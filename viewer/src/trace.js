@@ -100,7 +100,7 @@ export class Trace {
   // Each part is decoded once, when it is first needed.
   part(id, decode) {
     this.loads[id] ??= inflate(this.element(id)).then((reader) => {
-      this.element(id).remove(); // its text is not needed again
+      this.element(id).remove(); // its text is not needed any more
       return decode(reader);
     });
     return this.loads[id];
@@ -193,7 +193,7 @@ export class Trace {
       : this.names[label - FIRST_LABEL] || "(unnamed)";
   }
 
-  // The label of this trace that has the name of LABEL in TRACE; NO_SUCH_LABEL where there is none.
+  // The label of this trace with the name of LABEL in TRACE; NO_SUCH_LABEL if there is none.
   labelLike(trace, label) {
     if (label < FIRST_LABEL) return label;
     return this.labels.find((own) => own >= FIRST_LABEL &&
@@ -320,8 +320,8 @@ function readSparse(reader) {
   return { place, blocks };
 }
 
-// Function counters: what each function did, and the pairs of caller and callee. Functions are
-// numbered from 1; 0 is nothing that was counted.
+// Function counters: the counts of each function, and of the pairs of caller and callee. Functions are
+// numbered from 1; 0 means no counted function.
 function readCalls(reader) {
   const columns = (names, count) => Object.fromEntries(names.map((name) =>
     [name, reader.numbers(new Float64Array(count))]));

@@ -21,8 +21,8 @@ export class Tree {
     return node;
   }
 
-  // GROUP_NODE: by group, the node it counts at. ORDER: by group, how much it weighs where children
-  // are put side by side; it is the same for all ranges, so that a flame graph does not jump.
+  // GROUP_NODE: the node of each group. ORDER: the weight of each group for the order of children, which
+  // is the same for all ranges, so that boxes of the flame graph keep their places.
   finish(groupNode, order) {
     this.count = this.parent.length;
     this.parent = Int32Array.from(this.parent);
@@ -53,7 +53,7 @@ export class Tree {
     }
   }
 
-  // A function that recurs on a path counts at its outermost place only.
+  // A function that occurs several times on a path counts only at the outermost place.
   markOutermost() {
     const { count, parent, key } = this;
     this.isOutermost = new Uint8Array(count);
@@ -78,7 +78,7 @@ export class Tree {
     return total;
   }
 
-  // By key: what ends there, and what passes through, each stack once.
+  // For each key its own sum and its total, each stack once.
   byKey(values, keyCount) {
     const own = new Float64Array(keyCount);
     const total = new Float64Array(keyCount);
@@ -113,7 +113,7 @@ export function ownPlaces(trace, tree) {
   return Int32Array.from({ length: tree.count }, (_, i) => near[0][i] || near[1][i] || i);
 }
 
-// Outermost function at the top; or, with a key per frame, lines or images instead of functions.
+// The tree with the outermost function at the top; with a key per frame, of lines or images instead of functions.
 export function callers(trace, keyOf = (frame) => trace.functionOf[frame]) {
   const { nodes, groups } = trace;
   const tree = new Tree();
@@ -124,7 +124,7 @@ export function callers(trace, keyOf = (frame) => trace.functionOf[frame]) {
   return tree.finish(groups.node.map((node) => place[node]), groups.allocated_bytes);
 }
 
-// Allocating function at the top, its callers below.
+// The tree with the allocating function at the top and its callers below.
 export function callees(trace) {
   const { nodes, groups, functionOf } = trace;
   const tree = new Tree();
