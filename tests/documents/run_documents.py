@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run_documents.py ALLOGRAM SOURCE: what the documents say about commands is true. Prints TAP.
 
-Options: every command line of allogram in a code block of the documents and in an example of a manual page uses only options that
+Options: every command line of allogram in the code of the documents and in the examples of a manual page uses only options that
 the command's --help lists, views that `report --help` lists, and formats that `export --help` lists.
 
 Tutorials: the commands of docs/tutorials/ are run one after the other, in a folder that holds the C files of examples/, and print
@@ -26,12 +26,13 @@ COMMANDS = "run attach observe control report view diff export dump check doctor
 
 
 def code_of(path, text):
-    """Lines of code of a document: fenced blocks, indented blocks, and examples of a manual page."""
+    """Lines of code of a document: fenced blocks, indented blocks, code in a text, and examples of a manual page."""
     if path.endswith(".1"):
         blocks = re.findall(r"^\.nf\n(.*?)^\.fi$", text, re.M | re.S)
         return [line for block in blocks for line in block.split("\n")]
     fenced = [line for _, block in FENCE.findall(text) for line in block.split("\n")]
-    return fenced + [line for line in FENCE.sub("", text).split("\n") if line.startswith("    ")]
+    text = FENCE.sub("", text)
+    return fenced + [line for line in text.split("\n") if line.startswith("    ")] + re.findall(r"`(allogram [^`\n]*)`", text)
 
 
 def invocations(line):
