@@ -1,5 +1,5 @@
-/* micro_embedded.c: what allogram_alloc costs inlined, where nobody records the block: without a
- * session, and where a tracker samples and this block is none.
+/* micro_embedded.c: the cost of an inlined allogram_alloc whose block is not recorded: without a
+ * session, and with a tracker of which the block is no sample.
  *
  * Prints two numbers: ns of a call in CPU time, less that of the empty loop, each the best of 15
  * rounds. The interval is so long that no block becomes a sample. */

@@ -1,5 +1,4 @@
-/* micro_format.c: what an event costs on its way into a trace and out of it, and how many bytes it
- * takes.
+/* micro_format.c: the cost of encoding and decoding an event of a trace, and its bytes.
  *
  *     micro_format [SECONDS_EACH=1] [EVENTS.raw ...]
  *
@@ -8,9 +7,9 @@
  *     EVENTS.raw a recorded stream: an array of struct ag_event
  *
  * Targets: encode 5 ns, decode 150 M events/s, 2.5 bytes per event on disk (aim 1.5). Best round,
- * CPU time; the heap of both shapes hands out what was freed last in a size class, as real ones do.
- * Chunks of 20,000 events; the collector's are up to four times as long. What was decoded is
- * compared with what was encoded: a codec that loses an event would be fast too. */
+ * CPU time; the heap of both shapes reuses the block of a size class that was freed last, as real
+ * heaps do. Chunks of 20,000 events; those of the writer are up to four times as long. What was
+ * decoded is compared with what was encoded: a codec that loses an event would be fast too. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>

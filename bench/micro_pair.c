@@ -1,14 +1,14 @@
-/* micro_pair.c: what the preloaded agent adds to a pair of malloc and free, paired within one
+/* micro_pair.c: what the preloaded agent adds to a pair of malloc and free, measured within one
  * process.
  *
  *     [LD_PRELOAD=agent | allogram run --mode=sample --] micro_pair [ROUNDS [loop|ring]]
  *
- * Two processes of the same program differ by more than what is measured here (where their pages
- * lie, who is their neighbour). So one process takes turns: some ten thousand pairs by malloc and
- * free, whoever answers, then the same by the libc's own functions, both called through a pointer.
- * Looks at the quarter of the rounds in which the libc was fastest: those that nobody disturbed.
- * Prints their medians of the libc's nanoseconds a pair and of the difference, the difference's
- * quartiles, and the object whose malloc it called. CPU time of the thread.
+ * Two processes of the same program differ by more than the measured value (by the addresses of
+ * their pages, by other load). So one process alternates: some ten thousand pairs by malloc and
+ * free as the program finds them, then the same by the libc's own functions, both called through a
+ * pointer. Only the quarter of the rounds in which the libc was fastest counts: those without
+ * disturbance. Prints their medians of the libc's nanoseconds a pair and of the difference, the
+ * difference's quartiles, and the object whose malloc it called. CPU time of the thread.
  *
  *     loop   a block is freed at once; eight sizes of 24 to 80 bytes take turns
  *     ring   4096 blocks live; the oldest is freed for each new one: addresses are scattered */

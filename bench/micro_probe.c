@@ -1,5 +1,5 @@
-/* micro_probe.c: what the kernel takes for a breakpoint (uprobe) that nobody does anything at: the
- * floor under whatever watches functions from outside.
+/* micro_probe.c: the kernel's cost of a breakpoint (uprobe) at which nothing is done: the lower
+ * bound of observing functions from outside.
  *
  *     micro_probe ROUNDS
  *

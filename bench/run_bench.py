@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What allogram costs, beside its peers: paired, interleaved rounds on this machine, as tables in Markdown.
+"""Measures the overhead of allogram and of other profilers in paired, interleaved rounds on this machine; prints tables in Markdown.
 
 Every recording is checked to have really recorded: its trace is whole, nothing is lost, and its number of events is what the
 workload counted itself (a preload that fails costs nothing). Bars are those of the project's goals; one is met when the upper

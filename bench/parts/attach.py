@@ -1,4 +1,4 @@
-"""How long a program stands when it is attached to and let go, as the command itself says."""
+"""For how long attach and detach stop a thread of the program, as the command reports it."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def attach(bench, pid):
 
 def run(bench):
     bench.say()
-    bench.say("How long the thread stands that loads and unloads the agent, us, over %d times each:" % TIMES)
+    bench.say("Time for which the thread that loads and unloads the agent is stopped, us, over %d times each:" % TIMES)
     bench.say()
     bench.say("| program | attach | most | detach | most |")
     bench.say("|---|---:|---:|---:|---:|")

@@ -1,8 +1,8 @@
-"""What sampling adds, counted instead of timed: instructions and cache misses of the program's own process, by cachegrind.
+"""The overhead of sampling, counted instead of timed: instructions and cache misses of the program's own process, by cachegrind.
 
-A hundredth of the wall time cannot be told on a machine whose neighbours change it by several from run to run; valgrind's count of
-instructions is the same every time, and its model of the caches nearly so. It is no time: cycles are estimated as KCachegrind does
-(an instruction 1, a miss of the first level 10, of the last 100). What it leaves out is the other process, the collector."""
+One percent of wall time cannot be measured on a machine where it varies by several percent from run to run. Valgrind's count of
+instructions is the same in every run, and its model of the caches nearly so. It is not a time: cycles are estimated as in KCachegrind
+(an instruction 1, a miss of the first level 10, of the last 100). The writer process is not included."""
 
 import glob
 import json

@@ -1,10 +1,10 @@
-"""The tracer of Erlang nodes beside the emulator's own profilers, on the same programs: many calls of little functions, and the
-compiler on a large module with everything traced (fprof once: it takes a minute or more). In the node's own time (workloads/erlang_bench.erl), a fresh node for each run.
+"""The tracer of Erlang nodes and the emulator's own profilers, on the same programs: many calls of small functions, and the
+compiler on a large module with everything traced (fprof once, since it takes a minute or more). Time is measured in the node (workloads/erlang_bench.erl), in a new node for each run.
 
-Beside them stands a tracer that does nothing with the same events: what the emulator takes for them by itself.
+A tracer that does nothing with the same events shows the part of the cost that is the emulator's own.
 
-On the Erlang that is installed, and where tests/roots made one on that of the newer Debian, which has call_memory and tprof: its
-folder is bound for this alone, in mounts that end with each run."""
+It runs on the installed Erlang and, if tests/roots has built one, on that of the newer Debian, which has call_memory and tprof: its
+folder is bound only for this, in mounts that end with each run."""
 
 import os
 import shlex

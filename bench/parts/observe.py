@@ -1,8 +1,8 @@
-"""What looking from outside costs the target and the observer, in turns with the target alone.
+"""The cost of observing from outside to the target and the observer, in turns with the target alone.
 
-Samples: a program that reads the clock without a pause says how long it was away in gaps as short as interrupts are
-(tests/observe/own_gaps.c), alone and then watched. Collections: a node's CPU time for the same allocation, alone and then with
---gc, over the collections it counts itself; beside it the floor, a breakpoint at which nothing is done (micro_probe.c)."""
+Samples: a program that reads the clock continuously measures the gaps as short as interrupts
+(tests/observe/own_gaps.c), alone and then observed. Collections: a node's CPU time for the same allocation, alone and then with
+--gc, divided by the collections that it counts itself; and the lower bound, a breakpoint at which nothing is done (micro_probe.c)."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def run_samples(bench):
 # ---- collections ----------------------------------------------------------------------------------------------------------------
 
 class Node:
-    """An Erlang node with one scheduler that allocates when it is told."""
+    """An Erlang node with one scheduler that allocates on request."""
 
     def __init__(self, bench):
         shutil.copy(os.path.join(HERE, "workloads/collecting.erl"), bench.folder)
@@ -100,7 +100,7 @@ def run_collections(bench):
     floor = [json.loads(line) for line in probe.stdout.splitlines()]
     node = Node(bench)
     added = {"many": [], "few": []}
-    more, told = {"many": [], "few": []}, {}
+    more, recorded = {"many": [], "few": []}, {}
     try:
         lists = int(MANY * bench.scale)
         node.work(lists, 233)
@@ -111,17 +111,17 @@ def run_collections(bench):
                 again, _ = node.work(lists, heap_words)
                 added[name].append((cpu - (alone + again) / 2) / collections)
                 more[name].append(100 * (2 * cpu / (alone + again) - 1))
-                told[name] = (collections, len(said["gc"]["collections"]))
+                recorded[name] = (collections, len(said["gc"]["collections"]))
     finally:
         node.process.kill()
     bench.say()
-    bench.say("| collections | told of | ns added to each | the node's CPU time, % more |")
+    bench.say("| collections | recorded | ns added to each | the node's CPU time, % more |")
     bench.say("|---|---:|---:|---:|")
     bench.say("| floor: a breakpoint where a function begins, nothing done | | %s | |" % Spread([row["begin_ns"] for row in floor]).text("%.0f"))
     bench.say("| floor: and one where it returns | | %s | |" % Spread([row["both_ns"] for row in floor]).text("%.0f"))
     for name in ("many", "few"):
         ns = Spread(added[name]).text("%.0f") if name == "many" else ""  # of a few it is lost among what else differs
-        bench.say("| --gc: %d | %d | %s | %s |" % (*told[name], ns, Spread(more[name]).text("%.1f")))
+        bench.say("| --gc: %d | %d | %s | %s |" % (*recorded[name], ns, Spread(more[name]).text("%.1f")))
     bench.bar("observe --gc: a collection of many", Spread(added["many"]), 1000, "%.0f", " ns")
 
 

@@ -1,4 +1,4 @@
-"""Whole programs, exact, beside heaptrack, gperftools, DHAT and massif."""
+"""Whole programs, recorded exactly, and by heaptrack, gperftools, DHAT and massif."""
 
 import os
 import random

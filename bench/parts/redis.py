@@ -1,4 +1,4 @@
-"""redis-server under redis-benchmark, exact, beside heaptrack."""
+"""redis-server under redis-benchmark, recorded exactly, and by heaptrack."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ PAIRS = 8  # of servers, times the rounds asked for: two plain ones differ by up
 
 
 class Server:
-    """A redis-server that `prefix` stands in front of, on a socket of its own name; ready when made."""
+    """A redis-server that is started with `prefix`, on a socket of its own; ready when constructed."""
 
     def __init__(self, bench, prefix, name="redis"):
         self.socket = bench.path(name + ".socket")

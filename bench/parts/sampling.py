@@ -1,4 +1,4 @@
-"""What --mode=sample adds: to a pair, to programs, to resident memory; and what an embedding program pays."""
+"""The overhead of --mode=sample: for a pair of malloc and free, for programs, in resident memory, and for a program with liballogram."""
 
 import os
 
@@ -102,7 +102,7 @@ def bench_embedded(bench):
     """allogram_alloc where a tracker samples and the block is none: nanoseconds of a call, less those of an empty loop."""
     runs = [measure([os.path.join(bench.build, "bench/micro_embedded")], cwd=bench.folder).stdout.split() for _ in range(bench.rounds)]
     bench.say()
-    bench.say("| allogram_alloc, inlined, of a block that nobody records | ns |")
+    bench.say("| allogram_alloc, inlined, of a block that is not recorded | ns |")
     bench.say("|---|---:|")
     for i, text in enumerate(("no session", "a tracker samples")):
         spread = Spread([float(words[i]) for words in runs])
