@@ -9,7 +9,8 @@
     attach     attach and detach at random moments while the program repeats its acts
     killed     allogram run, whose writer or whose self is killed at a random moment
     removed    allogram run, whose live file is removed at a random moment: what was executed after that may be unrecorded, if that
-               is said
+               is said. Not so if the first process has ended before: `run` returns then, its orphans go on, and nothing is left
+               that could say it
     truncated  allogram run, whose live file is cut at a random moment: recorders may end with SIGBUS (SECURITY.md), and nothing else
                may happen: `run` ends, with the program's status, and leaves nothing
 """
@@ -304,7 +305,7 @@ class Judge:
         else:
             self._end(mode, ended, plain, findings, status)
         if mode == "removed":
-            self._compare(mode, run, truth, plain, findings, is_closed=CLOSED in ended.stderr)
+            self._compare(mode, run, truth, plain, findings, is_closed=CLOSED in ended.stderr or done == ["late"])
         else:
             self._compare(mode, run, truth, plain, findings, may_lose=True)
 
@@ -328,9 +329,11 @@ class Judge:
         return surroundings.shared_memory_files()
 
     def _removed(self, command, plain, dice, findings):
-        def disturb(*_):
+        def disturb(_, family, __):
             for path in self._live_files():
                 os.unlink(path)
+            first = [child for child in family if not surroundings.command_of(child).startswith(self.allogram)]
+            return "in time" if any(surroundings.is_running(child) for child in first) else "late"
 
         self._disturbed("removed", command, plain, dice, findings, disturb)
 

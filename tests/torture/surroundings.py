@@ -58,6 +58,15 @@ def command_of(pid):
         return "?"
 
 
+def is_running(pid):
+    """Neither ended nor waiting to be reaped."""
+    try:
+        with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 class Ended:
     """How a program ended: status as wait gives it (None: it did not end in time), what it wrote, what it left."""
 
