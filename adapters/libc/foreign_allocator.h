@@ -7,9 +7,9 @@
  * the agent. Called once, when ag_next is known and before the program has a second thread. */
 void ag_foreign_allocator_lead(void);
 
-/* Makes the functions behind the agent mark the thread as inside an allocator
- * (ag_inside_allocator), if they do not yet: the library has functions that are hooked by detours.
- * Same conditions as above. */
+/* Makes the functions behind the agent mark the thread as inside an allocator, if they do not yet
+ * (see ag_is_inside_allocator): the library has functions that are hooked by detours. Same
+ * conditions as above. */
 void ag_foreign_allocator_guard(void);
 
 #endif

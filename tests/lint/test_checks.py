@@ -66,6 +66,7 @@ CASES = [
     ("a message with a dot", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: it is full.", y);\n'}, "ends with a dot"),
     ("a message with a capital", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: It is " "full", y);\n'}, "begins with a capital"),
     ("a private word in a message", "messages", {"src/report/x.c": 'int x = ag_page_prose(p, 0, "nobody saw it");\n'}, "says 'nobody'"),
+    ("a comment about a function that is gone", "citations", {"src/base/x.c": "/* x.c: see ag_arena_grow. */\n"}, "no ag_arena_grow"),
     ("a link to no file", "documents", {"README.md": "see [it](docs/gone.md)\n"}, "leads to no file"),
     ("a link to no heading", "documents", {"README.md": "# A\n\nsee [it](#b)\n"}, "no heading for #b"),
     ("a comment about a document that is gone", "documents", {"src/base/x.c": "/* x.c: see docs/gone.md. */\n"}, "no document docs/gone.md"),
@@ -83,6 +84,7 @@ PASSING = [
     ("an #ifdef around the rows of a table", "defs", {"src/base/x.def": "#ifdef AG_A\nAG_A(1)\n#endif\n"}),
     ("a message about a name with capitals", "messages", {"src/cli/x.c": 'int x = ag_fail(1, "x: %s: CPU %d is off", y, z);\n'}),
     ("a TODO with its issue", "text", {"src/base/x.c": "int x; // TODO #12: later\n"}),
+    ("a comment about a family of functions", "citations", {"src/base/x.c": "/* x.c: see ag_arena_size, ag_arena_* and ag_NAME_size. */\n"}),
     ("a link to a heading of another page", "documents", {"README.md": "[a](SECURITY.md#what-is-promised)\n"}),
     ("an #if in the arch folder", "defs", {"src/unwind/arch/x86_64/x.h": "#if 1\n#endif\n"}),
 ]

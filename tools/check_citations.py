@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""check_citations [ROOT]: a function, type or variable of ours (ag_..., allogram_...) that a comment of the C code names exists.
+
+A name with capitals in it (ag_record_append_NAME) stands for several, a name that ends in an underscore for a family, and one with "toy" in it
+belongs to an example."""
+
+import re
+import sys
+
+import source_tree
+
+C_FILES = [".c", ".h", ".def", ".S"]
+OTHERS = [".py", ".build", ".map", ".txt", ".hpp", ".cc", ".cr", ".jl", ".ml", ".erl", ".sh"]
+NAME = re.compile(r"\b(?:ag|allogram)_\w+")
+
+
+def findings(root):
+    known = set()
+    for path in source_tree.files(root, C_FILES + OTHERS):
+        text = "\n".join(source_tree.lines(root, path))
+        known |= set(NAME.findall(source_tree.without_comments(text) if path.endswith(tuple(C_FILES)) else text))
+    for path in source_tree.files(root, C_FILES):
+        text = "\n".join(source_tree.lines(root, path))
+        if not set(NAME.findall(text)) - known:
+            continue
+        code = source_tree.without_comments(text).split("\n")
+        for number, (line, bare) in enumerate(zip(text.split("\n"), code), 1):
+            for name in set(NAME.findall(line)) - set(NAME.findall(bare)) - known:
+                if not re.search(r"[A-Z]|_$|toy", name) and '"' not in line:
+                    yield f"{path}:{number}: there is no {name}"
+
+
+if __name__ == "__main__":
+    source_tree.finish(list(findings(source_tree.root_of(sys.argv))))
