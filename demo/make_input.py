@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_input: 60,000 made-up readings of weather stations as JSON, always the same, about 7 MB."""
+"""make_input: prints 60,000 invented readings of weather stations as JSON, always the same, about 7 MB."""
 
 import json
 import random

@@ -1,9 +1,9 @@
 #!/bin/sh
-# run.sh BUILD: profiles jq over 60,000 readings of weather stations, shows the report and writes its page. Each command that is
-# printed can be pasted where `make demo` was called.
+# run.sh BUILD: profiles jq over 60,000 readings of weather stations, prints the report and writes the page. Each printed command
+# can be pasted into the shell in which `make demo` was called.
 #
-# jq is compiled from Debian's source package, for its debug symbols; where that cannot be had, Debian's own jq has to do:
-# then functions are those that its libraries export, and lines are missing.
+# jq is compiled from Debian's source package, for its debug symbols. If the package cannot be fetched, the installed jq is used;
+# then the report has only the functions that its libraries export, and no lines.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$1/demo

@@ -1,19 +1,19 @@
-/* alloc_tokens.c: an allocator that a compiler hands a type with every allocation.
+/* alloc_tokens.c: an allocator to which a compiler passes the type of every allocation.
  *
  *     cc -g alloc_tokens.c $(pkg-config --cflags --libs allogram) -o alloc_tokens
- *     ./alloc_tokens                         writes a trace of its own and says where
+ *     ./alloc_tokens                         writes a trace of its own and prints its name
  *     allogram report --view=types TRACE     what each token allocated
  *
  * clang 22 and later rewrite calls of malloc, calloc, operator new and so on under
  * -fsanitize=alloc-token: malloc(n) becomes __alloc_token_malloc(n, token), where the token is a
  * number of the allocated type (by default a hash of its name, -falloc-token-max=N bounds it); 0
- * where the compiler knows none. free stays free. (https://clang.llvm.org/docs/AllocToken.html.)
- * Whoever provides these functions is the allocator, and all it has to do for allogram is to tell
- * the token as a type. The compiler gives no name; the program can ask for the token of a type
+ * if the compiler knows none. free is not changed. (https://clang.llvm.org/docs/AllocToken.html.)
+ * The program provides these functions, which only have to report the token as a type to
+ * allogram. The compiler gives no name; the program can ask for the token of a type
  * (__builtin_infer_alloc_token) and name it, and tokens without a name are shown as numbers.
  *
- * Here calls are written as such a compiler writes them, so that any compiler builds it; with one
- * that can, the same functions serve its own calls.
+ * Here the calls are written by hand as such a compiler generates them, so that any compiler can
+ * build the example; with clang 22 the same functions serve the generated calls.
  *
  * 10 nodes of 32 bytes and 5 of 64 with token 7 ("struct node"), of which 4 of 32 bytes are freed;
  * 3 texts of 100 bytes with token 9, which has no name; 2 blocks of 8 bytes without a token. */

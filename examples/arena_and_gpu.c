@@ -1,7 +1,7 @@
-/* arena_and_gpu.c: an arena allocator and a heap on a made-up GPU, reported with allogram.h alone.
+/* arena_and_gpu.c: an arena allocator and a heap of an imagined GPU, with only allogram.h.
  *
  *     cc -g arena_and_gpu.c $(pkg-config --cflags --libs allogram) -o arena_and_gpu
- *     ./arena_and_gpu                        writes a trace of its own and says where
+ *     ./arena_and_gpu                        writes a trace of its own and prints its name
  *     allogram run ./arena_and_gpu           the same heaps, and malloc, in one trace
  *     allogram report --view=heaps TRACE     also: types, blocks, sites, tree
  *
@@ -17,7 +17,7 @@
  *     text             10         55       10
  *     texture           6  7,340,032        3
  *
- * Two frees have no block: an address that the arena never gave out, and a texture that is freed
+ * Two frees have no block: an address that the arena never returned, and a texture that is freed
  * twice. Those are ghosts. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void arena_free(void *block) {
     allogram_free(nodes, (uintptr_t)block);
 }
 
-/* ---- a GPU: its addresses are its own, from 0x1000 on, and overlap with nobody's ---- */
+/* ---- a GPU: it has its own addresses, from 0x1000 on, which overlap with no other heap's ---- */
 
 static uint64_t next_texture = 0x1000;
 
@@ -73,7 +73,7 @@ static void build_list(void) {
     for (int i = 0; i < 30; i++) {
         arena_free(list[i]);
     }
-    arena_free(arena.chunk + 60000); /* nobody's: a ghost */
+    arena_free(arena.chunk + 60000); /* no block: a ghost */
 }
 
 static void write_texts(void) {
