@@ -192,10 +192,8 @@ bool ag_target_refuses_preload(const char *path) {
         ag_remote_elf_open(path, &elf) < 0) {
         return false;
     }
-    const Elf64_Shdr *section = ag_remote_elf_section(&elf, ".dynstr");
     size_t bytes = 0;
-    uint8_t *names =
-        section ? ag_remote_elf_contents(&elf, section, NAMES_MOST_BYTES, &bytes) : NULL;
+    uint8_t *names = ag_remote_elf_contents(&elf, ".dynstr", NAMES_MOST_BYTES, &bytes);
     const bool refuses = names && names_address_sanitizer((const char *)names, bytes);
     free(names);
     ag_remote_elf_close(&elf);

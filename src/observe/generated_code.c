@@ -122,9 +122,7 @@ void ag_generated_code_read_object(struct ag_generated_code *code, const void *f
     for (size_t i = 0; i < elf.n_symbols; i++) {
         const struct ag_remote_symbol *symbol = &elf.symbols[i];
         const uint64_t base =
-            elf.is_object && symbol->section < elf.n_sections && elf.sections != NULL
-                ? elf.sections[symbol->section].sh_addr
-                : 0;
+            elf.is_object ? ag_remote_elf_section_address(&elf, symbol->section) : 0;
         if (symbol->is_function && base + symbol->address != 0) {
             const size_t name_bytes = strnlen(symbol->name, MOST_NAME_BYTES);
             if (name_bytes > left) {

@@ -42,15 +42,14 @@ static void index_places(struct ag_cfi_copy *copy, uintptr_t section, size_t n_b
 static void open_sorted(struct ag_cfi_copy *copy, const struct ag_remote_elf *elf,
                         const Elf64_Phdr *header) {
     const Elf64_Phdr *segment = ag_remote_elf_loaded(elf, header->p_vaddr);
-    const Elf64_Shdr *section = ag_remote_elf_section(elf, ".eh_frame");
     if (segment == NULL) {
         return;
     }
-    uint64_t low = header->p_vaddr;
-    if (section == NULL) {
+    uint64_t low = header->p_vaddr, eh_frame = 0;
+    if (!ag_remote_elf_section(elf, ".eh_frame", &eh_frame)) {
         low = segment->p_vaddr;
-    } else if (section->sh_addr < low && section->sh_addr >= segment->p_vaddr) {
-        low = section->sh_addr;
+    } else if (eh_frame < low && eh_frame >= segment->p_vaddr) {
+        low = eh_frame;
     }
     const uint64_t n_bytes = segment->p_vaddr + segment->p_filesz - low;
     uint8_t *bytes = n_bytes <= MOST_BYTES ? malloc(n_bytes) : NULL;
@@ -70,17 +69,18 @@ static void open_sorted(struct ag_cfi_copy *copy, const struct ag_remote_elf *el
 
 static void open_section(struct ag_cfi_copy *copy, const struct ag_remote_elf *elf,
                          const char *name) {
-    const Elf64_Shdr *section = ag_remote_elf_section(elf, name);
+    uint64_t address = 0;
     size_t n_bytes = 0;
-    uint8_t *bytes =
-        section != NULL ? ag_remote_elf_contents(elf, section, MOST_BYTES, &n_bytes) : NULL;
+    uint8_t *bytes = ag_remote_elf_section(elf, name, &address)
+                         ? ag_remote_elf_contents(elf, name, MOST_BYTES, &n_bytes)
+                         : NULL;
     if (bytes == NULL) {
         return;
     }
     const uintptr_t start = (uintptr_t)bytes;
     const bool is_debug = strcmp(name, ".debug_frame") == 0;
     copy->bytes = bytes;
-    copy->shift = is_debug ? 0 : start - section->sh_addr;
+    copy->shift = is_debug ? 0 : start - address;
     copy->tables = (struct ag_cfi_tables){
         .low = start, .high = start + n_bytes, .debug_frame = is_debug ? start : 0};
     index_places(copy, start, n_bytes);

@@ -1,24 +1,26 @@
-/* remote_elf.c: an ELF64 reader of our own, since only four tables are needed, see remote_elf.h.
+/* remote_elf.c: the tables of an ELF file, found by libelf and copied by us, see remote_elf.h.
  *
- * Bounds: a file states how many segments, sections and symbols it has; each count is compared with
- * the file's size before anything is allocated. That alone does not bound the sum: a thousand
- * section headers may refer to the same table. So all symbol tables together may have at most as
- * many bytes as the file, and so may their string tables; a shared one is read once. Names are
- * looked up in copies that are terminated by us. */
+ * Bounds. libelf compares each offset and count with the file's size, and reads without a mapping
+ * (ELF_C_READ). That alone does not bound the sum: a thousand section headers may refer to the same
+ * table. So of each kind of symbol table the first one is read, which is the only one that a file
+ * may have (gabi, sh_type), and contents are copied by us: what libelf reads it keeps until the
+ * end. Names are looked up in copies that are terminated by us, because libelf looks for the last
+ * terminator of a table again for each name. */
 #include "remote_elf.h"
 
 #include <errno.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "foreign_file.h"
 
 enum {
     MOST_TABLE_BYTES = 1 << 30, /* the largest browsers have 200 MiB of symbols */
     NOTE_BYTES = 1 << 16,
+    MOST_NOTES = 16,       /* segments of notes: linkers make three */
     MOST_COMPRESSION = 32, /* ratio; debug information reaches 10, zlib at most 1032 */
 };
 
@@ -59,61 +61,66 @@ static void *elf_copy(const struct ag_remote_elf *elf, uint64_t offset, uint64_t
 
 /* ---- opening --------------------------------------------------------------- */
 
-static void read_sections(struct ag_remote_elf *elf, const Elf64_Ehdr *header) {
-    if (header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shnum == 0) {
-        return; /* a file may have none */
-    }
-    elf->sections = elf_copy(elf, header->e_shoff, (uint64_t)header->e_shnum * sizeof(Elf64_Shdr));
-    elf->n_sections = elf->sections != NULL ? header->e_shnum : 0;
-    if (header->e_shstrndx < elf->n_sections) {
-        const Elf64_Shdr *names = &elf->sections[header->e_shstrndx];
-        elf->section_names = elf_copy(elf, names->sh_offset, names->sh_size);
-        elf->section_names_bytes = elf->section_names != NULL ? names->sh_size : 0;
+static void read_section_names(struct ag_remote_elf *elf) {
+    size_t index = 0;
+    Elf64_Shdr names;
+    if (elf_getshdrstrndx(elf->elf, &index) == 0 &&
+        gelf_getshdr(elf_getscn(elf->elf, index), &names) != NULL) {
+        elf->section_names = elf_copy(elf, names.sh_offset, names.sh_size);
+        elf->section_names_bytes = elf->section_names != NULL ? names.sh_size : 0;
     }
 }
 
-static void read_build_id(struct ag_remote_elf *elf) {
-    for (size_t i = 0; i < elf->n_segments; i++) {
-        const Elf64_Phdr *segment = &elf->segments[i];
-        uint8_t *notes = segment->p_type == PT_NOTE && segment->p_filesz <= NOTE_BYTES
-                             ? elf_copy(elf, segment->p_offset, segment->p_filesz)
-                             : NULL;
-        for (size_t at = 0; notes != NULL && at + sizeof(Elf64_Nhdr) <= segment->p_filesz;) {
-            Elf64_Nhdr note;
-            memcpy(&note, notes + at, sizeof note);
-            const uint64_t name = at + sizeof note;
-            const uint64_t text = name + ((uint64_t)note.n_namesz + 3) / 4 * 4;
-            const uint64_t end = text + note.n_descsz;
-            if (end > segment->p_filesz) {
-                break;
-            }
-            if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
-                memcmp(notes + name, "GNU", 4) == 0 && note.n_descsz <= sizeof elf->build_id) {
-                memcpy(elf->build_id, notes + text, note.n_descsz);
-                elf->build_id_bytes = note.n_descsz;
-            }
-            at = (end + 3) / 4 * 4;
+/* Takes the build id from a segment of notes. false: it has none. */
+static bool read_notes(struct ag_remote_elf *elf, const Elf64_Phdr *segment) {
+    Elf_Data *notes =
+        elf_getdata_rawchunk(elf->elf, (int64_t)segment->p_offset, segment->p_filesz, ELF_T_NHDR);
+    GElf_Nhdr note;
+    size_t name, text;
+    for (size_t at = 0; notes != NULL && (at = gelf_getnote(notes, at, &note, &name, &text)) > 0;) {
+        const uint8_t *bytes = notes->d_buf;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            memcmp(bytes + name, "GNU", 4) == 0 && note.n_descsz <= sizeof elf->build_id) {
+            memcpy(elf->build_id, bytes + text, note.n_descsz);
+            elf->build_id_bytes = note.n_descsz;
+            return true;
         }
-        free(notes);
+    }
+    return false;
+}
+
+static void read_build_id(struct ag_remote_elf *elf) {
+    size_t n_looked_at = 0;
+    for (size_t i = 0; i < elf->n_segments && n_looked_at < MOST_NOTES; i++) {
+        const Elf64_Phdr *segment = &elf->segments[i];
+        if (segment->p_type == PT_NOTE && segment->p_filesz <= NOTE_BYTES) {
+            n_looked_at++;
+            if (read_notes(elf, segment)) {
+                return;
+            }
+        }
     }
 }
 
 static int read_header(struct ag_remote_elf *elf) {
-    Elf64_Ehdr header;
-    if (!ag_remote_elf_read(elf, 0, &header, sizeof header) ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_ident[EI_DATA] != ELFDATA2LSB ||
-        (header.e_phnum != 0 && header.e_phentsize != sizeof(Elf64_Phdr))) {
+    GElf_Ehdr header;
+    size_t n_segments = 0;
+    if (gelf_getclass(elf->elf) != ELFCLASS64 || gelf_getehdr(elf->elf, &header) == NULL ||
+        header.e_ident[EI_DATA] != ELFDATA2LSB || elf_getphdrnum(elf->elf, &n_segments) < 0 ||
+        n_segments > elf->file_bytes / sizeof(Elf64_Phdr)) {
         return -ENOEXEC;
     }
-    elf->segments = elf_copy(elf, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr));
-    if (elf->segments == NULL) {
+    elf->segments = calloc(n_segments + 1, sizeof *elf->segments);
+    while (elf->segments != NULL && elf->n_segments < n_segments &&
+           gelf_getphdr(elf->elf, (int)elf->n_segments, &elf->segments[elf->n_segments]) != NULL) {
+        elf->n_segments++;
+    }
+    if (elf->n_segments < n_segments) {
         return -ENOEXEC;
     }
-    elf->n_segments = header.e_phnum;
     elf->entry = header.e_entry;
     elf->is_object = header.e_type == ET_REL;
-    read_sections(elf, &header);
+    read_section_names(elf);
     read_build_id(elf);
     return 0;
 }
@@ -127,7 +134,11 @@ int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf) {
     struct ag_remote_elf elf = {.fd = fd,
                                 .file_bytes = (uint64_t)facts.st_size,
                                 .stored_bytes = ag_foreign_file_stored_bytes(&facts)};
-    const int r = ag_foreign_file_is_sparse(&facts) ? -ENOEXEC : read_header(&elf);
+    int r = -ENOEXEC;
+    if (!ag_foreign_file_is_sparse(&facts) && elf_version(EV_CURRENT) != EV_NONE) {
+        elf.elf = elf_begin(fd, ELF_C_READ, NULL);
+        r = read_header(&elf);
+    }
     if (r < 0) {
         ag_remote_elf_close(&elf);
         return r;
@@ -136,10 +147,31 @@ int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf) {
     return 0;
 }
 
+/* A file's image in memory lacks its section headers, which are behind what is loaded. libelf
+ * refuses a file whose header refers to them. */
+static void forget_missing_sections(uint8_t *memory, size_t n_bytes) {
+    Elf64_Ehdr header;
+    if (n_bytes < sizeof header) {
+        return;
+    }
+    memcpy(&header, memory, sizeof header);
+    if (header.e_shoff > n_bytes ||
+        n_bytes - header.e_shoff < (uint64_t)header.e_shnum * sizeof(Elf64_Shdr)) {
+        header.e_shoff = 0;
+        header.e_shnum = header.e_shstrndx = 0;
+        memcpy(memory, &header, sizeof header);
+    }
+}
+
 int ag_remote_elf_adopt(uint8_t *memory, size_t n_bytes, struct ag_remote_elf *ret_elf) {
     struct ag_remote_elf elf = {
         .fd = -1, .memory = memory, .file_bytes = n_bytes, .stored_bytes = n_bytes};
-    const int r = read_header(&elf);
+    int r = -ENOEXEC;
+    if (elf_version(EV_CURRENT) != EV_NONE) {
+        forget_missing_sections(memory, n_bytes);
+        elf.elf = elf_memory((char *)memory, n_bytes);
+        r = read_header(&elf);
+    }
     if (r < 0) {
         ag_remote_elf_close(&elf);
         return r;
@@ -149,16 +181,14 @@ int ag_remote_elf_adopt(uint8_t *memory, size_t n_bytes, struct ag_remote_elf *r
 }
 
 void ag_remote_elf_close(struct ag_remote_elf *elf) {
+    (void)elf_end(elf->elf); /* NULL is allowed */
     if (elf->fd > 0) {
         close(elf->fd);
     }
-    for (size_t i = 0; i < elf->n_string_tables; i++) {
-        free(elf->string_tables[i].text);
-    }
-    free(elf->string_tables);
+    free(elf->strings[0]);
+    free(elf->strings[1]);
     free(elf->symbols);
     free(elf->section_names);
-    free(elf->sections);
     free(elf->segments);
     free(elf->memory);
     *elf = (struct ag_remote_elf){0};
@@ -200,47 +230,60 @@ const Elf64_Phdr *ag_remote_elf_segment_at(const struct ag_remote_elf *elf, uint
     return NULL;
 }
 
-const Elf64_Shdr *ag_remote_elf_section(const struct ag_remote_elf *elf, const char *name) {
-    for (size_t i = 0; i < elf->n_sections; i++) {
-        const uint32_t at = elf->sections[i].sh_name;
-        if (at < elf->section_names_bytes && strcmp(elf->section_names + at, name) == 0) {
-            return &elf->sections[i];
+static Elf_Scn *find_section(const struct ag_remote_elf *elf, const char *name,
+                             Elf64_Shdr *ret_header) {
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf->elf, section)) != NULL;) {
+        if (gelf_getshdr(section, ret_header) != NULL &&
+            ret_header->sh_name < elf->section_names_bytes &&
+            strcmp(elf->section_names + ret_header->sh_name, name) == 0) {
+            return section;
         }
     }
     return NULL;
 }
 
-uint8_t *ag_remote_elf_contents(const struct ag_remote_elf *elf, const Elf64_Shdr *section,
-                                size_t limit, size_t *ret_bytes) {
-    if (section->sh_type == SHT_NOBITS || section->sh_size > limit) {
+bool ag_remote_elf_section(const struct ag_remote_elf *elf, const char *name,
+                           uint64_t *ret_address) {
+    Elf64_Shdr header;
+    const bool is_found = find_section(elf, name, &header) != NULL;
+    *ret_address = is_found ? header.sh_addr : 0;
+    return is_found;
+}
+
+uint64_t ag_remote_elf_section_address(const struct ag_remote_elf *elf, uint16_t index) {
+    Elf64_Shdr header;
+    return gelf_getshdr(elf_getscn(elf->elf, index), &header) != NULL ? header.sh_addr : 0;
+}
+
+/* A copy of the section's decompressed bytes. NULL: damaged, or over the limit. */
+static uint8_t *decompress(Elf_Scn *section, uint64_t stored_bytes, size_t limit,
+                           size_t *ret_bytes) {
+    GElf_Chdr header;
+    if (gelf_getchdr(section, &header) == NULL || header.ch_size > limit ||
+        header.ch_size / MOST_COMPRESSION > stored_bytes || elf_compress(section, 0, 0) < 0) {
         return NULL;
     }
-    uint8_t *stored = elf_copy(elf, section->sh_offset, section->sh_size);
-    if (stored == NULL || (section->sh_flags & SHF_COMPRESSED) == 0) {
-        *ret_bytes = section->sh_size;
-        return stored;
-    }
-    Elf64_Chdr header;
-    uint8_t *bytes = NULL;
-    if (section->sh_size > sizeof header) {
-        memcpy(&header, stored, sizeof header);
-        const bool is_bomb = header.ch_size / MOST_COMPRESSION > section->sh_size;
-        bytes = header.ch_type == ELFCOMPRESS_ZLIB && header.ch_size <= limit && !is_bomb
-                    ? malloc(header.ch_size + 1)
-                    : NULL;
-    }
+    const Elf_Data *data = elf_getdata(section, NULL);
+    uint8_t *bytes = data != NULL && data->d_buf != NULL ? malloc(data->d_size + 1) : NULL;
     if (bytes != NULL) {
-        uLongf n = header.ch_size;
-        if (uncompress(bytes, &n, stored + sizeof header, section->sh_size - sizeof header) !=
-                Z_OK ||
-            n != header.ch_size) {
-            free(bytes);
-            bytes = NULL;
-        }
-        *ret_bytes = n;
+        memcpy(bytes, data->d_buf, data->d_size);
+        *ret_bytes = data->d_size;
     }
-    free(stored);
     return bytes;
+}
+
+uint8_t *ag_remote_elf_contents(const struct ag_remote_elf *elf, const char *name, size_t limit,
+                                size_t *ret_bytes) {
+    Elf64_Shdr header;
+    Elf_Scn *section = find_section(elf, name, &header);
+    if (section == NULL || header.sh_type == SHT_NOBITS || header.sh_size > limit) {
+        return NULL;
+    }
+    if ((header.sh_flags & SHF_COMPRESSED) != 0) {
+        return decompress(section, header.sh_size, limit, ret_bytes);
+    }
+    *ret_bytes = header.sh_size;
+    return elf_copy(elf, header.sh_offset, header.sh_size);
 }
 
 /* ---- symbols ----------------------------------------------------------------- */
@@ -253,45 +296,20 @@ static int by_address(const void *a, const void *b) {
     return first->n_bytes < second->n_bytes ? -1 : first->n_bytes > second->n_bytes;
 }
 
-/* A copy of a table of names, kept until the file is closed. NULL: not in the file, no memory, or
- * over the bound. */
-static const char *read_strings(struct ag_remote_elf *elf, const Elf64_Shdr *section) {
-    for (size_t i = 0; i < elf->n_string_tables; i++) {
-        const struct ag_remote_strings *known = &elf->string_tables[i];
-        if (known->offset == section->sh_offset && known->n_bytes == section->sh_size) {
-            return known->text;
-        }
-    }
-    if (section->sh_size > elf->file_bytes - elf->string_bytes) {
-        return NULL;
-    }
-    struct ag_remote_strings *tables =
-        reallocarray(elf->string_tables, elf->n_string_tables + 1, sizeof *tables);
-    if (tables == NULL) {
-        return NULL;
-    }
-    elf->string_tables = tables;
-    char *text = elf_copy(elf, section->sh_offset, section->sh_size);
-    if (text != NULL) {
-        elf->string_bytes += section->sh_size;
-        tables[elf->n_string_tables++] =
-            (struct ag_remote_strings){section->sh_offset, section->sh_size, text};
-    }
-    return text;
-}
-
-static void add_table(struct ag_remote_elf *elf, const Elf64_Shdr *section) {
-    if (section->sh_entsize != sizeof(Elf64_Sym) || section->sh_link >= elf->n_sections ||
-        section->sh_size > elf->file_bytes - elf->table_bytes) {
+/* Adds the symbols of a table. Their names are copied to *ret_names, which lives as long as the
+ * file. */
+static void add_table(struct ag_remote_elf *elf, const Elf64_Shdr *header, char **ret_names) {
+    Elf64_Shdr strings;
+    if (header->sh_entsize != sizeof(Elf64_Sym) ||
+        gelf_getshdr(elf_getscn(elf->elf, header->sh_link), &strings) == NULL) {
         return;
     }
-    const Elf64_Shdr *strings = &elf->sections[section->sh_link];
-    const size_t n = section->sh_size / sizeof(Elf64_Sym);
-    elf->table_bytes += section->sh_size;
-    const char *names = read_strings(elf, strings);
-    Elf64_Sym *table = names != NULL ? elf_copy(elf, section->sh_offset, section->sh_size) : NULL;
+    const size_t n = header->sh_size / sizeof(Elf64_Sym);
+    char *names = elf_copy(elf, strings.sh_offset, strings.sh_size);
+    Elf64_Sym *table = names != NULL ? elf_copy(elf, header->sh_offset, header->sh_size) : NULL;
     struct ag_remote_symbol *symbols =
         table != NULL ? reallocarray(elf->symbols, elf->n_symbols + n + 1, sizeof *symbols) : NULL;
+    *ret_names = names;
     if (symbols == NULL) {
         free(table);
         return;
@@ -302,7 +320,7 @@ static void add_table(struct ag_remote_elf *elf, const Elf64_Shdr *section) {
         const bool is_function = type == STT_FUNC || type == STT_GNU_IFUNC;
         if ((is_function || type == STT_OBJECT || type == STT_NOTYPE) &&
             table[i].st_shndx != SHN_UNDEF && (table[i].st_value != 0 || elf->is_object) &&
-            table[i].st_name < strings->sh_size && names[table[i].st_name] != '\0') {
+            table[i].st_name < strings.sh_size && names[table[i].st_name] != '\0') {
             elf->symbols[elf->n_symbols++] =
                 (struct ag_remote_symbol){table[i].st_value, table[i].st_size,
                                           names + table[i].st_name, is_function, table[i].st_shndx};
@@ -312,14 +330,20 @@ static void add_table(struct ag_remote_elf *elf, const Elf64_Shdr *section) {
 }
 
 static void read_symbols(struct ag_remote_elf *elf) {
+    bool is_read[2] = {false, false}; /* SHT_SYMTAB, SHT_DYNSYM */
     if (elf->has_symbols) {
         return;
     }
     elf->has_symbols = true;
-    for (size_t i = 0; i < elf->n_sections; i++) {
-        const uint32_t type = elf->sections[i].sh_type;
-        if (type == SHT_SYMTAB || type == SHT_DYNSYM) {
-            add_table(elf, &elf->sections[i]);
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf->elf, section)) != NULL;) {
+        Elf64_Shdr header;
+        if (gelf_getshdr(section, &header) == NULL) {
+            continue;
+        }
+        const int kind = header.sh_type == SHT_DYNSYM;
+        if ((kind == 1 || header.sh_type == SHT_SYMTAB) && !is_read[kind]) {
+            is_read[kind] = true;
+            add_table(elf, &header, &elf->strings[kind]);
         }
     }
     if (elf->n_symbols != 0) {

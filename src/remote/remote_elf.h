@@ -18,6 +18,7 @@ struct ag_remote_symbol {
     uint16_t section; /* in an object file (is_object) the address is relative to it */
 };
 struct ag_remote_elf { /* all zero: closed */
+    struct Elf *elf;   /* of libelf */
     int fd;            /* -1: only `memory` */
     uint8_t *memory;   /* the whole file, if there is no descriptor; owned */
     uint64_t file_bytes;
@@ -25,20 +26,16 @@ struct ag_remote_elf { /* all zero: closed */
     uint64_t entry;        /* the program's entry address; 0: a library */
     bool is_object;        /* not linked: no segments, addresses are relative to sections */
     Elf64_Phdr *segments;
-    Elf64_Shdr *sections;
+    size_t n_segments;
     char *section_names;
-    size_t n_segments, n_sections, section_names_bytes;
+    size_t section_names_bytes;
     uint8_t build_id[64];
     size_t build_id_bytes;
     /* read at the first lookup; sorted by address, then by size */
     bool has_symbols;
     struct ag_remote_symbol *symbols;
-    struct ag_remote_strings {
-        uint64_t offset, n_bytes;
-        char *text;
-    } * string_tables;
-    size_t n_symbols, n_string_tables;
-    uint64_t table_bytes, string_bytes; /* read so far; each at most the file's */
+    size_t n_symbols;
+    char *strings[2]; /* names of the symbols */
 };
 
 /* Opens PATH if it is a regular file. 0; -ENOEXEC: not a 64-bit ELF file, or a damaged one;
@@ -56,12 +53,15 @@ const Elf64_Phdr *ag_remote_elf_loaded(const struct ag_remote_elf *elf, uint64_t
  * mapped, or NULL. */
 const Elf64_Phdr *ag_remote_elf_segment_at(const struct ag_remote_elf *elf, uint64_t offset,
                                            uint32_t flag);
-/* The section of this name, or NULL. */
-const Elf64_Shdr *ag_remote_elf_section(const struct ag_remote_elf *elf, const char *name);
-/* The section's bytes, decompressed, at most LIMIT; the caller frees. NULL: none, too many, or
- * damaged. */
-uint8_t *ag_remote_elf_contents(const struct ag_remote_elf *elf, const Elf64_Shdr *section,
-                                size_t limit, size_t *ret_bytes);
+/* Finds the section of this name. */
+bool ag_remote_elf_section(const struct ag_remote_elf *elf, const char *name,
+                           uint64_t *ret_address);
+/* The address of the section with this index; 0: there is none. */
+uint64_t ag_remote_elf_section_address(const struct ag_remote_elf *elf, uint16_t index);
+/* The bytes of the section of this name, decompressed, at most LIMIT; the caller frees. NULL: none,
+ * too many, or damaged. */
+uint8_t *ag_remote_elf_contents(const struct ag_remote_elf *elf, const char *name, size_t limit,
+                                size_t *ret_bytes);
 /* Copies bytes of the file; false: not all of them are in the file. */
 bool ag_remote_elf_read(const struct ag_remote_elf *elf, uint64_t offset, void *ret_bytes,
                         size_t n_bytes);
