@@ -2,8 +2,15 @@
  *
  * A thread that is made to call functions is woken and waited for a dozen times. On an otherwise
  * idle virtual machine the CPU on which it wakes, and ours, sleep in between, and waking one takes
- * longer than the call: with the CPUs awake a thread was stopped for 589 us at an attach and 294 at
- * a detach, otherwise for 962 and 634 (medians of 30, docs/explanation/overhead.md). */
+ * longer than the call. Medians of 30 attachments to a thread that sleeps, us; the second numbers
+ * are of another day (bench/results/diary.md):
+ *
+ *                    attach          detach
+ *     CPUs awake     589, 655        294
+ *     CPUs asleep    962, 1460       634
+ *
+ * So without this file an attach does not keep below a millisecond on every day. The cost is the
+ * time that such a stop takes, on CPUs that nothing else uses, and half a second at most. */
 #ifndef AG_AWAKE_CPUS_H
 #define AG_AWAKE_CPUS_H
 
