@@ -8,7 +8,7 @@
 #include "embed/session_joined.h"
 #include "record/recorder.h"
 
-AG_EXPORT int ag_agent_stand(int is_on);
+AG_EXPORT int ag_agent_switch_runtimes(int is_on);
 
 void ag_attached_runtimes_begin(void) {
     struct ag_attachment *attachment = &ag_agent_attachment;
@@ -23,10 +23,10 @@ void ag_attached_runtimes_begin(void) {
     attachment->n_quiet =
         (uint32_t)(sum.n_quiet < AG_ATTACHMENT_RANGES ? sum.n_quiet : AG_ATTACHMENT_RANGES);
     attachment->n_leaving = (uint32_t)sum.n_leaving;
-    attachment->wants_standing = sum.n_acting > 0;
+    attachment->wants_all_stopped = sum.n_acting > 0;
 }
 
-int ag_agent_stand(int is_on) {
+int ag_agent_switch_runtimes(int is_on) {
     const int host_errno = errno;
     const int r = ag_adapters_stand(is_on != 0);
     errno = host_errno;

@@ -22,7 +22,7 @@ struct ag_attach {
     uint64_t handle;      /* of dlopen; 0: the agent is not loaded */
     uint64_t bias;        /* of the agent */
     uint64_t begin_function, end_function, variable;
-    uint64_t stand_function;         /* 0: the agent has no runtimes */
+    uint64_t switch_function;        /* 0: the agent has no runtimes */
     struct ag_code_range agent;      /* its code */
     struct ag_attachment attachment; /* as the agent filled it */
     bool is_on;
@@ -50,7 +50,7 @@ size_t ag_attach_site_ranges(const struct ag_attach *attach,
  * does not is left unchanged. */
 int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char ret_message[512]);
 
-/* For an attachment that wants_standing. */
+/* For an attachment that wants_all_stopped. */
 
 int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *times,
                           char ret_message[512]);

@@ -250,8 +250,8 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
                 return 1;
             }
             attach->is_learnt |= *ret_obstacle == NULL;
-            const uint64_t stood_ns = ag_traced_thread_release(ret_thread);
-            times->others_ns = stood_ns > times->others_ns ? stood_ns : times->others_ns;
+            const uint64_t stopped_ns = ag_traced_thread_release(ret_thread);
+            times->others_ns = stopped_ns > times->others_ns ? stopped_ns : times->others_ns;
         }
     }
     return n == 0 ? -ESRCH : 0;
@@ -314,7 +314,7 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
 /* Finds the agent's symbols in its file, before any thread is stopped. */
 static int look_into_agent(struct ag_attach *attach, const char *agent, char message[512]) {
     struct ag_remote_elf elf = {0};
-    const struct ag_remote_symbol *begin = NULL, *end = NULL, *variable = NULL, *stand = NULL;
+    const struct ag_remote_symbol *begin = NULL, *end = NULL, *variable = NULL, *switching = NULL;
     const Elf64_Phdr *code = NULL;
     if (ag_remote_elf_open(agent, &elf) == 0) {
         begin = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_BEGIN);
@@ -323,8 +323,8 @@ static int look_into_agent(struct ag_attach *attach, const char *agent, char mes
         attach->end_function = end != NULL ? end->address : 0;
         variable = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_VARIABLE);
         attach->variable = variable != NULL ? variable->address : 0;
-        stand = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_STAND);
-        attach->stand_function = stand != NULL ? stand->address : 0;
+        switching = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_SWITCH);
+        attach->switch_function = switching != NULL ? switching->address : 0;
         code = begin != NULL ? ag_remote_elf_loaded(&elf, begin->address) : NULL;
         if (code != NULL) {
             attach->agent = (struct ag_code_range){code->p_vaddr, code->p_vaddr + code->p_memsz};
@@ -508,7 +508,7 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]) {
     struct ag_code_range ranges[AG_ATTACHMENT_SITES];
     const size_t n_ranges = ag_attach_site_ranges(attach, ranges);
-    if (attach->attachment.wants_standing != 0) {
+    if (attach->attachment.wants_all_stopped != 0) {
         return ag_attach_runtimes_on(attach, times, ret_message);
     }
     int r = ag_attach_stop_all_outside(attach, ranges, n_ranges, times, ret_message);
@@ -610,7 +610,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
             "%d (%s): executed another program, which is not recorded; attach again to record it",
             attach->process.pid, attach->process.name);
     }
-    if (attach->attachment.wants_standing != 0) {
+    if (attach->attachment.wants_all_stopped != 0) {
         return ag_attach_runtimes_off(attach, ret_times, ret_message);
     }
     int r = attach->is_on ? switch_off(attach, ret_times, &is_empty, ret_message) : 0;

@@ -29,8 +29,8 @@ static const uint64_t patience_ns = UINT64_C(10000000000), leave_patience_ns = U
 /* ---- stopping, and code ---- */
 
 void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times) {
-    const uint64_t stood_ns = ag_stopped_threads_release(&attach->threads);
-    times->others_ns = stood_ns > times->others_ns ? stood_ns : times->others_ns;
+    const uint64_t stopped_ns = ag_stopped_threads_release(&attach->threads);
+    times->others_ns = stopped_ns > times->others_ns ? stopped_ns : times->others_ns;
 }
 
 int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
@@ -192,10 +192,10 @@ static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ra
 }
 
 /* Called when a remote call has begun. */
-static int call_stand(struct ag_attach *attach, bool is_on) {
+static int call_switch(struct ag_attach *attach, bool is_on) {
     const uint64_t arguments[] = {is_on};
     uint64_t result = 0;
-    const int r = ag_remote_call_make(&attach->call, attach->bias + attach->stand_function,
+    const int r = ag_remote_call_make(&attach->call, attach->bias + attach->switch_function,
                                       arguments, 1, &result);
     return r < 0 ? r : (int32_t)result;
 }
@@ -213,7 +213,7 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
     if (r == 0) {
         r = ag_attach_begin_call(attach, caller);
         if (r == 0) {
-            r = call_stand(attach, /* is_on= */ true);
+            r = call_switch(attach, /* is_on= */ true);
             ag_remote_call_end(&attach->call);
         }
         r = r < 0 ? ag_error_message(message, r, "%d (%s): cannot call its runtime: %s",
@@ -279,7 +279,7 @@ static int runtimes_leave(struct ag_attach *attach, struct ag_traced_thread *cal
     if (r < 0) {
         return r;
     }
-    r = call_stand(attach, /* is_on= */ false);
+    r = call_switch(attach, /* is_on= */ false);
     if (r == 0 && attach->is_on) {
         r = ag_attach_write_sites(attach, /* is_on= */ false, message);
         attach->is_on = false;
@@ -314,11 +314,11 @@ int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *tim
     while (ag_attach_now_ns() - begin_ns < patience_ns) {
         struct ag_traced_thread *caller = NULL;
         int r = stop_quietly(attach, ranges, n, &caller, ret_message);
-        const uint64_t stood_since_ns = caller != NULL ? caller->stopped_ns : 0;
+        const uint64_t stopped_since_ns = caller != NULL ? caller->stopped_ns : 0;
         r = r < 0 ? r : runtimes_leave(attach, caller, ret_message);
         ag_attach_release_all(attach, times);
         if (r != -EAGAIN && r != -EBUSY) {
-            times->one_ns = stood_since_ns != 0 ? ag_attach_now_ns() - stood_since_ns : 0;
+            times->one_ns = stopped_since_ns != 0 ? ag_attach_now_ns() - stopped_since_ns : 0;
             return r;
         }
         if (ag_attach_end_is_due(&attach->end)) {

@@ -136,8 +136,8 @@ static bool thread_is_stopped(const struct ag_stopped_threads *threads, pid_t ti
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads) {
     uint64_t longest_ns = 0;
     for (size_t i = 0; i < threads->n; i++) {
-        const uint64_t stood_ns = ag_traced_thread_release(&threads->items[i]);
-        longest_ns = stood_ns > longest_ns ? stood_ns : longest_ns;
+        const uint64_t stopped_ns = ag_traced_thread_release(&threads->items[i]);
+        longest_ns = stopped_ns > longest_ns ? stopped_ns : longest_ns;
     }
     threads->n = 0;
     return longest_ns;

@@ -169,7 +169,7 @@ uint64_t ag_traced_thread_release(struct ag_traced_thread *thread) {
     repeat_interrupted_call(thread);
     /* the thread may have been killed meanwhile */
     (void)ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
-    const uint64_t stood_ns = ag_attach_now_ns() - thread->stopped_ns;
+    const uint64_t stopped_ns = ag_attach_now_ns() - thread->stopped_ns;
     thread->is_stopped = false;
-    return stood_ns;
+    return stopped_ns;
 }

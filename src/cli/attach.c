@@ -39,7 +39,7 @@
 #include "cli/options.h"
 #include "cli/recording_options.h"
 #include "cli/run_summary.h"
-#include "cli/shepherd.h"
+#include "cli/supervisor.h"
 #include "remote/glibc_heap.h"
 #include "remote/late_runtime.h"
 #include "report/quantity.h"
@@ -106,7 +106,7 @@ struct request {
     pid_t pid;
     int claim; /* claim on the process before it is recorded; -1: none */
     struct ag_attach *attach;
-    struct ag_shepherd shepherd;
+    struct ag_supervisor supervisor;
     struct ag_attach_times in, on, out;
     struct ag_glibc_heap before;
     bool has_before;
@@ -264,24 +264,24 @@ static struct timespec rest_until_look(uint64_t duration_ns, uint64_t passed_ns)
 /* Waits until Ctrl-C, the end of the duration, or until the process has ended or executed another
  * program. */
 static void wait_for_end(struct request *request) {
-    struct ag_shepherd *shepherd = &request->shepherd;
+    struct ag_supervisor *supervisor = &request->supervisor;
     const uint64_t begin_ns = ag_monotonic_ns();
     const int pidfd = (int)syscall(SYS_pidfd_open, request->pid, 0);
     bool is_over = pidfd < 0 && errno == ESRCH; /* it has ended already */
     while (!is_over) {
-        ag_shepherd_look_at_writer(shepherd);
+        ag_supervisor_look_at_writer(supervisor);
         const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
         if (request->duration_ns > 0 && passed_ns >= request->duration_ns) {
             break;
         }
         const struct timespec rest = rest_until_look(request->duration_ns, passed_ns);
-        struct pollfd fds[] = {{.fd = shepherd->signal_fd, .events = POLLIN},
+        struct pollfd fds[] = {{.fd = supervisor->signal_fd, .events = POLLIN},
                                {.fd = pidfd, .events = POLLIN}};
         if (ppoll(fds, 2, &rest, NULL) < 0 && errno != EINTR) {
             break;
         }
         struct signalfd_siginfo info;
-        while (read(shepherd->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        while (read(supervisor->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
             is_over |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM ||
                        info.ssi_signo == SIGHUP || info.ssi_signo == SIGQUIT;
         }
@@ -347,10 +347,10 @@ static bool finish_in_background(struct request *request) {
 /* Called with the agent loaded: starts the writer, switches the hooks on, waits, switches them off.
  * Returns the exit status. */
 static int record(struct request *request, struct ag_session *session, const char *trace) {
-    struct ag_shepherd *shepherd = &request->shepherd;
+    struct ag_supervisor *supervisor = &request->supervisor;
     char message[512] = "";
     int status = AG_EXIT_OK;
-    int r = ag_shepherd_start_writer(shepherd);
+    int r = ag_supervisor_start_writer(supervisor);
     request->has_before = ag_attach_heap_before(request->attach, &request->before) == 0;
     hurry(request, true);
     if (r < 0) {
@@ -384,19 +384,19 @@ static int record(struct request *request, struct ag_session *session, const cha
     }
     ag_end_guard_end(); /* from here on only allogram's own work is awaited */
     struct signalfd_siginfo info;
-    while (read(shepherd->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (read(supervisor->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         /* requested this end; the next signal concerns the sealing of the trace */
     }
-    shepherd->child_ended = true; /* for the loop that waits for the writer */
-    if (shepherd->writer == 0) {
+    supervisor->child_ended = true; /* for the loop that waits for the writer */
+    if (supervisor->writer == 0) {
         return status;
     }
-    if (!ag_shepherd_watch(shepherd)) {
+    if (!ag_supervisor_watch(supervisor)) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
                        "the writer failed; to save what was recorded: allogram check %s", trace);
     }
     if (!request->is_quiet && status == AG_EXIT_OK) {
-        ag_run_summary_print(&shepherd->report, ag_attach_program(request->attach));
+        ag_run_summary_print(&supervisor->report, ag_attach_program(request->attach));
         if (request->has_before) {
             ag_run_summary_print_before(&request->before);
         }
@@ -410,7 +410,7 @@ static int attach_session(struct request *request, struct ag_session *session, c
                                trace, message) < 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
-    request->shepherd.session = session;
+    request->supervisor.session = session;
     hurry(request, true);
     const int r = ag_attach_put_in(request->attach, agent, request->adapters,
                                    ag_session_path(session), &request->in, message);
@@ -451,7 +451,7 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
 /* Removes the files while there is no writer to do it. */
 static void remove_files(void *context) {
     const struct request *request = context;
-    if (request->shepherd.writer == 0 && request->session_path[0] != '\0') {
+    if (request->supervisor.writer == 0 && request->session_path[0] != '\0') {
         ag_session_remove_path(request->session_path); /* whether or not it exists */
         (void)unlink(request->trace);
     }
@@ -460,9 +460,9 @@ static void remove_files(void *context) {
 /* From here on signals are read as data: every change to the process is undone before the command
  * ends. */
 static int begin_signals(struct request *request) {
-    request->shepherd =
-        (struct ag_shepherd){.child = request->pid, .report_fd = -1, .signal_fd = -1};
-    const int r = ag_shepherd_take_signals(&request->shepherd);
+    request->supervisor =
+        (struct ag_supervisor){.child = request->pid, .report_fd = -1, .signal_fd = -1};
+    const int r = ag_supervisor_take_signals(&request->supervisor);
     return r < 0 ? r : ag_end_guard_begin("attach", remove_files, request);
 }
 
@@ -491,7 +491,7 @@ static int attach(struct request *request) {
         (void)snprintf(request->session_path, sizeof request->session_path, "%s",
                        ag_session_path(session));
         status = attach_session(request, session, agent);
-        if (request->shepherd.writer == 0) {
+        if (request->supervisor.writer == 0) {
             ag_session_remove(session); /* a writer, if there was one, does it itself */
         }
         (void)ag_session_close(session); /* NULL */

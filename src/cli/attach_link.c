@@ -32,7 +32,7 @@
 #include "cli/launch.h"
 #include "cli/message.h"
 #include "cli/run_summary.h"
-#include "cli/shepherd.h"
+#include "cli/supervisor.h"
 #include "remote/machine_link.h"
 #include "writer/writer.h"
 
@@ -138,7 +138,7 @@ enum outcome { ENDED, WAS_RESET, IS_GONE, FAILED };
 struct attachment {
     const struct ag_link_attach *attach;
     struct ag_link *link;
-    struct ag_shepherd shepherd;
+    struct ag_supervisor supervisor;
     char trace[4096];
     uint64_t until_ms; /* 0: no limit */
 };
@@ -170,11 +170,11 @@ static int make_session(struct attachment *at, char message[512]) {
     if (r < 0) {
         return r;
     }
-    at->shepherd = (struct ag_shepherd){
-        .session = session, .report_fd = -1, .signal_fd = at->shepherd.signal_fd};
+    at->supervisor = (struct ag_supervisor){
+        .session = session, .report_fd = -1, .signal_fd = at->supervisor.signal_fd};
     r = ag_session_first_trace(session, pid, program, at->trace, message);
     if (r == 0) {
-        r = ag_shepherd_start_writer(&at->shepherd);
+        r = ag_supervisor_start_writer(&at->supervisor);
         if (r < 0) {
             (void)snprintf(message, 512, "cannot start the writer: %s", strerror(-r));
             remove_if_empty(at->trace);
@@ -182,36 +182,36 @@ static int make_session(struct attachment *at, char message[512]) {
     }
     if (r < 0) {
         ag_session_remove(session);
-        at->shepherd.session = ag_session_close(session);
+        at->supervisor.session = ag_session_close(session);
     }
     return r;
 }
 
 /* Ends the writer, which has no process to wait for. */
 static void abandon(struct attachment *at) {
-    struct ag_shepherd *shepherd = &at->shepherd;
-    (void)kill(shepherd->writer, SIGKILL); /* a child that has not been waited for */
-    (void)waitpid(shepherd->writer, NULL, 0);
-    (void)close(shepherd->report_fd); /* nothing was written */
-    ag_session_remove(shepherd->session);
+    struct ag_supervisor *supervisor = &at->supervisor;
+    (void)kill(supervisor->writer, SIGKILL); /* a child that has not been waited for */
+    (void)waitpid(supervisor->writer, NULL, 0);
+    (void)close(supervisor->report_fd); /* nothing was written */
+    ag_session_remove(supervisor->session);
     remove_if_empty(at->trace);
-    shepherd->session = ag_session_close(shepherd->session);
+    supervisor->session = ag_session_close(supervisor->session);
 }
 
 /* ---- waiting ---- */
 
 /* false: the writer has reported, or has ended. */
-static bool read_report(struct ag_shepherd *shepherd) {
-    uint8_t *bytes = (uint8_t *)&shepherd->report;
-    const ssize_t n = read(shepherd->report_fd, bytes + shepherd->report_bytes,
-                           sizeof(shepherd->report) - shepherd->report_bytes);
-    shepherd->report_bytes += n > 0 ? (size_t)n : 0;
+static bool read_report(struct ag_supervisor *supervisor) {
+    uint8_t *bytes = (uint8_t *)&supervisor->report;
+    const ssize_t n = read(supervisor->report_fd, bytes + supervisor->report_bytes,
+                           sizeof(supervisor->report) - supervisor->report_bytes);
+    supervisor->report_bytes += n > 0 ? (size_t)n : 0;
     return (n > 0 || (n < 0 && errno == EINTR)) &&
-           shepherd->report_bytes < sizeof(shepherd->report);
+           supervisor->report_bytes < sizeof(supervisor->report);
 }
 
 static void dump_now(const struct attachment *at) {
-    struct ag_snapshot_desk *desk = ag_session_desk(at->shepherd.session);
+    struct ag_snapshot_desk *desk = ag_session_desk(at->supervisor.session);
     if (desk) {
         atomic_fetch_add_explicit(&desk->n_signals, 1, memory_order_relaxed);
     }
@@ -220,7 +220,7 @@ static void dump_now(const struct attachment *at) {
 static bool is_asked_to_end(const struct attachment *at) {
     struct signalfd_siginfo info;
     bool is_end = false;
-    while (read(at->shepherd.signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+    while (read(at->supervisor.signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         char text[AG_LINK_TEXT_BYTES];
         if (info.ssi_signo == SIGUSR1) {
             (void)at->attach->kind->control(at->link, "dump", text); /* the reply is an event */
@@ -231,7 +231,7 @@ static bool is_asked_to_end(const struct attachment *at) {
 }
 
 static int patience_ms(const struct attachment *at) {
-    const uint64_t now = ag_shepherd_now_ms();
+    const uint64_t now = ag_supervisor_now_ms();
     if (at->until_ms == 0 || at->until_ms > now + LOOK_MS) {
         return LOOK_MS;
     }
@@ -240,16 +240,16 @@ static int patience_ms(const struct attachment *at) {
 
 static enum outcome accompany(struct attachment *at) {
     const struct ag_link_kind *kind = at->attach->kind;
-    while (at->until_ms == 0 || ag_shepherd_now_ms() < at->until_ms) {
-        struct pollfd fds[] = {{.fd = at->shepherd.signal_fd, .events = POLLIN},
-                               {.fd = at->shepherd.report_fd, .events = POLLIN},
+    while (at->until_ms == 0 || ag_supervisor_now_ms() < at->until_ms) {
+        struct pollfd fds[] = {{.fd = at->supervisor.signal_fd, .events = POLLIN},
+                               {.fd = at->supervisor.report_fd, .events = POLLIN},
                                {.fd = kind->fd(at->link), .events = POLLIN}};
         /* everything is checked in any case */
         (void)poll(fds, AG_ARRAY_SIZE(fds), patience_ms(at));
         if (is_asked_to_end(at)) {
             return ENDED;
         }
-        if (fds[1].revents && !read_report(&at->shepherd)) {
+        if (fds[1].revents && !read_report(&at->supervisor)) {
             return IS_GONE; /* its process has ended */
         }
         for (enum ag_link_event event = AG_LINK_DUMP; event == AG_LINK_DUMP;) {
@@ -266,31 +266,32 @@ static enum outcome accompany(struct attachment *at) {
 
 /* Seals the trace after the machine has left or died. */
 static void finish(struct attachment *at, int patience_ms) {
-    struct ag_shepherd *shepherd = &at->shepherd;
-    const uint64_t give_up_ms = ag_shepherd_now_ms() + (uint64_t)patience_ms;
-    while (shepherd->report_bytes < sizeof(shepherd->report) && ag_shepherd_now_ms() < give_up_ms) {
-        struct pollfd report = {.fd = shepherd->report_fd, .events = POLLIN};
-        if (poll(&report, 1, LOOK_MS) > 0 && !read_report(shepherd)) {
+    struct ag_supervisor *supervisor = &at->supervisor;
+    const uint64_t give_up_ms = ag_supervisor_now_ms() + (uint64_t)patience_ms;
+    while (supervisor->report_bytes < sizeof(supervisor->report) &&
+           ag_supervisor_now_ms() < give_up_ms) {
+        struct pollfd report = {.fd = supervisor->report_fd, .events = POLLIN};
+        if (poll(&report, 1, LOOK_MS) > 0 && !read_report(supervisor)) {
             break;
         }
     }
-    (void)close(shepherd->report_fd); /* nothing was written */
-    if (shepherd->report_bytes < sizeof(shepherd->report)) {
-        (void)kill(shepherd->writer, SIGKILL); /* a child that has not been waited for */
-        (void)waitpid(shepherd->writer, NULL, 0);
+    (void)close(supervisor->report_fd); /* nothing was written */
+    if (supervisor->report_bytes < sizeof(supervisor->report)) {
+        (void)kill(supervisor->writer, SIGKILL); /* a child that has not been waited for */
+        (void)waitpid(supervisor->writer, NULL, 0);
         ag_say("the trace is incomplete; to save what was recorded: allogram check %s", at->trace);
-        shepherd->session = ag_session_close(shepherd->session);
+        supervisor->session = ag_session_close(supervisor->session);
         return;
     }
     /* waits a moment longer for a writer that may still fork */
-    (void)waitpid(shepherd->writer, NULL, 0);
-    ag_session_free_memory(shepherd->session);
-    shepherd->session = ag_session_close(shepherd->session);
-    if (!shepherd->report.registered) {
+    (void)waitpid(supervisor->writer, NULL, 0);
+    ag_session_free_memory(supervisor->session);
+    supervisor->session = ag_session_close(supervisor->session);
+    if (!supervisor->report.registered) {
         remove_if_empty(at->trace);
     }
-    if (!at->attach->is_quiet && shepherd->report.registered) {
-        ag_run_summary_print_trace(&shepherd->report, at->attach->is_exact ? "functions" : "gc");
+    if (!at->attach->is_quiet && supervisor->report.registered) {
+        ag_run_summary_print_trace(&supervisor->report, at->attach->is_exact ? "functions" : "gc");
     }
 }
 
@@ -317,7 +318,7 @@ static enum outcome record_once(struct attachment *at) {
         (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
         return FAILED;
     }
-    const struct ag_link_options options = {.live_path = ag_session_path(at->shepherd.session),
+    const struct ag_link_options options = {.live_path = ag_session_path(at->supervisor.session),
                                             .is_exact = attach->is_exact,
                                             .processes = attach->processes.texts,
                                             .n_processes = attach->processes.count,
@@ -368,9 +369,9 @@ int ag_attach_link(const struct ag_link_attach *attach) {
     if (status != AG_EXIT_OK) {
         return status;
     }
-    at.shepherd.signal_fd = take_signals();
+    at.supervisor.signal_fd = take_signals();
     at.until_ms =
-        attach->duration_ns > 0 ? ag_shepherd_now_ms() + attach->duration_ns / 1000000 + 1 : 0;
+        attach->duration_ns > 0 ? ag_supervisor_now_ms() + attach->duration_ns / 1000000 + 1 : 0;
     enum outcome outcome = WAS_RESET;
     while (outcome == WAS_RESET) {
         outcome = record_once(&at);

@@ -28,7 +28,7 @@
 #include "cli/options.h"
 #include "cli/recording_options.h"
 #include "cli/run_summary.h"
-#include "cli/shepherd.h"
+#include "cli/supervisor.h"
 #include "cli/target.h"
 #include "symbol/decoder.h"
 #include "text/nearest_name.h"
@@ -357,23 +357,23 @@ static void print_summary(const struct ag_writer_report *report, const char *pro
 }
 
 /* Called when the program runs: from here on the exit status is the program's. */
-static int accompany(struct ag_shepherd *shepherd, const struct run_request *request,
+static int accompany(struct ag_supervisor *supervisor, const struct run_request *request,
                      const char *program, const struct ag_launch *launch, const char *first_trace,
                      struct ag_endpoint *endpoint) {
-    ag_shepherd_step_back(shepherd);
-    const bool has_report = ag_shepherd_watch(shepherd);
+    ag_supervisor_step_back(supervisor);
+    const bool has_report = ag_supervisor_watch(supervisor);
     ag_endpoint_stop(endpoint);
     if (has_report) {
-        if (!shepherd->report.registered) {
+        if (!supervisor->report.registered) {
             remove_if_empty(first_trace);
         }
         if (!request->is_quiet) {
-            print_summary(&shepherd->report, program, launch);
+            print_summary(&supervisor->report, program, launch);
         }
-    } else if (!request->is_quiet && !shepherd->gave_up) {
+    } else if (!request->is_quiet && !supervisor->gave_up) {
         ag_say("the writer failed; to save what was recorded: allogram check %s", first_trace);
     }
-    return shepherd->child_ended ? end_status(shepherd->wait_status) : AG_EXIT_OWN_FAILURE;
+    return supervisor->child_ended ? end_status(supervisor->wait_status) : AG_EXIT_OWN_FAILURE;
 }
 
 /* Prints the token, only here. Failure does not affect the recording. */
@@ -395,20 +395,20 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
                           struct run_request *request, const char *program,
                           struct ag_endpoint *endpoint) {
     char first_trace[FIRST_TRACE_BYTES], message[512];
-    struct ag_shepherd shepherd = {.session = session,
-                                   .child = launch->pid,
-                                   .report_fd = -1,
-                                   .signal_fd = -1,
-                                   .dumps = request->session.dumps,
-                                   .n_dumps = request->session.n_dumps,
-                                   .times = &request->times};
+    struct ag_supervisor supervisor = {.session = session,
+                                       .child = launch->pid,
+                                       .report_fd = -1,
+                                       .signal_fd = -1,
+                                       .dumps = request->session.dumps,
+                                       .n_dumps = request->session.n_dumps,
+                                       .times = &request->times};
     if (ag_session_first_trace(session, (uint32_t)launch->pid, program, first_trace, message) < 0) {
         ag_launch_abandon(launch);
         ag_session_remove(session);
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s", message);
     }
-    int r = ag_shepherd_take_signals(&shepherd);
-    r = r < 0 ? r : ag_shepherd_start_writer(&shepherd);
+    int r = ag_supervisor_take_signals(&supervisor);
+    r = r < 0 ? r : ag_supervisor_start_writer(&supervisor);
     if (r < 0) {
         ag_launch_abandon(launch);
         ag_session_remove(session);
@@ -416,17 +416,17 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         return ag_fail(AG_EXIT_OWN_FAILURE, "cannot start the writer: %s", strerror(-r));
     }
     start_endpoint(endpoint, session);
-    ag_recording_times_start(&request->times, session, ag_shepherd_now_ms());
+    ag_recording_times_start(&request->times, session, ag_supervisor_now_ms());
     const int error = ag_launch_go(launch);
     if (error > 0) {
         ag_endpoint_stop(endpoint);
-        shepherd.child_ended = true;
-        (void)ag_shepherd_watch(&shepherd); /* the writer ends when the child does */
+        supervisor.child_ended = true;
+        (void)ag_supervisor_watch(&supervisor); /* the writer ends when the child does */
         remove_if_empty(first_trace);
         return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
                        program, strerror(error));
     }
-    return accompany(&shepherd, request, program, launch, first_trace, endpoint);
+    return accompany(&supervisor, request, program, launch, first_trace, endpoint);
 }
 
 static int run_program(struct run_request *request, char **arguments) {

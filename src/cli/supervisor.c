@@ -1,4 +1,4 @@
-/* shepherd.c: the parent of a recorded program, which should be as invisible as possible.
+/* supervisor.c: the parent of a recorded program, which should be as invisible as possible.
  *
  * Signals. The terminal sends its signals to the whole process group, so the child has them
  * already: those (SI_KERNEL) are ignored. A signal that a process sent to `run` is meant for the
@@ -11,7 +11,7 @@
  * shuts down, it still has to record the program's end. A writer that was killed is replaced by
  * another, which finds everything in the segment. One that fails at its start is not replaced
  * repeatedly: the program continues, and `allogram check` seals what the segment holds. */
-#include "cli/shepherd.h"
+#include "cli/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -83,11 +83,11 @@ static void replace_by_null(int first, int last) {
     }
 }
 
-void ag_shepherd_step_back(const struct ag_shepherd *shepherd) {
+void ag_supervisor_step_back(const struct ag_supervisor *supervisor) {
     int keep[AG_SESSION_MAX_DESCRIPTORS + 2];
-    size_t count = ag_session_descriptors(shepherd->session, keep);
-    keep[count++] = shepherd->report_fd;
-    keep[count++] = shepherd->signal_fd;
+    size_t count = ag_session_descriptors(supervisor->session, keep);
+    keep[count++] = supervisor->report_fd;
+    keep[count++] = supervisor->signal_fd;
     close_all_but(keep, count);
     replace_by_null(
         0, 1); /* a reader of the program's output must see its end when the program closes it */
@@ -129,14 +129,14 @@ static _Noreturn void be_the_writer(struct ag_session *session, int report_fd) {
     _exit(ag_writer_run(session, report_fd) < 0);
 }
 
-int ag_shepherd_start_writer(struct ag_shepherd *shepherd) {
+int ag_supervisor_start_writer(struct ag_supervisor *supervisor) {
     int report[2];
     if (pipe2(report, O_CLOEXEC) < 0) {
         return -errno;
     }
     const pid_t pid = fork();
     if (pid == 0) {
-        be_the_writer(shepherd->session, report[1]);
+        be_the_writer(supervisor->session, report[1]);
     }
     const int error = errno;
     (void)close(report[1]); /* nothing was written */
@@ -144,34 +144,35 @@ int ag_shepherd_start_writer(struct ag_shepherd *shepherd) {
         (void)close(report[0]);
         return -error;
     }
-    shepherd->writer = pid;
-    shepherd->report_fd = report[0];
-    shepherd->report_bytes = 0;
+    supervisor->writer = pid;
+    supervisor->report_fd = report[0];
+    supervisor->report_bytes = 0;
     return 0;
 }
 
-static void writer_ended(struct ag_shepherd *shepherd, int status) {
-    shepherd->writer = 0;
+static void writer_ended(struct ag_supervisor *supervisor, int status) {
+    supervisor->writer = 0;
     const bool was_killed = WIFSIGNALED(status);
-    if (shepherd->report_bytes == sizeof(shepherd->report) || !was_killed ||
-        shepherd->n_restarts++ >= MAX_RESTARTS) {
+    if (supervisor->report_bytes == sizeof(supervisor->report) || !was_killed ||
+        supervisor->n_restarts++ >= MAX_RESTARTS) {
         return; /* it is done, or it failed: another one would fail the same way */
     }
-    (void)close(shepherd->report_fd); /* nothing was written */
-    shepherd->report_fd = -1;
-    (void)ag_shepherd_start_writer(shepherd); /* without a writer the segment keeps everything */
+    (void)close(supervisor->report_fd); /* nothing was written */
+    supervisor->report_fd = -1;
+    (void)ag_supervisor_start_writer(
+        supervisor); /* without a writer the segment keeps everything */
 }
 
-static void read_report(struct ag_shepherd *shepherd) {
-    uint8_t *bytes = (uint8_t *)&shepherd->report;
-    const ssize_t n = read(shepherd->report_fd, bytes + shepherd->report_bytes,
-                           sizeof(shepherd->report) - shepherd->report_bytes);
+static void read_report(struct ag_supervisor *supervisor) {
+    uint8_t *bytes = (uint8_t *)&supervisor->report;
+    const ssize_t n = read(supervisor->report_fd, bytes + supervisor->report_bytes,
+                           sizeof(supervisor->report) - supervisor->report_bytes);
     if (n > 0) {
-        shepherd->report_bytes += (size_t)n;
+        supervisor->report_bytes += (size_t)n;
     }
-    if ((n <= 0 && errno != EINTR) || shepherd->report_bytes == sizeof(shepherd->report)) {
-        (void)close(shepherd->report_fd); /* nothing was written */
-        shepherd->report_fd = -1;
+    if ((n <= 0 && errno != EINTR) || supervisor->report_bytes == sizeof(supervisor->report)) {
+        (void)close(supervisor->report_fd); /* nothing was written */
+        supervisor->report_fd = -1;
     }
 }
 
@@ -184,15 +185,15 @@ static void sleep_ms(long ms) {
 
 /* The program has stopped. If its whole group was stopped (^Z), `run` was stopped too and both
  * continue by now. Otherwise `run` stops itself. */
-static void child_stopped(const struct ag_shepherd *shepherd) {
+static void child_stopped(const struct ag_supervisor *supervisor) {
     sleep_ms(STOP_SETTLES_MS);
     siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)shepherd->child, &info, WCONTINUED | WNOHANG | WNOWAIT) == 0 &&
+    if (waitid(P_PID, (id_t)supervisor->child, &info, WCONTINUED | WNOHANG | WNOWAIT) == 0 &&
         info.si_pid != 0) {
         return;
     }
     (void)raise(SIGSTOP);
-    (void)kill(shepherd->child, SIGCONT); /* the SIGCONT for `run` was meant for the program */
+    (void)kill(supervisor->child, SIGCONT); /* the SIGCONT for `run` was meant for the program */
 }
 
 /* Returns the status that wait(2) would give. */
@@ -205,42 +206,44 @@ static int status_of(const siginfo_t *info) {
 
 /* Does not reap the ended child: as long as it is a zombie the writer can query the kernel about
  * it. When `run` ends, init reaps it. */
-static void look_at_child(struct ag_shepherd *shepherd) {
+static void look_at_child(struct ag_supervisor *supervisor) {
     siginfo_t info = {0};
     struct rusage usage = {0};
-    if (waitid(P_PID, (id_t)shepherd->child, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0) {
-        child_stopped(shepherd);
+    if (waitid(P_PID, (id_t)supervisor->child, &info, WSTOPPED | WNOHANG) == 0 &&
+        info.si_pid != 0) {
+        child_stopped(supervisor);
     }
     info.si_pid = 0; /* glibc's waitid does not return the usage */
-    if (syscall(SYS_waitid, P_PID, shepherd->child, &info, WEXITED | WNOHANG | WNOWAIT, &usage) ==
+    if (syscall(SYS_waitid, P_PID, supervisor->child, &info, WEXITED | WNOHANG | WNOWAIT, &usage) ==
             0 &&
         info.si_pid != 0) {
-        shepherd->wait_status = status_of(&info);
-        shepherd->child_ended = true;
-        ag_session_child_ended(shepherd->session, (uint32_t)shepherd->child, shepherd->wait_status,
-                               (uint64_t)usage.ru_maxrss);
+        supervisor->wait_status = status_of(&info);
+        supervisor->child_ended = true;
+        ag_session_child_ended(supervisor->session, (uint32_t)supervisor->child,
+                               supervisor->wait_status, (uint64_t)usage.ru_maxrss);
     }
 }
 
-void ag_shepherd_look_at_writer(struct ag_shepherd *shepherd) {
+void ag_supervisor_look_at_writer(struct ag_supervisor *supervisor) {
     int status = 0;
-    if (shepherd->writer != 0 && waitpid(shepherd->writer, &status, WNOHANG) == shepherd->writer) {
-        writer_ended(shepherd, status);
+    if (supervisor->writer != 0 &&
+        waitpid(supervisor->writer, &status, WNOHANG) == supervisor->writer) {
+        writer_ended(supervisor, status);
     }
 }
 
-static void reap(struct ag_shepherd *shepherd) {
-    if (!shepherd->child_ended) {
-        look_at_child(shepherd);
+static void reap(struct ag_supervisor *supervisor) {
+    if (!supervisor->child_ended) {
+        look_at_child(supervisor);
     }
-    ag_shepherd_look_at_writer(shepherd);
+    ag_supervisor_look_at_writer(supervisor);
 }
 
 /* Is `pid` the child or a descendant of it? */
-static bool is_of_the_family(const struct ag_shepherd *shepherd, pid_t pid) {
+static bool is_of_the_family(const struct ag_supervisor *supervisor, pid_t pid) {
     enum { MAX_GENERATIONS = 64 };
     for (int i = 0; i < MAX_GENERATIONS && pid > 1; i++) {
-        if (pid == shepherd->child) {
+        if (pid == supervisor->child) {
             return true;
         }
         char path[64], text[512];
@@ -259,40 +262,40 @@ static bool is_of_the_family(const struct ag_shepherd *shepherd, pid_t pid) {
     return false;
 }
 
-static bool is_for_a_dump(const struct ag_shepherd *shepherd, int number) {
-    for (size_t i = 0; i < shepherd->n_dumps; i++) {
-        if (shepherd->dumps[i].kind == AG_DUMP_SIGNAL &&
-            shepherd->dumps[i].every == (uint64_t)number) {
-            return ag_session_desk(shepherd->session) != NULL;
+static bool is_for_a_dump(const struct ag_supervisor *supervisor, int number) {
+    for (size_t i = 0; i < supervisor->n_dumps; i++) {
+        if (supervisor->dumps[i].kind == AG_DUMP_SIGNAL &&
+            supervisor->dumps[i].every == (uint64_t)number) {
+            return ag_session_desk(supervisor->session) != NULL;
         }
     }
     return false;
 }
 
-uint64_t ag_shepherd_now_ms(void) {
+uint64_t ag_supervisor_now_ms(void) {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void signal_came(struct ag_shepherd *shepherd, const struct signalfd_siginfo *info) {
+static void signal_came(struct ag_supervisor *supervisor, const struct signalfd_siginfo *info) {
     const int number = (int)info->ssi_signo;
     if (number == SIGCHLD) {
-        reap(shepherd);
-    } else if (is_for_a_dump(shepherd, number)) {
-        atomic_fetch_add_explicit(&ag_session_desk(shepherd->session)->n_signals, 1,
+        reap(supervisor);
+    } else if (is_for_a_dump(supervisor, number)) {
+        atomic_fetch_add_explicit(&ag_session_desk(supervisor->session)->n_signals, 1,
                                   memory_order_relaxed);
-    } else if (shepherd->times && number == shepherd->times->signal) {
-        ag_recording_times_toggle(shepherd->times, shepherd->session, ag_shepherd_now_ms());
-    } else if (shepherd->child_ended) {
-        shepherd->gave_up =
-            shepherd->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;
-    } else if (info->ssi_code != SI_KERNEL && !is_of_the_family(shepherd, (pid_t)info->ssi_pid)) {
-        (void)kill(shepherd->child, number); /* it may have ended meanwhile */
+    } else if (supervisor->times && number == supervisor->times->signal) {
+        ag_recording_times_toggle(supervisor->times, supervisor->session, ag_supervisor_now_ms());
+    } else if (supervisor->child_ended) {
+        supervisor->gave_up =
+            supervisor->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;
+    } else if (info->ssi_code != SI_KERNEL && !is_of_the_family(supervisor, (pid_t)info->ssi_pid)) {
+        (void)kill(supervisor->child, number); /* it may have ended meanwhile */
     }
 }
 
-int ag_shepherd_take_signals(struct ag_shepherd *shepherd) {
+int ag_supervisor_take_signals(struct ag_supervisor *supervisor) {
     sigset_t set;
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGCHLD);
@@ -307,47 +310,47 @@ int ag_shepherd_take_signals(struct ag_shepherd *shepherd) {
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
         return -errno;
     }
-    shepherd->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    return shepherd->signal_fd < 0 ? -errno : 0;
+    supervisor->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return supervisor->signal_fd < 0 ? -errno : 0;
 }
 
-bool ag_shepherd_watch(struct ag_shepherd *shepherd) {
+bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
     uint64_t give_up_ms = 0;
-    reap(shepherd); /* children that ended before signals were read as data */
-    while (!shepherd->gave_up) {
-        const bool has_report = shepherd->report_bytes == sizeof(shepherd->report);
-        const bool may_come = shepherd->report_fd >= 0 || shepherd->writer != 0;
-        if (shepherd->child_ended && (has_report || !may_come)) {
+    reap(supervisor); /* children that ended before signals were read as data */
+    while (!supervisor->gave_up) {
+        const bool has_report = supervisor->report_bytes == sizeof(supervisor->report);
+        const bool may_come = supervisor->report_fd >= 0 || supervisor->writer != 0;
+        if (supervisor->child_ended && (has_report || !may_come)) {
             break;
         }
-        int timeout_ms =
-            shepherd->times
-                ? ag_recording_times_step(shepherd->times, shepherd->session, ag_shepherd_now_ms())
-                : -1;
-        if (shepherd->child_ended) {
-            give_up_ms = give_up_ms ? give_up_ms : ag_shepherd_now_ms() + REPORT_PATIENCE_MS;
-            const uint64_t now = ag_shepherd_now_ms();
+        int timeout_ms = supervisor->times
+                             ? ag_recording_times_step(supervisor->times, supervisor->session,
+                                                       ag_supervisor_now_ms())
+                             : -1;
+        if (supervisor->child_ended) {
+            give_up_ms = give_up_ms ? give_up_ms : ag_supervisor_now_ms() + REPORT_PATIENCE_MS;
+            const uint64_t now = ag_supervisor_now_ms();
             if (now >= give_up_ms) {
                 break;
             }
             timeout_ms = (int)(give_up_ms - now);
         }
-        struct pollfd fds[] = {{.fd = shepherd->signal_fd, .events = POLLIN},
-                               {.fd = shepherd->report_fd, .events = POLLIN}};
+        struct pollfd fds[] = {{.fd = supervisor->signal_fd, .events = POLLIN},
+                               {.fd = supervisor->report_fd, .events = POLLIN}};
         if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR) {
             break;
         }
         if (fds[1].revents) {
-            read_report(shepherd);
+            read_report(supervisor);
         }
         struct signalfd_siginfo info;
-        while (read(shepherd->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            signal_came(shepherd, &info);
+        while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+            signal_came(supervisor, &info);
         }
     }
-    if (shepherd->child_ended) {
-        (void)waitpid(shepherd->child, NULL,
+    if (supervisor->child_ended) {
+        (void)waitpid(supervisor->child, NULL,
                       WNOHANG); /* now its CPU time is added to this process', as in a shell */
     }
-    return shepherd->report_bytes == sizeof(shepherd->report);
+    return supervisor->report_bytes == sizeof(supervisor->report);
 }

@@ -1,7 +1,7 @@
-/* shepherd.h: what `run` does while its program runs: passes signals on, keeps a writer alive, and
- * waits. */
-#ifndef AG_SHEPHERD_H
-#define AG_SHEPHERD_H
+/* supervisor.h: what `run` does while its program runs: passes signals on, keeps a writer alive,
+ * and waits. */
+#ifndef AG_SUPERVISOR_H
+#define AG_SUPERVISOR_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 #include "cli/recording_times.h"
 #include "writer/writer.h"
 
-struct ag_shepherd {
+struct ag_supervisor {
     struct ag_session *session;
     pid_t child, writer; /* writer 0: none */
     int report_fd;       /* pipe from the writer; -1: closed */
@@ -25,19 +25,19 @@ struct ag_shepherd {
 };
 
 /* Time of the monotonic clock. */
-uint64_t ag_shepherd_now_ms(void);
+uint64_t ag_supervisor_now_ms(void);
 
 /* Forks a writer. 0 or negative errno. */
-int ag_shepherd_start_writer(struct ag_shepherd *shepherd);
+int ag_supervisor_start_writer(struct ag_supervisor *supervisor);
 /* Checks whether the writer has ended. One that was killed is replaced by another, which finds
  * everything in the segment. */
-void ag_shepherd_look_at_writer(struct ag_shepherd *shepherd);
+void ag_supervisor_look_at_writer(struct ag_supervisor *supervisor);
 /* From here on signals are read as data. Call it after the child was forked. */
-int ag_shepherd_take_signals(struct ag_shepherd *shepherd);
+int ag_supervisor_take_signals(struct ag_supervisor *supervisor);
 /* Closes everything that belongs to the program: its streams, and the descriptors that this process
  * inherited like it. */
-void ag_shepherd_step_back(const struct ag_shepherd *shepherd);
+void ag_supervisor_step_back(const struct ag_supervisor *supervisor);
 /* Waits until the child has ended and its trace is sealed. true: the report is complete. */
-bool ag_shepherd_watch(struct ag_shepherd *shepherd);
+bool ag_supervisor_watch(struct ag_supervisor *supervisor);
 
 #endif

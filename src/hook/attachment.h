@@ -11,11 +11,12 @@
  *     tool    calls ag_agent_detach, dlclose
  *
  * Adapters of runtimes have further steps that are only safe while the runtime is stopped
- * (wants_standing): the jumps are written when no thread is in the quiet ranges either, and one
- * thread calls ag_agent_stand(1) before all are resumed. When detaching, n_leaving runtimes have to
- * finish their work at a safe point of their own: the tool sets is_leaving, and waits for a while;
- * then, when no thread is in the quiet ranges, in the agent or in the allocator, one thread calls
- * ag_agent_stand(0), ag_agent_detach and dlclose while the others are stopped. */
+ * (wants_all_stopped): the jumps are written when no thread is in the quiet ranges either, and one
+ * thread calls ag_agent_switch_runtimes(1) before all are resumed. When detaching, n_leaving
+ * runtimes have to finish their work at a safe point of their own: the tool sets is_leaving, and
+ * waits for a while; then, when no thread is in the quiet ranges, in the agent or in the allocator,
+ * one thread calls ag_agent_switch_runtimes(0), ag_agent_detach and dlclose while the others are
+ * stopped. */
 #ifndef AG_ATTACHMENT_H
 #define AG_ATTACHMENT_H
 
@@ -38,7 +39,7 @@ struct ag_attachment_range { /* [low, high) of the process' addresses */
 struct ag_attachment {
     uint32_t version; /* set at compile time */
     uint32_t n_sites, n_pages, n_quiet;
-    uint32_t wants_standing;     /* 0 or 1 */
+    uint32_t wants_all_stopped;  /* 0 or 1 */
     uint32_t n_leaving;          /* runtimes that have to finish at a safe point of their own ... */
     _Atomic uint32_t n_left;     /* ... and those of them that have finished */
     _Atomic uint32_t is_leaving; /* set by the tool */
@@ -62,8 +63,8 @@ struct ag_attachment {
 #define AG_ATTACHMENT_VARIABLE "ag_agent_attachment"
 #define AG_ATTACHMENT_BEGIN "ag_agent_attach"
 #define AG_ATTACHMENT_END "ag_agent_detach"
-/* Called if wants_standing is set; missing in an agent without runtimes. is_on: 1 or 0. A negative
- * errno: a runtime's work cannot be ended, and the agent has to stay. */
-#define AG_ATTACHMENT_STAND "ag_agent_stand"
+/* Called if wants_all_stopped is set; missing in an agent without runtimes. is_on: 1 or 0. A
+ * negative errno: a runtime's work cannot be ended, and the agent has to stay. */
+#define AG_ATTACHMENT_SWITCH "ag_agent_switch_runtimes"
 
 #endif
