@@ -15,17 +15,14 @@ FOLDERS = ("src/remote/", "src/symbol/", "src/observe/", "src/attach/", "src/mod
 OWN_PATHS = {
     "src/remote/foreign_file.c": (4, "the one place"),
     "src/remote/remote_maps.c": (1, "/proc/PID/maps"),
-    "src/remote/remote_process.c": (4, "/proc/PID: stat, statm, cmdline, comm, maps, task; exe, which is what runs"),
+    "src/remote/remote_process.c": (4, "/proc/PID: small files, maps, task; exe, which is what runs"),
     "src/remote/remote_memory.c": (1, "/proc/PID/pagemap"),
     "src/observe/generated_code.c": (1, "/proc/PID/status"),
     "src/observe/observation.c": (1, "tracefs"),
     "src/observe/perf_map_file.c": (1, "a file that is created, O_EXCL and O_NOFOLLOW"),
     "src/observe/perf_watch.c": (1, "/proc/sys"),
-    "src/attach/attachable.c": (1, "/proc/PID/status"),
-    "src/attach/attaching.c": (2, "/proc/PID/auxv, /proc/PID/task/TID/syscall"),
-    "src/attach/awake_cpus.c": (2, "/proc/PID/stat, /proc/loadavg"),
-    "src/attach/stopped_threads.c": (1, "/proc/PID/task/TID/stat"),
-    "src/attach/traced_thread.c": (1, "/proc/PID/task/TID/status"),
+    "src/attach/attaching.c": (1, "/proc/PID/auxv"),
+    "src/attach/awake_cpus.c": (1, "/proc/loadavg"),
     "adapters/beam_outside/node_kernel.c": (2, "/proc/PID/task"),
 }
 OPENING = re.compile(r"(?<![\w>.])(?:(?:open|openat|fopen|freopen|opendir|creat|dwarf_begin|dwfl_report_\w+)\(|SYS_openat2)")

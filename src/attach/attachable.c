@@ -3,13 +3,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error_message.h"
 
@@ -29,18 +27,6 @@ static bool is_over(const struct ag_remote_process *process) {
 
 static int process_ended_error(const struct ag_remote_process *process, char message[512]) {
     return ag_error_message(message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
-}
-
-static bool read_status(pid_t pid, char ret_text[STATUS_BYTES]) {
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/status", pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, ret_text, STATUS_BYTES - 1);
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
-    }
-    ret_text[n > 0 ? n : 0] = '\0';
-    return n > 0;
 }
 
 /* The value after "\nNAME:\t"; NULL: not there. */
@@ -213,7 +199,7 @@ static int find_functions(const struct ag_remote_process *process, struct ag_att
 int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
                         struct ag_attachable *ret_attachable, char ret_message[512]) {
     char status[STATUS_BYTES];
-    if (!read_status(process->pid, status)) {
+    if (ag_remote_process_file(process->pid, 0, "status", status, STATUS_BYTES) <= 0) {
         return ag_error_message(ret_message, -ESRCH, "%d (%s): ended while it was being examined",
                                 process->pid, process->name);
     }

@@ -195,17 +195,10 @@ enum eagerness { WAITS_STEADILY, WAITS, RUNS, UNKNOWN_WHAT, EAGERNESSES };
 
 /* What a thread does, according to /proc, which stops no thread. */
 static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
-    char path[64], text[64];
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid, tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
-    }
-    if (n <= 0) {
+    char text[64];
+    if (ag_remote_process_file(pid, tid, "syscall", text, sizeof text) <= 0) {
         return UNKNOWN_WHAT;
     }
-    text[n] = '\0';
     if (strncmp(text, "running", 7) == 0) {
         return RUNS;
     }

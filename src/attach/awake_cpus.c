@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "remote/remote_process.h"
 #include "traced_thread.h"
 
 enum {
@@ -58,22 +59,15 @@ static void *keep_awake(void *argument) {
  * unknown. */
 static int last_cpu_of(pid_t pid) {
     enum { FIELDS_BEHIND_THE_NAME = 36 };
-    char path[64], text[1024] = "";
+    char text[1024];
     int cpu = -1;
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        const char *at = fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
-        at = at != NULL ? strchr(at, ' ') : NULL;
-        for (int i = 0; i < FIELDS_BEHIND_THE_NAME && at != NULL; i++) {
-            at = strchr(at + 1, ' ');
-        }
-        if (at == NULL || sscanf(at, "%d", &cpu) != 1) {
-            cpu = -1;
-        }
-        (void)fclose(file); /* nothing was written */
+    (void)ag_remote_process_file(pid, 0, "stat", text, sizeof text); /* "" on failure */
+    const char *at = strrchr(text, ')');
+    at = at != NULL ? strchr(at, ' ') : NULL;
+    for (int i = 0; i < FIELDS_BEHIND_THE_NAME && at != NULL; i++) {
+        at = strchr(at + 1, ' ');
     }
-    return cpu;
+    return at != NULL && sscanf(at, "%d", &cpu) == 1 ? cpu : -1;
 }
 
 /* The fourth field of /proc/loadavg (proc(5)) is the number of threads that run or wait for a CPU,

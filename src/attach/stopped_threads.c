@@ -13,11 +13,9 @@
 #include "stopped_threads.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/error_message.h"
 
@@ -31,14 +29,8 @@ static const uint64_t late_patience_ns = UINT64_C(5000000000);
 
 /* The kernel's state letter; 'X': the thread is gone. */
 static char state_of(pid_t pid, pid_t tid) {
-    char path[64], text[512];
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
-    }
-    text[n > 0 ? n : 0] = '\0';
+    char text[512];
+    (void)ag_remote_process_file(pid, tid, "stat", text, sizeof text); /* "" on failure */
     const char *state = strrchr(text, ')');
     return state == NULL || state[1] == '\0' ? 'X' : state[2];
 }

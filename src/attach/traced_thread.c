@@ -13,7 +13,6 @@
 #include "traced_thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 
 #include "base/compiler.h"
 #include "remote/remote_memory.h"
+#include "remote/remote_process.h"
 
 enum { NAP_NS = 10 * 1000 * 1000 }; /* poll interval, if another thread consumed the signal */
 
@@ -123,14 +123,8 @@ static bool may_be_repeated(long call) {
 
 /* Whether a signal is pending that the thread does not block. true if unknown. */
 static bool has_pending_signal(const struct ag_traced_thread *thread) {
-    char path[64], text[4096];
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/status", thread->pid, thread->tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
-    }
-    text[n > 0 ? n : 0] = '\0';
+    char text[4096];
+    (void)ag_remote_process_file(thread->pid, thread->tid, "status", text, sizeof text);
     unsigned long long own = 0, shared = 0, blocked = 0;
     const char *at = strstr(text, "\nSigPnd:");
     if (at == NULL ||

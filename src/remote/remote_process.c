@@ -19,8 +19,15 @@
 
 enum { PATH_BYTES = 96, STAT_BYTES = 1024 };
 
-/* Reads the whole of a small file and terminates it; the number of bytes, or a negative errno. */
-static ssize_t read_small(const char *path, char *ret_text, size_t limit) {
+ssize_t ag_remote_process_file(pid_t pid, pid_t tid, const char *name, char *ret_text,
+                               size_t limit) {
+    char path[PATH_BYTES];
+    if (tid != 0) {
+        (void)snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
+    } else {
+        (void)snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+    }
+    ret_text[0] = '\0';
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return -errno;
@@ -43,9 +50,8 @@ struct stat_line {
 };
 
 static int read_stat(pid_t pid, struct stat_line *ret_line, char ret_name[32]) {
-    char path[PATH_BYTES], text[STAT_BYTES];
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    const ssize_t n = read_small(path, text, sizeof text);
+    char text[STAT_BYTES];
+    const ssize_t n = ag_remote_process_file(pid, 0, "stat", text, sizeof text);
     if (n < 0) {
         return (int)n;
     }
@@ -200,10 +206,10 @@ uint64_t ag_remote_process_cpu_ns(const struct ag_remote_process *process) {
 }
 
 uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *process) {
-    char path[PATH_BYTES], text[STAT_BYTES];
+    char text[STAT_BYTES];
     unsigned long long resident;
-    (void)snprintf(path, sizeof path, "/proc/%d/statm", process->pid);
-    if (read_small(path, text, sizeof text) < 0 || sscanf(text, "%*u %llu", &resident) != 1) {
+    if (ag_remote_process_file(process->pid, 0, "statm", text, sizeof text) < 0 ||
+        sscanf(text, "%*u %llu", &resident) != 1) {
         return 0;
     }
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -211,9 +217,7 @@ uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *proces
 
 size_t ag_remote_process_command(const struct ag_remote_process *process, char *ret_command,
                                  size_t limit) {
-    char path[PATH_BYTES];
-    (void)snprintf(path, sizeof path, "/proc/%d/cmdline", process->pid);
-    const ssize_t n = read_small(path, ret_command, limit);
+    const ssize_t n = ag_remote_process_file(process->pid, 0, "cmdline", ret_command, limit);
     return n < 0 ? 0 : (size_t)n;
 }
 
@@ -252,10 +256,6 @@ size_t ag_remote_process_threads(const struct ag_remote_process *process, pid_t 
 
 void ag_remote_process_thread_name(const struct ag_remote_process *process, pid_t thread,
                                    char ret_name[32]) {
-    char path[PATH_BYTES];
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/comm", process->pid, thread);
-    if (read_small(path, ret_name, 32) < 0) {
-        ret_name[0] = '\0';
-    }
+    (void)ag_remote_process_file(process->pid, thread, "comm", ret_name, 32); /* "" on failure */
     ret_name[strcspn(ret_name, "\n")] = '\0';
 }

@@ -38,6 +38,10 @@ size_t ag_remote_process_command(const struct ag_remote_process *process, char *
 /* The program's file as a path in the process' own file system; false: unknown. */
 bool ag_remote_process_exe(const struct ag_remote_process *process, char *ret_path, size_t limit);
 
+/* Reads /proc/PID/NAME, or with a TID /proc/PID/task/TID/NAME, as far as it fits, and terminates it
+ * ("" on failure). The number of bytes, or a negative errno. */
+ssize_t ag_remote_process_file(pid_t pid, pid_t tid, const char *name, char *ret_text,
+                               size_t limit);
 /* Its current threads, as many as fit; returns how many there are. */
 size_t ag_remote_process_threads(const struct ag_remote_process *process, pid_t *ret_threads,
                                  size_t limit);
