@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,14 +142,6 @@ struct attachment {
     uint64_t until_ms; /* 0: no limit */
 };
 
-static void remove_if_empty(const char *path) {
-    struct stat status;
-    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
-        status.st_size <= AG_SESSION_EMPTY_TRACE_BYTES) {
-        (void)unlink(path); /* a leftover file is harmless */
-    }
-}
-
 static int make_session(struct attachment *at, char message[512]) {
     const struct ag_link_attach *attach = at->attach;
     const struct ag_session_options options = {.size = sizeof(options),
@@ -177,7 +168,7 @@ static int make_session(struct attachment *at, char message[512]) {
         r = ag_supervisor_start_writer(&at->supervisor);
         if (r < 0) {
             (void)snprintf(message, 512, "cannot start the writer: %s", strerror(-r));
-            remove_if_empty(at->trace);
+            ag_session_remove_empty_trace(at->trace);
         }
     }
     if (r < 0) {
@@ -194,21 +185,11 @@ static void abandon(struct attachment *at) {
     (void)waitpid(supervisor->writer, NULL, 0);
     (void)close(supervisor->report_fd); /* nothing was written */
     ag_session_remove(supervisor->session);
-    remove_if_empty(at->trace);
+    ag_session_remove_empty_trace(at->trace);
     supervisor->session = ag_session_close(supervisor->session);
 }
 
 /* ---- waiting ---- */
-
-/* false: the writer has reported, or has ended. */
-static bool read_report(struct ag_supervisor *supervisor) {
-    uint8_t *bytes = (uint8_t *)&supervisor->report;
-    const ssize_t n = read(supervisor->report_fd, bytes + supervisor->report_bytes,
-                           sizeof(supervisor->report) - supervisor->report_bytes);
-    supervisor->report_bytes += n > 0 ? (size_t)n : 0;
-    return (n > 0 || (n < 0 && errno == EINTR)) &&
-           supervisor->report_bytes < sizeof(supervisor->report);
-}
 
 static void dump_now(const struct attachment *at) {
     struct ag_snapshot_desk *desk = ag_session_desk(at->supervisor.session);
@@ -249,7 +230,7 @@ static enum outcome accompany(struct attachment *at) {
         if (is_asked_to_end(at)) {
             return ENDED;
         }
-        if (fds[1].revents && !read_report(&at->supervisor)) {
+        if (fds[1].revents && !ag_supervisor_read_report(&at->supervisor)) {
             return IS_GONE; /* its process has ended */
         }
         for (enum ag_link_event event = AG_LINK_DUMP; event == AG_LINK_DUMP;) {
@@ -271,7 +252,7 @@ static void finish(struct attachment *at, int patience_ms) {
     while (supervisor->report_bytes < sizeof(supervisor->report) &&
            ag_supervisor_now_ms() < give_up_ms) {
         struct pollfd report = {.fd = supervisor->report_fd, .events = POLLIN};
-        if (poll(&report, 1, LOOK_MS) > 0 && !read_report(supervisor)) {
+        if (poll(&report, 1, LOOK_MS) > 0 && !ag_supervisor_read_report(supervisor)) {
             break;
         }
     }
@@ -288,7 +269,7 @@ static void finish(struct attachment *at, int patience_ms) {
     ag_session_free_memory(supervisor->session);
     supervisor->session = ag_session_close(supervisor->session);
     if (!supervisor->report.registered) {
-        remove_if_empty(at->trace);
+        ag_session_remove_empty_trace(at->trace);
     }
     if (!at->attach->is_quiet && supervisor->report.registered) {
         ag_run_summary_print_trace(&supervisor->report, at->attach->is_exact ? "functions" : "gc");

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -333,15 +332,6 @@ static void option_name(int id, char ret_name[64]) {
 
 /* ---- the run ---- */
 
-/* Removes a trace that holds nothing but its header. */
-static void remove_if_empty(const char *path) {
-    struct stat status;
-    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
-        status.st_size <= AG_SESSION_EMPTY_TRACE_BYTES) {
-        (void)unlink(path); /* a leftover file is harmless */
-    }
-}
-
 static int end_status(int wait_status) {
     return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
@@ -365,7 +355,7 @@ static int accompany(struct ag_supervisor *supervisor, const struct run_request 
     ag_endpoint_stop(endpoint);
     if (has_report) {
         if (!supervisor->report.registered) {
-            remove_if_empty(first_trace);
+            ag_session_remove_empty_trace(first_trace);
         }
         if (!request->is_quiet) {
             print_summary(&supervisor->report, program, launch);
@@ -412,7 +402,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
     if (r < 0) {
         ag_launch_abandon(launch);
         ag_session_remove(session);
-        remove_if_empty(first_trace);
+        ag_session_remove_empty_trace(first_trace);
         return ag_fail(AG_EXIT_OWN_FAILURE, "cannot start the writer: %s", strerror(-r));
     }
     start_endpoint(endpoint, session);
@@ -422,7 +412,7 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
         ag_endpoint_stop(endpoint);
         supervisor.child_ended = true;
         (void)ag_supervisor_watch(&supervisor); /* the writer ends when the child does */
-        remove_if_empty(first_trace);
+        ag_session_remove_empty_trace(first_trace);
         return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
                        program, strerror(error));
     }

@@ -163,17 +163,13 @@ static void writer_ended(struct ag_supervisor *supervisor, int status) {
         supervisor); /* without a writer the segment keeps everything */
 }
 
-static void read_report(struct ag_supervisor *supervisor) {
+bool ag_supervisor_read_report(struct ag_supervisor *supervisor) {
     uint8_t *bytes = (uint8_t *)&supervisor->report;
     const ssize_t n = read(supervisor->report_fd, bytes + supervisor->report_bytes,
                            sizeof(supervisor->report) - supervisor->report_bytes);
-    if (n > 0) {
-        supervisor->report_bytes += (size_t)n;
-    }
-    if ((n <= 0 && errno != EINTR) || supervisor->report_bytes == sizeof(supervisor->report)) {
-        (void)close(supervisor->report_fd); /* nothing was written */
-        supervisor->report_fd = -1;
-    }
+    supervisor->report_bytes += n > 0 ? (size_t)n : 0;
+    return (n > 0 || (n < 0 && errno == EINTR)) &&
+           supervisor->report_bytes < sizeof(supervisor->report);
 }
 
 /* ---- the child ---- */
@@ -340,8 +336,9 @@ bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
         if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR) {
             break;
         }
-        if (fds[1].revents) {
-            read_report(supervisor);
+        if (fds[1].revents && !ag_supervisor_read_report(supervisor)) {
+            (void)close(supervisor->report_fd); /* nothing was written */
+            supervisor->report_fd = -1;
         }
         struct signalfd_siginfo info;
         while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {

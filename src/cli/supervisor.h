@@ -32,6 +32,8 @@ int ag_supervisor_start_writer(struct ag_supervisor *supervisor);
 /* Checks whether the writer has ended. One that was killed is replaced by another, which finds
  * everything in the segment. */
 void ag_supervisor_look_at_writer(struct ag_supervisor *supervisor);
+/* Reads what the writer reports. false: it has reported everything, or has ended. */
+bool ag_supervisor_read_report(struct ag_supervisor *supervisor);
 /* From here on signals are read as data. Call it after the child was forked. */
 int ag_supervisor_take_signals(struct ag_supervisor *supervisor);
 /* Closes everything that belongs to the program: its streams, and the descriptors that this process

@@ -723,6 +723,14 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
     return 0;
 }
 
+void ag_session_remove_empty_trace(const char *path) {
+    struct stat status;
+    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_size <= AG_SESSION_EMPTY_TRACE_BYTES) {
+        (void)unlink(path); /* a leftover file is harmless */
+    }
+}
+
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
     enum { HAS_EXITED = 1, HAS_LEFT = 2 }; /* values of slot.exiting */
     const uint32_t n_used = ag_session_slots_used(session);

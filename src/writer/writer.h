@@ -84,6 +84,8 @@ void ag_session_remove_path(const char *path);
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
                            char ret_path[4096], char ret_message[512]);
 enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of a trace that holds only its header */
+/* Removes the trace at PATH if it is one. */
+void ag_session_remove_empty_trace(const char *path);
 
 /* The first process is gone in a way that it could not report: it executed another program, or it
  * continues unrecorded because it could not be made to leave. */
