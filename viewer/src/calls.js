@@ -110,10 +110,10 @@ function columnsOf(total) {
         text: (row) => time(row.ns), value: (row) => row.ns, title: (row) => `${count(row.ns)} ns` },
       { id: "rate", label: "words/µs", text: (row) => rate(row.words, row.ns),
         value: (row) => (row.ns > 0 ? row.words / row.ns : 0) }] : []),
-    { id: "accwords", label: "total words", hint: "with all that it calls",
+    { id: "accwords", label: "total words", hint: "including callees",
       text: (row) => short(row.accWords), value: (row) => row.accWords,
       title: (row) => count(row.accWords) },
-    ...(total.ns > 0 ? [{ id: "acctime", label: "total time", hint: "with all that it calls",
+    ...(total.ns > 0 ? [{ id: "acctime", label: "total time", hint: "including callees",
       text: (row) => time(row.accNs), value: (row) => row.accNs }] : []),
   ];
 }
@@ -143,8 +143,8 @@ export function showCalls(app, host) {
     empty: app.state.query ? "No name matches the search." : "No function was counted." });
   const notes = [apartText(total),
     total.count > all.length ? `${count(total.count - all.length)} small functions are left out` : "",
-    total.partial_trees > 0 ? `${count(total.partial_trees)} processes or threads are not whole: ` +
-      "what they did is counted too low" : ""].filter(Boolean);
+    total.partial_trees > 0 ? `${count(total.partial_trees)} processes or threads are incomplete: ` +
+      "their counts are too low" : ""].filter(Boolean);
   fill(host, plot(app, all, total), body,
     ...notes.map((text) => make("p", { class: "hint" }, text)));
   table.show(rows);
@@ -200,19 +200,19 @@ function sums(row, total) {
       ...(total.ns > 0 ? ["time", "share", "words/µs"] : [])]
       .map((text) => make("th", { scope: "col" }, text)))),
     make("tbody", {}, line("itself", row.words, row.ns),
-      line("with all that it calls", row.accWords, row.accNs)));
+      line("including callees", row.accWords, row.accNs)));
 }
 
 export function showCall(app, host) {
   const { functions: total, file } = app.trace.facts;
   const row = callRows(app)[app.state.call - 1];
   const line = middleOf(callRows(app));
-  const above = pairTable(app, "Callers", "who made it allocate, itself; recursion folded",
+  const above = pairTable(app, "Callers", "what the function itself allocated for each; recursion folded",
     pairsOf(app, "callee", "caller", row.call),
-    { words: "words", ns: "ns", whole: row.words, empty: "Nothing that is counted calls it." });
+    { words: "words", ns: "ns", whole: row.words, empty: "No counted function calls it." });
   const below = pairTable(app, "Callees", "with all that they call",
     pairsOf(app, "caller", "callee", row.call),
-    { words: "accWords", ns: "accNs", whole: row.accWords, empty: "It calls nothing that is counted." });
+    { words: "accWords", ns: "accNs", whole: row.accWords, empty: "It calls no counted function." });
   const command = `allogram report ${shellWord(file)} --view=functions --callers=${quoted(row.name)}`;
   const off = row.words > 0 && row.ns > 0 && line > 0
     ? `${offText(offOf(row, line))}, which has ${rate(line, 1)} words/µs` : "";

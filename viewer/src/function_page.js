@@ -82,7 +82,7 @@ function lineTable(app, fn, values, isWanted) {
   if (lines.size === 0) return null;
   const host = make("div", { class: "table lines" });
   new Table(host, [
-    { id: "total", label: "total", hint: "with all that it calls",
+    { id: "total", label: "total", hint: "including callees",
       text: (row) => inUnit(row.total, unit), value: (row) => row.total },
     { id: "own", label: "own", text: (row) => inUnit(row.own, unit), value: (row) => row.own },
     { id: "name", label: "line", isName: true, text: (row) => row.name },
@@ -182,7 +182,7 @@ export function showFunction(app, host) {
   const curve = make("div", { class: "curve" });
   const counts = make("div", {});
   if (own > 0) below.set(0, own);
-  const belowTable = neighbourTable(app, "Callees", below, total, "It calls nothing that allocates.");
+  const belowTable = neighbourTable(app, "Callees", below, total, "It calls no function that allocates.");
   for (const cell of belowTable.querySelectorAll("td.name")) {
     if (cell.firstChild.textContent === "(outermost)") cell.firstChild.textContent = "(itself)";
   }
@@ -194,9 +194,9 @@ export function showFunction(app, host) {
       make("p", { class: "note" }, [file && `${file}${line ? `:${line}` : ""}`, image]
         .filter(Boolean).join("  ·  "))),
     make("div", { class: "pair" }, facts(app, fn, isWanted),
-      make("section", {}, make("h3", {}, "In use over time, with all that it calls"), curve)),
+      make("section", {}, make("h3", {}, "In use over time, including callees"), curve)),
     make("div", { class: "pair" },
-      make("div", {}, neighbourTable(app, "Callers", above, total, "Nothing of this in the range."),
+      make("div", {}, neighbourTable(app, "Callers", above, total, "The range has no such blocks."),
         lineTable(app, fn, values, isWanted)), belowTable),
     counts,
     make("p", { class: "command" }, range.isOfLabel ? make("span", { class: "hint" },

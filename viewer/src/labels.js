@@ -63,9 +63,9 @@ export function showLabels(app, host) {
       note: (row) => (row.label === app.range.label ? "chosen" : "") },
   ], { sort: app.sortOf(metricName), onSort: (sort) => app.keepSort(sort),
     onOpen: (row) => app.set({ label: row.label + 1, tab: "flame", fn: 0, zoom: 0, sort: "" }),
-    empty: app.state.query ? "No label matches the search." : "Nothing of this in the range." });
-  fill(host, make("p", { class: "hint" }, "What the program said it was working on when it " +
-    "allocated. A click shows one label alone, in every view."), body);
+    empty: app.state.query ? "No label matches the search." : "The range has no such blocks." });
+  fill(host, make("p", { class: "hint" }, "Labels that the program had set when it " +
+    "allocated. A click limits every view to one label."), body);
   table.show(rows);
   app.copyText = () => table.text();
 }

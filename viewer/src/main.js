@@ -193,12 +193,12 @@ class App {
       facts.is_observed ? "observed from outside" : facts.mode, time(summary.duration_ns),
       facts.is_end_unseen ? "ended in an unknown way" : `ended by ${end}`, `${short(summary.events)} events`,
       this.trace.isSampled ? `estimates from samples, one in ${bytes(facts.interval_bytes)} on average; ` +
-        "± holds the truth in 95 of 100 recordings" : ""].filter(Boolean).join(" · ");
+        "± is the 95 % confidence interval" : ""].filter(Boolean).join(" · ");
     const lost = Object.entries(facts.lost).filter(([, events]) => events > 0);
     const warnings = [
       ...lost.map(([cause, events]) => `${count(events)} events lost (${cause.replace(/_/g, " ")})`),
-      facts.lost_stacks > 0 ? `the stacks of ${count(facts.lost_stacks)} blocks were lost, for want of ` +
-        "shared memory; these blocks are counted, as [stack not kept]" : "",
+      facts.lost_stacks > 0 ? `the stacks of ${count(facts.lost_stacks)} blocks were lost because ` +
+        "shared memory was full; these blocks are counted as [stack not kept]" : "",
       damageText("the trace", facts.damage),
       this.before ? damageText("the trace before", this.before.facts.damage) : "",
       facts.filter_undecided?.length > 0 ? `types are not known when ${

@@ -43,7 +43,7 @@ function boundsOf(tree, range, count) {
 
 // A column of a table with the interval of the number in the column before it.
 export function sureColumn(trace, valueOf, boundsOfRow, unit) {
-  return trace.isSampled ? [{ id: "sure", label: "±", hint: "holds the truth in 95 of 100 recordings",
+  return trace.isSampled ? [{ id: "sure", label: "±", hint: "95 % confidence interval",
     text: (row) => spreadOf(valueOf(row), boundsOfRow(row), unit),
     value: (row) => boundsOfRow(row)[1] - boundsOfRow(row)[0],
     title: (row) => boundsText(boundsOfRow(row)) }] : [];
@@ -106,7 +106,7 @@ export function showSites(app, host) {
     ...sureColumn(app.trace, (row) => row.own[metricName], (row) => row.bounds(metricName), unit),
     { id: "share", label: "share", text: (row) => share(row.own[metricName], whole),
       value: (row) => row.own[metricName], bar: (row) => row.own[metricName] / whole },
-    { id: "total", label: "total", hint: "with all that it calls",
+    { id: "total", label: "total", hint: "including callees",
       text: (row) => inUnit(row.total[metricName], unit), value: (row) => row.total[metricName],
       title: (row) => (app.trace.isSampled ? boundsText(row.bounds(metricName, "total"))
         : `${row.total[metricName]}`) },
@@ -120,7 +120,7 @@ export function showSites(app, host) {
     sort: app.sortOf("own"),
     onOpen: state.by === "image" ? undefined : (row) => app.open(row.fn),
     onSort: (sort) => app.keepSort(sort),
-    empty: state.query ? "No name matches the search." : "Nothing of this in the range.",
+    empty: state.query ? "No name matches the search." : "The range has no such blocks.",
   });
   table.show(rows.map((row) => ({ ...row, isFixed: row.fn < 2 })));
   app.copyText = () => table.text();

@@ -99,5 +99,5 @@ export function showStacks(app, host) {
 function state(app) {
   if (app.state.query) return "No stack matches the search.";
   return app.metric === "leaked" ? "Everything allocated in this range was freed."
-    : "Nothing of this in the range.";
+    : "The range has no such blocks.";
 }

@@ -60,7 +60,7 @@ export async function showThreads(app, host) {
   ], { sort: { id: "bytes", isRising: false },
     empty: "In this range every thread freed its own blocks." });
   fill(host, range.isOfLabel ? make("p", { class: "hint" },
-    "Threads are counted with all of their blocks, whatever the label.") : null, all, make("h3", {}, "Blocks that changed hands"), freed);
+    "Threads are counted with all of their blocks, whatever the label.") : null, all, make("h3", {}, "Blocks freed by another thread"), freed);
   threadTable.show(sums);
   pairTable.show([...between.values()]);
   app.copyText = () => `${threadTable.text()}\n\n${pairTable.text()}`;
