@@ -206,8 +206,8 @@ static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     const bool is_steady = call == SYS_futex || call == SYS_read || call == SYS_poll ||
                            call == SYS_nanosleep || call == SYS_clock_nanosleep;
     /* cannot be interrupted until its child has exited */
-    const bool is_deaf = call < 0 || call == SYS_vfork;
-    return is_deaf ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
+    const bool is_uninterruptible = call < 0 || call == SYS_vfork;
+    return is_uninterruptible ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
 }
 
 /* Tries one round over all threads. 1: ret_thread is stopped at a safe point; 0: no thread was at
@@ -251,8 +251,8 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
 }
 
 /* Reports why no thread could be used. */
-static int give_up(const struct ag_attach *attach, const struct ag_attach_times *times,
-                   const char *obstacle, const char *remedy, char message[512]) {
+static int no_safe_point_error(const struct ag_attach *attach, const struct ag_attach_times *times,
+                               const char *obstacle, const char *remedy, char message[512]) {
     const struct ag_remote_process *process = &attach->process;
     return ag_remote_process_is_stopped(process)
                ? ag_error_message(
@@ -280,13 +280,13 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
         ag_stopped_threads_settle(&attach->threads, 0);
         if (r == 0 && ag_attach_end_is_due(&attach->end)) {
             return ag_remote_process_is_stopped(&attach->process)
-                       ? give_up(attach, times, obstacle, remedy, message)
+                       ? no_safe_point_error(attach, times, obstacle, remedy, message)
                        : ag_attach_interrupted(attach, message);
         }
         const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
         if (r == 0 && passed_ns > PATIENCE_NS &&
             (times->n_tries > TRIES_LEAST || passed_ns > longest_patience_ns)) {
-            return give_up(attach, times, obstacle, remedy, message);
+            return no_safe_point_error(attach, times, obstacle, remedy, message);
         }
         if (r == 0) {
             ag_attach_pause(attach);

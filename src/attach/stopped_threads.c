@@ -22,7 +22,7 @@
 enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
     ALL_PATIENCE_NS = 100 * 1000 * 1000, /* one time slice for each thread, at a load of 20 */
-    DEAF_NAP_NS = 1000 * 1000,
+    UNINTERRUPTIBLE_NAP_NS = 1000 * 1000,
     SLICE_NS = 50 * 1000 * 1000,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
@@ -159,19 +159,20 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
 
 /* A thread in an uninterruptible wait does not stop, and the others would be stopped in vain: waits
  * a while until there is no such thread. */
-static void await_deaf(const struct ag_stopped_threads *threads) {
+static void await_uninterruptible(const struct ag_stopped_threads *threads) {
     static pid_t tids[AG_THREADS_MOST];
     const uint64_t until_ns = ag_attach_now_ns() + late_patience_ns;
-    const struct timespec nap = {.tv_nsec = DEAF_NAP_NS};
-    bool is_one_deaf = true;
-    while (is_one_deaf && ag_attach_now_ns() < until_ns && !ag_attach_end_is_due(threads->end)) {
+    const struct timespec nap = {.tv_nsec = UNINTERRUPTIBLE_NAP_NS};
+    bool is_one_uninterruptible = true;
+    while (is_one_uninterruptible && ag_attach_now_ns() < until_ns &&
+           !ag_attach_end_is_due(threads->end)) {
         size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
         n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
-        is_one_deaf = false;
-        for (size_t i = 0; i < n && !is_one_deaf; i++) {
-            is_one_deaf = state_of(threads->process->pid, tids[i]) == 'D';
+        is_one_uninterruptible = false;
+        for (size_t i = 0; i < n && !is_one_uninterruptible; i++) {
+            is_one_uninterruptible = state_of(threads->process->pid, tids[i]) == 'D';
         }
-        if (is_one_deaf) {
+        if (is_one_uninterruptible) {
             (void)nanosleep(&nap, NULL);
         }
     }
@@ -224,7 +225,7 @@ static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
 }
 
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]) {
-    await_deaf(threads);
+    await_uninterruptible(threads);
     int r = await_late(threads, ret_message);
     r = r < 0 ? r : 1;
     while (r == 1) {

@@ -294,7 +294,7 @@ static void wait_for_end(struct request *request) {
 
 /* While threads of the program are stopped, raises the priority of the work that they wait for.
  * Without permission for that they may wait for the scheduler. */
-static void hurry(const struct request *request, bool is_urgent) {
+static void set_urgency(const struct request *request, bool is_urgent) {
     const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
     if (!is_urgent) {
         ag_awake_cpus_end();
@@ -346,26 +346,26 @@ static bool finish_in_background(struct request *request) {
 
 /* Called with the agent loaded: starts the writer, switches the hooks on, waits, switches them off.
  * Returns the exit status. */
-static int record(struct request *request, struct ag_session *session, const char *trace) {
+static int record_process(struct request *request, struct ag_session *session, const char *trace) {
     struct ag_supervisor *supervisor = &request->supervisor;
     char message[512] = "";
     int status = AG_EXIT_OK;
     int r = ag_supervisor_start_writer(supervisor);
     request->has_before = ag_attach_heap_before(request->attach, &request->before) == 0;
-    hurry(request, true);
+    set_urgency(request, true);
     if (r < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot start the writer: %s", strerror(-r));
     } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
-        hurry(request, false);
+        set_urgency(request, false);
         ag_attach_claim_end(&request->claim);
         say_times(request, "attached to", &request->in, &request->on);
         wait_for_end(request);
-        hurry(request, true);
+        set_urgency(request, true);
     }
     r = ag_attach_take_out(request->attach, &request->out, message);
-    hurry(request, false);
+    set_urgency(request, false);
     if (r == 0) {
         say_times(request, "detached from", &request->out, &request->out);
     } else {
@@ -411,15 +411,15 @@ static int attach_session(struct request *request, struct ag_session *session, c
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     request->supervisor.session = session;
-    hurry(request, true);
+    set_urgency(request, true);
     const int r = ag_attach_put_in(request->attach, agent, request->adapters,
                                    ag_session_path(session), &request->in, message);
-    hurry(request, false);
+    set_urgency(request, false);
     if (r < 0) {
         (void)unlink(trace); /* created a moment ago, and empty */
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
-    return record(request, session, trace);
+    return record_process(request, session, trace);
 }
 
 static int clean_up(pid_t pid, char message[512]) {
@@ -466,7 +466,7 @@ static int begin_signals(struct request *request) {
     return r < 0 ? r : ag_end_guard_begin("attach", remove_files, request);
 }
 
-static int attach(struct request *request) {
+static int attach_to_process(struct request *request) {
     struct ag_session *session = NULL;
     struct ag_launch own = {0};
     char agent[AG_AGENT_PLACE_BYTES], message[512] = "";
@@ -578,5 +578,5 @@ int ag_command_attach(int argc, char **argv) {
                        request.sampling_option);
     }
     status = parse_pid(&request, options.operands[0], &request.pid);
-    return status == AG_EXIT_OK ? attach(&request) : status;
+    return status == AG_EXIT_OK ? attach_to_process(&request) : status;
 }

@@ -179,7 +179,7 @@ static int make_session(struct attachment *at, char message[512]) {
 }
 
 /* Ends the writer, which has no process to wait for. */
-static void abandon(struct attachment *at) {
+static void abandon_recording(struct attachment *at) {
     struct ag_supervisor *supervisor = &at->supervisor;
     (void)kill(supervisor->writer, SIGKILL); /* a child that has not been waited for */
     (void)waitpid(supervisor->writer, NULL, 0);
@@ -246,7 +246,7 @@ static enum outcome accompany(struct attachment *at) {
 }
 
 /* Seals the trace after the machine has left or died. */
-static void finish(struct attachment *at, int patience_ms) {
+static void finish_recording(struct attachment *at, int patience_ms) {
     struct ag_supervisor *supervisor = &at->supervisor;
     const uint64_t give_up_ms = ag_supervisor_now_ms() + (uint64_t)patience_ms;
     while (supervisor->report_bytes < sizeof(supervisor->report) &&
@@ -306,7 +306,7 @@ static enum outcome record_once(struct attachment *at) {
                                             .functions = attach->functions.texts,
                                             .n_functions = attach->functions.count};
     if (attach->kind->start(at->link, &options, text) < 0) {
-        abandon(at);
+        abandon_recording(at);
         (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", text);
         return FAILED;
     }
@@ -315,16 +315,16 @@ static enum outcome record_once(struct attachment *at) {
     const enum outcome outcome = accompany(at);
     if (outcome == IS_GONE) {
         ag_say("%s is gone: the trace ends there", attach->name);
-        finish(at, REPORT_PATIENCE_MS);
+        finish_recording(at, REPORT_PATIENCE_MS);
         return outcome;
     }
     if (attach->kind->stop(at->link, text) < 0) {
         (void)ag_fail(AG_EXIT_OWN_FAILURE, "%s", text);
-        finish(at, STUCK_PATIENCE_MS);
+        finish_recording(at, STUCK_PATIENCE_MS);
         return FAILED;
     }
     say_text(at, text);
-    finish(at, REPORT_PATIENCE_MS);
+    finish_recording(at, REPORT_PATIENCE_MS);
     return outcome;
 }
 

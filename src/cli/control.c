@@ -81,8 +81,8 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
 }
 
 /* The attach was killed: unloads its agent as it would have done, and waits for the trace. */
-static int leave_for_it(struct ag_session *session, const struct ag_remote_process *process,
-                        const char *trace) {
+static int detach_for_killed_attach(struct ag_session *session,
+                                    const struct ag_remote_process *process, const char *trace) {
     char message[512] = "";
     sigset_t child_signals;
     int claim = -1;
@@ -112,7 +112,7 @@ static int leave_for_it(struct ag_session *session, const struct ag_remote_proce
 
 /* Is the keeper's pid still that of the process that made the session, and not reused? A process
  * that may not be examined is assumed to be: sending it a signal will be refused, too. */
-static bool still_keeps(pid_t keeper, const char *live) {
+static bool keeper_lives(pid_t keeper, const char *live) {
     struct ag_remote_process process;
     struct stat of_live, of_keeper;
     char path[4096], message[512];
@@ -124,14 +124,14 @@ static bool still_keeps(pid_t keeper, const char *live) {
 }
 
 /* Asks `attach` to leave the program and seal. */
-static int make_leave(struct ag_session *session, const struct ag_remote_process *process,
-                      pid_t keeper, const char *trace) {
+static int make_process_leave(struct ag_session *session, const struct ag_remote_process *process,
+                              pid_t keeper, const char *trace) {
     const int fd = (int)syscall(SYS_pidfd_open, keeper, 0);
-    if (fd < 0 || !still_keeps(keeper, ag_session_path(session))) {
+    if (fd < 0 || !keeper_lives(keeper, ag_session_path(session))) {
         if (fd >= 0) {
             (void)close(fd); /* nothing was written */
         }
-        return leave_for_it(session, process, trace);
+        return detach_for_killed_attach(session, process, trace);
     }
     if (syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0) < 0) {
         const int error = errno;
@@ -148,8 +148,8 @@ static int make_leave(struct ag_session *session, const struct ag_remote_process
                             trace);
 }
 
-static int ask(struct ag_session *session, const struct ag_remote_process *process,
-               enum ag_control action) {
+static int ask_session(struct ag_session *session, const struct ag_remote_process *process,
+                       enum ag_control action) {
     char trace[4096], message[512];
     pid_t keeper_pid = 0;
     const enum ag_keeper keeper = ag_session_keeper(session, &keeper_pid);
@@ -168,7 +168,7 @@ static int ask(struct ag_session *session, const struct ag_remote_process *proce
         (void)printf("%s\n", trace);
     }
     return action == AG_CONTROL_STOP && keeper == AG_KEEPER_ATTACH
-               ? make_leave(session, process, keeper_pid, trace)
+               ? make_process_leave(session, process, keeper_pid, trace)
                : AG_EXIT_OK;
 }
 
@@ -188,7 +188,7 @@ static int control_process(pid_t pid, const char *action) {
     if (ag_session_open(live, &session, message) < 0) {
         return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
     }
-    const int status = ask(session, &process, action_of(action));
+    const int status = ask_session(session, &process, action_of(action));
     (void)ag_session_close(session); /* NULL */
     return status;
 }

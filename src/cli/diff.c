@@ -7,7 +7,7 @@
 #include "cli/message.h"
 #include "cli/report_request.h"
 
-static int compare(const struct ag_report_request *request, char **paths) {
+static int compare_traces(const struct ag_report_request *request, char **paths) {
     struct ag_profile *before = NULL, *after = NULL;
     char message[512] = "";
     int status = ag_report_request_open(request, paths[0], &before);
@@ -52,5 +52,5 @@ int ag_command_diff(int argc, char **argv) {
                        options.n_operands, options.usage);
     }
     status = status == AG_EXIT_OK ? ag_report_request_finish(&request) : status;
-    return status == AG_EXIT_OK ? compare(&request, options.operands) : status;
+    return status == AG_EXIT_OK ? compare_traces(&request, options.operands) : status;
 }

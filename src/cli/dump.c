@@ -276,7 +276,7 @@ static bool cursor_comes_before(const struct cursor *a, const struct cursor *b) 
 }
 
 /* Moves CURSOR up the heap from the free place AT. */
-static void swim(struct dump *dump, size_t at, struct cursor *cursor) {
+static void heap_sift_up(struct dump *dump, size_t at, struct cursor *cursor) {
     for (; at > 0 && cursor_comes_before(cursor, dump->open[(at - 1) / 2]); at = (at - 1) / 2) {
         dump->open[at] = dump->open[(at - 1) / 2];
     }
@@ -313,7 +313,7 @@ static int compare_chunks(const void *left, const void *right) {
 }
 
 /* Opens the next chunk of the order if it starts before every line of the open chunks. */
-static bool open_next(struct dump *dump) {
+static bool open_next_cursor(struct dump *dump) {
     const struct cursor *earliest = dump->n_open != 0 ? dump->open[0] : NULL;
     if (dump->n_opened == dump->n_order) {
         return false;
@@ -331,7 +331,7 @@ static bool open_next(struct dump *dump) {
     dump->n_opened++;
     struct cursor *cursor = cursor_open(dump, entry);
     if (cursor != NULL) {
-        swim(dump, dump->n_open++, cursor);
+        heap_sift_up(dump, dump->n_open++, cursor);
         dump->open_bytes += cursor_bytes(cursor);
     }
     return true;
@@ -361,9 +361,9 @@ static void print_moment(struct dump *dump) {
     dump_sink(dump, cursor);
 }
 
-static void print_all(struct dump *dump) {
+static void print_records(struct dump *dump) {
     while (dump->n_open != 0 || dump->n_opened < dump->n_order) {
-        if (open_next(dump)) {
+        if (open_next_cursor(dump)) {
             continue;
         }
         if (ferror(stdout)) {
@@ -396,7 +396,7 @@ static int dump_file(struct dump *dump, const char *path) {
     }
     dump->open_limit += OPEN_FIXED_BYTES;
     qsort(dump->order, dump->n_order, sizeof(const struct ag_chunk_entry *), compare_chunks);
-    print_all(dump);
+    print_records(dump);
     (void)ag_chunk_decoder_free(dump->starter); /* NULL always */
     free(dump->open);
     free(dump->order);

@@ -177,7 +177,7 @@ static void answer_profile(struct server *server, int client, const char *metric
 /* ---- requests ---- */
 
 /* Compares the token of the query or the header in constant time. */
-static bool knows_token(const char *text, const char *token) {
+static bool token_matches(const char *text, const char *token) {
     unsigned char difference = 0;
     for (size_t i = 0; i < AG_ENDPOINT_TOKEN_BYTES - 1; i++) {
         difference |= (unsigned char)(text[i] ^ token[i]);
@@ -194,11 +194,11 @@ static bool is_allowed(const char *request, const char *query, const char *token
     for (const char *at = query; at; at = strchr(at, '&')) {
         at += *at == '&';
         if (strncmp(at, key, sizeof(key) - 1) == 0) {
-            return knows_token(at + sizeof(key) - 1, token);
+            return token_matches(at + sizeof(key) - 1, token);
         }
     }
     const char *header = strcasestr(request, bearer);
-    return header && knows_token(header + sizeof(bearer) - 1, token);
+    return header && token_matches(header + sizeof(bearer) - 1, token);
 }
 
 enum reading { WAITING, UNDERSTOOD, REFUSED };
@@ -223,7 +223,7 @@ static enum reading read_request(struct client *client) {
     return is_in_time && client->length < REQUEST_BYTES - 1 ? WAITING : REFUSED;
 }
 
-static void answer(struct server *server, int client, char *request) {
+static void answer_request(struct server *server, int client, char *request) {
     static const struct {
         const char *path, *metric;
         bool is_growth;
@@ -260,10 +260,10 @@ static void answer(struct server *server, int client, char *request) {
 
 /* ---- clients ---- */
 
-static void end_client(struct server *server, size_t at, enum reading reading) {
+static void finish_client(struct server *server, size_t at, enum reading reading) {
     struct client *client = &server->clients[at];
     if (reading == UNDERSTOOD) {
-        answer(server, client->fd, client->text);
+        answer_request(server, client->fd, client->text);
     } else {
         answer_text(client->fd, "400 Bad Request", "malformed request\n");
     }
@@ -273,25 +273,25 @@ static void end_client(struct server *server, size_t at, enum reading reading) {
     memmove(client, client + 1, (server->n_clients - at) * sizeof(*client));
 }
 
-static void hear_clients(struct server *server) {
+static void read_clients(struct server *server) {
     for (size_t at = 0; at < server->n_clients && !is_over;) {
         const enum reading reading = read_request(&server->clients[at]);
         if (reading == WAITING) {
             at++;
         } else {
-            end_client(server, at, reading);
+            finish_client(server, at, reading);
         }
     }
 }
 
-static void take_client(struct server *server, int listen_fd) {
+static void accept_client(struct server *server, int listen_fd) {
     const struct timeval patience = {.tv_sec = CLIENT_PATIENCE_S};
     const int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) {
         return; /* the client closed the connection */
     }
     if (server->n_clients == CLIENTS_MOST) {
-        end_client(server, 0, REFUSED);
+        finish_client(server, 0, REFUSED);
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     struct client *client = &server->clients[server->n_clients++];
@@ -307,15 +307,15 @@ static void wait_for_clients(struct server *server, int listen_fd) {
         polled[1 + i] = (struct pollfd){.fd = server->clients[i].fd, .events = POLLIN};
     }
     const int n = poll(polled, 1 + server->n_clients, 1000);
-    hear_clients(server); /* first: a complete request does not lose its place */
+    read_clients(server); /* first: a complete request does not lose its place */
     if (n > 0 && polled[0].revents & POLLIN && !is_over) {
-        take_client(server, listen_fd);
+        accept_client(server, listen_fd);
     }
 }
 
 /* ---- life ---- */
 
-static void be_quiet(int listen_fd) {
+static void isolate_server(int listen_fd) {
     static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM};
     const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL},
                            over = {.sa_handler = end_it};
@@ -346,7 +346,7 @@ static _Noreturn void serve(const struct ag_endpoint *endpoint, struct ag_snapsh
                             pid_t parent) {
     struct server server = {.endpoint = endpoint, .desk = desk};
     const char *folder = getenv("TMPDIR");
-    be_quiet(endpoint->listen_fd);
+    isolate_server(endpoint->listen_fd);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     const size_t length = folder ? strlen(folder) : 0;
     const bool fits = length > 0 && length < sizeof(server.folder) - 24 && folder[0] == '/';

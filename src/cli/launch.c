@@ -69,7 +69,7 @@ static int set_environment(const struct ag_launch *launch) {
     return setenv("ALLOGRAM_SESSION", launch->session_path, /* overwrite= */ 1) < 0 ? -ENOMEM : 0;
 }
 
-static int execute(const struct ag_launch *launch) {
+static int execute_program(const struct ag_launch *launch) {
     execv(launch->path, launch->arguments);
     if (errno != ENOEXEC) {
         return errno;
@@ -104,7 +104,7 @@ static _Noreturn void be_the_child(const struct ag_launch *launch, int go_fd, in
     ag_cut_files_unguard();
     if (error == 0) {
         restore_limits(launch);
-        error = execute(launch);
+        error = execute_program(launch);
     }
     (void)!write(status_fd, &error, sizeof(error)); /* there is no other way to report it */
     _exit(AG_EXIT_NOT_FOUND);
@@ -140,7 +140,7 @@ int ag_launch_prepare(struct ag_launch *launch) {
     return 0;
 }
 
-static void reap(const struct ag_launch *launch) {
+static void reap_program(const struct ag_launch *launch) {
     while (waitpid(launch->pid, NULL, 0) < 0 && errno == EINTR) {
     }
 }
@@ -157,12 +157,12 @@ int ag_launch_go(struct ag_launch *launch) {
     if (n != (ssize_t)sizeof(error)) {
         return 0; /* exec has closed it */
     }
-    reap(launch);
+    reap_program(launch);
     return error;
 }
 
 void ag_launch_abandon(struct ag_launch *launch) {
     (void)close(launch->go_fd); /* without a byte: the child exits */
     (void)close(launch->status_fd);
-    reap(launch);
+    reap_program(launch);
 }

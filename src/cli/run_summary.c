@@ -144,7 +144,7 @@ static void print_filter(const struct ag_writer_report *report) {
     (void)ag_profile_close(profile);
 }
 
-static const char *remedy(uint32_t error) {
+static const char *remedy_of(uint32_t error) {
     switch (error) {
     case EMFILE:
         return "the hard limit of open files (ulimit -Hn) has to be higher";
@@ -167,7 +167,7 @@ static void print_others_missing(const struct ag_writer_report *report) {
                have);
     } else if (report->n_without_trace > 0) {
         ag_say("%u %s no trace: %s; %s", report->n_without_trace, have,
-               strerror((int)report->without_error), remedy(report->without_error));
+               strerror((int)report->without_error), remedy_of(report->without_error));
     }
 }
 
@@ -178,7 +178,7 @@ static void print_missing(const struct ag_writer_report *report) {
                short_path(report->path));
     } else {
         ag_say("trace %s could not be made: %s; %s", short_path(report->path),
-               strerror((int)report->missing_error), remedy(report->missing_error));
+               strerror((int)report->missing_error), remedy_of(report->missing_error));
     }
     if (report->n_other_traces > 0) {
         ag_say("traces of other processes: %llu", (unsigned long long)report->n_other_traces);

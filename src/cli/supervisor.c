@@ -100,7 +100,7 @@ static void ask_to_end(int unused) {
     ag_writer_ask_to_end();
 }
 
-static _Noreturn void be_the_writer(struct ag_session *session, int report_fd) {
+static _Noreturn void run_writer(struct ag_session *session, int report_fd) {
     static const int ignored[] = {SIGHUP,  SIGQUIT, SIGPIPE, SIGXFSZ,
                                   SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP};
     const struct sigaction ignore = {.sa_handler = SIG_IGN}, ask = {.sa_handler = ask_to_end};
@@ -136,7 +136,7 @@ int ag_supervisor_start_writer(struct ag_supervisor *supervisor) {
     }
     const pid_t pid = fork();
     if (pid == 0) {
-        be_the_writer(supervisor->session, report[1]);
+        run_writer(supervisor->session, report[1]);
     }
     const int error = errno;
     (void)close(report[1]); /* nothing was written */
@@ -228,7 +228,7 @@ void ag_supervisor_look_at_writer(struct ag_supervisor *supervisor) {
     }
 }
 
-static void reap(struct ag_supervisor *supervisor) {
+static void reap_child(struct ag_supervisor *supervisor) {
     if (!supervisor->child_ended) {
         look_at_child(supervisor);
     }
@@ -277,7 +277,7 @@ uint64_t ag_supervisor_now_ms(void) {
 static void signal_came(struct ag_supervisor *supervisor, const struct signalfd_siginfo *info) {
     const int number = (int)info->ssi_signo;
     if (number == SIGCHLD) {
-        reap(supervisor);
+        reap_child(supervisor);
     } else if (is_for_a_dump(supervisor, number)) {
         atomic_fetch_add_explicit(&ag_session_desk(supervisor->session)->n_signals, 1,
                                   memory_order_relaxed);
@@ -312,7 +312,7 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor) {
 
 bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
     uint64_t give_up_ms = 0;
-    reap(supervisor); /* children that ended before signals were read as data */
+    reap_child(supervisor); /* children that ended before signals were read as data */
     while (!supervisor->gave_up) {
         const bool has_report = supervisor->report_bytes == sizeof(supervisor->report);
         const bool may_come = supervisor->report_fd >= 0 || supervisor->writer != 0;

@@ -58,7 +58,7 @@ static int search_path(const char *command, char ret_path[4096]) {
     return result;
 }
 
-static int locate(const char *command, struct ag_target *target) {
+static int locate_program(const char *command, struct ag_target *target) {
     if (!strchr(command, '/')) {
         return search_path(command, target->path);
     }
@@ -125,7 +125,7 @@ static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
 
 /* Examines target->image. Returns true when it names an interpreter, which is then target->image.
  */
-static bool look_into(struct ag_target *target, const char **ret_obstacle) {
+static bool inspect_program(struct ag_target *target, const char **ret_obstacle) {
     char head[HEAD_BYTES];
     *ret_obstacle = NULL;
     const int fd = open(target->image, O_RDONLY | O_CLOEXEC);
@@ -151,7 +151,7 @@ static bool look_into(struct ag_target *target, const char **ret_obstacle) {
 }
 
 int ag_target_find(const char *command, struct ag_target *ret_target, char ret_message[512]) {
-    const int error = locate(command, ret_target);
+    const int error = locate_program(command, ret_target);
     if (error != 0) {
         (void)snprintf(ret_message, 512, "%.400s: %s", command,
                        error == ENOENT ? "command not found" : "not executable");
@@ -159,7 +159,7 @@ int ag_target_find(const char *command, struct ag_target *ret_target, char ret_m
     }
     memcpy(ret_target->image, ret_target->path, sizeof(ret_target->image));
     const char *obstacle = NULL;
-    for (int i = 0; i < MAX_SCRIPTS && look_into(ret_target, &obstacle); i++) {
+    for (int i = 0; i < MAX_SCRIPTS && inspect_program(ret_target, &obstacle); i++) {
     }
     if (obstacle) {
         (void)snprintf(ret_message, 512, "%.300s cannot be recorded: %s", ret_target->image,

@@ -141,7 +141,7 @@ static int write_file(const char *path, struct ag_profile *profile, struct ag_pr
 }
 
 /* Opens the page for a user with a display; a script only gets the file. */
-static void show(const char *path) {
+static void show_in_browser(const char *path) {
     if (!isatty(STDOUT_FILENO) || !(getenv("DISPLAY") || getenv("WAYLAND_DISPLAY"))) {
         return;
     }
@@ -162,7 +162,7 @@ static void show(const char *path) {
     }
 }
 
-static int view(const struct view_request *request, char **paths, int n_paths) {
+static int view_traces(const struct view_request *request, char **paths, int n_paths) {
     char output[PATH_BYTES];
     if (request->output) {
         snprintf(output, sizeof output, "%s", request->output);
@@ -183,7 +183,7 @@ static int view(const struct view_request *request, char **paths, int n_paths) {
             fflush(stdout);
         }
         if (status == AG_EXIT_OK && request->opens) {
-            show(output);
+            show_in_browser(output);
         }
     }
     if (profile) {
@@ -226,5 +226,6 @@ int ag_command_view(int argc, char **argv) {
     if (status == AG_EXIT_OK && ag_html_page_missing()) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s", ag_html_page_missing());
     }
-    return status == AG_EXIT_OK ? view(&request, options.operands, options.n_operands) : status;
+    return status == AG_EXIT_OK ? view_traces(&request, options.operands, options.n_operands)
+                                : status;
 }

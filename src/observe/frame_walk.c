@@ -207,8 +207,8 @@ static bool read_step_word(void *context, uintptr_t address, uintptr_t *ret_valu
     return read_word(step->stack, address, ret_value);
 }
 
-static bool evaluate(struct step *step, const struct ag_cfi_rule *rule, const uintptr_t *cfa,
-                     uintptr_t *ret_value) {
+static bool evaluate_rule(struct step *step, const struct ag_cfi_rule *rule, const uintptr_t *cfa,
+                          uintptr_t *ret_value) {
     const struct ag_cfi_machine machine = {read_register, read_step_word, step};
     return ag_cfi_expression_evaluate(rule->expression, rule->expression_bytes, cfa, &machine,
                                       ret_value);
@@ -217,7 +217,7 @@ static bool evaluate(struct step *step, const struct ag_cfi_rule *rule, const ui
 static bool find_cfa(struct step *step, const struct ag_cfi_rule *rule, uintptr_t *ret_cfa) {
     uintptr_t base;
     if (rule->kind == AG_CFI_IS_EXPRESSION) {
-        return evaluate(step, rule, NULL, ret_cfa);
+        return evaluate_rule(step, rule, NULL, ret_cfa);
     }
     if (rule->kind != AG_CFI_IN_REGISTER || !read_register(step, rule->reg, &base)) {
         return false;
@@ -243,9 +243,10 @@ static bool frame_rule_apply(struct step *step, const struct ag_cfi_rule *rule, 
     case AG_CFI_IN_REGISTER:
         return read_register(step, rule->reg, ret_value);
     case AG_CFI_AT_EXPRESSION:
-        return evaluate(step, rule, &cfa, &address) && read_word(step->stack, address, ret_value);
+        return evaluate_rule(step, rule, &cfa, &address) &&
+               read_word(step->stack, address, ret_value);
     case AG_CFI_IS_EXPRESSION:
-        return evaluate(step, rule, &cfa, ret_value);
+        return evaluate_rule(step, rule, &cfa, ret_value);
     }
     return false;
 }
@@ -294,8 +295,8 @@ static enum outcome step_by_row(struct step *step, const struct ag_frame_rules *
 /* The kind of call that ends right before this return address, and its target. */
 enum call { CALL_NONE, CALL_DIRECT, CALL_INDIRECT };
 
-static enum call call_in(const uint8_t code[CODE_BEFORE_CALL], uint64_t return_address,
-                         uint64_t *ret_target) {
+static enum call find_call(const uint8_t code[CODE_BEFORE_CALL], uint64_t return_address,
+                           uint64_t *ret_target) {
     if (code[3] == 0xe8) { /* call rel32 */
         int32_t distance;
         memcpy(&distance, code + 4, sizeof distance);
@@ -325,7 +326,7 @@ static enum call call_before(const struct ag_observed_images *images, uint64_t r
                             sizeof code)) {
         return CALL_NONE;
     }
-    return call_in(code, return_address, ret_target);
+    return find_call(code, return_address, ret_target);
 }
 
 /* The same for code that the target generated, which is in its memory only. */
@@ -339,7 +340,7 @@ static enum call call_before_in_memory(const struct ag_frame_walker *walker,
         mapping != NULL && (mapping->protection & PROT_EXEC) != 0 && step->stack->pid != 0 &&
         ag_remote_memory_read(step->stack->pid, return_address - sizeof code, code, sizeof code) ==
             0;
-    return is_code ? call_in(code, return_address, &target) : CALL_NONE;
+    return is_code ? find_call(code, return_address, &target) : CALL_NONE;
 }
 
 /* The first address of the function that contains the address in memory, 0: unknown. */
@@ -353,8 +354,8 @@ struct guess {
     uint64_t at, pc; /* where the return address is, and its value; at 0: none */
 };
 
-static struct guess scan(struct ag_frame_walker *walker, struct step *step,
-                         struct ag_observed_image *image) {
+static struct guess scan_stack(struct ag_frame_walker *walker, struct step *step,
+                               struct ag_observed_image *image) {
     const uint64_t start = function_start(image, step->address), sp = step->from->value[REG_SP];
     struct guess any = {0, 0};
     for (uint64_t i = 0; i < SCANNED_WORDS; i++) {
@@ -400,7 +401,7 @@ static enum outcome step_by_guess(struct ag_frame_walker *walker, struct step *s
     struct guess guess = frame_pointer(walker, step);
     bool by_pointer = guess.at != 0;
     if (image != NULL) {
-        const struct guess scanned = scan(walker, step, image);
+        const struct guess scanned = scan_stack(walker, step, image);
         uint64_t target = 0;
         const bool is_sure = scanned.at != 0 &&
                              call_before(walker->images, scanned.pc, &target) == CALL_DIRECT &&

@@ -105,8 +105,8 @@ void ag_image_cfi_close(struct ag_image_cfi *cfi) {
     *cfi = (struct ag_image_cfi){0};
 }
 
-static int find_in(const struct ag_cfi_copy *copy, uintptr_t pc, uint32_t wanted,
-                   struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
+static int find_in_copy(const struct ag_cfi_copy *copy, uintptr_t pc, uint32_t wanted,
+                        struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
     if (copy->tables.eh_frame_hdr != 0) {
         return ag_eh_frame_find(&copy->tables, pc, wanted, ret_row, ret_entry);
     }
@@ -131,7 +131,7 @@ int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t
     for (size_t i = 0; i < 2 && r != 0; i++) {
         const struct ag_cfi_copy *copy = &cfi->copies[i];
         if (copy->bytes != NULL) {
-            r = find_in(copy, address + copy->shift, wanted, ret_row, ret_entry);
+            r = find_in_copy(copy, address + copy->shift, wanted, ret_row, ret_entry);
         }
     }
     return r;
@@ -143,7 +143,7 @@ uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address)
     for (size_t i = 0; i < 2; i++) {
         const struct ag_cfi_copy *copy = &cfi->copies[i];
         if (copy->bytes != NULL &&
-            find_in(copy, address + copy->shift, /* wanted= */ 0, &row, &entry) == 0 &&
+            find_in_copy(copy, address + copy->shift, /* wanted= */ 0, &row, &entry) == 0 &&
             entry.function - copy->shift <= address) {
             return entry.function - copy->shift;
         }

@@ -398,7 +398,7 @@ static uint64_t own_cpu_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void refresh(struct ag_observation *observation, uint64_t now_ns) {
+static void refresh_images(struct ag_observation *observation, uint64_t now_ns) {
     const uint64_t since_ns = now_ns - observation->last_refresh_ns;
     if (since_ns < (observation->images_changed ? REFRESH_SOON_NS : REFRESH_NS)) {
         return;
@@ -455,7 +455,7 @@ static void ask_inspectors(struct ag_observation *observation) {
     }
 }
 
-static void drain(struct ag_observation *observation) {
+static void drain_events(struct ag_observation *observation) {
     const struct ag_perf_sink sink = {take_sample, note_mapped, observation};
     const uint64_t now_ns = ag_observation_now_ns();
     ag_perf_watch_drain(observation->watch, &sink);
@@ -490,7 +490,7 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
                                uint64_t own_before_ns) {
     struct ag_observation_facts *facts = &observation->facts;
     ag_perf_watch_stop(observation->watch);
-    drain(observation);
+    drain_events(observation);
     (void)ag_mapping_ledger_settle(&observation->mappings, UINT64_MAX); /* the others are right */
     take_collections(observation);
     facts->duration_ns = ag_observation_now_ns() - facts->start_ns;
@@ -514,7 +514,8 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
         facts->target_cpu_ns != 0 ? 100.0 * cost_ns(facts) / (double)facts->target_cpu_ns : 0;
 }
 
-static bool is_over(struct ag_observation *observation, uint64_t now_ns, uint64_t end_ns) {
+static bool observation_is_over(struct ag_observation *observation, uint64_t now_ns,
+                                uint64_t end_ns) {
     struct ag_observation_facts *facts = &observation->facts;
     if (observation->options.is_stopped != NULL && observation->options.is_stopped()) {
         facts->end = AG_OBSERVED_STOPPED;
@@ -531,7 +532,7 @@ static bool is_over(struct ag_observation *observation, uint64_t now_ns, uint64_
     return false;
 }
 
-static void loop(struct ag_observation *observation) {
+static void observation_loop(struct ag_observation *observation) {
     const struct ag_observe_options *options = &observation->options;
     const uint64_t start_ns = observation->facts.start_ns;
     const uint64_t end_ns =
@@ -539,15 +540,15 @@ static void loop(struct ag_observation *observation) {
     const int wait_ms = observation->n_inspections != 0 ? WAIT_INSPECTED_MS : WAIT_MS;
     const int collections = collections_fd(observation);
     uint64_t now_ns = start_ns, next_tick_ns = start_ns + REFRESH_NS;
-    while (!is_over(observation, now_ns, end_ns)) {
+    while (!observation_is_over(observation, now_ns, end_ns)) {
         const uint64_t left_ms = (end_ns - now_ns) / 1000000 + 1;
         const int timeout_ms = left_ms < (uint64_t)wait_ms ? (int)left_ms : wait_ms;
         if (ag_perf_watch_wait(observation->watch, timeout_ms, collections)) {
             take_collections(observation);
         }
         now_ns = ag_observation_now_ns();
-        refresh(observation, now_ns);
-        drain(observation);
+        refresh_images(observation, now_ns);
+        drain_events(observation);
         if (now_ns >= next_tick_ns) {
             next_tick_ns = now_ns + REFRESH_NS;
             observation->facts.duration_ns = now_ns - start_ns;
@@ -579,7 +580,7 @@ int ag_observation_run(struct ag_observation *observation, char ret_message[512]
         return r;
     }
     observation->images_changed = true; /* files mapped since opening */
-    loop(observation);
+    observation_loop(observation);
     observation_finish(observation, cpu_ns, own_ns);
     return 0;
 }

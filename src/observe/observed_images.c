@@ -104,21 +104,22 @@ static char *path_without_mark(const char *path) {
     return strndup(path, length > n && strcmp(path + length - n, mark) == 0 ? length - n : length);
 }
 
-static bool is_of(const struct ag_observed_image *image, const struct ag_remote_mapping *mapping) {
+static bool image_has_mapping(const struct ag_observed_image *image,
+                              const struct ag_remote_mapping *mapping) {
     return image->device == mapping->device && image->inode == mapping->inode &&
            image->low <= mapping->low && mapping->high <= image->high;
 }
 
 /* The image of this mapping, if it is known: nearly always one that was mapped at the last refresh;
  * else one that was mapped again. */
-static struct ag_observed_image *known(const struct ag_observed_images *images,
-                                       const struct ag_remote_mapping *mapping) {
+static struct ag_observed_image *find_known_image(const struct ag_observed_images *images,
+                                                  const struct ag_remote_mapping *mapping) {
     struct ag_observed_image *image = ag_observed_images_find(images, mapping->low);
-    if (image != NULL && is_of(image, mapping)) {
+    if (image != NULL && image_has_mapping(image, mapping)) {
         return image;
     }
     for (size_t i = images->n; i-- > 0 && images->n - i <= LOOK_BACK;) {
-        if (is_of(images->items[i], mapping)) {
+        if (image_has_mapping(images->items[i], mapping)) {
             return images->items[i];
         }
     }
@@ -160,7 +161,7 @@ static struct ag_observed_image *with_bias(const struct ag_observed_images *imag
     return NULL;
 }
 
-static void release(struct ag_observed_image *image) {
+static void release_image(struct ag_observed_image *image) {
     ag_image_cfi_close(&image->cfi);
     ag_remote_elf_close(&image->elf);
     free(image->path);
@@ -168,8 +169,8 @@ static void release(struct ag_observed_image *image) {
     free(image);
 }
 
-static struct ag_observed_image *make(const struct ag_observed_images *images,
-                                      const struct ag_remote_mapping *mapping) {
+static struct ag_observed_image *make_image(const struct ag_observed_images *images,
+                                            const struct ag_remote_mapping *mapping) {
     struct ag_observed_image *image = calloc(1, sizeof *image);
     if (image == NULL || (image->path = path_without_mark(mapping->path)) == NULL) {
         free(image);
@@ -202,7 +203,7 @@ static int observed_images_add(struct ag_observed_images *images,
         images->items = items;
         images->capacity = capacity;
     }
-    struct ag_observed_image *image = make(images, mapping);
+    struct ag_observed_image *image = make_image(images, mapping);
     if (image == NULL) {
         return -ENOMEM;
     }
@@ -210,7 +211,7 @@ static int observed_images_add(struct ag_observed_images *images,
     if (same != NULL) {
         same->low = same->low < image->low ? same->low : image->low;
         same->high = same->high > image->high ? same->high : image->high;
-        release(image);
+        release_image(image);
         return 0;
     }
     if (image->is_open) {
@@ -232,7 +233,7 @@ static int by_low(const void *a, const void *b) {
     return (*first)->low < (*second)->low ? -1 : (*first)->low > (*second)->low;
 }
 
-static int sort(struct ag_observed_images *images) {
+static int sort_images(struct ag_observed_images *images) {
     struct ag_observed_image **sorted = reallocarray(images->sorted, images->n + 1, sizeof *sorted);
     if (sorted == NULL) {
         return -ENOMEM;
@@ -265,7 +266,7 @@ int ag_observed_images_refresh(struct ag_observed_images *images) {
         if (!has_code(mapping)) {
             continue;
         }
-        struct ag_observed_image *image = known(images, mapping);
+        struct ag_observed_image *image = find_known_image(images, mapping);
         if (image == NULL) {
             changed = true;
             r = observed_images_add(images, mapping);
@@ -278,7 +279,7 @@ int ag_observed_images_refresh(struct ag_observed_images *images) {
     }
     if (r == 0 && (changed || n_alive != n_before)) {
         images->generation++;
-        r = sort(images);
+        r = sort_images(images);
     }
     return r;
 }
@@ -314,7 +315,7 @@ bool ag_observed_images_symbol(struct ag_observed_images *images, const char *na
 
 void ag_observed_images_done(struct ag_observed_images *images) {
     for (size_t i = 0; i < images->n; i++) {
-        release(images->items[i]);
+        release_image(images->items[i]);
     }
     free(images->items);
     free(images->sorted);

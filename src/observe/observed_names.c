@@ -322,8 +322,8 @@ static bool is_native(const struct ag_observed_frame *frame) {
 
 /* The frame to blame for a stack: the innermost managed one above the innermost match; if there is
  * none, the caller of the match, or the match itself. NULL: the glob does not match. */
-static const struct ag_observed_frame *blamed(const struct ag_observed_frame *frames, size_t n,
-                                              const char *glob) {
+static const struct ag_observed_frame *blamed_frame(const struct ag_observed_frame *frames,
+                                                    size_t n, const char *glob) {
     size_t match = 0;
     while (match < n &&
            !(is_native(&frames[match]) && fnmatch(glob, frames[match].function, 0) == 0)) {
@@ -352,7 +352,7 @@ ssize_t ag_observation_blame(struct ag_observation *observation, const char *glo
         const struct ag_seen_count *count = &observation->seen.counts[i];
         const struct ag_observed_frame *frames;
         const size_t n = cpu_stack(observation, count, &frames);
-        const struct ag_observed_frame *frame = n != 0 ? blamed(frames, n, glob) : NULL;
+        const struct ag_observed_frame *frame = n != 0 ? blamed_frame(frames, n, glob) : NULL;
         if (frame != NULL) {
             const size_t at = function_of(&table, frame);
             is_whole = at != SIZE_MAX;
@@ -483,7 +483,7 @@ struct collected { /* by one function */
 
 /* How many collections like this one there were per reported one: a collection is reported with a
  * probability in proportion to its own bytes. */
-static double stands_for(const struct ag_reported_collection *collection) {
+static double collections_represented(const struct ag_reported_collection *collection) {
     return collection->allocated_bytes != 0 && collection->weight_bytes != 0
                ? (double)collection->weight_bytes / (double)collection->allocated_bytes
                : 1;
@@ -506,7 +506,7 @@ ssize_t ag_observation_collectors(struct ag_observation *observation,
             n != 0 ? function_of(&table, &frames[managed < n ? managed : 0]) : SIZE_MAX;
         if (at != SIZE_MAX) {
             collected[at].bytes += collection->weight_bytes;
-            collected[at].n += stands_for(collection);
+            collected[at].n += collections_represented(collection);
         }
         is_whole = n == 0 || at != SIZE_MAX;
     }

@@ -496,7 +496,7 @@ static int write_events(struct writing *writing) {
 /* ---- the file ---------------------------------------------------------------------------------
  */
 
-static int write_all(struct writing *writing, const char *path) {
+static int write_trace(struct writing *writing, const char *path) {
     const unsigned what = writing->observation->options.what;
     define_process(writing);
     define_images(writing);
@@ -527,8 +527,8 @@ static int write_all(struct writing *writing, const char *path) {
     return r;
 }
 
-static int create(struct writing *writing, const char *pattern, char ret_path[4096],
-                  char message[512]) {
+static int create_trace(struct writing *writing, const char *pattern, char ret_path[4096],
+                        char message[512]) {
     const struct ag_observation *observation = writing->observation;
     char whole[1024], exe[4096] = "";
     int r = ag_trace_pattern_complete(pattern, whole, message);
@@ -564,11 +564,11 @@ int ag_observation_write_trace(struct ag_observation *observation, const char *p
     if (getrandom(&writing.session, sizeof writing.session, 0) != sizeof writing.session) {
         writing.session = observation->facts.start_ns;
     }
-    int r = create(&writing, pattern, ret_path, ret_message);
+    int r = create_trace(&writing, pattern, ret_path, ret_message);
     if (r < 0) {
         return r;
     }
-    r = write_all(&writing, ret_path);
+    r = write_trace(&writing, ret_path);
     if (r < 0) {
         (void)snprintf(ret_message, 512, "%s: %s; the part written before can be read", ret_path,
                        strerror(-r));

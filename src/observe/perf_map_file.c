@@ -27,7 +27,7 @@ static bool write_line(void *context, uint64_t address, uint64_t n_bytes, const 
 
 /* Creates the file, replacing one from an earlier run of allogram or of the target. Returns its
  * descriptor. */
-static int create(const char *path, const struct ag_remote_process *process) {
+static int create_map(const char *path, const struct ag_remote_process *process) {
     struct stat facts;
     if (lstat(path, &facts) == 0) {
         if (!S_ISREG(facts.st_mode) ||
@@ -67,7 +67,7 @@ int ag_observation_write_perf_map(struct ag_observation *observation, char ret_p
                        observation->process.pid, observation->process.name);
         return -ENOENT;
     }
-    const int fd = create(ret_path, &observation->process);
+    const int fd = create_map(ret_path, &observation->process);
     struct map_file file = {fd >= 0 ? fdopen(fd, "we") : NULL, 0};
     if (file.out == NULL) {
         const int error = fd < 0 ? -fd : errno;

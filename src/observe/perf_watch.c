@@ -217,7 +217,7 @@ static int add_new_threads(struct ag_perf_watch *watch, pid_t *list) {
     return added;
 }
 
-static int open_all(struct ag_perf_watch *watch) {
+static int open_events(struct ag_perf_watch *watch) {
     pid_t *list = calloc(MOST_THREADS, sizeof *list);
     int added = list != NULL ? 1 : -ENOMEM;
     for (int i = 0; i < LISTINGS && added > 0; i++) {
@@ -230,7 +230,7 @@ static int open_all(struct ag_perf_watch *watch) {
     return watch->n_events != 0 ? 0 : -ESRCH;
 }
 
-static void close_all(struct ag_perf_watch *watch) {
+static void close_events(struct ag_perf_watch *watch) {
     for (size_t i = 0; i < watch->n_cpus; i++) {
         if (watch->rings[i].head != NULL) {
             munmap(watch->rings[i].head, watch->rings[i].n_bytes + PAGE_BYTES);
@@ -262,7 +262,7 @@ static int read_paranoid(void) {
     return level;
 }
 
-static void explain(const struct ag_perf_watch *watch, int error, char message[512]) {
+static void explain_open_error(const struct ag_perf_watch *watch, int error, char message[512]) {
     const struct ag_remote_process *process = &watch->process;
     switch (error) {
     case -EACCES:
@@ -305,16 +305,16 @@ static int by_id(const void *a, const void *b) {
 
 /* Opens with all features, then with those that the kernel allows or has. */
 static int open_somehow(struct ag_perf_watch *watch) {
-    int r = open_all(watch);
+    int r = open_events(watch);
     if ((r == -EACCES || r == -EPERM) && !watch->excludes_kernel) {
-        close_all(watch);
+        close_events(watch);
         watch->excludes_kernel = true;
-        r = open_all(watch);
+        r = open_events(watch);
     }
     if (r == -EINVAL) { /* before Linux 5.13: child processes inherit too, and are excluded here */
-        close_all(watch);
+        close_events(watch);
         watch->inherits_processes = true;
-        r = open_all(watch);
+        r = open_events(watch);
     }
     return r;
 }
@@ -341,7 +341,7 @@ int ag_perf_watch_open(const struct ag_remote_process *process,
     raise_descriptor_limit();
     const int r = watch->rings != NULL && watch->polled != NULL ? open_somehow(watch) : -ENOMEM;
     if (r < 0) {
-        explain(watch, r, ret_message);
+        explain_open_error(watch, r, ret_message);
         (void)ag_perf_watch_close(watch);
         return r;
     }
@@ -355,7 +355,7 @@ struct ag_perf_watch *ag_perf_watch_close(struct ag_perf_watch *watch) {
         return NULL;
     }
     if (watch->rings != NULL) {
-        close_all(watch);
+        close_events(watch);
     }
     free(watch->rings);
     free(watch->polled);

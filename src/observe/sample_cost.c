@@ -67,8 +67,8 @@ static int by_cost(const void *a, const void *b) {
 }
 
 /* The costs of the samples in the ring whose time lies in a gap. */
-static size_t match(const struct perf_event_mmap_page *head, const struct gap *gaps, size_t n_gaps,
-                    double *ret_costs) {
+static size_t match_samples_to_gaps(const struct perf_event_mmap_page *head, const struct gap *gaps,
+                                    size_t n_gaps, double *ret_costs) {
     const uint8_t *data = (const uint8_t *)head + PAGE_BYTES;
     const uint64_t end = __atomic_load_n(&head->data_head, __ATOMIC_ACQUIRE);
     const uint64_t capacity = (uint64_t)RING_PAGES * PAGE_BYTES;
@@ -104,7 +104,7 @@ double ag_sample_cost_measure(uint32_t stack_bytes) {
     if (gaps != NULL && costs != NULL && ring != MAP_FAILED) {
         const size_t n_gaps = watch_gaps(gaps);
         (void)ioctl(fd, PERF_EVENT_IOC_DISABLE, 0); /* it is closed next */
-        const size_t n = match(ring, gaps, n_gaps, costs);
+        const size_t n = match_samples_to_gaps(ring, gaps, n_gaps, costs);
         if (n != 0) {
             qsort(costs, n, sizeof *costs, by_cost);
             cost_ns = costs[n / 2];

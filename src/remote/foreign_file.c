@@ -47,7 +47,7 @@ static const char *split_root(const char *path, char ret_root[PATH_BYTES]) {
     return path + end;
 }
 
-static int pin(const char *path, enum ag_foreign_links links) {
+static int pin_file(const char *path, enum ag_foreign_links links) {
     char root[PATH_BYTES];
     const char *inside = split_root(path, root);
     const int flags = O_PATH | O_CLOEXEC | (links == AG_LINK_REFUSED ? O_NOFOLLOW : 0);
@@ -67,7 +67,7 @@ static int pin(const char *path, enum ag_foreign_links links) {
 }
 
 int ag_foreign_file_look(const char *path, struct stat *ret_facts) {
-    const int pinned = pin(path, AG_LINKS_FOLLOWED);
+    const int pinned = pin_file(path, AG_LINKS_FOLLOWED);
     if (pinned < 0) {
         return pinned;
     }
@@ -79,7 +79,7 @@ int ag_foreign_file_look(const char *path, struct stat *ret_facts) {
 int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct stat *ret_facts) {
     struct stat facts;
     char again[PATH_BYTES];
-    const int pinned = pin(path, links);
+    const int pinned = pin_file(path, links);
     if (pinned < 0) {
         return pinned;
     }

@@ -15,7 +15,7 @@
 
 enum { FIRST_TEXT_BYTES = 64 << 10, MOST_TEXT_BYTES = 256 << 20 };
 
-static int read_all(pid_t pid, char **ret_text) {
+static int read_maps_text(pid_t pid, char **ret_text) {
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/maps", pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -98,7 +98,7 @@ int ag_remote_maps_parse(struct ag_remote_maps *maps, char *text) {
 
 int ag_remote_maps_read(struct ag_remote_maps *maps, pid_t pid) {
     char *text = NULL;
-    const int r = read_all(pid, &text);
+    const int r = read_maps_text(pid, &text);
     return r < 0 ? r : ag_remote_maps_parse(maps, text);
 }
 
