@@ -201,7 +201,8 @@ static int set_adapters(struct request *request, const char *list) {
                : ag_fail(AG_EXIT_OWN_FAILURE, "attach: --adapters=%s", message);
 }
 
-static int set_option(struct request *request, int id, const char *value) {
+static int set_option(void *context, int id, const char *value) {
+    struct request *request = context;
     struct ag_session_options *session = &request->session;
     uint64_t number = 0;
     bool is_good = true;
@@ -553,16 +554,8 @@ int ag_command_attach(int argc, char **argv) {
         .n_table = AG_ARRAY_SIZE(table),
         .usage_status = AG_EXIT_OWN_FAILURE,
     };
-    ag_options_start(&options, argc, argv);
-    int status = AG_EXIT_OK;
-    for (int id; status == AG_EXIT_OK && (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        status = set_option(&request, id, options.value);
-    }
-    if (status != AG_EXIT_OK) {
-        return status;
+    if (!ag_options_read(&options, argc, argv, set_option, &request)) {
+        return options.status;
     }
     if (options.n_operands != 1) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
@@ -577,6 +570,6 @@ int ag_command_attach(int argc, char **argv) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s does not apply to --mode=exact",
                        request.sampling_option);
     }
-    status = parse_pid(&request, options.operands[0], &request.pid);
+    const int status = parse_pid(&request, options.operands[0], &request.pid);
     return status == AG_EXIT_OK ? attach_to_process(&request) : status;
 }

@@ -90,12 +90,8 @@ int ag_command_check(int argc, char **argv) {
         .n_table = AG_ARRAY_SIZE(table)};
     bool wants_json = false;
 
-    ag_options_start(&options, argc, argv);
-    for (int id; (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        wants_json = true;
+    if (!ag_options_read(&options, argc, argv, ag_option_set_bool, &wants_json)) {
+        return options.status;
     }
     if (options.n_operands != 1) {
         return ag_fail(AG_EXIT_USAGE,

@@ -218,6 +218,13 @@ static bool parse_pid(const char *text, pid_t *ret_pid) {
     return is_one;
 }
 
+static int set_cookie_file(void *request, int id, const char *value) {
+    const char **cookie_file = request;
+    (void)id; /* the only option */
+    *cookie_file = value;
+    return AG_EXIT_OK;
+}
+
 int ag_command_control(int argc, char **argv) {
     const char *cookie_file = NULL;
     struct ag_options options = {
@@ -230,12 +237,8 @@ int ag_command_control(int argc, char **argv) {
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
-    ag_options_start(&options, argc, argv);
-    for (int id; (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        cookie_file = options.value;
+    if (!ag_options_read(&options, argc, argv, set_cookie_file, &cookie_file)) {
+        return options.status;
     }
     if (options.n_operands != 2) {
         return ag_fail(

@@ -39,18 +39,13 @@ int ag_command_diff(int argc, char **argv) {
         .table = table,
         .n_table = ag_report_request_choose(names, table),
     };
-    ag_options_start(&options, argc, argv);
-    int status = AG_EXIT_OK;
-    for (int id; status == AG_EXIT_OK && (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        status = ag_report_request_set(&request, id, options.value);
+    if (!ag_options_read(&options, argc, argv, ag_report_request_set, &request)) {
+        return options.status;
     }
-    if (status == AG_EXIT_OK && options.n_operands != 2) {
+    if (options.n_operands != 2) {
         return ag_fail(AG_EXIT_USAGE, "diff: expected two traces, got %d; usage: allogram %s",
                        options.n_operands, options.usage);
     }
-    status = status == AG_EXIT_OK ? ag_report_request_finish(&request) : status;
+    const int status = ag_report_request_finish(&request);
     return status == AG_EXIT_OK ? compare_traces(&request, options.operands) : status;
 }

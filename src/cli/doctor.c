@@ -244,12 +244,8 @@ int ag_command_doctor(int argc, char **argv) {
         .n_table = AG_ARRAY_SIZE(table),
     };
     bool is_json = false;
-    ag_options_start(&options, argc, argv);
-    for (int id; (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        is_json = true;
+    if (!ag_options_read(&options, argc, argv, ag_option_set_bool, &is_json)) {
+        return options.status;
     }
     if (options.n_operands > 0) {
         return ag_fail(AG_EXIT_USAGE, "doctor: unexpected argument %s; usage: allogram %s",

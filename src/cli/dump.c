@@ -427,8 +427,7 @@ int ag_command_dump(int argc, char **argv) {
                                  .about =
                                      "Prints every record as one line of text, in order of time."};
 
-    ag_options_start(&options, argc, argv);
-    if (ag_options_next(&options) == AG_OPTIONS_STOP) {
+    if (!ag_options_read(&options, argc, argv, /* set= */ NULL, NULL)) {
         return options.status;
     }
     if (options.n_operands != 1) {

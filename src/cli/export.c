@@ -115,7 +115,8 @@ static int set_window(struct request *request, int id, const char *value) {
     return AG_EXIT_OK;
 }
 
-static int set_option(struct request *request, int id, const char *value) {
+static int set_option(void *context, int id, const char *value) {
+    struct request *request = context;
     struct ag_symbol_options *symbol = &request->profile.symbol;
     uint64_t number;
     switch (id) {
@@ -308,15 +309,8 @@ int ag_command_export(int argc, char **argv) {
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
-    ag_options_start(&options, argc, argv);
-    for (int id; (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        const int status = set_option(&request, id, options.value);
-        if (status != AG_EXIT_OK) {
-            return status;
-        }
+    if (!ag_options_read(&options, argc, argv, set_option, &request)) {
+        return options.status;
     }
     const int status = check_request(&request, &options);
     return status == AG_EXIT_OK ? export_traces(&request, options.operands, options.n_operands)

@@ -104,7 +104,8 @@ static int set_flag(struct request *request, int id) {
     return AG_EXIT_OK;
 }
 
-static int set_option(struct request *request, int id, const char *value) {
+static int set_option(void *context, int id, const char *value) {
+    struct request *request = context;
     uint64_t count;
     switch (id) {
     case OPTION_DURATION:
@@ -266,24 +267,19 @@ int ag_command_observe(int argc, char **argv) {
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
-    ag_options_start(&options, argc, argv);
-    int status = AG_EXIT_OK;
-    for (int id; status == AG_EXIT_OK && (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        status = set_option(&request, id, options.value);
+    if (!ag_options_read(&options, argc, argv, set_option, &request)) {
+        return options.status;
     }
-    if (status == AG_EXIT_OK && options.n_operands != 1) {
+    if (options.n_operands != 1) {
         return ag_fail(AG_EXIT_USAGE,
                        "observe: expected one process number, got %d; usage: "
                        "allogram %s",
                        options.n_operands, options.usage);
     }
-    if (status == AG_EXIT_OK && request.live && request.json) {
+    if (request.live && request.json) {
         return ag_fail(AG_EXIT_USAGE, "observe: --live and --json cannot be combined");
     }
-    status = status == AG_EXIT_OK ? parse_pid(options.operands[0], &request.options.pid) : status;
+    const int status = parse_pid(options.operands[0], &request.options.pid);
     request.options.what = request.selection.what;
     if (request.live) {
         request.options.tick = show_live;

@@ -12,7 +12,7 @@
 #include "cli/message.h"
 #include "text/nearest_name.h"
 
-enum { MAX_OPTIONS = 64, HELP_COLUMN = 30 };
+enum { MAX_OPTIONS = 64, HELP_COLUMN = 30, STOP = -1 };
 
 static int name_length(
     const struct ag_options *options) { /* name of the command, the first word of its usage */
@@ -56,14 +56,6 @@ static void print_help(const struct ag_options *options) {
     print_option(&(struct ag_option){'h', "help", NULL, "this text"});
 }
 
-void ag_options_start(struct ag_options *options, int argc, char **argv) {
-    options->argc = argc;
-    options->argv = argv;
-    options->status = AG_EXIT_OK;
-    optind = 0; /* a GNU extension: resets the scan */
-    opterr = 0; /* messages are printed here */
-}
-
 /* "unknown option '--vew'; did you mean '--view'?" WORD may go on with =VALUE. */
 static int refuse_unknown(const struct ag_options *options, int status, const char *word) {
     char name[64];
@@ -101,10 +93,12 @@ static int option_error(struct ag_options *options, bool lacks_value) {
                       options->usage, word, lacks_value ? "requires a value" : "takes no value",
                       length, options->usage)
             : refuse_unknown(options, status, word);
-    return AG_OPTIONS_STOP;
+    return STOP;
 }
 
-int ag_options_next(struct ag_options *options) {
+/* The id of the next option; 0 after the last one; STOP: the command must end with
+ * options->status. */
+static int options_next(struct ag_options *options, const char **ret_value) {
     struct option long_options[MAX_OPTIONS + 2] = {{0}};
     char letters[2 * MAX_OPTIONS + 8];
     size_t used = (size_t)sprintf(letters, "%s:h", options->ends_at_operand ? "+" : "");
@@ -128,7 +122,7 @@ int ag_options_next(struct ag_options *options) {
     case 'h':
         print_help(options);
         options->status = AG_EXIT_OK;
-        return AG_OPTIONS_STOP;
+        return STOP;
     case '?':
     case ':':
         return option_error(options, id == ':');
@@ -137,9 +131,34 @@ int ag_options_next(struct ag_options *options) {
         options->n_operands = options->argc - optind;
         return 0;
     default:
-        options->value = optarg;
+        *ret_value = optarg;
         return id;
     }
+}
+
+bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_option_set *set,
+                     void *request) {
+    options->argc = argc;
+    options->argv = argv;
+    options->status = AG_EXIT_OK;
+    optind = 0; /* a GNU extension: resets the scan */
+    opterr = 0; /* messages are printed here */
+    const char *value = NULL;
+    for (int id; (id = options_next(options, &value)) != 0;) {
+        options->status = id == STOP ? options->status : set(request, id, value);
+        if (id == STOP || options->status != AG_EXIT_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int ag_option_set_bool(void *request, int id, const char *value) {
+    bool *is_set = request;
+    (void)id;
+    (void)value;
+    *is_set = true;
+    return AG_EXIT_OK;
 }
 
 bool ag_parse_count(const char *text, uint64_t *ret_count) {

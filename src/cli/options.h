@@ -8,15 +8,8 @@
  *                                  .about = "Records ...",
  *                                  .table = table,
  *                                  .n_table = AG_ARRAY_SIZE(table)};
- *     ag_options_start(&options, argc, argv);
- *     for (int id; (id = ag_options_next(&options)) != 0;) {
- *         switch (id) {
- *         case 'o':
- *             pattern = options.value;
- *             break;
- *         case AG_OPTIONS_STOP: // --help or an error was printed
- *             return options.status;
- *         }
+ *     if (!ag_options_read(&options, argc, argv, set_option, &request)) {
+ *         return options.status; // --help or an error was printed
  *     }
  *     // the words that are no options: options.operands[0 .. options.n_operands)
  */
@@ -27,10 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AG_OPTIONS_STOP = -1 };
-
 struct ag_option {
-    int id; /* returned by ag_options_next; below 128 also the short option (-o), '\0': unused */
+    int id; /* passed to the command; below 128 also the short option (-o), '\0': unused */
     const char *name;     /* without dashes */
     const char *argument; /* name of its value in the help; NULL: it has none */
     const char *help;     /* lines are separated by '\n' */
@@ -46,19 +37,22 @@ struct ag_options {
     size_t n_table;
     bool ends_at_operand; /* the first operand ends the options: for `run` */
     int usage_status;     /* exit status of a usage error; 0: AG_EXIT_USAGE */
-    /* set by ag_options_next */
-    const char *value; /* of the option just returned */
-    int status;        /* exit status after AG_OPTIONS_STOP */
+    /* set by ag_options_read */
+    int status; /* exit status of a command that must end */
     char **operands;
     int n_operands;
     /* internal */
     int argc;
     char **argv;
 };
-void ag_options_start(struct ag_options *options, int argc, char **argv);
-/* Returns the id of the next option, 0 after the last one, AG_OPTIONS_STOP when the command must
- * end with options->status. */
-int ag_options_next(struct ag_options *options);
+/* Takes over one option; VALUE is NULL if it has none. AG_EXIT_OK, or an exit status after printing
+ * why not. */
+typedef int ag_option_set(void *request, int id, const char *value);
+/* Reads the options and passes each to SET. false: the command must end with options->status. */
+bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_option_set *set,
+                     void *request);
+/* For a command with one option, which has no value: REQUEST is the bool that it sets. */
+int ag_option_set_bool(void *request, int id, const char *value);
 
 /* Values. Each returns true, or false when TEXT is not valid; *ret is then unchanged. */
 bool ag_parse_count(const char *text, uint64_t *ret_count); /* decimal digits */

@@ -116,19 +116,13 @@ int ag_command_report(int argc, char **argv) {
         .about = "Prints tables and trees of one or several traces, as text or as JSON.",
     };
     options.table = ag_report_request_options(&options.n_table);
-    ag_options_start(&options, argc, argv);
-    int status = AG_EXIT_OK;
-    for (int id; status == AG_EXIT_OK && (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        status = ag_report_request_set(&request, id, options.value);
+    if (!ag_options_read(&options, argc, argv, ag_report_request_set, &request)) {
+        return options.status;
     }
-    if (status == AG_EXIT_OK && options.n_operands == 0) {
+    if (options.n_operands == 0) {
         return ag_fail(AG_EXIT_USAGE, "report: no trace given; usage: allogram %s", options.usage);
     }
-    status =
-        status == AG_EXIT_OK ? refuse_view_as_trace(options.operands, options.n_operands) : status;
+    int status = refuse_view_as_trace(options.operands, options.n_operands);
     status = status == AG_EXIT_OK ? ag_report_request_finish(&request) : status;
     status = status == AG_EXIT_OK ? ag_report_gate_start(&gate, &request) : status;
     if (status != AG_EXIT_OK) {

@@ -356,7 +356,8 @@ static int set_side(struct ag_report_request *request, int id, const char *value
     return AG_EXIT_OK;
 }
 
-int ag_report_request_set(struct ag_report_request *request, int id, const char *value) {
+int ag_report_request_set(void *context, int id, const char *value) {
+    struct ag_report_request *request = context;
     struct ag_symbol_options *symbol = &request->profile.symbol;
     switch (id) {
     case OPTION_VIEW:

@@ -1,7 +1,7 @@
 /* report_request.h: what the command line asks of a profile and of its views.
  *
  *     ag_report_request_start(&request, "report");
- *     for each option: status = ag_report_request_set(&request, id, value);
+ *     ag_options_read(&options, argc, argv, ag_report_request_set, &request)
  *     status = ag_report_request_finish(&request);
  *     status = ag_report_request_open(&request, path, &profile);
  *
@@ -40,7 +40,7 @@ void ag_report_request_start(struct ag_report_request *request, const char *comm
 const struct ag_option *ag_report_request_options(size_t *ret_count);
 /* Selects the options with these NAMES (terminated by NULL), for a command that takes fewer. */
 size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_options);
-int ag_report_request_set(struct ag_report_request *request, int id, const char *value);
+ag_option_set ag_report_request_set; /* of a struct ag_report_request */
 int ag_report_request_finish(struct ag_report_request *request);
 int ag_report_request_open(const struct ag_report_request *request, const char *path,
                            struct ag_profile **ret_profile);

@@ -321,13 +321,15 @@ static int read_environment(struct run_request *request) {
     return 0;
 }
 
-/* Returns the option's long name for messages. */
-static void option_name(int id, char ret_name[64]) {
+/* An option of the command line; messages name it by its long name. */
+static int set_typed_option(void *request, int id, const char *value) {
+    char name[64] = "";
     for (size_t i = 0; i < AG_ARRAY_SIZE(option_table); i++) {
         if (option_table[i].id == id) {
-            (void)snprintf(ret_name, 64, "--%s", option_table[i].name);
+            (void)snprintf(name, sizeof(name), "--%s", option_table[i].name);
         }
     }
+    return set_option(request, id, name, value);
 }
 
 /* ---- the run ---- */
@@ -476,17 +478,8 @@ int ag_command_run(int argc, char **argv) {
     if (status != 0) {
         return status;
     }
-    ag_options_start(&options, argc, argv);
-    for (int id; (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        char name[64];
-        option_name(id, name);
-        status = set_option(&request, id, name, options.value);
-        if (status != 0) {
-            return status;
-        }
+    if (!ag_options_read(&options, argc, argv, set_typed_option, &request)) {
+        return options.status;
     }
     if (options.n_operands == 0) {
         return ag_fail(AG_EXIT_OWN_FAILURE,

@@ -50,7 +50,8 @@ struct view_request { /* what the command line asks for */
     bool opens;
 };
 
-static int set_option(struct view_request *request, int id, const char *value) {
+static int set_option(void *context, int id, const char *value) {
+    struct view_request *request = context;
     struct ag_symbol_options *symbol = &request->profile.symbol;
     switch (id) {
     case 'o':
@@ -209,23 +210,17 @@ int ag_command_view(int argc, char **argv) {
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
-    ag_options_start(&options, argc, argv);
-    int status = AG_EXIT_OK;
-    for (int id; status == AG_EXIT_OK && (id = ag_options_next(&options)) != 0;) {
-        if (id == AG_OPTIONS_STOP) {
-            return options.status;
-        }
-        status = set_option(&request, id, options.value);
+    if (!ag_options_read(&options, argc, argv, set_option, &request)) {
+        return options.status;
     }
-    if (status == AG_EXIT_OK && (options.n_operands < 1 || options.n_operands > 2)) {
+    if (options.n_operands < 1 || options.n_operands > 2) {
         return ag_fail(AG_EXIT_USAGE,
                        "view: expected one trace, or two to compare, got %d; "
                        "usage: allogram %s",
                        options.n_operands, options.usage);
     }
-    if (status == AG_EXIT_OK && ag_html_page_missing()) {
+    if (ag_html_page_missing()) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s", ag_html_page_missing());
     }
-    return status == AG_EXIT_OK ? view_traces(&request, options.operands, options.n_operands)
-                                : status;
+    return view_traces(&request, options.operands, options.n_operands);
 }
