@@ -19,6 +19,7 @@
 #include "model/process_merge.h"
 #include "model/profile.h"
 #include "symbol/decoder.h"
+#include "symbol/symbol.h"
 #include "text/nearest_name.h"
 
 enum {
@@ -64,6 +65,7 @@ enum { MAX_DEBUG_DIRS = 64 };
 
 struct request { /* what the command line asks for */
     struct ag_profile_options profile;
+    struct ag_symbol_options symbol; /* of profile */
     struct ag_export_options export;
     const char *debug_dirs[MAX_DEBUG_DIRS];
     const char *output; /* NULL: standard output */
@@ -117,7 +119,7 @@ static int set_window(struct request *request, int id, const char *value) {
 
 static int set_option(void *context, int id, const char *value) {
     struct request *request = context;
-    struct ag_symbol_options *symbol = &request->profile.symbol;
+    struct ag_symbol_options *symbol = &request->symbol;
     uint64_t number;
     switch (id) {
     case OPTION_TO:
@@ -297,12 +299,12 @@ static int check_request(const struct request *request, const struct ag_options 
 
 int ag_command_export(int argc, char **argv) {
     struct request request = {
-        .profile = {.size = sizeof request.profile,
-                    .thread = -1,
-                    .symbol = {.size = sizeof request.profile.symbol, .decoders = ag_decoders}},
+        .profile = {.size = sizeof request.profile, .thread = -1, .symbol = &request.symbol},
+        .symbol = {.size = sizeof request.symbol,
+                   .debug_dirs = request.debug_dirs,
+                   .decoders = ag_decoders},
         .export = {.size = sizeof request.export, .version = AG_VERSION},
     };
-    request.profile.symbol.debug_dirs = request.debug_dirs;
     struct ag_options options = {
         .usage = "export TRACE... --to=FORMAT [-o FILE] [OPTIONS]",
         .about = "Writes a trace in the format of another tool; sums are equal to the byte.",

@@ -358,7 +358,7 @@ static int set_side(struct ag_report_request *request, int id, const char *value
 
 int ag_report_request_set(void *context, int id, const char *value) {
     struct ag_report_request *request = context;
-    struct ag_symbol_options *symbol = &request->profile.symbol;
+    struct ag_symbol_options *symbol = &request->symbol;
     switch (id) {
     case OPTION_VIEW:
         request->report.view = value;
@@ -438,14 +438,14 @@ size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_
 void ag_report_request_start(struct ag_report_request *request, const char *command) {
     *request = (struct ag_report_request){
         .command = command,
-        .profile = {.size = sizeof request->profile,
-                    .thread = -1,
-                    .symbol = {.size = sizeof request->profile.symbol, .decoders = ag_decoders}},
+        .profile = {.size = sizeof request->profile, .thread = -1, .symbol = &request->symbol},
+        .symbol = {.size = sizeof request->symbol,
+                   .debug_dirs = request->debug_dirs,
+                   .decoders = ag_decoders},
         .report = {.size = sizeof request->report,
                    .limit = AG_REPORT_USUAL_LIMIT,
                    .min_share_percent = -1},
     };
-    request->profile.symbol.debug_dirs = request->debug_dirs;
 }
 
 int ag_report_request_finish(struct ag_report_request *request) {

@@ -16,6 +16,7 @@
 #include "cli/terminal.h"
 #include "model/profile.h"
 #include "report/report.h"
+#include "symbol/symbol.h"
 
 enum { AG_REPORT_DEBUG_DIRS = 64, AG_REPORT_OPTIONS_MOST = 64, AG_REPORT_GATES = 64 };
 
@@ -28,6 +29,7 @@ struct ag_report_gate_request { /* for `report`: see report_gate.h */
 struct ag_report_request {
     const char *command; /* for messages */
     struct ag_profile_options profile;
+    struct ag_symbol_options symbol; /* of profile */
     struct ag_report_options report;
     const char *debug_dirs[AG_REPORT_DEBUG_DIRS];
     enum ag_colour colour;

@@ -14,6 +14,7 @@
 #include "remote/glibc_heap.h"
 #include "report/quantity.h"
 #include "symbol/decoder.h"
+#include "symbol/symbol.h"
 
 /* Omits the current folder, to make names easier to type. */
 static const char *short_path(const char *path) {
@@ -83,10 +84,9 @@ static void print_cost(const struct ag_profile *profile) {
 
 /* For a sampled trace: the estimates need `report`, so this gives the few samples. */
 static void print_sampled(const struct ag_writer_report *report) {
+    const struct ag_symbol_options symbol = {.size = sizeof(symbol), .decoders = ag_decoders};
     const struct ag_profile_options options = {
-        .size = sizeof(options),
-        .thread = -1,
-        .symbol = {.size = sizeof(options.symbol), .decoders = ag_decoders}};
+        .size = sizeof(options), .thread = -1, .symbol = &symbol};
     struct ag_profile *profile = NULL;
     char message[512];
     struct ag_quantity blocks, bytes, time, peak, left, interval, lost;

@@ -21,6 +21,7 @@
 #include "model/profile.h"
 #include "page/html_page.h"
 #include "symbol/decoder.h"
+#include "symbol/symbol.h"
 
 enum {
     OPTION_SYSROOT = AG_OPTION_LONG_ONLY,
@@ -45,6 +46,7 @@ static const struct ag_option table[] = {
 
 struct view_request { /* what the command line asks for */
     struct ag_profile_options profile;
+    struct ag_symbol_options symbol; /* of profile */
     const char *debug_dirs[MAX_DEBUG_DIRS];
     const char *output;
     bool opens;
@@ -52,7 +54,7 @@ struct view_request { /* what the command line asks for */
 
 static int set_option(void *context, int id, const char *value) {
     struct view_request *request = context;
-    struct ag_symbol_options *symbol = &request->profile.symbol;
+    struct ag_symbol_options *symbol = &request->symbol;
     switch (id) {
     case 'o':
         request->output = value;
@@ -198,11 +200,11 @@ static int view_traces(const struct view_request *request, char **paths, int n_p
 
 int ag_command_view(int argc, char **argv) {
     struct view_request request = {
-        .profile = {.size = sizeof request.profile,
-                    .thread = -1,
-                    .symbol = {.size = sizeof request.profile.symbol, .decoders = ag_decoders}},
+        .profile = {.size = sizeof request.profile, .thread = -1, .symbol = &request.symbol},
+        .symbol = {.size = sizeof request.symbol,
+                   .debug_dirs = request.debug_dirs,
+                   .decoders = ag_decoders},
         .opens = true};
-    request.profile.symbol.debug_dirs = request.debug_dirs;
     struct ag_options options = {
         .usage = "view TRACE [BEFORE] [OPTIONS]",
         .about = "Writes a trace as one self-contained HTML page; with BEFORE, also what grew and\n"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "records.h"
+#include "schema/records.h"
 
 enum {
     AG_TRACE_VERSION = 1,
@@ -105,6 +105,6 @@ int ag_rows_next(const struct ag_record *record, enum ag_record_kind kind, size_
     }
 #define AG_FIELD(NAME, type, TYPE, field)
 #define AG_END(NAME)
-#include "record_fields.def"
+#include "schema/record_fields.def"
 
 #endif

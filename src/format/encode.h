@@ -8,7 +8,7 @@
 #ifndef AG_ENCODE_H
 #define AG_ENCODE_H
 
-#include "records.h"
+#include "schema/records.h"
 
 struct ag_blob { /* a growing byte array; zero-initialise; the owner frees data with ag_blob_done */
     uint8_t *data;
@@ -35,7 +35,7 @@ int ag_record_append_rows(struct ag_blob *blob, enum ag_record_kind kind, const 
     }
 #define AG_FIELD(NAME, type, TYPE, field)
 #define AG_END(NAME)
-#include "record_fields.def"
+#include "schema/record_fields.def"
 
 /* ---- the body of an event chunk ---- */
 struct ag_event_encoder;

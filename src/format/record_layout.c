@@ -13,7 +13,7 @@ static const struct ag_field fields[] = {
 #define AG_BATCH(number, NAME, name, type, source)
 #define AG_FIELD(NAME, type, TYPE, field) {AG_FIELD_##TYPE, offsetof(struct type, field), #field},
 #define AG_END(NAME)
-#include "record_fields.def"
+#include "schema/record_fields.def"
 };
 
 /* FIRST_kind and END_kind are indexes in fields; each PAUSE takes back what its neighbour
@@ -25,7 +25,7 @@ enum {
 #define AG_BATCH(number, NAME, name, type, source) AG_RECORD(number, NAME, name, type, source)
 #define AG_FIELD(NAME, type, TYPE, field) INDEX_##NAME##_##field,
 #define AG_END(NAME) END_##NAME, PAUSE_AFTER_##NAME = END_##NAME - 1,
-#include "record_fields.def"
+#include "schema/record_fields.def"
 };
 
 static const struct ag_record_layout layouts[] = {
@@ -39,7 +39,7 @@ static const struct ag_record_layout layouts[] = {
 #define AG_BATCH(number, NAME, name, type, source) LAYOUT(number, NAME, sizeof(struct type), source)
 #define AG_FIELD(NAME, type, TYPE, field)
 #define AG_END(NAME)
-#include "record_fields.def"
+#include "schema/record_fields.def"
 #undef LAYOUT
 };
 
@@ -49,7 +49,7 @@ static const struct ag_record_layout layouts[] = {
     _Static_assert(sizeof(struct type) <= AG_ROW_MAX_BYTES, "a row fits a decoder's buffer");
 #define AG_FIELD(NAME, type, TYPE, field)
 #define AG_END(NAME)
-#include "record_fields.def"
+#include "schema/record_fields.def"
 
 bool ag_record_layout(uint32_t kind, struct ag_record_layout *ret_layout) {
     if (kind >= AG_ARRAY_SIZE(layouts) || layouts[kind].n_fields == 0) {
@@ -66,7 +66,7 @@ const char *ag_record_kind_name(enum ag_record_kind kind) {
 #define AG_BATCH(number, NAME, name, type, source) [number] = #name,
 #define AG_FIELD(NAME, type, TYPE, field)
 #define AG_END(NAME)
-#include "record_fields.def"
+#include "schema/record_fields.def"
     };
     return (size_t)kind < AG_ARRAY_SIZE(names) ? names[kind] : NULL;
 }

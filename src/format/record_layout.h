@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "records.h"
+#include "schema/records.h"
 
 enum ag_field_type { /* see record_fields.def */
                      AG_FIELD_U8,

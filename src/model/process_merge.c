@@ -167,7 +167,7 @@ static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
 /* Adds the frames of all sites: those of the part's site that each stands for. */
 static int merge_frames(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
-    int r = ag_frame_table_init(&merged->frames, definitions, &merged->options.symbol);
+    int r = ag_frame_table_init(&merged->frames, definitions, merged->options.symbol);
     r = r < 0 ? r : ag_frame_table_expect_sites(&merged->frames);
     for (size_t site = 0; site < definitions->nodes.n_sites && r == 0; site++) {
         const uint64_t pc = definitions->nodes.sites[site].pc;

@@ -20,6 +20,7 @@
 #include "model/profile_state.h"
 #include "model/runtime_filter.h"
 #include "model/thread_filter.h"
+#include "symbol/symbol.h"
 
 enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
 
@@ -284,6 +285,11 @@ static int make_heaps(struct ag_profile *profile) {
 
 /* ---- opening ---- */
 
+static struct ag_profile_damage damage_of(const struct ag_definitions *definitions) {
+    return (struct ag_profile_damage){.offset = definitions->damage.offset,
+                                      .what = ag_decode_code_text(definitions->damage.code)};
+}
+
 static const char *end_name(const struct ag_definitions *definitions, bool is_damaged) {
     if (!definitions->has_end) {
         return is_damaged ? "cut" : "running";
@@ -328,7 +334,7 @@ static void make_identity(struct ag_profile *profile) {
         .n_processes = 1,
         .start_realtime_ns = definitions->start_realtime_ns,
         .is_damaged = is_damaged,
-        .damage = definitions->damage,
+        .damage = damage_of(definitions),
     };
 }
 
@@ -457,7 +463,7 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
                                         message);
     if (r == 0) {
         plan_pass(profile);
-        r = ag_frame_table_init(&profile->frames, &profile->definitions, &profile->options.symbol);
+        r = ag_frame_table_init(&profile->frames, &profile->definitions, profile->options.symbol);
     }
     r = r < 0 ? r : load_sums_and_stacks(profile);
     r = r < 0 ? r
@@ -570,7 +576,7 @@ static void refresh_damage(struct ag_profile *profile) {
         const struct ag_definitions *definitions = &profile->definitions;
         identity->is_damaged = definitions->damage.code != AG_DECODE_OK &&
                                definitions->damage.code != AG_DECODE_UNSEALED;
-        identity->damage = definitions->damage;
+        identity->damage = damage_of(definitions);
         identity->missing = (struct ag_profile_missing){.chunks = definitions->damaged_chunks,
                                                         .events = definitions->damaged_events,
                                                         .bytes = definitions->damaged_bytes};

@@ -12,11 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/decode.h"
-#include "symbol/symbol.h"
+#include "schema/records.h"
 
 struct ag_decoder;
 struct ag_decoder_types;
+struct ag_symbol_options;
 enum ag_call_group { /* the rows above the paths of function counters */
                      AG_CALLS_TOGETHER,
                      AG_CALLS_BY_PROCESS, /* of the runtime, by its name; or the thread that counted
@@ -34,7 +34,7 @@ struct ag_profile_options {
     double tail_percent; /* blocks allocated in the last PERCENT of the recording do not count; 0:
                             all do */
     bool force_pass;     /* do not trust the index */
-    struct ag_symbol_options symbol;
+    const struct ag_symbol_options *symbol; /* valid until the profile is closed; NULL: defaults */
     /* Has the names of the type numbers that a process of this decoder's runtime recorded; NULL:
      * none. */
     const struct ag_decoder *types_decoder;
@@ -107,7 +107,10 @@ struct ag_profile_identity {
     uint32_t n_processes; /* 1; of a merged profile more, and the rest is that of the first */
     /* As found so far: read it again after a query that reads the events. */
     bool is_damaged; /* first damaged place in damage */
-    struct ag_decode_error damage;
+    struct ag_profile_damage {
+        uint64_t offset;  /* in the file, bytes */
+        const char *what; /* "cut short" */
+    } damage;
     struct ag_profile_missing {
         uint64_t chunks, events, bytes; /* of event chunks that are damaged: events at most */
     } missing;

@@ -28,6 +28,7 @@
 #include "base/keyed_hash.h"
 #include "remote/remote_memory.h"
 #include "unwind/cfi_expression.h"
+#include "unwind/eh_frame.h"
 
 enum {
     REG_BP = ALLOGRAM_RBP,
@@ -92,7 +93,7 @@ static void frame_rules_fill(struct ag_frame_rules *rules, const struct ag_obser
     const uint64_t address = rules->address - image->bias;
     struct ag_cfi_row row;
     struct ag_cfi_entry entry;
-    if (!image->is_open || ag_image_cfi_find(&image->cfi, address, REG_BP, &row, &entry) < 0) {
+    if (!image->is_open || ag_image_cfi_find(image->cfi, address, REG_BP, &row, &entry) < 0) {
         return;
     }
     rules->has_row = true;
@@ -101,7 +102,7 @@ static void frame_rules_fill(struct ag_frame_rules *rules, const struct ag_obser
     rules->return_address = row.return_address;
     for (uint32_t reg = 0; reg < ALLOGRAM_REGISTERS; reg++) {
         if ((entry.is_signal_frame || (PRESERVED >> reg & 1) != 0) && reg != REG_PC &&
-            ag_image_cfi_find(&image->cfi, address, reg, &row, &entry) == 0) {
+            ag_image_cfi_find(image->cfi, address, reg, &row, &entry) == 0) {
             rules->registers[reg] = row.wanted;
         }
     }

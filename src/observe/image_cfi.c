@@ -6,31 +6,43 @@
 #include "image_cfi.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "remote/remote_elf.h"
+#include "table/array.h"
+#include "unwind/eh_frame.h"
+
 enum { MOST_BYTES = 512 << 20 };
 
+struct fde_place {
+    uintptr_t first_pc, end_pc, fde;
+};
+struct cfi_copy {
+    uint8_t *bytes; /* NULL: the file has no such section */
+    struct ag_cfi_tables tables;
+    uintptr_t shift;          /* pc in the tables = the file's address + shift */
+    struct fde_place *places; /* sorted; NULL: the tables have a sorted header */
+    size_t n_places;
+};
+struct ag_image_cfi {
+    struct cfi_copy copies[2]; /* .eh_frame, .debug_frame */
+};
+
 static void add_place(void *context, uintptr_t fde, uintptr_t first_pc, uintptr_t code_bytes) {
-    struct ag_cfi_copy *copy = context;
-    if (copy->n_places == copy->capacity) {
-        const size_t capacity = copy->capacity != 0 ? 2 * copy->capacity : 1024;
-        struct ag_fde_place *places = reallocarray(copy->places, capacity, sizeof *places);
-        if (places == NULL) {
-            return; /* out of memory: what was read so far is used */
-        }
-        copy->places = places;
-        copy->capacity = capacity;
-    }
-    copy->places[copy->n_places++] = (struct ag_fde_place){first_pc, first_pc + code_bytes, fde};
+    struct cfi_copy *copy = context;
+    const struct fde_place place = {first_pc, first_pc + code_bytes, fde};
+    /* out of memory: what was read so far is used */
+    (void)AG_ARRAY_ADD(copy->places, copy->n_places, place);
 }
 
 static int by_first_pc(const void *a, const void *b) {
-    const struct ag_fde_place *first = a, *second = b;
+    const struct fde_place *first = a, *second = b;
     return first->first_pc < second->first_pc ? -1 : first->first_pc > second->first_pc;
 }
 
-static void index_places(struct ag_cfi_copy *copy, uintptr_t section, size_t n_bytes) {
+static void index_places(struct cfi_copy *copy, uintptr_t section, size_t n_bytes) {
     ag_eh_frame_walk(&copy->tables, section, n_bytes, add_place, copy);
     if (copy->n_places != 0) {
         qsort(copy->places, copy->n_places, sizeof copy->places[0], by_first_pc);
@@ -39,7 +51,7 @@ static void index_places(struct ag_cfi_copy *copy, uintptr_t section, size_t n_b
 
 /* With the linker's sorted header: copies the part of its segment from the header or from .eh_frame
  * on. */
-static void open_sorted(struct ag_cfi_copy *copy, const struct ag_remote_elf *elf,
+static void open_sorted(struct cfi_copy *copy, const struct ag_remote_elf *elf,
                         const Elf64_Phdr *header) {
     const Elf64_Phdr *segment = ag_remote_elf_loaded(elf, header->p_vaddr);
     if (segment == NULL) {
@@ -67,8 +79,7 @@ static void open_sorted(struct ag_cfi_copy *copy, const struct ag_remote_elf *el
     };
 }
 
-static void open_section(struct ag_cfi_copy *copy, const struct ag_remote_elf *elf,
-                         const char *name) {
+static void open_section(struct cfi_copy *copy, const struct ag_remote_elf *elf, const char *name) {
     uint64_t address = 0;
     size_t n_bytes = 0;
     uint8_t *bytes = ag_remote_elf_section(elf, name, &address)
@@ -86,7 +97,11 @@ static void open_section(struct ag_cfi_copy *copy, const struct ag_remote_elf *e
     index_places(copy, start, n_bytes);
 }
 
-void ag_image_cfi_open(struct ag_image_cfi *cfi, const struct ag_remote_elf *elf) {
+struct ag_image_cfi *ag_image_cfi_new(const struct ag_remote_elf *elf) {
+    struct ag_image_cfi *cfi = calloc(1, sizeof *cfi);
+    if (cfi == NULL) {
+        return NULL;
+    }
     const Elf64_Phdr *header = ag_remote_elf_segment(elf, PT_GNU_EH_FRAME);
     if (header != NULL) {
         open_sorted(&cfi->copies[0], elf, header);
@@ -95,17 +110,20 @@ void ag_image_cfi_open(struct ag_image_cfi *cfi, const struct ag_remote_elf *elf
         open_section(&cfi->copies[0], elf, ".eh_frame");
     }
     open_section(&cfi->copies[1], elf, ".debug_frame");
+    const bool has_any = cfi->copies[0].bytes != NULL || cfi->copies[1].bytes != NULL;
+    return has_any ? cfi : ag_image_cfi_free(cfi);
 }
 
-void ag_image_cfi_close(struct ag_image_cfi *cfi) {
-    for (size_t i = 0; i < 2; i++) {
+struct ag_image_cfi *ag_image_cfi_free(struct ag_image_cfi *cfi) {
+    for (size_t i = 0; cfi != NULL && i < 2; i++) {
         free(cfi->copies[i].places);
         free(cfi->copies[i].bytes);
     }
-    *cfi = (struct ag_image_cfi){0};
+    free(cfi);
+    return NULL;
 }
 
-static int find_in_copy(const struct ag_cfi_copy *copy, uintptr_t pc, uint32_t wanted,
+static int find_in_copy(const struct cfi_copy *copy, uintptr_t pc, uint32_t wanted,
                         struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
     if (copy->tables.eh_frame_hdr != 0) {
         return ag_eh_frame_find(&copy->tables, pc, wanted, ret_row, ret_entry);
@@ -128,8 +146,8 @@ static int find_in_copy(const struct ag_cfi_copy *copy, uintptr_t pc, uint32_t w
 int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
                       struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry) {
     int r = -ENOENT;
-    for (size_t i = 0; i < 2 && r != 0; i++) {
-        const struct ag_cfi_copy *copy = &cfi->copies[i];
+    for (size_t i = 0; cfi != NULL && i < 2 && r != 0; i++) {
+        const struct cfi_copy *copy = &cfi->copies[i];
         if (copy->bytes != NULL) {
             r = find_in_copy(copy, address + copy->shift, wanted, ret_row, ret_entry);
         }
@@ -140,8 +158,8 @@ int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t
 uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address) {
     struct ag_cfi_row row;
     struct ag_cfi_entry entry;
-    for (size_t i = 0; i < 2; i++) {
-        const struct ag_cfi_copy *copy = &cfi->copies[i];
+    for (size_t i = 0; cfi != NULL && i < 2; i++) {
+        const struct cfi_copy *copy = &cfi->copies[i];
         if (copy->bytes != NULL &&
             find_in_copy(copy, address + copy->shift, /* wanted= */ 0, &row, &entry) == 0 &&
             entry.function - copy->shift <= address) {

@@ -162,7 +162,7 @@ static struct ag_observed_image *with_bias(const struct ag_observed_images *imag
 }
 
 static void release_image(struct ag_observed_image *image) {
-    ag_image_cfi_close(&image->cfi);
+    (void)ag_image_cfi_free(image->cfi);
     ag_remote_elf_close(&image->elf);
     free(image->path);
     free(image->place);
@@ -216,7 +216,7 @@ static int observed_images_add(struct ag_observed_images *images,
     }
     if (image->is_open) {
         count_cost(images, image);
-        ag_image_cfi_open(&image->cfi, &image->elf);
+        image->cfi = ag_image_cfi_new(&image->elf);
     }
     image->is_program = images->n == 0;
     images->items[images->n++] = image;

@@ -19,9 +19,9 @@ struct ag_observed_image {
     char *path;  /* as the target's map has it, without " (deleted)" */
     char *place; /* the path under which this process opened it; NULL: it failed */
     bool is_gone, is_program;
-    bool is_open; /* the file could be read: elf and cfi are filled */
+    bool is_open; /* the file could be read: elf and cfi are set */
     struct ag_remote_elf elf;
-    struct ag_image_cfi cfi;
+    struct ag_image_cfi *cfi; /* NULL: it has no tables */
 };
 struct ag_observed_images { /* all zero except the process; then _refresh */
     const struct ag_remote_process *process;

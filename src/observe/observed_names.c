@@ -60,7 +60,7 @@ static void name_by_start(struct ag_observation *observation, const struct ag_se
         named->image != NULL ? observation->images.items[frame->image - 1] : NULL;
     const uint64_t start =
         image != NULL && image->is_open
-            ? ag_image_cfi_function(&image->cfi, frame->pc - !frame->is_exact - image->bias)
+            ? ag_image_cfi_function(image->cfi, frame->pc - !frame->is_exact - image->bias)
             : 0;
     if (start == 0) {
         return;

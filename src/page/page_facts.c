@@ -36,7 +36,7 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
     if (identity->is_damaged) {
         ag_json_open(json, "damage", '{');
         ag_json_integer(json, "offset", identity->damage.offset);
-        ag_json_string(json, "what", ag_decode_code_text(identity->damage.code));
+        ag_json_string(json, "what", identity->damage.what);
         ag_json_integer(json, "missing_chunks", identity->missing.chunks);
         ag_json_integer(json, "missing_events", identity->missing.events);
         ag_json_integer(json, "missing_bytes", identity->missing.bytes);

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #include "call_marks.h"
-#include "format/records.h"
 #include "format/segment.h"
+#include "schema/records.h"
 #include "unwind/stack_walker.h"
 
 struct ag_thread;

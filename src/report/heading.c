@@ -19,7 +19,7 @@ uint64_t ag_heading_lost_events(const struct ag_profile *profile) {
 void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) {
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     if (identity->is_damaged) {
-        const char *what = ag_decode_code_text(identity->damage.code);
+        const char *what = identity->damage.what;
         ag_page_prose(page, AG_STYLE_WARNING,
                       "%s%s at byte %" PRIu64 " of %" PRIu64 "; only the readable part is shown",
                       strncmp(what, "damaged", strlen("damaged")) == 0 ? "" : "damaged: ", what,
@@ -271,7 +271,7 @@ void ag_heading_damage_json(struct ag_json *json, const char *key,
     if (identity->is_damaged) {
         ag_json_open(json, key, '{');
         ag_json_integer(json, "offset", identity->damage.offset);
-        ag_json_string(json, "what", ag_decode_code_text(identity->damage.code));
+        ag_json_string(json, "what", identity->damage.what);
         ag_json_integer(json, "missing_chunks", identity->missing.chunks);
         ag_json_integer(json, "missing_events", identity->missing.events);
         ag_json_integer(json, "missing_bytes", identity->missing.bytes);

@@ -9,8 +9,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "format/encode.h"
 #include "format/segment.h"
+#include "ledger/ledger.h"
 #include "ledger/merge.h"
+#include "stack_harvest.h"
 
 /* ---- sums to records ---- */
 

@@ -3,10 +3,13 @@
 #ifndef AG_TRACE_INDEX_H
 #define AG_TRACE_INDEX_H
 
-#include "format/encode.h"
-#include "ledger/ledger.h"
-#include "stack_harvest.h"
+#include <stdint.h>
 
+#include "schema/records.h"
+
+struct ag_blob;
+struct ag_ledger;
+struct ag_stack_harvest;
 struct ag_index_facts {        /* facts that the events do not contain */
     uint64_t start_ns, end_ns; /* of the process, since the session began */
     uint64_t rss_peak_bytes;

@@ -11,6 +11,7 @@
 #include "observe/image_cfi.h"
 #include "remote/remote_elf.h"
 #include "remote/remote_maps.h"
+#include "unwind/eh_frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
@@ -23,20 +24,19 @@ static char *as_text(const uint8_t *bytes, size_t n_bytes) {
 
 static void read_tables(const uint8_t *bytes, size_t n_bytes) {
     struct ag_remote_elf elf;
-    struct ag_image_cfi cfi = {0};
     uint8_t *copy = malloc(n_bytes + 1);
     memcpy(copy, bytes, n_bytes);
     if (ag_remote_elf_adopt(copy, n_bytes, &elf) < 0) {
         return;
     }
-    ag_image_cfi_open(&cfi, &elf);
+    struct ag_image_cfi *cfi = ag_image_cfi_new(&elf);
     for (uint64_t address = 0; address < 0x4000; address += 0x101) {
         struct ag_cfi_row row;
         struct ag_cfi_entry entry;
-        (void)ag_image_cfi_find(&cfi, address, 6, &row, &entry);
+        (void)ag_image_cfi_find(cfi, address, 6, &row, &entry);
         (void)ag_remote_elf_function(&elf, address);
     }
-    ag_image_cfi_close(&cfi);
+    (void)ag_image_cfi_free(cfi);
     ag_remote_elf_close(&elf);
 }
 

@@ -19,10 +19,8 @@
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static struct ag_profile *open_profile(const char *path) {
-    const struct ag_profile_options options = {
-        .size = sizeof(struct ag_profile_options),
-        .thread = -1,
-        .symbol = {.size = sizeof(struct ag_symbol_options)}};
+    const struct ag_profile_options options = {.size = sizeof(struct ag_profile_options),
+                                               .thread = -1};
     struct ag_profile *profile = NULL;
     char message[512] = "";
     assert_int_equal(ag_profile_open(path, &options, &profile, message), 0);

@@ -32,9 +32,7 @@ static int make_trace(void **state) {
 }
 
 static struct ag_profile_options all(void) {
-    return (struct ag_profile_options){.size = sizeof(struct ag_profile_options),
-                                       .thread = -1,
-                                       .symbol = {.size = sizeof(struct ag_symbol_options)}};
+    return (struct ag_profile_options){.size = sizeof(struct ag_profile_options), .thread = -1};
 }
 
 static struct ag_profile *open_with(const char *path, const struct ag_profile_options *options) {

@@ -25,9 +25,7 @@
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 static struct ag_profile_options all(void) {
-    return (struct ag_profile_options){.size = sizeof(struct ag_profile_options),
-                                       .thread = -1,
-                                       .symbol = {.size = sizeof(struct ag_symbol_options)}};
+    return (struct ag_profile_options){.size = sizeof(struct ag_profile_options), .thread = -1};
 }
 
 static struct ag_profile *open_with(const struct trace_builder *trace,
@@ -663,7 +661,7 @@ static void a_trace_that_is_cut_gives_what_is_whole(void **state) {
         struct ag_profile *profile = open_all(&trace);
         const struct ag_profile_identity *identity = ag_profile_identity(profile);
         assert_true(identity->is_damaged);
-        assert_int_equal(identity->damage.code, AG_DECODE_CUT);
+        assert_string_equal(identity->damage.what, ag_decode_code_text(AG_DECODE_CUT));
         assert_in_range(identity->damage.offset, 1, cut);
         assert_string_equal(identity->end, "cut");
         const struct ag_summary *summary = ag_profile_summary(profile);

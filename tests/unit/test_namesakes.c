@@ -46,8 +46,7 @@ static void trace_namesakes(struct trace_builder *trace) {
 }
 
 static struct ag_profile *finish(struct trace_builder *trace) {
-    const struct ag_profile_options options = {
-        .size = sizeof(options), .thread = -1, .symbol = {.size = sizeof(options.symbol)}};
+    const struct ag_profile_options options = {.size = sizeof(options), .thread = -1};
     struct ag_profile *profile = NULL;
     char message[512] = "";
     trace_finish(trace, 10, NULL);

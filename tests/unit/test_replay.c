@@ -36,10 +36,8 @@ static void begin(struct trace_builder *trace, uint32_t n_streams) {
 }
 
 static struct ag_profile *open_trace(const struct trace_builder *trace, const char *focus) {
-    const struct ag_profile_options options = {.size = sizeof(options),
-                                               .thread = -1,
-                                               .focus = focus,
-                                               .symbol = {.size = sizeof(options.symbol)}};
+    const struct ag_profile_options options = {
+        .size = sizeof(options), .thread = -1, .focus = focus};
     struct ag_profile *profile = NULL;
     char message[512] = "";
     assert_int_equal(ag_profile_open(trace->path, &options, &profile, message), 0);

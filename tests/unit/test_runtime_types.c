@@ -13,6 +13,7 @@
 #include "model/answers/types.h"
 #include "model/profile.h"
 #include "symbol/decoder.h"
+#include "symbol/symbol.h"
 #include "trace_builder.h"
 
 enum { N_FUNCTIONS = 5 };
@@ -67,10 +68,9 @@ static void begin(struct trace_builder *trace) {
 }
 
 static struct ag_profile *finish(struct trace_builder *trace) {
+    static const struct ag_symbol_options symbol = {.size = sizeof(symbol), .decoders = decoders};
     const struct ag_profile_options options = {
-        .size = sizeof(options),
-        .thread = -1,
-        .symbol = {.size = sizeof(options.symbol), .decoders = decoders}};
+        .size = sizeof(options), .thread = -1, .symbol = &symbol};
     struct ag_profile *profile = NULL;
     char message[512] = "";
     trace_finish(trace, 100000, NULL);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/decode.h"
+#include "schema/records.h"
 
 struct ag_profile;
 

@@ -20,6 +20,7 @@
 
 #include "model/profile_state.h"
 #include "symbol/decoder.h"
+#include "symbol/symbol.h"
 #include "table/array.h"
 
 enum {
@@ -28,7 +29,8 @@ enum {
 };
 
 static const struct ag_decoder *decoder_of(const struct ag_profile *profile, const char *runtime) {
-    const struct ag_decoder *const *all = profile->options.symbol.decoders;
+    const struct ag_symbol_options *options = profile->options.symbol;
+    const struct ag_decoder *const *all = options ? options->decoders : NULL;
     for (size_t i = 0; runtime && all && all[i]; i++) {
         if (all[i]->place && strcmp(all[i]->runtime, runtime) == 0) {
             return all[i];

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/keyed_hash.h"
+#include "symbol/symbol.h"
 #include "table/array.h"
 
 static const char trampoline_name[] = "__restore_rt";

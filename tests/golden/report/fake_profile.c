@@ -303,7 +303,7 @@ int ag_profile_open(const char *path, const struct ag_profile_options *options,
     } else if (strcmp(name, "damaged.allogram") == 0) {
         fill_jq(profile);
         profile->identity.is_damaged = true;
-        profile->identity.damage = (struct ag_decode_error){.code = AG_DECODE_CUT, .offset = 4096};
+        profile->identity.damage = (struct ag_profile_damage){.offset = 4096, .what = "cut short"};
         profile->identity.end = "cut";
         profile->identity.wait_status_known = 0;
         profile->lost_events = 1234;
@@ -767,10 +767,6 @@ int ag_profile_merge(struct ag_profile *const *parts, size_t n_parts,
 }
 
 /* Of other modules, as far as a report asks for them. */
-const char *ag_decode_code_text(enum ag_decode_code code) {
-    return code == AG_DECODE_CUT ? "cut short" : "damaged";
-}
-
 int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]) {
     (void)path;
     (void)ret_fd;
