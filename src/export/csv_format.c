@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "export/format_writer.h"
-#include "model/answers/labels.h"
 #include "model/answers/types.h"
 #include "model/interval.h"
 

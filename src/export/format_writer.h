@@ -30,7 +30,7 @@ ag_export_writer ag_callgrind_format, ag_csv_format, ag_dhat_format, ag_firefox_
     ag_folded_format, ag_heapprofile_format, ag_heaptrack_format, ag_json_format, ag_massif_format,
     ag_perf_map_format, ag_pprof_format, ag_speedscope_format;
 
-/* ---- stacks (row_stack.c) ---- */
+/* ---- stacks ---- */
 /* Frames that the profile does not have: the only frame of an empty stack, and the one in place of
  * callers that were not recorded. */
 enum {
@@ -50,7 +50,7 @@ size_t ag_export_stack(struct ag_export *export, uint32_t row,
                        const struct ag_stack_frame **ret_frames);
 const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t frame);
 
-/* ---- sampled traces (estimates.c) ---- */
+/* ---- sampled traces ---- */
 bool ag_export_is_estimate(const struct ag_export *export);
 enum { AG_EXPORT_NOTE_BYTES = 320 };
 /* For a format's free text: that its numbers are estimates, and the uncertainty of the sums, in
@@ -61,7 +61,7 @@ const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_N
 void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
                            const struct ag_metrics *metrics, enum ag_metric metric);
 
-/* ---- names in formats that are lines of text (plain_text.c) ---- */
+/* ---- names in formats that are lines of text ---- */
 /* Writes TEXT for use in a line: control characters as \x1b, invalid UTF-8 as U+FFFD, and the
  * character FROM (0: none), which the format reserves, as TO. */
 void ag_put_plain(FILE *out, const char *text, char from, char to);

@@ -6,7 +6,6 @@
 
 #include "export/format_writer.h"
 #include "export/numbering.h"
-#include "model/answers/labels.h"
 #include "model/answers/types.h"
 #include "text/json_writer.h"
 

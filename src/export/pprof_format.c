@@ -27,15 +27,104 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "export/format_writer.h"
-#include "export/gzip_stream.h"
 #include "export/numbering.h"
-#include "export/protobuf.h"
-#include "model/answers/labels.h"
 #include "model/answers/types.h"
 #include "model/interval.h"
+#include "table/byte_list.h"
 #include "text/utf8.h"
+
+/* ---- protocol buffers ---- */
+
+/* Messages of protocol buffers, written field by field.
+ *
+ * The wire format (protobuf.dev/programming-guides/encoding) is three things: a field is its number
+ * and its kind as a varint, then a varint or a length with bytes; a message inside of another is
+ * bytes too, so it is made first; repeated integers may be packed into one field. That is less than
+ * a library of it. A message is a list of bytes, one at a time; a count of 0 begins a new one. */
+
+enum { KIND_VARINT = 0, KIND_BYTES = 2, KIND_BITS = 3 };
+
+static void message_integer(struct ag_byte_list *message, uint32_t field, uint64_t number) {
+    if (number != 0) {
+        ag_byte_list_number(message, field << KIND_BITS | KIND_VARINT);
+        ag_byte_list_number(message, number);
+    }
+}
+
+static void message_bytes(struct ag_byte_list *message, uint32_t field, const void *bytes,
+                          size_t length) {
+    ag_byte_list_number(message, field << KIND_BITS | KIND_BYTES);
+    ag_byte_list_number(message, length);
+    ag_byte_list_add(message, bytes, length);
+}
+
+static void message_message(struct ag_byte_list *message, uint32_t field,
+                            const struct ag_byte_list *inner) {
+    message_bytes(message, field, inner->bytes, inner->count);
+    message->is_short |= inner->is_short;
+}
+
+/* ---- gzip ---- */
+
+/* Zlib's deflate with a gzip wrapper, through one buffer. Equal input gives equal output: the
+ * header has no time and no name. */
+
+enum { BUFFER_BYTES = 1 << 16, LEVEL = 6, WINDOW_BITS = 15, GZIP_WRAPPER = 16, MEMORY_LEVEL = 8 };
+
+struct gzip {
+    FILE *out;
+    z_stream stream;
+    size_t n_in;
+    unsigned char in[BUFFER_BYTES], deflated[BUFFER_BYTES];
+};
+
+static struct gzip *gzip_new(FILE *out) {
+    struct gzip *gzip = calloc(1, sizeof(*gzip));
+    if (gzip && deflateInit2(&gzip->stream, LEVEL, Z_DEFLATED, WINDOW_BITS + GZIP_WRAPPER,
+                             MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK) {
+        free(gzip);
+        return NULL;
+    }
+    if (gzip) {
+        gzip->out = out;
+    }
+    return gzip;
+}
+
+static void gzip_flush(struct gzip *gzip, int how) {
+    int r;
+    gzip->stream.next_in = gzip->in;
+    gzip->stream.avail_in = (uInt)gzip->n_in;
+    do {
+        gzip->stream.next_out = gzip->deflated;
+        gzip->stream.avail_out = BUFFER_BYTES;
+        r = deflate(&gzip->stream, how);
+        fwrite(gzip->deflated, 1, BUFFER_BYTES - gzip->stream.avail_out, gzip->out);
+    } while (gzip->stream.avail_out == 0 && r == Z_OK);
+    gzip->n_in = 0;
+}
+
+static void gzip_put(struct gzip *gzip, const void *bytes, size_t n_bytes) {
+    const unsigned char *from = bytes;
+    for (size_t i = 0; i < n_bytes; i++) {
+        if (gzip->n_in == BUFFER_BYTES) {
+            gzip_flush(gzip, Z_NO_FLUSH);
+        }
+        gzip->in[gzip->n_in++] = from[i];
+    }
+}
+
+static struct gzip *gzip_finish(struct gzip *gzip) {
+    gzip_flush(gzip, Z_FINISH);
+    deflateEnd(&gzip->stream);
+    free(gzip);
+    return NULL;
+}
+
+/* ---- profile.proto ---- */
 
 enum { /* field numbers of profile.proto */
        PROFILE_SAMPLE_TYPE = 1,
@@ -106,7 +195,7 @@ struct build_id { /* the text table holds it by its address */
 };
 struct pprof {
     struct ag_export *export;
-    struct ag_gzip *gzip;
+    struct gzip *gzip;
     struct ag_numbering strings, functions, locations;
     struct ag_byte_list field, message, part; /* of the profile; in it; in that */
     struct ag_image_row *images;
@@ -125,20 +214,20 @@ static uint64_t text(struct pprof *all, const char *text) {
 
 static void put_field(struct pprof *all, uint32_t field, const struct ag_byte_list *message) {
     all->field.count = 0;
-    ag_message_message(&all->field, field, message);
-    ag_gzip_put(all->gzip, all->field.bytes, all->field.count);
+    message_message(&all->field, field, message);
+    gzip_put(all->gzip, all->field.bytes, all->field.count);
 }
 
 static void put_integer(struct pprof *all, uint32_t field, uint64_t number) {
     all->field.count = 0;
-    ag_message_integer(&all->field, field, number);
-    ag_gzip_put(all->gzip, all->field.bytes, all->field.count);
+    message_integer(&all->field, field, number);
+    gzip_put(all->gzip, all->field.bytes, all->field.count);
 }
 
 static void put_value_type(struct pprof *all, uint32_t field, const char *type, const char *unit) {
     all->message.count = 0;
-    ag_message_integer(&all->message, 1, text(all, type));
-    ag_message_integer(&all->message, 2, text(all, unit));
+    message_integer(&all->message, 1, text(all, type));
+    message_integer(&all->message, 2, text(all, unit));
     put_field(all, field, &all->message);
 }
 
@@ -167,9 +256,9 @@ static void put_head(struct pprof *all) {
 static void put_label(struct pprof *all, const char *key, const char *value) {
     if (value) {
         all->part.count = 0;
-        ag_message_integer(&all->part, LABEL_KEY, text(all, key));
-        ag_message_integer(&all->part, LABEL_STR, text(all, value));
-        ag_message_message(&all->message, SAMPLE_LABEL, &all->part);
+        message_integer(&all->part, LABEL_KEY, text(all, key));
+        message_integer(&all->part, LABEL_STR, text(all, value));
+        message_message(&all->message, SAMPLE_LABEL, &all->part);
     }
 }
 
@@ -198,23 +287,23 @@ static void put_sample(struct pprof *all, uint32_t row) {
         }
     }
     all->message.count = 0;
-    ag_message_message(&all->message, SAMPLE_LOCATION_ID, &all->part);
+    message_message(&all->message, SAMPLE_LOCATION_ID, &all->part);
     all->part.count = 0;
     for (size_t i = 0; i < N_SAMPLE_TYPES; i++) {
         ag_byte_list_number(&all->part, ag_metric_of(&stack->metrics, sample_types[i].metric));
     }
-    ag_message_message(&all->message, SAMPLE_VALUE, &all->part);
+    message_message(&all->message, SAMPLE_VALUE, &all->part);
     put_label(all, "via", stack->via_name);
     put_label(all, "heap", stack->heap_name);
     put_label(all, "type", ag_profile_stack_type(all->export->profile, stack->stack));
     put_label(all, "label", ag_profile_stack_label(all->export->profile, stack->stack));
     if (stack->metrics.allocated_blocks > 0) {
         all->part.count = 0;
-        ag_message_integer(&all->part, LABEL_KEY, text(all, "bytes"));
-        ag_message_integer(&all->part, LABEL_NUM,
-                           stack->metrics.allocated_bytes / stack->metrics.allocated_blocks);
-        ag_message_integer(&all->part, LABEL_NUM_UNIT, text(all, "bytes"));
-        ag_message_message(&all->message, SAMPLE_LABEL, &all->part);
+        message_integer(&all->part, LABEL_KEY, text(all, "bytes"));
+        message_integer(&all->part, LABEL_NUM,
+                        stack->metrics.allocated_bytes / stack->metrics.allocated_blocks);
+        message_integer(&all->part, LABEL_NUM_UNIT, text(all, "bytes"));
+        message_message(&all->message, SAMPLE_LABEL, &all->part);
     }
     put_ranges(all, row);
     put_field(all, PROFILE_SAMPLE, &all->message);
@@ -227,9 +316,9 @@ static void add_line(struct pprof *all, int64_t number, struct facts *facts) {
     const uint32_t function = ag_numbering_of(&all->functions, ag_numbering_pointer(frame->label),
                                               ag_numbering_pointer(frame->file), NULL);
     all->part.count = 0;
-    ag_message_integer(&all->part, LINE_FUNCTION_ID, (uint64_t)function + 1);
-    ag_message_integer(&all->part, LINE_LINE, frame->line);
-    ag_message_message(&all->message, LOCATION_LINE, &all->part);
+    message_integer(&all->part, LINE_FUNCTION_ID, (uint64_t)function + 1);
+    message_integer(&all->part, LINE_LINE, frame->line);
+    message_message(&all->message, LOCATION_LINE, &all->part);
     facts->has_functions |= frame->is_known;
     facts->has_files |= frame->file != NULL;
     facts->has_lines |= frame->line > 0;
@@ -240,16 +329,16 @@ static void put_location(struct pprof *all, size_t number) {
     const int64_t key = (int64_t)all->locations.things[number].a;
     struct facts none = {0};
     all->message.count = 0;
-    ag_message_integer(&all->message, LOCATION_ID, number + 1);
+    message_integer(&all->message, LOCATION_ID, number + 1);
     if (key < 0) { /* a mark */
         add_line(all, key, &none);
     } else {
         const struct ag_place place = ag_profile_place(all->export->profile, (uint32_t)key);
         const bool has_image = place.image < all->n_images;
         if (has_image) {
-            ag_message_integer(&all->message, LOCATION_MAPPING_ID, all->mapping[place.image]);
+            message_integer(&all->message, LOCATION_MAPPING_ID, all->mapping[place.image]);
         }
-        ag_message_integer(&all->message, LOCATION_ADDRESS, place.address);
+        message_integer(&all->message, LOCATION_ADDRESS, place.address);
         for (size_t i = 0; i < place.n_frames; i++) {
             add_line(all, place.frames[i], has_image ? &all->facts[place.image] : &none);
         }
@@ -262,10 +351,10 @@ static void put_functions(struct pprof *all) {
         const char *name = (const char *)(uintptr_t)all->functions.things[i].a;
         const char *file = (const char *)(uintptr_t)all->functions.things[i].b;
         all->message.count = 0;
-        ag_message_integer(&all->message, FUNCTION_ID, i + 1);
-        ag_message_integer(&all->message, FUNCTION_NAME, text(all, name));
-        ag_message_integer(&all->message, FUNCTION_SYSTEM_NAME, text(all, name));
-        ag_message_integer(&all->message, FUNCTION_FILENAME, text(all, file));
+        message_integer(&all->message, FUNCTION_ID, i + 1);
+        message_integer(&all->message, FUNCTION_NAME, text(all, name));
+        message_integer(&all->message, FUNCTION_SYSTEM_NAME, text(all, name));
+        message_integer(&all->message, FUNCTION_FILENAME, text(all, file));
         put_field(all, PROFILE_FUNCTION, &all->message);
     }
 }
@@ -278,15 +367,15 @@ static void put_mapping(struct pprof *all, size_t image) {
         snprintf(hex + 2 * i, 3, "%02x", row->build_id[i]);
     }
     all->message.count = 0;
-    ag_message_integer(&all->message, MAPPING_ID, all->mapping[image]);
-    ag_message_integer(&all->message, MAPPING_START, row->low);
-    ag_message_integer(&all->message, MAPPING_LIMIT, row->high);
-    ag_message_integer(&all->message, MAPPING_FILENAME, text(all, row->path));
-    ag_message_integer(&all->message, MAPPING_BUILD_ID, text(all, hex));
-    ag_message_integer(&all->message, MAPPING_HAS_FUNCTIONS, facts->has_functions);
-    ag_message_integer(&all->message, MAPPING_HAS_FILENAMES, facts->has_files);
-    ag_message_integer(&all->message, MAPPING_HAS_LINE_NUMBERS, facts->has_lines);
-    ag_message_integer(&all->message, MAPPING_HAS_INLINE_FRAMES, facts->has_inlined);
+    message_integer(&all->message, MAPPING_ID, all->mapping[image]);
+    message_integer(&all->message, MAPPING_START, row->low);
+    message_integer(&all->message, MAPPING_LIMIT, row->high);
+    message_integer(&all->message, MAPPING_FILENAME, text(all, row->path));
+    message_integer(&all->message, MAPPING_BUILD_ID, text(all, hex));
+    message_integer(&all->message, MAPPING_HAS_FUNCTIONS, facts->has_functions);
+    message_integer(&all->message, MAPPING_HAS_FILENAMES, facts->has_files);
+    message_integer(&all->message, MAPPING_HAS_LINE_NUMBERS, facts->has_lines);
+    message_integer(&all->message, MAPPING_HAS_INLINE_FRAMES, facts->has_inlined);
     put_field(all, PROFILE_MAPPING, &all->message);
 }
 
@@ -358,7 +447,7 @@ static int pprof_start(struct pprof *all) {
     }
     ag_profile_images(all->export->profile, all->images, all->n_images);
     number_mappings(all);
-    all->gzip = ag_gzip_new(all->export->out);
+    all->gzip = gzip_new(all->export->out);
     return all->gzip ? 0 : -ENOMEM;
 }
 
@@ -371,7 +460,7 @@ int ag_pprof_format(struct ag_export *export) {
             put_sample(&all, row);
         }
         put_tables(&all);
-        all.gzip = ag_gzip_finish(all.gzip);
+        all.gzip = gzip_finish(all.gzip);
         const bool has_failed = all.strings.has_failed || all.functions.has_failed ||
                                 all.locations.has_failed || all.field.is_short;
         r = has_failed ? -ENOMEM : 0;

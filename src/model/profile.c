@@ -12,14 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/answers/runtime_types.h"
 #include "model/definitions/stack_loader.h"
+#include "model/filters.h"
 #include "model/interval.h"
 #include "model/metric.h"
 #include "model/pass/sampled_pass.h"
 #include "model/profile_state.h"
-#include "model/runtime_filter.h"
-#include "model/thread_filter.h"
 #include "symbol/symbol.h"
 
 enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */

@@ -9,7 +9,6 @@
  *     types.c         types of blocks
  *     lifetimes.c     lifetimes of blocks
  *     functions.c     function counters, from the trees of call_trees.c
- *     call_edges.c    callers and callees of all functions at once
  *     collections.c   collections and their causes
  *     blamed_lines.c  the lines that the reader can change
  *     findings.c      what is most worth a look */
@@ -84,7 +83,7 @@ struct ag_profile {
     size_t n_sites[AG_SITE_KEYS];
     uint32_t *site_types; /* types.c: by site and exactness */
     bool has_learned_types;
-    struct ag_index_map learned_types; /* runtime_types.c: number -> text */
+    struct ag_index_map learned_types; /* types.c: number -> text */
     struct ag_type_row *types;
     size_t n_types;
     struct ag_lifetimes lifetimes[AG_SITE_KEYS];
@@ -130,6 +129,7 @@ const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node
 
 /* ---- types.c ---- */
 int ag_profile_prepare_types(struct ag_profile *profile); /* resolves; 0 or -ENOMEM */
+void ag_profile_forget_types(struct ag_profile *profile);
 /* After prepare: the text of the type of rows[row], 0: unknown. */
 uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row);
 

@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "model/answers/call_edges.h"
 #include "model/answers/functions.h"
 
 enum {

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/answers/own_code.h"
+#include "model/answers/blamed_lines.h"
 #include "model/metric.h"
 #include "page/call_tables.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "model/answers/blocks.h"
-#include "model/answers/labels.h"
 #include "model/answers/types.h"
 #include "report/quantity.h"
 #include "report/view.h"

@@ -15,7 +15,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "model/answers/call_metric.h"
 #include "model/metric.h"
 #include "model/profile.h"
 

@@ -25,4 +25,13 @@ int ag_debug_file_find(const struct ag_debug_places *places, const struct ag_elf
 int ag_debug_file_find_shared(const struct ag_debug_places *places, const struct ag_elf_file *debug,
                               struct ag_elf_file *ret_file);
 
+/* Gets files by build id from the network. Called only if the caller's options allow
+ * it. */
+enum ag_debuginfod_kind { AG_DEBUGINFOD_DEBUG, AG_DEBUGINFOD_EXECUTABLE };
+
+/* Asks the library's cache and the servers in DEBUGINFOD_URLS (which the library reads). Returns 0
+ * or -ENOENT. */
+int ag_debuginfod_open(const struct ag_build_id *id, enum ag_debuginfod_kind kind,
+                       struct ag_elf_file *ret_file);
+
 #endif

@@ -16,7 +16,6 @@
 
 #include <libiberty/demangle.h>
 
-#include "demangle_suffix.h"
 #include "table/array.h"
 
 enum {

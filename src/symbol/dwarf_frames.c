@@ -12,10 +12,88 @@
 #include "dwarf_frames.h"
 
 #include <dwarf.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "inline_tree.h"
-#include "source_path.h"
+
+/* ---- source files ---- */
+
+/* Paths are simplified by their text alone: links of the machine that compiled cannot be read. */
+
+struct path {
+    char *text;
+    size_t length, capacity;
+};
+
+static bool is_piece(const char *piece, size_t length, const char *wanted) {
+    return strlen(wanted) == length && memcmp(piece, wanted, length) == 0;
+}
+
+/* Removes the last component; not from a path that is empty or ends in "..", where that would be
+ * another path. */
+static bool go_up(struct path *path) {
+    size_t start = path->length;
+    while (start > 0 && path->text[start - 1] != '/') {
+        start--;
+    }
+    const size_t length = path->length - start;
+    if (length == 0) {
+        return path->length > 0; /* "/.." is "/" */
+    }
+    if (is_piece(path->text + start, length, "..")) {
+        return false;
+    }
+    path->length = start > 1 ? start - 1 : start;
+    return true;
+}
+
+static int add_piece(struct path *path, const char *piece, size_t length) {
+    if (length == 0 || is_piece(piece, length, ".") ||
+        (is_piece(piece, length, "..") && go_up(path))) {
+        return 0;
+    }
+    const bool has_slash = path->length > 0 && path->text[path->length - 1] != '/';
+    if (path->length + has_slash + length + 1 > path->capacity) {
+        return -ENAMETOOLONG;
+    }
+    if (has_slash) {
+        path->text[path->length++] = '/';
+    }
+    memcpy(path->text + path->length, piece, length);
+    path->length += length;
+    return 0;
+}
+
+static int add_pieces(struct path *path, const char *text) {
+    while (*text != '\0') {
+        const size_t length = strcspn(text, "/");
+        const int r = add_piece(path, text, length);
+        if (r < 0) {
+            return r;
+        }
+        text += length + (text[length] == '/');
+    }
+    return 0;
+}
+
+/* FILE below FOLDER (where the compiler ran), unless FILE is absolute or FOLDER is not, with "." and
+ * "x/.." removed: "/build/../src/a.c" is "/src/a.c". FOLDER may be NULL. -ENAMETOOLONG: it does not
+ * fit. */
+static int source_path(const char *folder, const char *file, char *ret_path, size_t capacity) {
+    struct path path = {.text = ret_path, .capacity = capacity};
+    const bool is_below = file[0] != '/' && folder != NULL && folder[0] == '/';
+    if (is_below || file[0] == '/') {
+        path.text[path.length++] = '/';
+    }
+    int r = is_below ? add_pieces(&path, folder) : 0;
+    if (r == 0) {
+        r = add_pieces(&path, file);
+    }
+    ret_path[path.length] = '\0';
+    return r;
+}
 
 enum {
     REFERENCES =
@@ -106,8 +184,7 @@ static const char *keep_path(struct ag_dwarf_unit *unit, const char *file, struc
         return NULL;
     }
     const char *folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &attribute));
-    return ag_names_keep(names,
-                         ag_source_path(folder, file, path, sizeof(path)) == 0 ? path : file);
+    return ag_names_keep(names, source_path(folder, file, path, sizeof(path)) == 0 ? path : file);
 }
 
 static struct place place_of_address(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit,

@@ -12,6 +12,18 @@
 #include "table/pointer_map.h"
 #include "work_meter.h"
 
+/* Visits the tree of debugging entries (DIEs) below one, without recursion and with any content of
+ * the file. */
+enum { AG_DIE_DEPTH = 256 }; /* deeper entries are not visited; compilers stay below 100 */
+
+/* Called for each entry, parents first; DEPTH 0 is a child of the root. Returns true if its
+ * children are to be visited. */
+typedef bool ag_die_visit_fn(void *context, Dwarf_Die *die, size_t depth);
+
+/* Ends early when METER (may be NULL) is spent. */
+void ag_die_walk(const Dwarf_Die *root, struct ag_work_meter *meter, ag_die_visit_fn *visit,
+                 void *context);
+
 struct ag_dwarf_function {
     Dwarf_Die die;
     struct ag_inline_tree *tree; /* inlined calls; built at the first look-up */

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/keyed_hash.h"
-#include "debuginfod.h"
 
 enum { SPENT_NAME_BYTES = 512 }; /* of a name, if no more memory may be used */
 

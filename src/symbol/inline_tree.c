@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "address_ranges.h"
-#include "die_walk.h"
 #include "dwarf_units.h"
 #include "table/array.h"
 

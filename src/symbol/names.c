@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "demangle_suffix.h"
 #include "symbol.h"
 
 enum { TEXT_BYTES = 32 }; /* what an interned text occupies beside itself, about */

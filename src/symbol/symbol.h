@@ -67,5 +67,8 @@ size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer,
 /* Demangles NAME (C++, Rust legacy and v0, D); returns malloc'ed text or NULL if it is not
  * mangled. */
 char *ag_demangle(const char *name);
+/* The number of the first LENGTH bytes of NAME without the suffixes that linkers and compilers
+ * append to it, versions (@GLIBC_2.17) and copies (.cold, .part.0): at least 1 if LENGTH is. */
+size_t ag_name_stem_bytes(const char *name, size_t length);
 
 #endif

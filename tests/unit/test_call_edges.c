@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "managed_trace.h"
-#include "model/answers/call_edges.h"
 #include "model/answers/functions.h"
 #include "trace_builder.h"
 

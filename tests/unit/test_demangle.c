@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "symbol/demangle_suffix.h"
 #include "symbol/symbol.h"
 
 static void check(const char *mangled, const char *wanted) {

@@ -20,4 +20,13 @@ int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_l
 bool ag_profile_blamed_line_goes_through(struct ag_profile *profile, size_t blamed_line,
                                          uint32_t frame);
 
+/* Whose a frame is: the readers of a report can change their own, and not those of the compiler or
+ * the C library. */
+enum ag_frame_owner {
+    AG_OWNER_SYSTEM,  /* the C library, a language's own */
+    AG_OWNER_UNKNOWN, /* no debug information */
+    AG_OWNER_READER,
+};
+enum ag_frame_owner ag_frame_owner(const struct ag_frame *frame);
+
 #endif

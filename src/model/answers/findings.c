@@ -77,7 +77,310 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "model/answers/finding_search.h"
+#include "model/pass/step_rows.h"
+#include "model/profile_state.h"
+#include "table/array.h"
+
+enum {
+    COURSE_SLICES = 32, /* slices of a trace, equal in number of blocks made */
+    SIZE_CLASSES = 17,  /* class 0: 0 to 7 bytes, 1: 8 to 63, 2: to 511 ...; the last: the rest */
+};
+struct line_evidence {
+    uint64_t in_use_bytes;
+    uint64_t course_bytes[COURSE_SLICES]; /* in use when each slice ended */
+    uint64_t left_bytes[COURSE_SLICES];   /* made in each slice, and in use at the end */
+    uint64_t class_blocks[SIZE_CLASSES], class_bytes[SIZE_CLASSES];
+    uint64_t largest_bytes;
+    /* reallocations that enlarged a block; of these, those by as much as the one before it */
+    uint64_t enlarged_blocks, enlarged_bytes, stepped_blocks;
+    uint64_t longest_chain, step_bytes; /* the longest chain of these of one block, and its
+                                         * increment */
+    uint64_t largest_enlarged_bytes;
+    uint64_t foreign_blocks; /* freed by another thread than the one that allocated them */
+};
+struct search {
+    struct ag_profile *profile;
+    const struct ag_summary *whole; /* of everything, without filters */
+    const struct ag_blamed_line *blamed_lines;
+    size_t n_blamed_lines;
+    bool *is_taken;                   /* by blamed_line: a line has one finding */
+    bool watches_threads;             /* set it to have foreign_blocks counted */
+    struct line_evidence *evidence;   /* beside the blamed_lines; NULL: the events were
+                                          * not read */
+    uint64_t slice_ns[COURSE_SLICES]; /* when each ended, since the start of the recording */
+    /* Frees of a block without a recorded allocation, at an address where there had been such a
+     * free already; and the stack of most of them, if frees have stacks (0: none). */
+    uint64_t repeated_ghosts;
+    uint64_t buried_blocks; /* whose address was allocated again while they were in use */
+    uint32_t ghost_stack;
+};
+
+/* ---- evidence ---- */
+
+/* What only the events show of a line: how what it has in use went up and down, when what is left
+ * at the end was made, how large its blocks are, how they grow when they are reallocated, and who
+ * frees them.
+ *
+ * 1. The way of a trace is cut into slices of equally many births, not of time: a program that does
+ * the same twice is found the same twice, and one that sleeps has no slices without events. When
+ * each slice ended is kept beside it. The slice in which a block was made is told by its number
+ * among those of its thread: each thread's number at the end of each slice is kept, so that no
+ * table of live blocks is needed beside the ledger's.
+ *
+ * 2. Steps of the ledger that are taken back again (a realloc that failed, two threads that raced)
+ * are counted the other way round: sums come out right, and no rule looks at a single block.
+ *
+ * 3. A reallocation is a death and, as the next step, the birth of what it became. One that makes
+ * its block larger by as much as the one before it did is a link of a chain. Chains are followed by
+ * address in a table of fixed size, where a younger one pushes an older one out: a program that
+ * enlarges thousands of blocks in turn is not followed, one that enlarges some is.
+ *
+ * 4. Frees of blocks that were never seen allocated are known again by address in such a table,
+ * too; which stack frees most of them is found by the vote of Boyer and Moore. */
+
+enum { CHAINS = 4096, GHOSTS = 1 << 14 }; /* powers of two; 128 KiB each */
+
+struct chain { /* of a block that was reallocated: what it is now, and how it came to it */
+    uint64_t address, size, step_bytes, length;
+};
+struct evidence_pass {
+    struct search *search;
+    struct ag_step_rows rows;
+    bool *row_reallocates;
+    uint64_t births, slice_births; /* so far; when the slice ends */
+    size_t slice;
+    struct thread {
+        uint64_t serial;                      /* of the newest block */
+        uint64_t slice_serial[COURSE_SLICES]; /* when each slice ended */
+    } * threads;
+    size_t n_threads;
+    uint64_t dead_address, dead_size; /* the last step, if it was a death */
+    bool has_dead;
+    struct chain chains[CHAINS];
+    uint64_t ghosts[GHOSTS]; /* their addresses; 0: none */
+    uint64_t ghost_votes;
+};
+
+/* ---- rows ---- */
+
+static bool is_realloc_row(const struct ag_stack_row *row) {
+    return row->via_name && strstr(row->via_name, "realloc");
+}
+
+static int index_rows(struct evidence_pass *pass) {
+    const struct ag_profile *profile = pass->search->profile;
+    pass->row_reallocates = calloc(profile->n_rows + 1, sizeof(*pass->row_reallocates));
+    if (!pass->row_reallocates) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < profile->n_rows; i++) {
+        pass->row_reallocates[i] = is_realloc_row(&profile->rows[i]);
+    }
+    return ag_step_rows_init(&pass->rows, profile);
+}
+
+/* ---- slices ---- */
+
+/* The slice in which a block was made; the result is the same in every later slice. */
+static size_t slice_of(const struct evidence_pass *pass, const struct ag_step *step) {
+    const struct thread *thread = &pass->threads[step->thread];
+    size_t low = 0, high = pass->slice; /* slices before LOW ended before it */
+    if (high > 0 && step->serial > thread->slice_serial[high - 1]) {
+        return high;
+    }
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (step->serial > thread->slice_serial[middle]) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void end_slice(struct evidence_pass *pass, uint64_t time_ns) {
+    struct search *search = pass->search;
+    for (size_t i = 0; i < search->n_blamed_lines; i++) {
+        struct line_evidence *evidence = &search->evidence[i];
+        evidence->course_bytes[pass->slice] = evidence->in_use_bytes;
+    }
+    for (size_t i = 0; i < pass->n_threads; i++) {
+        pass->threads[i].slice_serial[pass->slice] = pass->threads[i].serial;
+    }
+    search->slice_ns[pass->slice++] = time_ns;
+}
+
+/* The last slice does not end with the last birth: what is in use at the end is its result. */
+static void end_slices(struct evidence_pass *pass, uint64_t time_ns) {
+    const unsigned __int128 all = pass->search->whole->allocated_blocks;
+    while (pass->births >= pass->slice_births && pass->slice < COURSE_SLICES - 1) {
+        end_slice(pass, time_ns);
+        pass->slice_births = (uint64_t)(all * (pass->slice + 1) / COURSE_SLICES);
+    }
+}
+
+/* ---- at a birth ---- */
+
+static void count_size(struct line_evidence *evidence, uint64_t size) {
+    size_t class = 0;
+    for (uint64_t rest = size >> 3; rest > 0 && class < SIZE_CLASSES - 1; rest >>= 3) {
+        class ++;
+    }
+    evidence->class_blocks[class]++;
+    evidence->class_bytes[class] += size;
+    evidence->largest_bytes = size > evidence->largest_bytes ? size : evidence->largest_bytes;
+}
+
+static struct chain *chain_at(struct evidence_pass *pass, uint64_t address) {
+    return &pass->chains[(address * UINT64_C(0x9e3779b97f4a7c15)) >> 52 & (CHAINS - 1)];
+}
+
+static void count_enlarged(struct evidence_pass *pass, struct line_evidence *evidence,
+                           const struct ag_step *born) {
+    struct chain *before = chain_at(pass, pass->dead_address);
+    struct chain chain = {.address = born->address,
+                          .size = born->size,
+                          .step_bytes = born->size - pass->dead_size,
+                          .length = 1};
+    if (before->address == pass->dead_address && before->size == pass->dead_size &&
+        before->step_bytes == chain.step_bytes) {
+        chain.length = before->length + 1;
+        before->address = 0;
+    }
+    *chain_at(pass, born->address) = chain;
+    evidence->enlarged_blocks++;
+    evidence->enlarged_bytes += born->size;
+    evidence->stepped_blocks += chain.length > 1;
+    if (chain.length > evidence->longest_chain) {
+        evidence->longest_chain = chain.length;
+        evidence->step_bytes = chain.step_bytes;
+    }
+    if (born->size > evidence->largest_enlarged_bytes) {
+        evidence->largest_enlarged_bytes = born->size;
+    }
+}
+
+static void count_birth(struct evidence_pass *pass, uint32_t row, const struct ag_step *step) {
+    struct search *search = pass->search;
+    struct line_evidence *evidence = &search->evidence[search->profile->line_of_row[row]];
+    count_size(evidence, step->size);
+    if (pass->has_dead && step->size > pass->dead_size && pass->row_reallocates[row]) {
+        count_enlarged(pass, evidence, step);
+    }
+}
+
+/* ---- the pass ---- */
+
+static int make_step_room(struct evidence_pass *pass, const struct ag_step *step) {
+    const int r = AG_ARRAY_EXTEND(pass->rows.of_sum, pass->rows.n_sums, step->sum + (size_t)1);
+    return r < 0 ? r : AG_ARRAY_EXTEND(pass->threads, pass->n_threads, step->thread + (size_t)1);
+}
+
+static int count_step(void *context, const struct ag_step *step) {
+    struct evidence_pass *pass = context;
+    struct search *search = pass->search;
+    if (AG_UNLIKELY(step->sum >= pass->rows.n_sums || step->thread >= pass->n_threads) &&
+        make_step_room(pass, step) < 0) {
+        return -ENOMEM;
+    }
+    const uint32_t row = ag_step_rows_of(&pass->rows, step);
+    const bool is_more = step->kind == AG_STEP_BIRTH || step->kind == AG_STEP_DEATH_UNDONE;
+    if (row != UINT32_MAX) {
+        struct line_evidence *evidence = &search->evidence[search->profile->line_of_row[row]];
+        const uint64_t bytes = is_more ? step->size : 0 - step->size;
+        evidence->in_use_bytes += bytes;
+        evidence->left_bytes[slice_of(pass, step)] += bytes;
+    }
+    if (step->kind == AG_STEP_BIRTH) {
+        if (row != UINT32_MAX) {
+            count_birth(pass, row, step);
+        }
+        pass->threads[step->thread].serial = step->serial;
+        pass->births++;
+        if (pass->births >= pass->slice_births) {
+            const uint64_t start_ns = search->profile->definitions.start_ns;
+            end_slices(pass, step->time_ns > start_ns ? step->time_ns - start_ns : 0);
+        }
+    }
+    pass->has_dead = step->kind == AG_STEP_DEATH;
+    pass->dead_address = step->address;
+    pass->dead_size = step->size;
+    return 0;
+}
+
+static void count_block(void *context, const struct ag_block *block) {
+    struct evidence_pass *pass = context;
+    const struct ag_model_heap *heap =
+        ag_definitions_heap_of_via(&pass->search->profile->definitions, block->via);
+    if (block->freed_by == UINT32_MAX || block->freed_by == block->allocated_by ||
+        (heap && strcmp(heap->kind, "malloc") != 0)) {
+        return;
+    }
+    const uint32_t row = ag_step_rows_find(&pass->rows, block->stack, block->via);
+    if (row != AG_INDEX_NONE) {
+        pass->search->evidence[pass->search->profile->line_of_row[row]].foreign_blocks++;
+    }
+}
+
+static void count_ghost(void *context, const struct ag_ghost *ghost, bool is_taken_back) {
+    struct evidence_pass *pass = context;
+    struct search *search = pass->search;
+    uint64_t *known =
+        &pass->ghosts[(ghost->address * UINT64_C(0x9e3779b97f4a7c15)) >> 50 & (GHOSTS - 1)];
+    if (is_taken_back) { /* two threads that raced: its allocation was seen after all */
+        *known = *known == ghost->address ? 0 : *known;
+        return;
+    }
+    if (*known != ghost->address) {
+        *known = ghost->address;
+        return;
+    }
+    search->repeated_ghosts++;
+    if (ghost->free_stack == search->ghost_stack) {
+        pass->ghost_votes++;
+    } else if (pass->ghost_votes == 0) {
+        search->ghost_stack = ghost->free_stack;
+        pass->ghost_votes = 1;
+    } else {
+        pass->ghost_votes--;
+    }
+}
+
+static int evidence_run(struct evidence_pass *pass) {
+    struct search *search = pass->search;
+    struct ag_profile *profile = search->profile;
+    struct ag_pass_options options = profile->pass;
+    options.visit_block = search->watches_threads ? count_block : NULL;
+    options.visit_ghost = count_ghost;
+    options.visit_context = pass;
+    struct ag_ledger *ledger = ag_ledger_new();
+    int r = ledger ? index_rows(pass) : -ENOMEM;
+    r = r < 0 ? r : ag_ledger_on_step(ledger, count_step, pass);
+    r = r < 0 ? r : ag_event_pass(profile->file, &profile->definitions, &options, ledger);
+    search->buried_blocks = r == 0 ? ag_ledger_buried_blocks(ledger) : 0;
+    (void)ag_ledger_free(ledger);
+    while (pass->slice < COURSE_SLICES) { /* repairs may have taken births back */
+        end_slice(pass, search->whole->duration_ns);
+    }
+    return r;
+}
+
+static int search_read_events(struct search *search) {
+    struct evidence_pass *pass = calloc(1, sizeof(*pass));
+    search->evidence = calloc(search->n_blamed_lines + 1, sizeof(*search->evidence));
+    int r = pass && search->evidence ? 0 : -ENOMEM;
+    if (r == 0) {
+        pass->search = search;
+        pass->slice_births = search->whole->allocated_blocks / COURSE_SLICES;
+        r = evidence_run(pass);
+        ag_step_rows_done(&pass->rows);
+        free(pass->row_reallocates);
+        free(pass->threads);
+    }
+    free(pass);
+    return r;
+}
 
 /* A fifth of a second on the machine of docs/explanation/overhead.md. */
 #define EVENTS_MOST UINT64_C(4000000)
@@ -92,10 +395,10 @@ enum {
     LEAK_LARGE_BLOCKS = 24,
     LEAK_LARGE_BYTES = 2 << 20,
     LEAK_PERCENT = 10,
-    LEAK_SLICES = AG_COURSE_SLICES / 8, /* from the first block that is left to the end */
-    LEAK_RISE_PERCENT = 5,              /* of what is left, in each quarter */
-    LEAK_GROUND_PERCENT = 2,            /* of what is left: less is not its beginning yet */
-    LEAK_GAIN_PERCENT = 50,             /* of what is left */
+    LEAK_SLICES = COURSE_SLICES / 8, /* from the first block that is left to the end */
+    LEAK_RISE_PERCENT = 5,           /* of what is left, in each quarter */
+    LEAK_GROUND_PERCENT = 2,         /* of what is left: less is not its beginning yet */
+    LEAK_GAIN_PERCENT = 50,          /* of what is left */
     QUARTERS = 4,
     COURSE_LEAST_POINTS = 32, /* of the timeline, which has up to 4096 */
     STEPS = 100,
@@ -161,7 +464,7 @@ static bool rises(uint64_t from, uint64_t to, uint64_t end) {
 }
 
 /* How long the program certainly ran; 0: unknown. */
-static uint64_t end_ns_of(const struct ag_finding_search *search) {
+static uint64_t end_ns_of(const struct search *search) {
     const uint64_t duration_ns = search->whole->duration_ns;
     const uint64_t cpu_ns = ag_profile_cost(search->profile)->target_cpu_ns;
     uint64_t by_clock_ns = duration_ns >= CLOCK_LEAST_NS ? duration_ns / 4 : 0;
@@ -175,8 +478,7 @@ static uint64_t end_ns_of(const struct ag_finding_search *search) {
 }
 
 /* MADE: of what is left, made before each slice. FIRST: the slice with the first of it. */
-static bool grows_by_the_clock(const struct ag_finding_search *search, const uint64_t *made,
-                               size_t first) {
+static bool grows_by_the_clock(const struct search *search, const uint64_t *made, size_t first) {
     const uint64_t first_ns = first > 0 ? search->slice_ns[first - 1] : 0;
     const uint64_t end_ns = end_ns_of(search);
     if (end_ns <= first_ns) {
@@ -184,35 +486,34 @@ static bool grows_by_the_clock(const struct ag_finding_search *search, const uin
     }
     const uint64_t half_ns = first_ns + (end_ns - first_ns) / 2;
     size_t half = first;
-    while (half < AG_COURSE_SLICES && search->slice_ns[half] < half_ns) {
+    while (half < COURSE_SLICES && search->slice_ns[half] < half_ns) {
         half++;
     }
-    const uint64_t end = made[AG_COURSE_SLICES];
-    return half < AG_COURSE_SLICES && rises(made[half], end, end);
+    const uint64_t end = made[COURSE_SLICES];
+    return half < COURSE_SLICES && rises(made[half], end, end);
 }
 
 /* Whether a line has more in use than when the first of what is left was made. */
-static bool has_gained(const struct ag_line_evidence *evidence, size_t first, uint64_t end) {
+static bool has_gained(const struct line_evidence *evidence, size_t first, uint64_t end) {
     const uint64_t before = first > 0 ? evidence->course_bytes[first - 1] : 0;
     uint64_t most = 0;
-    for (size_t i = first; i < AG_COURSE_SLICES; i++) {
+    for (size_t i = first; i < COURSE_SLICES; i++) {
         most = evidence->course_bytes[i] > most ? evidence->course_bytes[i] : most;
     }
     return most > before && is_share(most - before, LEAK_GAIN_PERCENT, end);
 }
 
-static bool is_growing(const struct ag_finding_search *search,
-                       const struct ag_line_evidence *evidence) {
-    uint64_t made[AG_COURSE_SLICES + 1] = {0};
-    for (size_t i = 0; i < AG_COURSE_SLICES; i++) {
+static bool is_growing(const struct search *search, const struct line_evidence *evidence) {
+    uint64_t made[COURSE_SLICES + 1] = {0};
+    for (size_t i = 0; i < COURSE_SLICES; i++) {
         made[i + 1] = made[i] + evidence->left_bytes[i];
     }
-    const uint64_t end = made[AG_COURSE_SLICES];
+    const uint64_t end = made[COURSE_SLICES];
     size_t first = 0;
-    while (first < AG_COURSE_SLICES && !is_share(made[first + 1], LEAK_GROUND_PERCENT, end)) {
+    while (first < COURSE_SLICES && !is_share(made[first + 1], LEAK_GROUND_PERCENT, end)) {
         first++;
     }
-    const size_t way = AG_COURSE_SLICES - first;
+    const size_t way = COURSE_SLICES - first;
     if (way < LEAK_SLICES || !has_gained(evidence, first, end)) {
         return false;
     }
@@ -228,8 +529,7 @@ static bool is_growing(const struct ag_finding_search *search,
 
 /* The floor of the process: the level that it never again fell below, since the moment when FROM_NS
  * or FROM_BYTES made was last ahead. */
-static uint64_t floor_since(const struct ag_finding_search *search, uint64_t from_ns,
-                            uint64_t from_bytes) {
+static uint64_t floor_since(const struct search *search, uint64_t from_ns, uint64_t from_bytes) {
     const struct ag_timeline_point *points;
     uint64_t lowest = search->whole->in_use_bytes;
     for (size_t i = ag_profile_timeline(search->profile, &points); i-- > 0;) {
@@ -241,7 +541,7 @@ static uint64_t floor_since(const struct ag_finding_search *search, uint64_t fro
     return lowest;
 }
 
-static bool must_have_grown(const struct ag_finding_search *search, uint64_t bytes) {
+static bool must_have_grown(const struct search *search, uint64_t bytes) {
     const struct ag_timeline_point *points;
     const size_t n = ag_profile_timeline(search->profile, &points);
     if (n < COURSE_LEAST_POINTS || search->profile->has_window) {
@@ -260,8 +560,7 @@ static bool must_have_grown(const struct ag_finding_search *search, uint64_t byt
            rises(floor_since(search, end_ns_of(search) / 2, 0), bytes, bytes);
 }
 
-static bool find_leak(struct ag_finding_search *search, size_t blamed_line,
-                      struct ag_finding *finding) {
+static bool find_leak(struct search *search, size_t blamed_line, struct ag_finding *finding) {
     const struct ag_metrics *metrics = &search->blamed_lines[blamed_line].metrics;
     const uint64_t blocks = metrics->in_use_blocks, bytes = metrics->in_use_bytes;
     const struct ag_summary *whole = search->whole;
@@ -272,8 +571,7 @@ static bool find_leak(struct ag_finding_search *search, size_t blamed_line,
          !is_share(blocks, LEAK_PERCENT, whole->in_use_blocks))) {
         return false;
     }
-    const struct ag_line_evidence *evidence =
-        search->evidence ? &search->evidence[blamed_line] : NULL;
+    const struct line_evidence *evidence = search->evidence ? &search->evidence[blamed_line] : NULL;
     if (evidence ? !is_growing(search, evidence) : !must_have_grown(search, bytes)) {
         return false;
     }
@@ -283,7 +581,7 @@ static bool find_leak(struct ag_finding_search *search, size_t blamed_line,
                                    .blocks = blocks,
                                    .bytes = bytes,
                                    .knows_half_way = evidence};
-    for (size_t i = 0; i < AG_COURSE_SLICES / 2 && evidence; i++) {
+    for (size_t i = 0; i < COURSE_SLICES / 2 && evidence; i++) {
         finding->half_way_bytes += evidence->left_bytes[i];
     }
     return true;
@@ -291,10 +589,8 @@ static bool find_leak(struct ag_finding_search *search, size_t blamed_line,
 
 /* ---- single blocks ---- */
 
-static bool find_steps(struct ag_finding_search *search, size_t blamed_line,
-                       struct ag_finding *finding) {
-    const struct ag_line_evidence *evidence =
-        search->evidence ? &search->evidence[blamed_line] : NULL;
+static bool find_steps(struct search *search, size_t blamed_line, struct ag_finding *finding) {
+    const struct line_evidence *evidence = search->evidence ? &search->evidence[blamed_line] : NULL;
     const uint64_t all = search->whole->allocated_bytes;
     if (!evidence || evidence->longest_chain < STEPS ||
         !is_share(evidence->stepped_blocks, STEPS_SAME_PERCENT, evidence->enlarged_blocks) ||
@@ -312,27 +608,25 @@ static bool find_steps(struct ag_finding_search *search, size_t blamed_line,
     return true;
 }
 
-/* The class where the outsized blocks begin: the highest above a gap; AG_SIZE_CLASSES: no gap. */
-static size_t find_gap(const struct ag_line_evidence *evidence) {
-    size_t n_empty = 0, above = AG_SIZE_CLASSES;
-    for (size_t class = AG_SIZE_CLASSES; class -- > 0;) {
+/* The class where the outsized blocks begin: the highest above a gap; SIZE_CLASSES: no gap. */
+static size_t find_gap(const struct line_evidence *evidence) {
+    size_t n_empty = 0, above = SIZE_CLASSES;
+    for (size_t class = SIZE_CLASSES; class -- > 0;) {
         if (evidence->class_blocks[class] == 0) {
             n_empty++;
             continue;
         }
-        if (above < AG_SIZE_CLASSES && n_empty >= OUTSIZED_GAP) {
+        if (above < SIZE_CLASSES && n_empty >= OUTSIZED_GAP) {
             return above;
         }
         above = class;
         n_empty = 0;
     }
-    return AG_SIZE_CLASSES;
+    return SIZE_CLASSES;
 }
 
-static bool find_outsized(struct ag_finding_search *search, size_t blamed_line,
-                          struct ag_finding *finding) {
-    const struct ag_line_evidence *evidence =
-        search->evidence ? &search->evidence[blamed_line] : NULL;
+static bool find_outsized(struct search *search, size_t blamed_line, struct ag_finding *finding) {
+    const struct line_evidence *evidence = search->evidence ? &search->evidence[blamed_line] : NULL;
     if (!evidence || !knows_peak(search->profile) || evidence->largest_bytes < OUTSIZED_BYTES ||
         !is_share(evidence->largest_bytes, OUTSIZED_PERCENT, search->whole->peak_bytes)) {
         return false;
@@ -342,7 +636,7 @@ static bool find_outsized(struct ag_finding_search *search, size_t blamed_line,
                                .part = evidence->largest_bytes,
                                .whole = search->whole->peak_bytes,
                                .largest_bytes = evidence->largest_bytes};
-    for (size_t class = 0; class < AG_SIZE_CLASSES; class ++) {
+    for (size_t class = 0; class < SIZE_CLASSES; class ++) {
         found.blocks += class >= gap ? evidence->class_blocks[class] : 0;
         found.bytes += class >= gap ? evidence->class_bytes[class] : 0;
         found.other_blocks += class < gap ? evidence->class_blocks[class] : 0;
@@ -358,8 +652,7 @@ static bool find_outsized(struct ag_finding_search *search, size_t blamed_line,
 
 /* ---- sums ---- */
 
-static bool find_temporary(struct ag_finding_search *search, size_t blamed_line,
-                           struct ag_finding *finding) {
+static bool find_temporary(struct search *search, size_t blamed_line, struct ag_finding *finding) {
     const uint64_t blocks = search->blamed_lines[blamed_line].metrics.temporary_blocks;
     const uint64_t all = search->whole->allocated_blocks;
     if (blocks < TEMPORARY_BLOCKS || !is_share(blocks, TEMPORARY_PERCENT, all) ||
@@ -374,8 +667,7 @@ static bool find_temporary(struct ag_finding_search *search, size_t blamed_line,
     return true;
 }
 
-static bool find_peak(struct ag_finding_search *search, size_t blamed_line,
-                      struct ag_finding *finding) {
+static bool find_peak(struct search *search, size_t blamed_line, struct ag_finding *finding) {
     const struct ag_metrics *metrics = &search->blamed_lines[blamed_line].metrics;
     const uint64_t peak = search->whole->peak_bytes;
     if (metrics->peak_bytes < PEAK_BYTES || !knows_peak(search->profile) ||
@@ -421,7 +713,7 @@ static void leave_out_collected(const struct ag_profile *profile, struct ag_find
 
 /* Pairs are those of the whole process: if a filter excludes stacks, the pairs cannot be
  * attributed. */
-static bool find_foreign_frees(const struct ag_finding_search *search, struct ag_finding *finding) {
+static bool find_foreign_frees(const struct search *search, struct ag_finding *finding) {
     const struct ag_thread_pair *pairs;
     const size_t n_pairs = ag_profile_thread_pairs(search->profile, &pairs);
     const struct ag_thread_pair *largest = NULL;
@@ -447,7 +739,7 @@ static bool find_foreign_frees(const struct ag_finding_search *search, struct ag
 }
 
 /* The line that makes most of them, if the events show it; the finding is that line's then. */
-static void place_foreign_frees(struct ag_finding_search *search, struct ag_finding *finding) {
+static void place_foreign_frees(struct search *search, struct ag_finding *finding) {
     size_t most = search->n_blamed_lines;
     for (size_t i = 0; i < search->n_blamed_lines && search->evidence; i++) {
         if (search->evidence[i].foreign_blocks > 0 &&
@@ -464,16 +756,16 @@ static void place_foreign_frees(struct ag_finding_search *search, struct ag_find
 
 /* ---- blocks of functions that are not recorded ---- */
 
-static bool knows_unseen(const struct ag_finding_search *search) {
+static bool knows_unseen(const struct search *search) {
     const struct ag_profile *profile = search->profile;
     return is_whole(profile) && !profile->has_window && profile->n_parts == 0;
 }
 
-static bool may_find_unseen(const struct ag_finding_search *search) {
+static bool may_find_unseen(const struct search *search) {
     return knows_unseen(search) && search->whole->ghost_frees >= UNSEEN_BLOCKS;
 }
 
-static bool may_find_unseen_frees(const struct ag_finding_search *search) { /* each is a repair */
+static bool may_find_unseen_frees(const struct search *search) { /* each is a repair */
     return knows_unseen(search) && search->whole->order_repairs >= UNSEEN_BLOCKS;
 }
 
@@ -481,7 +773,7 @@ bool ag_findings_miss_frees(uint64_t buried, uint64_t freed) {
     return buried >= UNSEEN_BLOCKS && is_share(buried, UNSEEN_PERCENT, freed);
 }
 
-static bool find_unseen_frees(const struct ag_finding_search *search, struct ag_finding *finding) {
+static bool find_unseen_frees(const struct search *search, struct ag_finding *finding) {
     const uint64_t buried = search->buried_blocks;
     const uint64_t all = search->whole->freed_blocks; /* the buried ones among them */
     if (!may_find_unseen_frees(search) || !ag_findings_miss_frees(buried, all)) {
@@ -495,7 +787,7 @@ static bool find_unseen_frees(const struct ag_finding_search *search, struct ag_
     return true;
 }
 
-static bool find_unseen(const struct ag_finding_search *search, struct ag_finding *finding) {
+static bool find_unseen(const struct search *search, struct ag_finding *finding) {
     const uint32_t *frames;
     const uint64_t all = search->whole->freed_blocks + search->whole->ghost_frees;
     if (!may_find_unseen(search) || search->repeated_ghosts < UNSEEN_BLOCKS ||
@@ -516,7 +808,7 @@ static bool find_unseen(const struct ag_finding_search *search, struct ag_findin
 
 /* ---- all rules over all lines, and the best of it ---- */
 
-typedef bool rule(struct ag_finding_search *search, size_t blamed_line, struct ag_finding *finding);
+typedef bool rule(struct search *search, size_t blamed_line, struct ag_finding *finding);
 
 struct found { /* of one kind; the rules' shares leave room for no more than some twenty */
     struct ag_finding rows[FOUND_MOST];
@@ -524,7 +816,7 @@ struct found { /* of one kind; the rules' shares leave room for no more than som
     size_t count;
 };
 
-static void rule_apply(struct ag_finding_search *search, rule *holds, struct found *found) {
+static void rule_apply(struct search *search, rule *holds, struct found *found) {
     for (size_t i = 0; i < search->n_blamed_lines && found->count < FOUND_MOST; i++) {
         if (!search->is_taken[i] && holds(search, i, &found->rows[found->count])) {
             found->rows[found->count].frame = search->blamed_lines[i].frame;
@@ -534,16 +826,15 @@ static void rule_apply(struct ag_finding_search *search, rule *holds, struct fou
     }
 }
 
-static bool is_same_function(const struct ag_finding_search *search, uint32_t left,
-                             uint32_t right) {
+static bool is_same_function(const struct search *search, uint32_t left, uint32_t right) {
     const struct ag_frame_table *table = &search->profile->frames;
     const struct ag_model_frame *a = ag_frame_table_get(table, left),
                                 *b = ag_frame_table_get(table, right);
     return a->function == b->function && a->image == b->image;
 }
 
-static bool belongs_to(const struct ag_finding_search *search, const struct found *found,
-                       size_t one, size_t other) {
+static bool belongs_to(const struct search *search, const struct found *found, size_t one,
+                       size_t other) {
     const uint32_t frame = found->rows[one].frame, outer = found->rows[other].frame;
     if (is_same_function(search, frame, outer)) {
         return !is_larger_share(&found->rows[one], &found->rows[other]);
@@ -554,7 +845,7 @@ static bool belongs_to(const struct ag_finding_search *search, const struct foun
 
 /* Merges findings that belong together: the parts of an object are made on several lines, or below
  * the one that makes it, and lost together. */
-static void fold(const struct ag_finding_search *search, struct found *found) {
+static void fold(const struct search *search, struct found *found) {
     for (size_t i = 0; i < found->count; i++) {
         for (size_t k = 0; k < found->count; k++) {
             struct ag_finding *whole = &found->rows[k];
@@ -598,7 +889,7 @@ static void choose(struct found *found, struct ag_findings *findings) {
     }
 }
 
-static void findings_find(struct ag_finding_search *search, struct ag_finding *foreign,
+static void findings_find(struct search *search, struct ag_finding *foreign,
                           struct ag_findings *findings) {
     struct found found[AG_FINDING_KINDS] = {{.count = 0}};
     found[AG_FINDING_UNSEEN].count = find_unseen(search, &found[AG_FINDING_UNSEEN].rows[0]);
@@ -621,7 +912,7 @@ static void findings_find(struct ag_finding_search *search, struct ag_finding *f
 
 /* Whether a rule without events could hold, by the sums of the whole process. If not, and no events
  * are read, no line is examined or named. */
-static bool can_hold_by_sums(const struct ag_finding_search *search) {
+static bool can_hold_by_sums(const struct search *search) {
     const struct ag_summary *whole = search->whole;
     return search->watches_threads || whole->peak_bytes >= PEAK_BYTES ||
            (whole->in_use_blocks >= LEAK_LARGE_BLOCKS && whole->in_use_bytes >= LEAK_SMALL_BYTES) ||
@@ -631,7 +922,7 @@ static bool can_hold_by_sums(const struct ag_finding_search *search) {
 
 /* Whether a rule with events could hold. For many programs none of either kind can, and nothing of
  * them is read. */
-static bool needs_events(const struct ag_finding_search *search) {
+static bool needs_events(const struct search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;
     if (search->watches_threads || may_find_unseen(search) || may_find_unseen_frees(search) ||
@@ -644,14 +935,14 @@ static bool needs_events(const struct ag_finding_search *search) {
     bool is_realloc = false;
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct ag_stack_row *row = &profile->rows[i];
-        is_realloc = row->via_name == via ? is_realloc : ag_finding_is_realloc(row);
+        is_realloc = row->via_name == via ? is_realloc : is_realloc_row(row);
         via = row->via_name;
         reallocated += is_realloc ? row->metrics.allocated_blocks : 0;
     }
     return reallocated >= STEPS;
 }
 
-static bool can_read_events(const struct ag_finding_search *search, enum ag_findings_reach reach) {
+static bool can_read_events(const struct search *search, enum ag_findings_reach reach) {
     const struct ag_summary *whole = search->whole;
     if (search->profile->n_parts > 0) { /* merged: only its parts have events */
         return false;
@@ -660,7 +951,7 @@ static bool can_read_events(const struct ag_finding_search *search, enum ag_find
            whole->allocated_blocks + whole->freed_blocks + whole->ghost_frees <= EVENTS_MOST;
 }
 
-static int take_blamed_lines(struct ag_finding_search *search) {
+static int take_blamed_lines(struct search *search) {
     const int r =
         ag_profile_blamed_lines(search->profile, &search->blamed_lines, &search->n_blamed_lines);
     if (r < 0) {
@@ -670,7 +961,7 @@ static int take_blamed_lines(struct ag_finding_search *search) {
     return search->is_taken ? 0 : -ENOMEM;
 }
 
-static int search_all(struct ag_finding_search *search, enum ag_findings_reach reach,
+static int search_all(struct search *search, enum ag_findings_reach reach,
                       struct ag_findings *findings) {
     struct ag_finding foreign;
     search->watches_threads = find_foreign_frees(search, &foreign);
@@ -685,7 +976,7 @@ static int search_all(struct ag_finding_search *search, enum ag_findings_reach r
         is_read = false;
         findings->is_partial = true;
     }
-    r = r == 0 && is_read ? ag_finding_read_events(search) : r;
+    r = r == 0 && is_read ? search_read_events(search) : r;
     if (r == 0) {
         findings_find(search, &foreign, findings);
     }
@@ -695,8 +986,8 @@ static int search_all(struct ag_finding_search *search, enum ag_findings_reach r
 int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach,
                         struct ag_findings *ret_findings) {
     const bool is_merged = profile->n_parts > 0;
-    struct ag_finding_search search = {
-        .profile = profile, .whole = is_merged ? &profile->summary : &profile->sums.summary};
+    struct search search = {.profile = profile,
+                            .whole = is_merged ? &profile->summary : &profile->sums.summary};
     struct ag_findings findings = {.count = 0};
     int r = 0;
     if (strcmp(profile->identity.mode, "exact") == 0) { /* the rules count blocks, not samples */

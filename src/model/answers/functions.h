@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/answers/call_metric.h"
+#include "model/metric.h"
 #include "model/profile.h"
 
 struct ag_function_row {
@@ -74,5 +74,19 @@ struct ag_caller_row {
  * this frees *ret_rows. Returns 0, -ENOMEM, or -ENOENT: no function has that name. */
 int ag_profile_callers(struct ag_profile *profile, const char *name,
                        struct ag_caller_row **ret_rows, size_t *ret_count);
+
+/* Callers and callees among the counted functions: for each pair, the sum of what the callee did
+ * for the caller, over all paths. Calls and own_* are as ag_profile_callers has them: recursion is
+ * folded, the caller is the one from outside. acc_* is what the callee had with all that it called,
+ * of the caller's paths that are below no other call of the caller: the callees of a function have
+ * together what it has in all, less what these paths did themselves. */
+struct ag_call_edge {
+    uint32_t caller,
+        callee; /* rows of ag_profile_functions; caller UINT32_MAX: called by nothing */
+    uint64_t calls, own_words, own_ns, acc_words, acc_ns;
+};
+/* Ordered by callee, then caller. The caller of this frees *ret_edges. 0 or -ENOMEM. */
+int ag_profile_call_edges(struct ag_profile *profile, struct ag_call_edge **ret_edges,
+                          size_t *ret_count);
 
 #endif

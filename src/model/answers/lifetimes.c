@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "model/answers/blocks.h"
-#include "model/answers/labels.h"
+#include "model/answers/types.h"
 #include "model/interval.h"
 #include "model/profile_state.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/filters.h"
 #include "model/profile_state.h"
-#include "model/runtime_filter.h"
 #include "table/array.h"
 
 enum { LISTED_FRAMES_MOST = 1 << 28 }; /* 1 GiB: what a report may hold of a hostile trace */

@@ -9,13 +9,277 @@
 #include "model/answers/types.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/answers/runtime_types.h"
 #include "model/answers/type_names.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
+#include "symbol/decoder.h"
+#include "symbol/symbol.h"
+#include "table/array.h"
+
+/* ---- a runtime's types ---- */
+
+/* The innermost frame decides. "Point.new" makes a Point, whatever number the process recorded:
+ * linker symbols are the program's own names. If the compiler inlined it, only "new" is left, and
+ * the number decides; its name is in the file that the user gave, or was learned from other stacks
+ * of the trace, or the type is shown as a number with the place. Without lines, calls that were
+ * inlined into "Point.new" itself, such as the "Mutex.new" of a field, are unknown: there the
+ * number decides. It is a Point's when it is the only one seen in that function, or the only one
+ * left after those that are known from elsewhere are removed. A frame that makes memory for
+ * elements has no type but its pointer's; numbers read there were elements. Where a compiler has
+ * merged two allocations there is no line, and no name of an inlined function: then the number
+ * decides as well. Newer compilers keep the line that both have in common, as they do for memory
+ * that holds a closure's variables: that may begin with any number, so only the place is shown. */
+
+enum {
+    TEXT_BYTES = 4096,
+    ROUNDS = 8, /* of removing; each settles types with one more other number */
+};
+
+static const struct ag_decoder *decoder_of(const struct ag_profile *profile, const char *runtime) {
+    const struct ag_symbol_options *options = profile->options.symbol;
+    const struct ag_decoder *const *all = options ? options->decoders : NULL;
+    for (size_t i = 0; runtime && all && all[i]; i++) {
+        if (all[i]->place && strcmp(all[i]->runtime, runtime) == 0) {
+            return all[i];
+        }
+    }
+    return NULL;
+}
+
+struct place {
+    const struct ag_decoder *decoder;
+    enum ag_decoded_place kind;
+    const struct ag_frame *frame;  /* the deciding frame */
+    const struct ag_frame *caller; /* of it, for a place that people know; or the same */
+    char type[TEXT_BYTES];
+};
+
+/* false: no runtime knows it. */
+static bool find_place(struct ag_profile *profile, uint32_t node, struct place *ret_place) {
+    size_t n = 0;
+    if (AG_IS_ROOT(node) || !profile->node_is_used[node]) {
+        return false;
+    }
+    const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
+    if (n == 0) {
+        return false;
+    }
+    const struct ag_frame *frame = &ag_frame_table_get(&profile->frames, frames[0])->frame;
+    *ret_place = (struct place){.decoder = decoder_of(profile, frame->runtime), .frame = frame};
+    if (!ret_place->decoder) {
+        return false;
+    }
+    ret_place->kind = ret_place->decoder->place(frame->function, frame->file, ret_place->type,
+                                                sizeof(ret_place->type));
+    ret_place->caller =
+        n > 1 ? &ag_frame_table_get(&profile->frames, frames[1])->frame : ret_place->frame;
+    return true;
+}
+
+/* The number that the process recorded for a stack's blocks ("#187", or "#187 Point" if it knew the
+ * name), 0: none. ret_name: or NULL. */
+static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
+                              const char **ret_name) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    uint32_t type = ag_stack_nodes_leaf(&definitions->nodes, stack).type;
+    if (type == 0) {
+        const uint32_t at = ag_index_map_find(&definitions->stack_type_index, stack);
+        type = at != AG_INDEX_NONE ? at : 0;
+    }
+    const struct ag_model_type *told = type != 0 ? ag_definitions_type(definitions, type) : NULL;
+    const char *name = told ? ag_text(&definitions->texts, told->name) : "";
+    char *end = NULL;
+    const uint32_t number = name[0] == '#' ? (uint32_t)strtoul(name + 1, &end, 10) : 0;
+    *ret_name = number != 0 && end[0] == ' ' ? end + 1 : NULL;
+    return number;
+}
+
+/* ---- learning names of numbers ---- */
+
+struct sighting { /* of a number in a function that makes objects of the type TEXT */
+    uint32_t text, number;
+};
+struct sightings {
+    struct sighting *list;
+    size_t count;
+    struct ag_index_map seen; /* text | number << 32 */
+};
+
+static int note_sighting(struct sightings *sightings, uint32_t text, uint32_t number) {
+    const int r = ag_index_map_number(&sightings->seen, text | (uint64_t)number << 32, NULL);
+    return r > 0 ? AG_ARRAY_ADD(sightings->list, sightings->count,
+                                (struct sighting){.text = text, .number = number})
+                 : r;
+}
+
+static const char *given_name(const struct ag_profile *profile, const struct ag_decoder *decoder,
+                              uint32_t number) {
+    const struct ag_decoder_types *types =
+        profile->options.types_decoder == decoder ? profile->options.types : NULL;
+    return decoder->type_name ? decoder->type_name(types, number) : NULL;
+}
+
+/* Learns at once what a line proves; a row without a line is noted. */
+static int look_at_row(struct ag_profile *profile, size_t row, struct place *place,
+                       struct sightings *sightings) {
+    const char *told = NULL;
+    const uint32_t number = reported_type(profile, profile->rows[row].stack, &told);
+    if (number == 0 || !find_place(profile, profile->row_nodes[row], place) ||
+        place->kind != AG_PLACE_OBJECT || place->type[0] == '\0') {
+        return 0;
+    }
+    const uint32_t text = ag_text_id(&profile->definitions.texts, place->type, strlen(place->type));
+    if (place->frame->line == 0) {
+        return given_name(profile, place->decoder, number) ? 0
+                                                           : note_sighting(sightings, text, number);
+    }
+    return ag_index_map_find(&profile->learned_types, number) == AG_INDEX_NONE
+               ? ag_index_map_insert(&profile->learned_types, number, text)
+               : 0;
+}
+
+struct only_values { /* of keys that have one */
+    struct ag_index_map first, has_more;
+};
+
+static int note_value(struct only_values *values, uint32_t key, uint32_t value) {
+    const uint32_t first = ag_index_map_find(&values->first, key);
+    if (first == AG_INDEX_NONE) {
+        return ag_index_map_insert(&values->first, key, value);
+    }
+    return first == value || ag_index_map_find(&values->has_more, key) != AG_INDEX_NONE
+               ? 0
+               : ag_index_map_insert(&values->has_more, key, 0);
+}
+
+static bool is_only_value(const struct only_values *values, uint32_t key, uint32_t value) {
+    return ag_index_map_find(&values->first, key) == value &&
+           ag_index_map_find(&values->has_more, key) == AG_INDEX_NONE;
+}
+
+static void only_values_done(struct only_values *values) {
+    ag_index_map_done(&values->first);
+    ag_index_map_done(&values->has_more);
+}
+
+static bool is_learned(const struct ag_profile *profile, uint32_t number) {
+    return ag_index_map_find(&profile->learned_types, number) != AG_INDEX_NONE;
+}
+
+/* Learns numbers that are the only one left of a type, and of only one type. Returns a negative
+ * errno, or how many were learned. */
+static int settle(struct ag_profile *profile, const struct sightings *sightings) {
+    struct only_values number_of = {0}, text_of = {0};
+    int n_learned = 0, r = 0;
+    for (size_t i = 0; i < sightings->count && r == 0; i++) {
+        const struct sighting *seen = &sightings->list[i];
+        r = is_learned(profile, seen->number) ? 0
+                                              : note_value(&number_of, seen->text, seen->number);
+    }
+    for (size_t i = 0; i < sightings->count && r == 0; i++) {
+        const struct sighting *seen = &sightings->list[i];
+        r = is_only_value(&number_of, seen->text, seen->number)
+                ? note_value(&text_of, seen->number, seen->text)
+                : 0;
+    }
+    for (size_t i = 0; i < sightings->count && r == 0; i++) {
+        const struct sighting *seen = &sightings->list[i];
+        if (is_only_value(&text_of, seen->number, seen->text) &&
+            !is_learned(profile, seen->number)) {
+            r = ag_index_map_insert(&profile->learned_types, seen->number, seen->text);
+            n_learned++;
+        }
+    }
+    only_values_done(&number_of);
+    only_values_done(&text_of);
+    return r < 0 ? r : n_learned;
+}
+
+static int types_learn(struct ag_profile *profile) {
+    if (profile->has_learned_types) {
+        return 0;
+    }
+    profile->has_learned_types = true;
+    struct sightings sightings = {0};
+    struct place *place = malloc(sizeof(*place));
+    int r = place ? 0 : -ENOMEM;
+    for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
+        r = look_at_row(profile, i, place, &sightings);
+    }
+    int n_learned = r < 0 ? r : 1;
+    for (int round = 0; round < ROUNDS && n_learned > 0; round++) {
+        n_learned = settle(profile, &sightings);
+    }
+    r = n_learned < 0 ? n_learned : 0;
+    free(place);
+    free(sightings.list);
+    ag_index_map_done(&sightings.seen);
+    return r;
+}
+
+void ag_profile_forget_types(struct ag_profile *profile) {
+    ag_index_map_done(&profile->learned_types);
+    profile->has_learned_types = false;
+}
+
+static const char *name_of_number(struct ag_profile *profile, const struct ag_decoder *decoder,
+                                  uint32_t number) {
+    const char *name = given_name(profile, decoder, number);
+    const uint32_t text = ag_index_map_find(&profile->learned_types, number);
+    return name ? name : text != AG_INDEX_NONE ? ag_text(&profile->definitions.texts, text) : NULL;
+}
+
+static const char *base_name(const char *file) {
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    return slash ? slash + 1 : file ? file : "?";
+}
+
+/* The label of a type that has no name here: its number, and the place. */
+static int label_of(const struct place *place, uint32_t number, char *text, size_t capacity) {
+    const struct ag_frame *where = place->kind == AG_PLACE_BUFFER ? place->caller : place->frame;
+    char begin[32] = "";
+    if (place->kind == AG_PLACE_BUFFER) {
+        (void)snprintf(begin, sizeof(begin), "buffer ");
+    } else if (number != 0) {
+        (void)snprintf(begin, sizeof(begin), "#%u ", number);
+    }
+    return where->line != 0 ? snprintf(text, capacity, "%s(%s @ %s:%u)", begin, where->function,
+                                       base_name(where->file), where->line)
+                            : snprintf(text, capacity, "%s(%s)", begin, where->function);
+}
+
+static uint32_t runtime_type(struct ag_profile *profile, uint32_t stack, uint32_t node,
+                             const char **ret_runtime) {
+    struct place place;
+    char text[TEXT_BYTES];
+    if (!find_place(profile, node, &place)) {
+        return 0;
+    }
+    const char *told = NULL, *name = place.type[0] ? place.type : NULL;
+    const uint32_t number = reported_type(profile, stack, &told);
+    name = place.kind == AG_PLACE_OBJECT && number != 0 && place.frame->line == 0 ? NULL : name;
+    const bool is_object =
+        place.kind == AG_PLACE_OBJECT ||
+        (place.kind == AG_PLACE_SILENT && number != 0 &&
+         (place.frame->line == 0 || place.decoder->type_name(/* types= */ NULL, number) != NULL));
+    if (!name && is_object && number != 0) {
+        name = name_of_number(profile, place.decoder, number);
+        name = name ? name : told;
+    }
+    if (!name) {
+        const int n = label_of(&place, is_object ? number : 0, text, sizeof(text));
+        if (n < 0 || (size_t)n >= sizeof(text)) {
+            return 0;
+        }
+        name = text;
+    }
+    *ret_runtime = place.decoder->runtime;
+    return ag_text_id(&profile->definitions.texts, name, strlen(name));
+}
 
 enum { TYPE_BYTES = 1024, UNASKED = 0, GOES_ON = 1, TOLD = 2 /* and the text's number */ };
 
@@ -80,7 +344,7 @@ int ag_profile_prepare_types(struct ag_profile *profile) {
             calloc(2 * profile->definitions.nodes.n_sites + 1, sizeof(*profile->site_types));
     }
     r = r < 0 ? r : profile->site_types ? 0 : -ENOMEM;
-    return r < 0 ? r : ag_profile_learn_types(profile);
+    return r < 0 ? r : types_learn(profile);
 }
 
 /* ret_runtime: the runtime of the type. */
@@ -88,7 +352,7 @@ static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t nod
                         const char **ret_runtime) {
     const struct ag_model_type *told = hooked_type(profile, stack);
     *ret_runtime = told && told->runtime[0] ? told->runtime : "c";
-    const uint32_t text = ag_profile_runtime_type(profile, stack, node, ret_runtime);
+    const uint32_t text = runtime_type(profile, stack, node, ret_runtime);
     return text != 0 ? text : told ? told->name : type_of_node(profile, node);
 }
 
@@ -144,4 +408,15 @@ int ag_profile_types(struct ag_profile *profile, const struct ag_type_row **ret_
     *ret_rows = profile->types;
     *ret_count = profile->n_types;
     return 0;
+}
+
+/* ---- labels ---- */
+
+/* A label is a leaf of the stack tree, as a type is: so one stack with two
+ * labels is two rows, and every sum over rows is right whatever they are grouped by. */
+
+const char *ag_profile_stack_label(const struct ag_profile *profile, uint32_t stack) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    const uint32_t label = ag_stack_nodes_leaf(&definitions->nodes, stack).label;
+    return label != 0 ? ag_definitions_label(definitions, label) : NULL;
 }

@@ -231,7 +231,7 @@ static int take_nodes(struct ag_definitions *definitions, const struct ag_record
     for (size_t cursor = 0; ag_nodes_next(record, &cursor, &node) > 0;) {
         struct ag_node next;
         if (ag_nodes_next(record, &ahead, &next) > 0) {
-            ag_node_ids_expect(&definitions->nodes.by_id, next.id);
+            ag_stack_nodes_expect(&definitions->nodes, next.id);
         }
         const int r = ag_stack_nodes_add(&definitions->nodes, &node);
         if (r < 0) {

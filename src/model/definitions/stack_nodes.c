@@ -3,13 +3,87 @@
 #include "model/definitions/stack_nodes.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/keyed_hash.h"
 #include "table/array.h"
+#include "table/table_memory.h"
+
+/* ---- ids of the trace ---- */
+
+/* Open addressing with linear probing. */
+
+enum { FIRST_BITS = 8, BITS_MOST = 32 };
+
+static size_t slots_of(uint32_t bits) {
+    return (size_t)1 << bits;
+}
+
+static size_t home_of(uint32_t id, uint32_t bits) {
+    return (size_t)(ag_keyed_hash(id) >> (64 - bits));
+}
+
+/* The slot of ID, or the empty one where it would be. */
+static size_t seek(const uint64_t *slots, uint32_t bits, uint32_t id) {
+    size_t at = home_of(id, bits);
+    while (slots[at] != 0 && (uint32_t)(slots[at] >> 32) != id) {
+        at = (at + 1) & (slots_of(bits) - 1);
+    }
+    return at;
+}
+
+static void node_ids_done(struct ag_node_ids *ids) {
+    ag_table_memory_free(ids->slots, ids->slots ? slots_of(ids->bits) * sizeof(*ids->slots) : 0);
+    *ids = (struct ag_node_ids){0};
+}
+
+static bool is_full(const struct ag_node_ids *ids) {
+    return !ids->slots || (ids->count + 1) * 4 > slots_of(ids->bits) * 3;
+}
+
+static int node_ids_grow(struct ag_node_ids *ids) {
+    const uint32_t bits = ids->slots ? ids->bits + 1 : FIRST_BITS;
+    uint64_t *slots =
+        bits <= BITS_MOST ? ag_table_memory_new(slots_of(bits) * sizeof(*slots)) : NULL;
+    if (!slots) {
+        return -ENOMEM;
+    }
+    const size_t count = ids->count;
+    for (size_t i = 0; ids->slots && i < slots_of(ids->bits); i++) {
+        if (ids->slots[i] != 0) {
+            slots[seek(slots, bits, (uint32_t)(ids->slots[i] >> 32))] = ids->slots[i];
+        }
+    }
+    node_ids_done(ids);
+    *ids = (struct ag_node_ids){.slots = slots, .bits = bits, .count = count};
+    return 0;
+}
+
+static int node_ids_insert(struct ag_node_ids *ids, uint32_t id, uint32_t node) {
+    const int r = is_full(ids) ? node_ids_grow(ids) : 0;
+    if (r < 0) {
+        return r;
+    }
+    uint64_t *slot = &ids->slots[seek(ids->slots, ids->bits, id)];
+    if (*slot != 0) {
+        return 0;
+    }
+    *slot = (uint64_t)id << 32 | (node + 1);
+    ids->count++;
+    return 1;
+}
+
+static uint32_t node_ids_find(const struct ag_node_ids *ids, uint32_t id) {
+    if (!ids->slots) {
+        return AG_NODE_NONE;
+    }
+    const uint64_t slot = ids->slots[seek(ids->slots, ids->bits, id)];
+    return slot != 0 ? (uint32_t)slot - 1 : AG_NODE_NONE;
+}
 
 void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
-    ag_node_ids_done(&nodes->by_id);
+    node_ids_done(&nodes->by_id);
     ag_index_map_done(&nodes->by_site);
     ag_index_map_done(&nodes->by_leaf);
     free(nodes->leaves);
@@ -75,15 +149,15 @@ int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node)
         return 0; /* no node, or known already */
     }
     if (AG_IMAGE_IS_LEAF(node->image)) {
-        const bool is_known = ag_node_ids_find(&nodes->by_id, node->id) != AG_NODE_NONE;
+        const bool is_known = node_ids_find(&nodes->by_id, node->id) != AG_NODE_NONE;
         return is_known ? 0 : add_leaf(nodes, node);
     }
     const uint32_t parent = parent_of(nodes, node->parent);
     const uint32_t depth = AG_IS_ROOT(parent) ? 1 : nodes->nodes[parent].depth + 1;
     if (depth > AG_STACK_DEPTH_MOST) { /* the outer frames stay: the stack is one of theirs */
-        return ag_node_ids_insert(&nodes->by_id, node->id, parent) < 0 ? -ENOMEM : 0;
+        return node_ids_insert(&nodes->by_id, node->id, parent) < 0 ? -ENOMEM : 0;
     }
-    int r = ag_node_ids_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);
+    int r = node_ids_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);
     if (r <= 0) {
         return r;
     }
@@ -98,7 +172,7 @@ uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack)
     if (stack < AG_NODE_FIRST) {
         return node_of_root(stack);
     }
-    const uint32_t node = ag_node_ids_find(&nodes->by_id, stack);
+    const uint32_t node = node_ids_find(&nodes->by_id, stack);
     return node != AG_NODE_NONE ? node : ag_stack_nodes_leaf(nodes, stack).node;
 }
 
@@ -110,10 +184,16 @@ struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uin
         return nodes->leaves[leaf];
     }
     const uint32_t node =
-        stack >= AG_NODE_FIRST ? ag_node_ids_find(&nodes->by_id, stack) : AG_NODE_NONE;
+        stack >= AG_NODE_FIRST ? node_ids_find(&nodes->by_id, stack) : AG_NODE_NONE;
     return (struct ag_stack_leaf){.node = node != AG_NODE_NONE ? node : node_of_root(stack)};
 }
 
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node) {
     return AG_IS_ROOT(node) ? UINT32_MAX - node : nodes->nodes[node].root;
+}
+
+void ag_stack_nodes_expect(const struct ag_stack_nodes *nodes, uint32_t id) {
+    if (nodes->by_id.slots) {
+        __builtin_prefetch(&nodes->by_id.slots[home_of(id, nodes->by_id.bits)]);
+    }
 }

@@ -15,7 +15,6 @@
 
 #include "base/stack_tree.h"
 #include "format/decode.h"
-#include "model/definitions/node_ids.h"
 #include "table/index_map.h"
 
 enum { AG_STACK_DEPTH_MOST = 65536 }; /* deeper nodes are dropped: their stacks are cut */
@@ -24,6 +23,7 @@ enum { AG_STACK_DEPTH_MOST = 65536 }; /* deeper nodes are dropped: their stacks 
 #define AG_NODE_ROOT(root) (UINT32_MAX - (root))
 #define AG_IS_ROOT(parent) ((parent) >= AG_NODE_ROOT(AG_ROOT_LAST))
 #define AG_NODE_OF_NOT_KEPT 0u
+#define AG_NODE_NONE UINT32_MAX
 
 struct ag_stack_node {
     uint32_t parent; /* < own number, or AG_NODE_ROOT */
@@ -39,6 +39,14 @@ struct ag_stack_leaf {    /* type and label of the blocks of a stack */
     uint32_t node;        /* of the stack: a node, or AG_NODE_ROOT */
     uint32_t type, label; /* numbers of the trace, 0: none */
 };
+/* Maps the trace's numbers of nodes to ours. Like index_map.h, but for keys of 32 bits: 8 bytes per
+ * slot and a load of up to 3/4, since a trace may have millions of nodes. */
+struct ag_node_ids { /* zero-initialize */
+    uint64_t *slots; /* id << 32 | node + 1; 0: empty */
+    uint32_t bits;   /* log2 of the number of slots */
+    size_t count;
+};
+
 struct ag_stack_nodes { /* zero-initialize, then init */
     struct ag_stack_node *nodes;
     size_t count;
@@ -55,6 +63,8 @@ struct ag_stack_nodes { /* zero-initialize, then init */
 int ag_stack_nodes_init(struct ag_stack_nodes *nodes); /* 0 or -ENOMEM */
 void ag_stack_nodes_done(struct ag_stack_nodes *nodes);
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node); /* 0 or -ENOMEM */
+/* ID will be looked up or added soon: prefetches its slot. */
+void ag_stack_nodes_expect(const struct ag_stack_nodes *nodes, uint32_t id);
 /* The node of a stack's id, or AG_NODE_ROOT when it has no frame (or the trace does not know it).
  */
 uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack);

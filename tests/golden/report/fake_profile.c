@@ -12,7 +12,6 @@
 #include "model/answers/blamed_lines.h"
 #include "model/answers/blocks.h"
 #include "model/answers/findings.h"
-#include "model/answers/labels.h"
 #include "model/answers/lifetimes.h"
 #include "model/answers/types.h"
 #include "model/process_merge.h"

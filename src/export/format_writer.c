@@ -1,0 +1,175 @@
+/* format_writer.c: what the formats have in common. */
+#include "export/format_writer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/interval.h"
+#include "table/array.h"
+#include "text/utf8.h"
+
+/* ---- stacks ---- */
+
+/* A row's stack as one list of frames, with a mark where callers are missing: a flame graph whose
+ * stacks start in the middle of a program without a mark is misleading. So a stack that was cut
+ * gets a frame for that, outermost. */
+static const struct ag_frame marks[] = {
+    {.function = "[no stack]", .label = "[no stack]", .image = "", .runtime = "c"},
+    {.function = "[cut]", .label = "[cut]", .image = "", .runtime = "c"},
+    {.function = "[incomplete]", .label = "[incomplete]", .image = "", .runtime = "c"},
+};
+
+const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t frame) {
+    return frame < 0 ? &marks[-frame - 1] : ag_profile_frame(export->profile, (uint32_t)frame);
+}
+
+size_t ag_export_stack(struct ag_export *export, uint32_t row,
+                       const struct ag_stack_frame **ret_frames) {
+    const size_t n_places = ag_profile_stack_places(export->profile, row, export->places);
+    size_t n = 0;
+    for (size_t i = 0; i < n_places; i++) {
+        const struct ag_place place = ag_profile_place(export->profile, export->places[i]);
+        if (AG_ARRAY_RESERVE(export->frames, export->frame_capacity, n + place.n_frames + 1) < 0) {
+            return 0;
+        }
+        for (size_t k = 0; k < place.n_frames; k++) {
+            export->frames[n++] = (struct ag_stack_frame){.frame = place.frames[k],
+                                                          .place = export->places[i],
+                                                          .is_last = k + 1 == place.n_frames};
+        }
+    }
+    int64_t mark = 0;
+    if (n == 0) {
+        mark = AG_FRAME_NO_STACK;
+    } else if (export->rows[row].state == AG_STACK_CUT) {
+        mark = AG_FRAME_CUT;
+    } else if (export->rows[row].state == AG_STACK_INCOMPLETE) {
+        mark = AG_FRAME_INCOMPLETE;
+    }
+    if (AG_ARRAY_RESERVE(export->frames, export->frame_capacity, n + 1) < 0) {
+        return 0;
+    }
+    if (mark != 0) {
+        export->frames[n++] =
+            (struct ag_stack_frame){.frame = mark, .place = AG_NO_PLACE, .is_last = true};
+    }
+    *ret_frames = export->frames;
+    return n;
+}
+
+/* ---- sampled traces ---- */
+
+/* In a sampled trace every number is an estimate. Formats that can store intervals
+ * have the 95 % interval of each number; the others have a line of text, if they have a field for
+ * it. */
+
+bool ag_export_is_estimate(const struct ag_export *export) {
+    return ag_profile_identity(export->profile)->is_sampled;
+}
+
+static size_t add_interval(char *text, size_t capacity, const char *name,
+                           const struct ag_metrics *metrics, enum ag_metric metric) {
+    const struct ag_interval interval = ag_interval_of_metric(metrics, metric);
+    const int length =
+        snprintf(text, capacity, "%s %" PRIu64 " to %" PRIu64, name, interval.low, interval.high);
+    return length > 0 && (size_t)length < capacity ? (size_t)length : 0;
+}
+
+const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_NOTE_BYTES]) {
+    const struct ag_profile_identity *identity = ag_profile_identity(export->profile);
+    text[0] = '\0';
+    if (!identity->is_sampled) {
+        return text;
+    }
+    struct ag_metrics total = ag_profile_nothing(export->profile);
+    for (size_t row = 0; row < export->n_rows; row++) {
+        ag_metrics_add(&total, &export->rows[row].metrics);
+    }
+    size_t used = (size_t)snprintf(text, AG_EXPORT_NOTE_BYTES,
+                                   "estimates from samples, one in %" PRIu64
+                                   " bytes on average; bytes with 95 %% certainty: ",
+                                   identity->interval_bytes);
+    used += add_interval(text + used, AG_EXPORT_NOTE_BYTES - used, "allocated", &total,
+                         AG_METRIC_ALLOCATED_BYTES);
+    used += add_interval(text + used, AG_EXPORT_NOTE_BYTES - used, ", at the peak", &total,
+                         AG_METRIC_PEAK_BYTES);
+    (void)add_interval(text + used, AG_EXPORT_NOTE_BYTES - used, ", in use at the end", &total,
+                       AG_METRIC_IN_USE_BYTES);
+    return text;
+}
+
+void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
+                           const struct ag_metrics *metrics, enum ag_metric metric) {
+    const struct ag_metrics nothing = ag_profile_nothing(export->profile);
+    const char *name = ag_metric_name(metric);
+    char sibling[64];
+    snprintf(sibling, sizeof sibling, "%s_ci95", name);
+    if (!ag_export_is_estimate(export)) {
+        ag_json_integer(json, name, ag_metric_of(metrics, metric));
+        return;
+    }
+    if (metric == AG_METRIC_TEMPORARY_BLOCKS) { /* what came between two samples passed by unseen */
+        ag_json_null(json, name);
+        ag_json_null(json, sibling);
+        return;
+    }
+    const struct ag_interval interval =
+        ag_interval_of_metric(ag_metrics_are_nothing(metrics) ? &nothing : metrics, metric);
+    ag_json_integer(json, name, ag_metric_of(metrics, metric));
+    ag_json_open(json, sibling, '[');
+    ag_json_integer(json, NULL, interval.low);
+    ag_json_integer(json, NULL, interval.high);
+    ag_json_close(json, ']');
+}
+
+/* ---- names in formats that are lines of text ---- */
+
+/* Writes names into lines of text. Names come from untrusted files: a line feed in a
+ * name would end the line and begin a forged one, and an escape sequence would act on the terminal
+ * that shows the file. Both are replaced by visible text. */
+
+void ag_put_plain(FILE *out, const char *text, char from, char to) {
+    const char *at = text ? text : "";
+    for (uint32_t c; (c = ag_utf8_next(&at)) != 0;) {
+        if (c < 0x80 && c >= 0x20 && c != 0x7f) {
+            putc_unlocked(from != 0 && (char)c == from ? to : (char)c, out);
+        } else if (ag_utf8_is_control(c)) {
+            fprintf(out, c < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)c);
+        } else {
+            char bytes[AG_UTF8_BYTES];
+            fwrite_unlocked(bytes, 1, ag_utf8_put(bytes, c), out);
+        }
+    }
+}
+
+void ag_put_function(FILE *out, const struct ag_frame *frame, char from, char to) {
+    ag_put_plain(out, frame->label, from, to);
+}
+
+void ag_put_command(struct ag_export *export) {
+    const struct ag_profile_identity *identity = ag_profile_identity(export->profile);
+    for (uint32_t i = 0; i < identity->n_arguments; i++) {
+        fputs_unlocked(i > 0 ? " " : "", export->out);
+        ag_put_plain(export->out, identity->arguments[i], 0, 0);
+    }
+}
+
+void ag_put_number(FILE *out, uint64_t number) {
+    char digits[20]; /* of 2^64 - 1 */
+    size_t first = sizeof digits;
+    do {
+        digits[--first] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    fwrite_unlocked(digits + first, 1, sizeof digits - first, out);
+}
+
+void ag_put_hex(FILE *out, uint64_t number) {
+    char digits[16];
+    size_t first = sizeof digits;
+    do {
+        digits[--first] = "0123456789abcdef"[number & 15];
+        number >>= 4;
+    } while (number != 0);
+    fwrite_unlocked(digits + first, 1, sizeof digits - first, out);
+}
