@@ -7,6 +7,16 @@
 #include "decode.h"
 #include "trace_layout.h"
 
+struct ag_trace_file {
+    int fd;
+    uint64_t n_bytes; /* when it was opened */
+    struct ag_file_header header;
+    bool has_index;
+    struct ag_decode_error damage; /* code AG_DECODE_OK: none */
+    struct ag_chunk_entry *entries;
+    size_t n_entries, entries_capacity;
+};
+
 enum { AG_NO_DECODER_TUPLE = UINT32_MAX };
 
 struct ag_decoder_tuple { /* two to a cache line */
@@ -82,10 +92,5 @@ const uint8_t *ag_decode_number_slow(const uint8_t *at, uint64_t *ret_value, uin
 void ag_events_start(struct ag_event_state *state, uint64_t first_time_ns);
 /* as a chunk header counts events */
 uint32_t ag_events_counted(const struct ag_event_state *state);
-
-/* Decodes the record at decoder->at. 1: *ret_record is filled; 0: unknown kind, skipped; negative
- * errno with *ret_code and *ret_kind. */
-int ag_record_decode(struct ag_chunk_decoder *decoder, struct ag_record *ret_record,
-                     enum ag_decode_code *ret_code, uint32_t *ret_kind);
 
 #endif

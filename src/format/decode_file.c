@@ -6,7 +6,7 @@
  * is compared with the chunk's own header when that is read. A damaged index only costs a walk and
  * is reported. Memory: one entry per 65 bytes of file at worst, which a walk guarantees and an
  * index must not exceed. */
-#include "decode_file.h"
+#include "decode_chunk.h"
 
 #include <errno.h>
 #include <fcntl.h>

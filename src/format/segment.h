@@ -177,10 +177,14 @@ struct ag_segment_header {
 
 _Static_assert(sizeof(struct ag_segment_header) <= AG_SEGMENT_HEADER_BYTES, "a page");
 
-/* Converts a raw clock value since clock_origin to ns since the session began. */
+/* Converts raw clock units to ns, by a value of header.clock_ns_per_2_32. */
+static inline uint64_t ag_clock_ns(uint64_t ns_per_2_32, uint64_t raw) {
+    return (uint64_t)((unsigned __int128)raw * ns_per_2_32 >> 32);
+}
+/* The same by the current value. A raw clock value since clock_origin becomes the time since the
+ * session began. */
 static inline uint64_t ag_segment_ns(const struct ag_segment_header *header, uint64_t raw) {
-    const uint64_t factor = atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed);
-    return (uint64_t)((unsigned __int128)raw * factor >> 32);
+    return ag_clock_ns(atomic_load_explicit(&header->clock_ns_per_2_32, memory_order_relaxed), raw);
 }
 
 /* ---- processes ---- */

@@ -150,7 +150,7 @@ static uint64_t elapsed_ns(void) {
     /* the header is untrusted */
     factor = factor < fastest ? fastest : factor > slowest ? slowest : factor;
     const uint64_t raw = ag_raw_clock_elapsed(header);
-    return (uint64_t)((unsigned __int128)raw * factor >> 32);
+    return ag_clock_ns(factor, raw);
 }
 
 /* Here and in take_fresh: if a signal handler that interrupts this code forks, the child takes no
