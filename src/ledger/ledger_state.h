@@ -15,7 +15,6 @@
 #include "ledger/live_table.h"
 #include "ledger/mapped_ranges.h"
 #include "ledger/order_bounds.h"
-#include "ledger/residents.h"
 #include "ledger/sum_index.h"
 #include "ledger/timeline.h"
 #include "table/index_map.h"
@@ -283,7 +282,7 @@ int ag_ledger_first_open_death(struct ag_ledger *ledger, uint64_t address, uint3
 int ag_ledger_last_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
                               const struct ag_death **ret_death, uint32_t *ret_freed_by);
 
-/* ---- steps.c ---- */
+/* ---- single steps, for a visitor (ledger.c) ---- */
 int ag_ledger_notify_step(struct ag_ledger *ledger, enum ag_step_kind kind,
                           const struct ag_live_block *block, uint64_t time_ns,
                           uint64_t allocated_ns, bool is_temporary);

@@ -45,13 +45,23 @@
  *
  * 4. Expiry
  *
- * A forced free at a dead address takes the block from a free that has not expired, if one in
- * another stream's open window took it: that one waits again. A forced alloc at a live address does
- * the same to the birth of the block that lives there. (The event with the earlier deadline goes
- * first: if any valid order exists, one with this property does.) If no event can be displaced, the
- * free is a ghost, and the alloc buries the block that lives there: its free was lost. A ghost and
- * a burial at one address turn out to be partners, and neither is counted: the thread that sent the
- * free freed the buried block.
+ * An event that still waits when its window has ended (section 1) is forced: it is applied now,
+ * whether it fits or not.
+ *
+ *     a free, and the address is dead    If the death there is of another stream's open window, it
+ *                                        is undone: the forced free frees that block, and the free
+ *                                        that had freed it waits again.
+ *     an alloc, and the address is live  If the block there was born in another stream's open
+ *                                        window, its birth is undone: the forced alloc is applied,
+ *                                        and the alloc that had been applied waits again.
+ *
+ * So of two events the one whose window has ended goes first; the other has an open window, and
+ * still time to find its place. If any valid order exists, one with this property does.
+ *
+ * If there is nothing to undo, the partner is lost: the free is counted as a ghost, and the alloc
+ * buries the block that lives there, whose free was not recorded. When both happen at one address,
+ * in whichever order, they were partners: the free was that of the buried block. Then neither is
+ * counted any more, and the block counts as freed by the thread of that free (credit_free).
  *
  * 5. What cannot be known
  *

@@ -1,6 +1,14 @@
-/* timeline.c: divides time into slices of 2^n ns and keeps the highest moment of each. When the
- * points run out, n grows by one and neighbours are joined: so every point is a real moment, spikes
- * survive, and the spacing stays even. */
+/* timeline.c: the curve of memory over time, and the resident sizes that wait to become part of it.
+ *
+ * 1. The curve. Time is divided into slices of 2^n ns, and the highest moment of each is kept. When
+ *    the points run out, n grows by one and neighbours are joined: so every point is a real moment,
+ *    spikes survive, and the spacing stays even.
+ *
+ * 2. Resident sizes. A recording is measured by the clock, but its events come by the chunk,
+ *    minutes later if a program does little: a measurement waits for the events of its time. When
+ *    the list is full, each pair of neighbours is replaced by the higher one, over the whole list:
+ *    so it contains the peak, its spacing is even, and days of inactivity cost no more than this
+ *    list. */
 #include "ledger/timeline.h"
 
 #include <errno.h>
@@ -11,7 +19,10 @@
 enum {
     FIRST_SLICE_BITS = 10, /* 1 us: no trace has stamps that are closer together */
     KEPT_APART = 2,        /* room for the peak and the end */
+    WAITING_MOST = 4096,   /* resident sizes: as many as a timeline has points; must be even */
 };
+
+/* ---- 1. the curve ---- */
 
 int ag_timeline_init(struct ag_timeline *timeline) {
     timeline->points = calloc(AG_TIMELINE_POINTS, sizeof(*timeline->points));
@@ -74,4 +85,64 @@ void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_poi
         timeline->points[at] = kept;
         timeline->count++;
     }
+}
+
+/* ---- 2. resident sizes ---- */
+
+void ag_residents_done(struct ag_residents *residents) {
+    free(residents->items);
+    *residents = (struct ag_residents){0};
+}
+
+static struct ag_resident higher(struct ag_resident first, struct ag_resident second) {
+    return first.bytes > second.bytes ? first : second;
+}
+
+static void residents_make_room(struct ag_residents *residents) {
+    struct ag_resident *items = residents->items;
+    const size_t n = residents->end - residents->first;
+    memmove(items, items + residents->first, n * sizeof(*items));
+    residents->first = 0;
+    residents->end = n;
+    if (n == WAITING_MOST) {
+        for (size_t i = 0; i < n / 2; i++) {
+            items[i] = higher(items[2 * i], items[2 * i + 1]);
+        }
+        residents->end = n / 2;
+        residents->share *= 2;
+    }
+}
+
+int ag_residents_add(struct ag_residents *residents, const struct ag_resident *resident) {
+    if (!residents->items) {
+        residents->items = calloc(WAITING_MOST, sizeof(*residents->items));
+        if (!residents->items) {
+            return -ENOMEM;
+        }
+    }
+    if (residents->first == residents->end) {
+        residents->first = residents->end = 0;
+        residents->share = 1;
+    } else if (residents->in_last < residents->share) {
+        struct ag_resident *last = &residents->items[residents->end - 1];
+        *last = higher(*last, *resident);
+        residents->in_last++;
+        return 0;
+    }
+    if (residents->end == WAITING_MOST) {
+        residents_make_room(residents);
+    }
+    residents->items[residents->end++] = *resident;
+    residents->in_last = 1;
+    return 0;
+}
+
+bool ag_residents_take(struct ag_residents *residents, uint64_t time_ns,
+                       struct ag_resident *ret_resident) {
+    if (residents->first == residents->end ||
+        residents->items[residents->first].time_ns > time_ns) {
+        return false;
+    }
+    *ret_resident = residents->items[residents->first++];
+    return true;
 }

@@ -1,8 +1,9 @@
 /* timeline.h: the curve of memory over time, at most AG_TIMELINE_POINTS real moments whatever the
- * trace's length. */
+ * trace's length, and the measured resident sizes that wait for the events of their time. */
 #ifndef AG_TIMELINE_H
 #define AG_TIMELINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,5 +26,24 @@ void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_
  * 2 times. Its time is the stamp of its own thread, and others may have been ahead: it is placed
  * after every point with fewer allocated bytes, and takes that point's time. */
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
+
+/* ---- resident sizes ---- */
+
+struct ag_resident {
+    uint64_t time_ns, bytes;
+};
+struct ag_residents { /* zero-initialise */
+    struct ag_resident *items;
+    size_t first, end; /* waiting: [first, end) */
+    uint64_t share;    /* how many measurements each of them stands for, a power of two */
+    uint64_t in_last;  /* measurements in the last one so far */
+};
+
+void ag_residents_done(struct ag_residents *residents);
+/* Adds a measurement, in the order of times. 0 or -ENOMEM. */
+int ag_residents_add(struct ag_residents *residents, const struct ag_resident *resident);
+/* Removes and returns the first if its time is not after TIME_NS. */
+bool ag_residents_take(struct ag_residents *residents, uint64_t time_ns,
+                       struct ag_resident *ret_resident);
 
 #endif

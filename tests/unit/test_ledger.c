@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "ledger/ledger.h"
-#include "ledger/residents.h"
+#include "ledger/timeline.h"
 
 enum { STACKS = 40, VIAS = 3, ADDRESSES = 64, EVENTS = 3000 };
 
