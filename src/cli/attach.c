@@ -44,8 +44,8 @@
 #include "remote/late_runtime.h"
 #include "report/quantity.h"
 #include "text/nearest_name.h"
+#include "writer/live_session.h"
 #include "writer/session_clock.h"
-#include "writer/writer.h"
 
 enum {
     OPTION_MODE = AG_OPTION_LONG_ONLY,

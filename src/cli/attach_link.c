@@ -33,7 +33,8 @@
 #include "cli/run_summary.h"
 #include "cli/supervisor.h"
 #include "remote/machine_link.h"
-#include "writer/writer.h"
+#include "writer/live_session.h"
+#include "writer/snapshot.h"
 
 enum {
     COOKIE_BYTES = 1024,

@@ -28,9 +28,9 @@
 #include "remote/remote_maps.h"
 #include "remote/remote_process.h"
 #include "text/nearest_name.h"
+#include "writer/live_session.h"
 #include "writer/process_watch.h"
 #include "writer/session_control.h"
-#include "writer/writer.h"
 
 /* ---- a process ---- */
 

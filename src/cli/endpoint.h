@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "writer/writer.h"
+#include "writer/snapshot.h"
 
 enum { AG_ENDPOINT_TOKEN_BYTES = 33 };
 struct ag_endpoint {

@@ -20,7 +20,7 @@
 #include "cli/options.h"
 #include "observe/observation.h"
 #include "report/quantity.h"
-#include "writer/trace_name.h"
+#include "writer/trace_file.h"
 
 enum {
     OPTION_DURATION = AG_OPTION_LONG_ONLY,

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/writer.h"
+#include "writer/live_session.h"
+#include "writer/snapshot.h"
 
 /* --filter: which blocks are recorded. false: message has the invalid term and what is expected. */
 extern const char ag_filter_option_help[];

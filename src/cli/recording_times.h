@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "writer/writer.h"
+#include "writer/live_session.h"
 
 struct ag_recording_times {
     uint64_t delay_ms, duration_ms; /* duration 0: no limit */

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "cli/recording_times.h"
+#include "writer/snapshot.h"
 #include "writer/writer.h"
 
 struct ag_supervisor {

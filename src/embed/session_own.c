@@ -21,6 +21,7 @@
 #include "host_lock.h"
 #include "record/block_choice.h"
 #include "record/recorder.h"
+#include "writer/live_session.h"
 #include "writer/writer.h"
 
 static struct {

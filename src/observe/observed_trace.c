@@ -23,7 +23,6 @@
 #include "observation_state.h"
 #include "writer/trace_file.h"
 #include "writer/trace_index.h"
-#include "writer/trace_name.h"
 
 enum {
     GROWTH_HEAP = 64, /* the first number for a heap of its own; its via has the same */

@@ -46,15 +46,13 @@ static uint64_t own_cpu_ns(void) {
 static void budget_measure(struct ag_writer *writer, uint64_t *ret_samples_ns,
                            uint64_t *ret_programs_ns) {
     const struct ag_session *session = writer->session;
-    const uint64_t ns_per_2_32 =
-        atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed);
     *ret_samples_ns = *ret_programs_ns = 0;
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         struct ag_watched_slot *watched = &writer->slots[i];
         if (watched->phase == AG_PHASE_OPEN && !watched->has_ended) {
             const struct ag_process_slot *slot = ag_session_slot(session, i);
-            *ret_samples_ns += ag_session_clock_ns(
-                ns_per_2_32, atomic_load_explicit(&slot->sampler_raw, memory_order_relaxed));
+            *ret_samples_ns += ag_segment_ns(
+                session->header, atomic_load_explicit(&slot->sampler_raw, memory_order_relaxed));
             *ret_programs_ns += ag_process_watch_cpu_ns(&watched->watch);
         }
     }

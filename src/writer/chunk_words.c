@@ -10,11 +10,9 @@
 #include <string.h>
 
 #include "format/record_body.h"
-#include "session_clock.h"
-#include "stack_harvest.h"
 
 uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word) {
-    uint64_t ns = ag_session_clock_ns(reader->ns_per_2_32, AG_WORD_STAMP_RAW(word));
+    uint64_t ns = ag_clock_ns(reader->ns_per_2_32, AG_WORD_STAMP_RAW(word));
     ns = ns > reader->now_ns ? reader->now_ns : ns;
     reader->last_ns = ns > reader->last_ns ? ns : reader->last_ns;
     return reader->last_ns;
@@ -39,14 +37,23 @@ static void give_up(struct ag_chunk_words *reader) {
     reader->at = reader->end;
 }
 
-static const uint8_t record_kinds[16] = {
-    [AG_WORD_ALLOC] = AG_RECORD_ALLOC,         [AG_WORD_ALLOC_BIG] = AG_RECORD_ALLOC,
-    [AG_WORD_FREE] = AG_RECORD_FREE,           [AG_WORD_REALLOC_FREE] = AG_RECORD_REALLOC_FREE,
-    [AG_WORD_UNDO_FREE] = AG_RECORD_UNDO_FREE, [AG_WORD_STAMP] = AG_RECORD_STAMP,
-    [AG_WORD_FREE_FROM] = AG_RECORD_FREE,      [AG_WORD_REALLOC_FREE_FROM] = AG_RECORD_REALLOC_FREE,
-    [AG_WORD_COLLECT] = AG_RECORD_COLLECT,     [AG_WORD_PROMOTE] = AG_RECORD_PROMOTE,
-    [AG_WORD_MOVE] = AG_RECORD_MOVE,           [AG_WORD_TYPED] = AG_RECORD_BLOCK_TYPE,
-    [AG_WORD_RESET] = AG_RECORD_RESET,
+static const struct {
+    uint8_t n_words; /* 0: the kind is not that of an event */
+    uint8_t record;  /* enum ag_record_kind */
+} word_kinds[16] = {
+    [AG_WORD_ALLOC] = {2, AG_RECORD_ALLOC},
+    [AG_WORD_ALLOC_BIG] = {3, AG_RECORD_ALLOC},
+    [AG_WORD_FREE] = {1, AG_RECORD_FREE},
+    [AG_WORD_REALLOC_FREE] = {1, AG_RECORD_REALLOC_FREE},
+    [AG_WORD_UNDO_FREE] = {1, AG_RECORD_UNDO_FREE},
+    [AG_WORD_STAMP] = {1, AG_RECORD_STAMP},
+    [AG_WORD_FREE_FROM] = {2, AG_RECORD_FREE},
+    [AG_WORD_REALLOC_FREE_FROM] = {2, AG_RECORD_REALLOC_FREE},
+    [AG_WORD_COLLECT] = {1, AG_RECORD_COLLECT},
+    [AG_WORD_PROMOTE] = {1, AG_RECORD_PROMOTE},
+    [AG_WORD_MOVE] = {2, AG_RECORD_MOVE},
+    [AG_WORD_TYPED] = {3, AG_RECORD_BLOCK_TYPE},
+    [AG_WORD_RESET] = {1, AG_RECORD_RESET},
 };
 
 /* Decodes allocations and frees up to the first other word or the last two words; returns their
@@ -64,29 +71,36 @@ static size_t take_common(struct ag_chunk_words *reader, struct ag_event *ret_ev
             break;
         }
         const uint32_t is_alloc = kind == AG_WORD_ALLOC;
-        const uint64_t mine = second & -(uint64_t)is_alloc;
-        ret_events[count++] = (struct ag_event){.address = AG_WORD_ADDRESS(word),
-                                                .size = (uint32_t)mine,
-                                                .stack = ag_stack_checked((uint32_t)(mine >> 32)),
-                                                .kind = record_kinds[kind],
-                                                .via = (uint8_t)AG_WORD_VIA(word)};
+        ag_chunk_word_event(word, second & -(uint64_t)is_alloc, word_kinds[kind].record,
+                            &ret_events[count++]);
         at += 1 + is_alloc;
     }
     reader->at = at;
     return count;
 }
 
+/* The event of the word at reader->at, of any kind. */
+AG_FAST void rare_event(struct ag_chunk_words *reader, uint64_t word, uint32_t kind,
+                        uint32_t n_words, struct ag_event *ret_event) {
+    const uint8_t record = word_kinds[kind].record;
+    const uint64_t second = n_words >= 2 ? ag_chunk_word(reader, reader->at + 1) : 0;
+    if (kind == AG_WORD_STAMP) {
+        *ret_event = (struct ag_event){.size = ag_chunk_words_stamp_ns(reader, word),
+                                       .kind = AG_RECORD_STAMP};
+        return;
+    }
+    ag_chunk_word_event(word, kind == AG_WORD_MOVE ? 0 : second, record, ret_event);
+    if (n_words == 3) {
+        ret_event->size = ag_chunk_word(reader, reader->at + 2);
+    } else if (n_words == 2 && kind != AG_WORD_ALLOC) { /* no size is beside the stack of a free */
+        ret_event->size = kind == AG_WORD_MOVE ? AG_WORD_ADDRESS(second) : 0;
+    } else if (kind == AG_WORD_RESET) {
+        reader->reset_ns = reader->last_ns;
+    }
+}
+
 size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
                            size_t capacity, struct ag_copied_record *ret_copy) {
-    static const uint8_t word_counts[16] = {
-        [AG_WORD_ALLOC] = 2,        [AG_WORD_ALLOC_BIG] = 3,
-        [AG_WORD_FREE] = 1,         [AG_WORD_STAMP] = 1,
-        [AG_WORD_REALLOC_FREE] = 1, [AG_WORD_UNDO_FREE] = 1,
-        [AG_WORD_FREE_FROM] = 2,    [AG_WORD_REALLOC_FREE_FROM] = 2,
-        [AG_WORD_COLLECT] = 1,      [AG_WORD_PROMOTE] = 1,
-        [AG_WORD_MOVE] = 2,         [AG_WORD_TYPED] = 3,
-        [AG_WORD_RESET] = 1,
-    };
     size_t count = 0;
     ret_copy->kind = 0;
     for (;;) {
@@ -107,31 +121,12 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
             give_up(reader);
             return 0;
         }
-        const uint32_t n_words = word_counts[kind];
+        const uint32_t n_words = word_kinds[kind].n_words;
         if (AG_UNLIKELY(n_words == 0 || n_words > reader->end - reader->at)) {
             give_up(reader);
             return count;
         }
-        struct ag_event *event = &ret_events[count++];
-        *event = (struct ag_event){.address = AG_WORD_ADDRESS(word),
-                                   .kind = record_kinds[kind],
-                                   .via = (uint8_t)AG_WORD_VIA(word)};
-        if (AG_UNLIKELY(kind == AG_WORD_MOVE)) {
-            event->size = AG_WORD_ADDRESS(ag_chunk_word(reader, reader->at + 1));
-        } else if (n_words >= 2) {
-            const uint64_t second = ag_chunk_word(reader, reader->at + 1);
-            event->stack = ag_stack_checked((uint32_t)(second >> 32));
-            const bool is_sized =
-                event->kind == AG_RECORD_ALLOC || event->kind == AG_RECORD_BLOCK_TYPE;
-            const uint64_t size =
-                AG_LIKELY(n_words == 2) ? (uint32_t)second : ag_chunk_word(reader, reader->at + 2);
-            event->size = is_sized ? size : 0;
-        } else if (kind == AG_WORD_STAMP) {
-            *event = (struct ag_event){.size = ag_chunk_words_stamp_ns(reader, word),
-                                       .kind = AG_RECORD_STAMP};
-        } else if (kind == AG_WORD_RESET) {
-            reader->reset_ns = reader->last_ns;
-        }
+        rare_event(reader, word, kind, n_words, &ret_events[count++]);
         reader->at += n_words;
     }
 }

@@ -325,9 +325,13 @@ static uint64_t namespace_of_children(uint32_t pid) {
     return stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
-/* A forked child reports the writer's namespace because its parent lives there. Verifies that: a
- * process of that number that has the live file mapped must be, or have been, the parent's child.
- * When no process has that number, the parent's namespace decides. */
+/* A forked child does not look up its PID namespace: it reports that of its parent, which need not
+ * be its own (namespace_is_inherited). Was it born in the writer's namespace, as it reports?
+ *
+ * If a process with its pid exists here, that process must be it: it has no pid in an inner
+ * namespace, and it is a child of the known parent, or, when the parent is unknown or has ended, it
+ * has the live file mapped. If there is no such process, it has ended already: then it counts as
+ * born here if the known parent's children are. */
 static bool is_born_here(const struct ag_process_sought *sought) {
     struct own_facts facts;
     if (read_facts(sought->pid, &facts)) {

@@ -598,7 +598,7 @@ static bool start_encoder(struct ag_recording *recording, struct ag_stream *stre
     if (!stream->encoder) {
         return false;
     }
-    const uint64_t ns = ag_session_clock_ns(words->ns_per_2_32, first_raw);
+    const uint64_t ns = ag_clock_ns(words->ns_per_2_32, first_raw);
     const uint64_t first = ns > words->now_ns ? words->now_ns : ns;
     stream->first_ns = first > stream->encoded_ns ? first : stream->encoded_ns;
     ag_event_encoder_start(stream->encoder, stream->first_ns);
@@ -868,9 +868,7 @@ struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slo
     recording->is_first = is_first;
     recording->tree = copy->tree < session->n_trees ? copy->tree : 0;
     recording->trace_fd = recording->room.fd = -1;
-    recording->start_ns = ag_session_clock_ns(
-        atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed),
-        copy->start_raw - session->clock_origin);
+    recording->start_ns = ag_segment_ns(session->header, copy->start_raw - session->clock_origin);
     recording->last_event_ns = recording->start_ns;
     for (uint32_t via = AG_VIA_HOST; via < AG_VIAS_MOST; via++) {
         recording->heap_of_via[via] = (uint8_t)via;

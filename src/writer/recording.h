@@ -8,10 +8,10 @@
 #include "format/encode.h"
 #include "ledger/merge.h"
 #include "one_pass.h"
+#include "recording_file.h"
 #include "session.h"
 #include "stack_harvest.h"
 #include "trace_index.h"
-#include "trace_room.h"
 
 struct ag_stream; /* see recording.c */
 
@@ -129,7 +129,5 @@ void ag_recording_cut(struct ag_recording *recording, int error);
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record);
 void ag_recording_write_definitions(struct ag_recording *recording);
 void ag_recording_write_records(struct ag_recording *recording, struct ag_blob *blob);
-int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy);
-int ag_recording_resume_writer(struct ag_recording *recording);
 
 #endif

@@ -120,23 +120,15 @@ static bool is_beginning(const struct ag_session *session) {
  */
 static int64_t seal_ended(struct ag_session *session) {
     struct ag_writer writer;
-    int64_t count = 0, r = ag_writer_start(&writer, session);
-    writer.is_offline = true;
-    if (r == 0) {
-        ag_writer_adopt(&writer, ag_session_slots_used(session));
-        do {
-            r = ag_writer_round(&writer);
-            count += ag_writer_finish_ended(&writer, ag_monotonic_ns());
-        } while (r > 0 || (r == 0 && writer.n_open > 0));
-    }
-    if (r >= 0 && !session->is_private) {
+    const int64_t n_finished = ag_writer_drain(&writer, session);
+    if (n_finished >= 0 && !session->is_private) {
         ag_writer_retire(&writer, ag_monotonic_ns(), /* after_ns= */ 0);
         if (!ag_writer_has_live(&writer) && !is_beginning(session)) {
             ag_session_remove(session);
         }
     }
     ag_writer_done(&writer);
-    return r < 0 ? r : count;
+    return n_finished;
 }
 
 /* Readers keep writers away while they copy, which takes seconds at most; a writer that lives keeps

@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "format/segment.h"
-#include "trace_name.h"
-#include "writer.h"
+#include "live_session.h"
+#include "trace_file.h"
 
 struct ag_session {
     int fd;

@@ -58,10 +58,8 @@ static uint64_t clock_slope(const struct ag_session *session, uint64_t raw, uint
 }
 
 uint64_t ag_session_clock_now_ns(const struct ag_session *session) {
-    const uint64_t factor =
-        atomic_load_explicit(&session->header->clock_ns_per_2_32, memory_order_relaxed);
-    return ag_session_clock_ns(factor,
-                               ag_session_clock_raw(session->clock_kind) - session->clock_origin);
+    return ag_segment_ns(session->header,
+                         ag_session_clock_raw(session->clock_kind) - session->clock_origin);
 }
 
 void ag_session_clock_begin(struct ag_session *session) {

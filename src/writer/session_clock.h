@@ -9,10 +9,6 @@ uint64_t ag_session_clock_raw(uint32_t kind);
 enum ag_clock_kind ag_session_clock_choose(void);
 uint64_t ag_monotonic_ns(void);
 
-/* Converts a raw value since the session's origin to ns since the session began. */
-static inline uint64_t ag_session_clock_ns(uint64_t ns_per_2_32, uint64_t raw_since_origin) {
-    return (uint64_t)((unsigned __int128)raw_since_origin * ns_per_2_32 >> 32);
-}
 uint64_t ag_session_clock_now_ns(const struct ag_session *session);
 
 /* Sets the session's origin and a first factor; called by the process that makes the session. */

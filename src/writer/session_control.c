@@ -20,7 +20,7 @@
 #include "base/error_message.h"
 #include "session.h"
 #include "session_clock.h"
-#include "trace_name.h"
+#include "trace_file.h"
 
 enum {
     DUMP_PATIENCE_MS = 60 * 1000, /* timeout while the writer lives */

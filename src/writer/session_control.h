@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "writer.h"
+#include "live_session.h"
 
 enum ag_control {
     AG_CONTROL_PAUSE,

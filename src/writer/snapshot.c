@@ -22,7 +22,17 @@
  * 4. The desk is a page that `run`, its writer and its endpoint share: to request a trace of the
  *    first process, a party writes the name and increments a counter (writer.h). Requests from
  *    outside go through the live segment (session_control.c) and get the number of the dump as the
- *    answer. */
+ *    answer.
+ *
+ * 5. Inside the recording program. A program that records itself has no writer beside it. It maps
+ *    its live file again, privately, so that marks in that mapping have no effect on others
+ *    (ag_session_open_private). The rest equals sealing the trace of a process that has just left,
+ *    into a file of its own. The trace names no session, so that no reader looks for a live file.
+ *
+ *    The controls say how far each stream has come. Without a writer no chunk is ever returned, so
+ *    a later chunk of a stream has a higher index. The controls are copied from the last to the
+ *    first (writing to a private page copies it). So a chunk that is found is found with all chunks
+ *    before it, complete. Nodes and words are written before the words that name them. */
 #include "snapshot.h"
 
 #include <errno.h>
@@ -37,7 +47,7 @@
 #include <unistd.h>
 
 #include "trace_file.h"
-#include "trace_name.h"
+#include "writer_state.h"
 
 enum {
     DUMPS_MOST = 1000,
@@ -46,6 +56,7 @@ enum {
     WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
     PEAK_LEAST_BYTES = 1 << 20,
     PEAK_GROWTH_DIVISOR = 10, /* a new peak must be a tenth above the one that was dumped */
+    HAS_LEFT = 2,             /* slot.exiting: the process has left the session */
 };
 
 /* ---- in the child ---- */
@@ -89,7 +100,6 @@ static int move_recording(struct ag_recording *recording, const char *path) {
 
 /* Drops all slots but this one, which then looks as if its process had just left the session. */
 static void end_all_but(struct ag_writer *writer, uint32_t index) {
-    enum { HAS_LEFT = 2 };
     for (uint32_t i = 0; i < writer->session->n_slots; i++) {
         if (i != index) {
             writer->slots[i].phase = AG_PHASE_NONE;
@@ -349,4 +359,54 @@ void ag_snapshots_finish(struct ag_writer *writer) {
         atomic_load_explicit(&header->n_dumps_done, memory_order_relaxed)) {
         answer_control(header, 0); /* the request came too late */
     }
+}
+
+/* ---- 5. inside the recording program ---- */
+
+static void hold_still(struct ag_session *session) {
+    enum { CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control) };
+    /* its value: the write makes the page private */
+    *(volatile uint32_t *)&session->header->reserved2 = 0;
+    atomic_thread_fence(memory_order_seq_cst);
+    const uint32_t touched =
+        atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
+    const uint32_t n = touched < session->n_chunks ? touched : session->n_chunks;
+    for (uint32_t page = n / CONTROLS_A_PAGE + 1; page-- > 0;) {
+        volatile uint64_t *unused =
+            &ag_session_control(session, page * CONTROLS_A_PAGE)->reserved[0];
+        *unused = 0; /* likewise */
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+    struct ag_process_slot *slot = ag_session_slot(session, 0);
+    atomic_store_explicit(&slot->exiting, HAS_LEFT, memory_order_relaxed);
+    atomic_store_explicit(&slot->state, AG_SLOT_REPLACED, memory_order_relaxed);
+}
+
+int ag_writer_snapshot_own(const char *live, const char *pattern, char ret_path[4096],
+                           char ret_message[512]) {
+    struct ag_session *session = NULL;
+    int r = ag_session_open_private(live, &session, ret_message);
+    if (r < 0) {
+        return r;
+    }
+    session->id = 0;
+    r = ag_trace_pattern_complete(pattern, session->trace_pattern, ret_message);
+    if (r == 0) {
+        const uint32_t pid = (uint32_t)getpid();
+        r = ag_session_first_trace(session, pid, program_invocation_short_name, ret_path,
+                                   ret_message);
+    }
+    if (r == 0) {
+        hold_still(session);
+        struct ag_writer writer;
+        const int64_t n_sealed = ag_writer_drain(&writer, session);
+        ag_writer_done(&writer);
+        r = n_sealed < 0 ? (int)n_sealed : 0;
+        if (r < 0) {
+            (void)snprintf(ret_message, 512, "write %.400s: %s", ret_path, strerror(-r));
+            (void)unlink(ret_path); /* an incomplete file is of no use */
+        }
+    }
+    (void)ag_session_close(session); /* NULL */
+    return r;
 }

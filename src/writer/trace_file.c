@@ -1,16 +1,19 @@
-/* trace_file.c: creates trace files so that no kill leaves one without its header.
+/* trace_file.c: names trace files, and creates them so that no kill leaves one without its header.
  *
- * 1. Problem. If the file were created first and its 64-byte header written afterwards, a SIGKILL
+ * 1. Names. A pattern becomes a path by its percent letters. When the path is taken by another
+ *    trace, a number is inserted: PATH-2, PATH-3 ...
+ *
+ * 2. Problem. If the file were created first and its 64-byte header written afterwards, a SIGKILL
  *    in between would leave a file that readers do not recognize as a trace, and that does not lead
  *    to the session whose events wait for it.
  *
- * 2. Solution. The header is written first, and the file gets its name afterwards. Three ways are
+ * 3. Solution. The header is written first, and the file gets its name afterwards. Three ways are
  *    tried in this order until the file system supports one:
  *
  *     unnamed     open(folder, O_TMPFILE), write, linkat(/proc/self/fd/N, name)
  *     own name    open(.allogram-new.SESSION), write, renameat2(name, RENAME_NOREPLACE); or, where
  *                 a file system has no such thing, link(name) and unlink
- *     in place    open(name, O_EXCL), write: has the problem of section 1, on file systems that
+ *     in place    open(name, O_EXCL), write: has the problem of section 2, on file systems that
  *                 support neither links nor a rename that does not replace
  *
  * Each step that gives a name fails when the name is taken, so two processes that create traces at
@@ -18,7 +21,7 @@
  * was killed before it had its name disappears with its last descriptor, or is removed by the next
  * writer that uses the same own name: one writer per session works at a time (ag_session_lock).
  *
- * 3. Resuming. A writer that is killed right after naming a file leaves a file that is not noted in
+ * 4. Resuming. A writer that is killed right after naming a file leaves a file that is not noted in
  *    the segment. The header says to which session and process it belongs: the next writer of that
  *    session takes it for that process, instead of creating another. */
 #include "trace_file.h"
@@ -35,9 +38,11 @@
 #include "base/compiler.h"
 #include "format/decode.h"
 
+#define DEFAULT_PATTERN "allogram.%e.%p.allogram"
 enum {
     MAX_NUMBER = 100000, /* limit of -N: more files of one name are surely a mistake */
     PATH_BYTES = 4096,
+    PROGRAM_BYTES = 200, /* of a file name of at most 255 bytes: leaves room for the rest of it */
     CREATE = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
     RENAME_ONLY_TO_NEW = 1, /* RENAME_NOREPLACE, which older headers lack */
 };
@@ -49,6 +54,145 @@ struct birth { /* a file that is being created */
     int fd;
     char folder[PATH_BYTES], own_name[PATH_BYTES];
 };
+
+/* ---- 1. names ---- */
+
+int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]) {
+    pattern = pattern ? pattern : DEFAULT_PATTERN;
+    if (pattern[0] == '\0') {
+        (void)snprintf(ret_message, 512, "output: its name is empty; name a file");
+        return -EINVAL;
+    }
+    for (const char *at = strchr(pattern, '%'); at; at = strchr(at + 2, '%')) {
+        if (at[1] == '\0' || !strchr("epht%", at[1])) {
+            (void)snprintf(ret_message, 512, "output %s: %%%c is none of %%e %%p %%h %%t %%%%",
+                           pattern, at[1] ? at[1] : ' ');
+            return -EINVAL;
+        }
+    }
+    size_t length = 0;
+    if (pattern[0] != '/') {
+        char folder[PATH_BYTES];
+        if (!getcwd(folder, sizeof(folder))) {
+            const int error = errno;
+            (void)snprintf(ret_message, 512, "find the current folder: %s", strerror(error));
+            return -error;
+        }
+        for (const char *at = folder; *at && length < 1000;
+             at++) { /* doubles the percent signs of the folder's name */
+            length += (size_t)snprintf(ret_pattern + length, 1024 - length,
+                                       *at == '%' ? "%%%%" : "%c", *at);
+        }
+        ret_pattern[length++] = '/';
+    }
+    if (length + strlen(pattern) >= 1024 || pattern[strlen(pattern) - 1] == '/') {
+        (void)snprintf(ret_message, 512, "output %.200s: %s", pattern,
+                       length + strlen(pattern) >= 1024 ? "name too long"
+                                                        : "is a folder; name a file in it");
+        return -EINVAL;
+    }
+    memcpy(ret_pattern + length, pattern, strlen(pattern) + 1);
+    return 0;
+}
+
+void ag_trace_pattern_folder(const char *pattern, char ret_folder[4096]) {
+    const char *slash = strrchr(pattern, '/');
+    size_t length = 0;
+    for (const char *at = pattern; at < slash && length < PATH_BYTES - 1; at++) {
+        ret_folder[length++] = *at;
+        at += at[0] == '%' && at[1] == '%';
+    }
+    ret_folder[length] = '\0';
+    if (length == 0) {
+        memcpy(ret_folder, "/", 2);
+    }
+}
+
+/* Appends text; on failure *length becomes the buffer's size. */
+static void name_append(char *buffer, size_t *length, const char *text, size_t text_bytes) {
+    if (*length + text_bytes >= PATH_BYTES) {
+        *length = PATH_BYTES;
+        return;
+    }
+    memcpy(buffer + *length, text, text_bytes);
+    *length += text_bytes;
+}
+
+/* A program's name comes from outside: replaces bytes that would change the folder or disturb a
+ * terminal. */
+static void name_append_program(char *buffer, size_t *length, const char *program) {
+    const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+    size_t name_bytes = strnlen(name, PROGRAM_BYTES);
+    while (name_bytes > 0 && ((unsigned char)name[name_bytes] & 0xc0) == 0x80) {
+        name_bytes--; /* does not split a UTF-8 character */
+    }
+    for (const char *at = name; at < name + name_bytes; at++) {
+        name_append(buffer, length, (unsigned char)*at <= ' ' || *at == 0x7f ? "_" : at, 1);
+    }
+}
+
+int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names,
+                         char ret_path[4096]) {
+    size_t length = 0;
+    char text[256];
+    for (const char *at = pattern; *at && length < PATH_BYTES; at++) {
+        if (*at != '%') {
+            name_append(ret_path, &length, at, 1);
+            continue;
+        }
+        at++;
+        switch (*at) {
+        case 'e':
+            name_append_program(ret_path, &length, names->program);
+            break;
+        case 'p':
+            name_append(ret_path, &length, text,
+                        (size_t)snprintf(text, sizeof(text), "%u", names->pid));
+            break;
+        case 't':
+            name_append(
+                ret_path, &length, text,
+                (size_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)names->start_s));
+            break;
+        case 'h':
+            if (gethostname(text, sizeof(text)) < 0) {
+                memcpy(text, "host", 5);
+            }
+            text[sizeof(text) - 1] = '\0';
+            name_append(ret_path, &length, text, strlen(text));
+            break;
+        case '%':
+            name_append(ret_path, &length, "%", 1);
+            break;
+        case '\0':
+            at--; /* a pattern from a damaged header; the loop ends at its NUL */
+            break;
+        }
+    }
+    if (length >= PATH_BYTES) {
+        return -ENAMETOOLONG;
+    }
+    ret_path[length] = '\0';
+    return 0;
+}
+
+int ag_trace_name_number(const char *path, uint32_t number, char ret_path[4096]) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    const size_t stem = dot && dot != name ? (size_t)(dot - path) : strlen(path);
+    const int n = number == 1 ? snprintf(ret_path, PATH_BYTES, "%s", path)
+                              : snprintf(ret_path, PATH_BYTES, "%.*s-%u%s", (int)stem, path, number,
+                                         path + stem);
+    return n < PATH_BYTES ? 0 : -ENAMETOOLONG;
+}
+
+void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096]) {
+    static const char extension[] = ".allogram";
+    const size_t length = strlen(trace), tail = sizeof(extension) - 1;
+    const bool has_extension = length > tail && strcmp(trace + length - tail, extension) == 0;
+    (void)snprintf(ret_path, 4096, "%.*s.dump%u%s", (int)(has_extension ? length - tail : length),
+                   trace, number, extension);
+}
 
 /* ---- files that exist ---- */
 

@@ -1,12 +1,44 @@
-/* trace_file.h: creates trace files that have their header from the first moment, and examines
- * those that exist. */
+/* trace_file.h: names trace files, creates them with their header from the first moment, and
+ * examines those that exist. */
 #ifndef AG_TRACE_FILE_H
 #define AG_TRACE_FILE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "format/encode.h"
-#include "trace_name.h"
+
+/* ---- names ---- */
+
+/* Checks a pattern (NULL: the default) and makes it absolute. */
+int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]);
+/* Returns the folder of the pattern's files; a folder that itself contains % is returned
+ * unexpanded. */
+void ag_trace_pattern_folder(const char *pattern, char ret_folder[4096]);
+
+/* zero-initialise; the last file created, whose number and lower ones need no test */
+struct ag_trace_numbers {
+    char plain[4096];
+    uint32_t last;
+};
+struct ag_trace_names {  /* values for the letters of a pattern */
+    const char *program; /* %e: any path; at most 200 bytes of its last part are used */
+    uint32_t pid;        /* %p */
+    uint64_t start_s;    /* %t: of the session, seconds since the Unix epoch */
+    /* For files that only the caller creates: skips numbers that are known to be used, since there
+     * may be thousands of one name. NULL: starts at the first number, since another process may
+     * have created the file. */
+    struct ag_trace_numbers *numbers;
+};
+/* 0, or -ENAMETOOLONG. %h is this machine's name. */
+int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names,
+                         char ret_path[4096]);
+/* PATH for number 1, PATH-2, PATH-3 ... before the extension for others. */
+int ag_trace_name_number(const char *path, uint32_t number, char ret_path[4096]);
+/* TRACE.dump1.allogram ... of TRACE.allogram. */
+void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096]);
+
+/* ---- files ---- */
 
 /* Stands in the header of a trace that was created before its process had a slot, instead of the
  * process' number in the session. */

@@ -543,6 +543,19 @@ uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns) {
     return count;
 }
 
+int64_t ag_writer_drain(struct ag_writer *writer, struct ag_session *session) {
+    int64_t n_sealed = 0, r = ag_writer_start(writer, session);
+    writer->is_offline = true;
+    if (r == 0) {
+        ag_writer_adopt(writer, ag_session_slots_used(session));
+        do {
+            r = ag_writer_round(writer);
+            n_sealed += ag_writer_finish_ended(writer, ag_monotonic_ns());
+        } while (r > 0 || (r == 0 && writer->n_open > 0));
+    }
+    return r < 0 ? r : n_sealed;
+}
+
 /* ---- events from the kernel ---- */
 
 static bool is_replaced(const struct ag_writer *writer, uint32_t index) {

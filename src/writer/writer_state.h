@@ -2,25 +2,18 @@
 #ifndef AG_WRITER_STATE_H
 #define AG_WRITER_STATE_H
 
-#include <sys/types.h>
-
 #include "budget.h"
 #include "process_watch.h"
 #include "recording.h"
 #include "session_clock.h"
+#include "snapshot.h"
 #include "strangers.h"
+#include "writer.h"
 
 enum ag_phase {
     AG_PHASE_NONE = 0, /* the slot has no known process */
     AG_PHASE_OPEN,     /* its process is being recorded */
     AG_PHASE_RETIRED,  /* its trace is sealed; the slot becomes free in ag_writer_retire */
-};
-struct ag_dump_state {                /* snapshot.c */
-    uint64_t reached[AG_DUMPS_MOST];  /* what each condition has reached */
-    uint32_t number;                  /* of the last dump */
-    uint32_t signals;                 /* signals of the desk that were answered */
-    pid_t writer;                     /* the child that writes a dump; 0: none */
-    bool is_for_desk, is_for_control; /* a requester waits for it */
 };
 struct ag_watched_slot {
     enum ag_phase phase;
@@ -84,6 +77,9 @@ int ag_writer_freeze(struct ag_writer *writer);
 void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot);
 
 int ag_writer_start(struct ag_writer *writer, struct ag_session *session);
+/* Starts a writer without a clock, which takes and seals everything that ended processes left in
+ * the session. Returns the number of sealed processes, or negative errno. */
+int64_t ag_writer_drain(struct ag_writer *writer, struct ag_session *session);
 void ag_writer_done(struct ag_writer *writer);
 /* Opens the traces of new processes in the first n_slots slots. */
 void ag_writer_adopt(struct ag_writer *writer, uint32_t n_slots);

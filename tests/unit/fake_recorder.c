@@ -2,6 +2,9 @@
  * writer lives, and taken fresh when its tick stands still. */
 #include "fake_recorder.h"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -182,4 +185,58 @@ void fake_free(struct fake_stream *stream, uint64_t address) {
 
 void fake_stream_end(struct fake_stream *stream) {
     hand_over(stream);
+}
+
+/* ---- a session in a folder of its own ---- */
+
+int fake_session_begin(uint64_t max_bytes, char ret_folder[64], struct ag_session **ret_session) {
+    char pattern[128], message[512];
+    (void)snprintf(ret_folder, 64, "/dev/shm/test_writer_XXXXXX");
+    if (!mkdtemp(ret_folder)) {
+        (void)snprintf(ret_folder, 64, "/tmp/test_writer_XXXXXX");
+        if (!mkdtemp(ret_folder)) {
+            return -1;
+        }
+    }
+    (void)snprintf(pattern, sizeof(pattern), "%s/%%e.%%p.allogram", ret_folder);
+    const struct ag_session_options options = {.size = sizeof(options),
+                                               .output_pattern = pattern,
+                                               .live_directory = ret_folder,
+                                               .max_bytes = max_bytes};
+    return ag_session_create(&options, ret_session, message);
+}
+
+void fake_session_files(const char *folder, void (*visit)(const char *path, void *context),
+                        void *context) {
+    DIR *listing = opendir(folder);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        char path[512];
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        if (entry->d_type == DT_REG || strncmp(entry->d_name, ".allogram-live.", 15) == 0) {
+            visit(path, context);
+        }
+    }
+    if (listing) {
+        closedir(listing);
+    }
+}
+
+/* A live file is in a folder of its own. */
+static void remove_file(const char *path, void *unused) {
+    (void)unused;
+    DIR *listing = strstr(path, "/.allogram-live.") ? opendir(path) : NULL;
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        (void)unlinkat(dirfd(listing), entry->d_name, 0); /* fails for . and .. */
+    }
+    if (listing) {
+        closedir(listing);
+        rmdir(path);
+    }
+    unlink(path);
+}
+
+int fake_session_end(const char *folder, struct ag_session **session) {
+    *session = ag_session_close(*session);
+    fake_session_files(folder, remove_file, NULL);
+    return rmdir(folder);
 }

@@ -8,6 +8,15 @@
 
 #include "writer/session.h"
 
+/* Makes a session with its live file and traces in a new folder. 0 or negative. */
+int fake_session_begin(uint64_t max_bytes, char ret_folder[64], struct ag_session **ret_session);
+/* Visits the traces in the folder, and the folders of live files. */
+void fake_session_files(const char *folder, void (*visit)(const char *path, void *context),
+                        void *context);
+/* Closes the session (NULL is allowed) and removes all of these. 0, or -1: something else is left
+ * in the folder. */
+int fake_session_end(const char *folder, struct ag_session **session);
+
 struct fake_stream {
     struct ag_session *session;
     struct ag_process_slot *slot;

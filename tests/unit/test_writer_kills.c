@@ -5,7 +5,6 @@
  * The same where the file system has no unnamed files, and no renaming that spares what exists:
  * seccomp refuses them. Killed between two system calls, that is: a kill inside of one leaves what
  * the kernel makes of it. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -28,6 +27,7 @@
 
 #include "fake_recorder.h"
 #include "format/decode.h"
+#include "writer/live_session.h"
 #include "writer/trace_file.h"
 #include "writer/writer.h"
 
@@ -42,52 +42,8 @@ enum {
 static char folder[64], first_trace[4096];
 static struct ag_session *session;
 
-static int begin(void) {
-    char pattern[128], message[512];
-    (void)snprintf(folder, sizeof(folder), "/dev/shm/test_kills_XXXXXX");
-    if (!mkdtemp(folder)) {
-        (void)snprintf(folder, sizeof(folder), "/tmp/test_kills_XXXXXX");
-        if (!mkdtemp(folder)) {
-            return -1;
-        }
-    }
-    (void)snprintf(pattern, sizeof(pattern), "%s/%%e.%%p.allogram", folder);
-    const struct ag_session_options options = {
-        .size = sizeof(options), .output_pattern = pattern, .live_directory = folder};
-    return ag_session_create(&options, &session, message);
-}
-
-static void for_each_file(void (*visit)(const char *path, void *context), void *context) {
-    DIR *listing = opendir(folder);
-    assert_non_null(listing);
-    for (struct dirent *entry; (entry = readdir(listing));) {
-        char path[512];
-        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        if (entry->d_type == DT_REG || strncmp(entry->d_name, ".allogram-live.", 15) == 0) {
-            visit(path, context);
-        }
-    }
-    closedir(listing);
-}
-
-/* A live file stands in a folder of its own. */
-static void remove_file(const char *path, void *unused) {
-    (void)unused;
-    DIR *listing = strstr(path, "/.allogram-live.") ? opendir(path) : NULL;
-    for (struct dirent *entry; listing && (entry = readdir(listing));) {
-        (void)unlinkat(dirfd(listing), entry->d_name, 0); /* fails for . and .. */
-    }
-    if (listing) {
-        closedir(listing);
-        rmdir(path);
-    }
-    unlink(path);
-}
-
 static void end(void) {
-    session = ag_session_close(session);
-    for_each_file(remove_file, NULL);
-    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(fake_session_end(folder, &session), 0);
 }
 
 static int play(void) {
@@ -249,7 +205,7 @@ static void count_file(const char *path, void *context) {
 
 static struct contents *read_traces(void) {
     struct contents *contents = calloc(1, sizeof(*contents));
-    for_each_file(count_file, contents);
+    fake_session_files(folder, count_file, contents);
     return contents;
 }
 
@@ -271,7 +227,7 @@ static void kill_everywhere(work *work, enum lack lack) {
     bool was_killed = true, is_sealed = false;
     for (unsigned n = 1; was_killed && !is_sealed; n++) {
         char message[512];
-        assert_int_equal(begin(), 0);
+        assert_int_equal(fake_session_begin(/* max_bytes= */ 0, folder, &session), 0);
         const pid_t pid = run_program();
         assert_int_equal(
             ag_session_first_trace(session, (uint32_t)pid, "fake", first_trace, message), 0);
@@ -307,7 +263,7 @@ static void a_seal_that_is_killed_anywhere(void **state) {
 static void first_trace_of(enum lack lack) {
     bool was_killed = true;
     for (unsigned n = 1; was_killed; n++) {
-        assert_int_equal(begin(), 0);
+        assert_int_equal(fake_session_begin(/* max_bytes= */ 0, folder, &session), 0);
         was_killed = kill_at(make_first_trace, lack, n);
         struct contents *left = read_traces(); /* each is a trace */
         assert_true(left->n_traces == 1 || was_killed);
@@ -328,7 +284,7 @@ static void every_way_spares_what_is_there(void **state) {
     (void)state;
     for (enum lack lack = NOTHING; lack < N_LACKS; lack++) {
         char pattern[128], expected[128], path[4096];
-        assert_int_equal(begin(), 0);
+        assert_int_equal(fake_session_begin(/* max_bytes= */ 0, folder, &session), 0);
         (void)snprintf(pattern, sizeof(pattern), "%s/t", folder);
         (void)snprintf(expected, sizeof(expected), "%s/t-2", folder);
         assert_int_equal(symlink("/tmp/nobody-made-this", pattern), 0);

@@ -2,7 +2,6 @@
  * another, deaths in between; and then every event must be in a trace exactly once.
  *
  * All of it shares the played programs and what counts the events of their traces. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -22,6 +21,7 @@
 
 #include "fake_recorder.h"
 #include "format/decode.h"
+#include "writer/live_session.h"
 #include "writer/trace_index.h"
 #include "writer/writer.h"
 #include "writer/writer_state.h"
@@ -34,20 +34,7 @@ static pid_t writer;
 static int report_fd = -1;
 
 static int begin_with(uint64_t max_bytes) {
-    char pattern[128], message[512];
-    (void)snprintf(folder, sizeof(folder), "/dev/shm/test_writer_XXXXXX");
-    if (!mkdtemp(folder)) {
-        (void)snprintf(folder, sizeof(folder), "/tmp/test_writer_XXXXXX");
-        if (!mkdtemp(folder)) {
-            return -1;
-        }
-    }
-    (void)snprintf(pattern, sizeof(pattern), "%s/%%e.%%p.allogram", folder);
-    const struct ag_session_options options = {.size = sizeof(options),
-                                               .output_pattern = pattern,
-                                               .live_directory = folder,
-                                               .max_bytes = max_bytes};
-    return ag_session_create(&options, &session, message);
+    return fake_session_begin(max_bytes, folder, &session);
 }
 
 static int begin(void **state) {
@@ -55,38 +42,9 @@ static int begin(void **state) {
     return begin_with(0);
 }
 
-static void for_each_file(void (*visit)(const char *path, void *context), void *context) {
-    DIR *listing = opendir(folder);
-    assert_non_null(listing);
-    for (struct dirent *entry; (entry = readdir(listing));) {
-        char path[512];
-        (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        if (entry->d_type == DT_REG || strncmp(entry->d_name, ".allogram-live.", 15) == 0) {
-            visit(path, context);
-        }
-    }
-    closedir(listing);
-}
-
-/* A live file stands in a folder of its own. */
-static void remove_file(const char *path, void *unused) {
-    (void)unused;
-    DIR *listing = strstr(path, "/.allogram-live.") ? opendir(path) : NULL;
-    for (struct dirent *entry; listing && (entry = readdir(listing));) {
-        (void)unlinkat(dirfd(listing), entry->d_name, 0); /* fails for . and .. */
-    }
-    if (listing) {
-        closedir(listing);
-        rmdir(path);
-    }
-    unlink(path);
-}
-
 static int end(void **state) {
     (void)state;
-    session = ag_session_close(session);
-    for_each_file(remove_file, NULL);
-    return rmdir(folder);
+    return fake_session_end(folder, &session);
 }
 
 static void sleep_us(long us) {
@@ -273,7 +231,7 @@ static void count_file(const char *path, void *context) {
 static struct contents read_traces(uint64_t n_blocks) {
     struct contents contents = {
         .allocs = calloc(n_blocks, 1), .frees = calloc(n_blocks, 1), .n_blocks = n_blocks};
-    for_each_file(count_file, &contents);
+    fake_session_files(folder, count_file, &contents);
     return contents;
 }
 
@@ -439,7 +397,7 @@ static void seal_after(long us) {
     sleep_us(us);
     kill_and_wait(writer);
     wait_for(pid);
-    for_each_file(note_trace, NULL);
+    fake_session_files(folder, note_trace, NULL);
     assert_int_equal(ag_writer_seal(first_found, message), 1);
     assert_int_equal(ag_writer_seal(first_found, message), 0);
     expect_blocks(N, 1);
@@ -504,7 +462,7 @@ static void traces_of_one_pid_are_named_in_the_order_of_their_starts(void **stat
     assert_int_equal(ag_writer_seal(ag_session_path(session), message), 1);
     assert_int_equal(chdir(old), 0);
     int n_found = 0;
-    for_each_file(expect_image, &n_found);
+    fake_session_files(folder, expect_image, &n_found);
     assert_int_equal(n_found, 2);
 }
 
@@ -513,7 +471,7 @@ static void a_living_writer_is_left_alone(void **state) {
     char message[512];
     const pid_t pid = start_program(play_single, 300000);
     sleep_us(10000);
-    for_each_file(note_trace, NULL);
+    fake_session_files(folder, note_trace, NULL);
     assert_int_equal(ag_writer_seal(first_found, message), 0);
     (void)end_program(pid);
     wait_for(writer);

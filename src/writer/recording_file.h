@@ -1,9 +1,21 @@
-/* trace_room.h: decides whether a trace may grow so that its end still fits. */
-#ifndef AG_TRACE_ROOM_H
-#define AG_TRACE_ROOM_H
+/* recording_file.h: the file of a recording: opening it, its room, its end. */
+#ifndef AG_RECORDING_FILE_H
+#define AG_RECORDING_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "format/segment.h"
+
+struct ag_recording;
+
+/* Opens or creates the trace of the process whose slot is copied in COPY, and starts or resumes its
+ * trace writer. 0, or negative errno: the recording has no file. */
+int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy);
+/* Creates a trace writer that appends to the file. It gets a descriptor of its own. */
+int ag_recording_resume_writer(struct ag_recording *recording);
+
+/* ---- room ---- */
 
 struct ag_trace_room {
     int fd;               /* of the trace; -1: there is none */

@@ -1,0 +1,86 @@
+/* live_session.h: the live session as the process that makes it sees it (`run`, `attach`, a program
+ * that records itself): creating, opening and removing the live segment, and what its processes
+ * record. writer.h drains it. */
+#ifndef AG_LIVE_SESSION_H
+#define AG_LIVE_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format/segment.h"
+#include "snapshot.h"
+
+struct ag_session_options { /* set by `run`; size first, zero means default */
+    size_t size;
+    /* made absolute; NULL: allogram.%e.%p.allogram in the current folder */
+    const char *output_pattern;
+    const char *live_directory; /* NULL: /dev/shm when it has room, else the output's folder */
+    const char *filter;         /* which blocks are recorded (base/block_filter.h); NULL: all */
+    uint32_t depth;             /* 0: 256 */
+    uint32_t stamp_every;       /* 0: 64 */
+    uint64_t max_bytes;         /* of each trace, 0: no limit */
+    enum ag_keeper keeper;      /* the kind of process that makes the session */
+    bool no_children;
+    bool is_attached;     /* the first process runs already, and ends its part by leaving */
+    bool has_free_stacks; /* a free carries the stack of its caller */
+    bool is_sampling;
+    uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB */
+    uint64_t seed;
+    bool has_seed; /* false: random */
+    double
+        budget_percent; /* of the processes' CPU time; the interval adapts to it; 0: it is fixed */
+    struct ag_dump_when dumps[AG_DUMPS_MOST];
+    size_t n_dumps;
+    bool has_desk; /* snapshots may be requested: ag_session_desk */
+};
+
+struct ag_session; /* a mapped segment, as seen by its maker */
+/* Creates the live segment. 0, or negative errno with one line in ret_message (for the user,
+ * without "allogram: "). */
+int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
+                      char ret_message[512]);
+/* Does a writer drain the session and seal its traces? */
+bool ag_session_has_writer(const struct ag_session *session);
+/* Path of the live file: passed to the agent as ALLOGRAM_SESSION. */
+const char *ag_session_path(const struct ag_session *session);
+/* Does the live file still have its name? If not, processes that have it mapped, and their forked
+ * children, are still recorded; programs that they execute are not. */
+bool ag_session_can_be_joined(const struct ag_session *session);
+int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]);
+struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
+void ag_session_remove(struct ag_session *session);              /* removes the file too */
+/* The same by the ag_session_path, for a process that must not touch the session. */
+void ag_session_remove_path(const char *path);
+
+/* Creates the trace file of the first process before it runs, so that an unusable folder is
+ * reported at once. */
+int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
+                           char ret_path[4096], char ret_message[512]);
+enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of a trace that holds only its header */
+/* Removes the trace at PATH if it is one. */
+void ag_session_remove_empty_trace(const char *path);
+
+/* The first process is gone in a way that it could not report: it executed another program, or it
+ * continues unrecorded because it could not be made to leave. */
+enum ag_gone { AG_GONE_BY_EXEC, AG_GONE_LEFT_ALONE };
+void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone);
+/* Called when all is sealed: frees the memory of the live file, even if a process that has left
+ * still has it mapped. */
+void ag_session_free_memory(const struct ag_session *session);
+
+/* Descriptors that a process that closes descriptors must leave open. Returns how many. */
+enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
+size_t ag_session_descriptors(const struct ag_session *session,
+                              int ret_fds[AG_SESSION_MAX_DESCRIPTORS]);
+/* Sets what the session's processes record from now on; they see it within some milliseconds.
+ * AG_PAUSE_OVER cannot be undone. Returns the previous state. */
+enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause);
+enum ag_pause ag_session_paused(const struct ag_session *session);
+/* NULL: not requested (has_desk), or no memory. */
+struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session);
+/* Called by `run` when its child has ended. */
+void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
+                            uint64_t max_rss_kib);
+
+#endif

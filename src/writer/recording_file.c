@@ -1,0 +1,478 @@
+/* recording_file.c: the file of a recording: which one it is, how large it may become, and how it
+ * ends. recording.c writes what is between.
+ *
+ * 1. Which file. The one that `run` created, the one that a previous writer began, or a new one.
+ *    The note behind the slot (segment.h) says where a previous writer's file is. The program can
+ *    write to that memory, so the note is only a hint: the file must belong to the user of this
+ *    writer, and its header must carry this session, this process and this use of the slot. (Only
+ *    the session's owner drains and seals it, so that user is the owner.) When the previous writer
+ *    was killed before it wrote the note, its file is found by the name that the new file would get
+ *    (trace_file.c).
+ *
+ * 2. Room. The trace's end and index must fit even when the trace meets a full disk, a quota or its
+ *    own size limit. Disk space for them is reserved before each chunk, as blocks behind the file's
+ *    end (FALLOC_FL_KEEP_SIZE), where the file system supports that.
+ *
+ * 3. End. What was lost, how the process ended, the sums, the index. A recording that was cut by a
+ *    full disk still tries: truncating to the last whole chunk freed a little room, and the end
+ *    needs little. Without an end, a reader reports the trace as cut. */
+#include "recording_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "recording.h"
+#include "session_clock.h"
+#include "trace_file.h"
+#include "trace_index.h"
+
+/* ---- 1. which file ---- */
+
+static struct ag_bytes slot_text(const struct ag_process_slot *copy, uint32_t offset,
+                                 uint32_t end) {
+    end = end < AG_SLOT_TEXT_BYTES ? end : AG_SLOT_TEXT_BYTES;
+    return offset < end ? (struct ag_bytes){.data = copy->text + offset, .length = end - offset}
+                        : (struct ag_bytes){.data = "", .length = 0};
+}
+
+static struct ag_bytes slot_string(const struct ag_process_slot *copy, uint32_t offset) {
+    struct ag_bytes bytes = slot_text(copy, offset, copy->text_bytes);
+    bytes.length = (uint32_t)strnlen(bytes.data, bytes.length);
+    return bytes;
+}
+
+static uint32_t count_strings(struct ag_bytes strings) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < strings.length; i++) {
+        count += strings.data[i] == '\0';
+    }
+    return count;
+}
+
+static uint64_t realtime_of(const struct ag_recording *recording) {
+    return recording->session->clock_origin_realtime_ns + recording->start_ns;
+}
+
+static void define_process(struct ag_recording *recording, const struct ag_process_slot *copy) {
+    struct ag_record record = {
+        .kind = AG_RECORD_PROCESS,
+        .u.process = {.pid = recording->pid,
+                      .parent_pid = copy->parent_pid,
+                      .mode = recording->session->mode,
+                      .depth = recording->session->depth,
+                      .start_realtime_ns = realtime_of(recording),
+                      .session = recording->session->id,
+                      .start_ns = recording->start_ns,
+                      .exe = slot_string(copy, copy->exe_offset),
+                      .cwd = slot_string(copy, copy->cwd_offset),
+                      .command = slot_text(copy, copy->command_offset, copy->text_bytes)}};
+    record.u.process.n_arguments = count_strings(record.u.process.command);
+    ag_recording_define(recording, &record);
+    if (recording->session->mode == AG_MODE_SAMPLE) {
+        const struct ag_record sampling = {
+            .kind = AG_RECORD_SAMPLING,
+            .u.sampling = {.interval_bytes = recording->session->interval_bytes,
+                           .seed = recording->session->seed,
+                           .method = AG_SAMPLING_POISSON_BYTES}};
+        ag_recording_define(recording, &sampling);
+    }
+    const char *filter = recording->session->filter;
+    if (filter[0] != '\0') {
+        const struct ag_record record_of_filter = {
+            .kind = AG_RECORD_FILTER,
+            .u.filter.expression = {.data = filter, .length = (uint32_t)strlen(filter)}};
+        ag_recording_define(recording, &record_of_filter);
+    }
+}
+
+static struct ag_slot_trace *trace_note(const struct ag_recording *recording) {
+    return (struct ag_slot_trace *)(void *)((uint8_t *)ag_session_slot(recording->session,
+                                                                       recording->slot) +
+                                            AG_SLOT_TRACE_OFFSET);
+}
+
+static struct ag_trace_header header_of(const struct ag_recording *recording) {
+    return (struct ag_trace_header){.session = recording->session->id,
+                                    .pid = recording->pid,
+                                    .slot = recording->number,
+                                    .start_realtime_ns = realtime_of(recording)};
+}
+
+/* Opens the file that a previous writer began, by its note. -ENOENT: there is none, or it cannot be
+ * trusted. */
+static int open_noted(struct ag_recording *recording) {
+    struct ag_slot_trace note;
+    memcpy(&note, trace_note(recording), sizeof(note));
+    note.path[sizeof(note.path) - 1] = '\0';
+    if (note.path[0] != '/' || note.generation != recording->generation) {
+        return -ENOENT;
+    }
+    const struct ag_trace_header header = header_of(recording);
+    const int fd = ag_trace_file_open_begun(note.path, &header);
+    if (fd >= 0) {
+        memcpy(recording->path, note.path, sizeof(note.path));
+    }
+    return fd;
+}
+
+/* Takes the file that `run` created for the first process. It is used once: after an exec the next
+ * image gets a new one. */
+static int take_first_file(struct ag_recording *recording, const struct ag_trace_header *header) {
+    struct ag_session *session = recording->session;
+    const int fd = session->first_trace_fd;
+    if (fd < 0 || !recording->is_first) {
+        return -ENOENT;
+    }
+    session->first_trace_fd = -1;
+    if (!ag_trace_file_is_of(fd, header)) {
+        (void)close(fd); /* nothing was written */
+        return -ENOENT;
+    }
+    memcpy(recording->path, session->first_trace_path, sizeof(recording->path));
+    return fd;
+}
+
+/* In a private session (seal.c, snapshot.c) one trace is written, to the file that waits for
+ * it. The recordings of other processes are dropped. */
+static int take_copy(struct ag_recording *recording) {
+    struct ag_session *session = recording->session;
+    const struct ag_trace_header header = header_of(recording);
+    const int fd = session->first_trace_fd;
+    if (fd < 0 || !ag_trace_file_is_of(fd, &header) ||
+        (session->first_own_pid != 0 && !recording->is_first)) {
+        return -ENOENT;
+    }
+    session->first_trace_fd = -1;
+    memcpy(recording->path, session->first_trace_path, sizeof(recording->path));
+    return fd;
+}
+
+static int make_file(struct ag_recording *recording, const struct ag_process_slot *copy) {
+    struct ag_session *session = recording->session;
+    const struct ag_trace_header header = header_of(recording);
+    const int fd = take_first_file(recording, &header);
+    if (fd >= 0) {
+        return fd;
+    }
+    char exe[AG_SLOT_TEXT_BYTES + 1];
+    const struct ag_bytes exe_bytes = slot_string(copy, copy->exe_offset);
+    memcpy(exe, exe_bytes.data, exe_bytes.length);
+    exe[exe_bytes.length] = '\0';
+    const bool is_ours_alone =
+        session->collected_since_raw > 0 && copy->start_raw > session->collected_since_raw;
+    const struct ag_trace_names names = {.program = exe,
+                                         .pid = recording->pid,
+                                         .start_s = session->clock_origin_realtime_ns / 1000000000u,
+                                         .numbers = is_ours_alone ? &session->numbers : NULL};
+    return ag_trace_file_create(session->trace_pattern, &names, &header, recording->path);
+}
+
+static void leave_note(const struct ag_recording *recording) {
+    struct ag_slot_trace *note = trace_note(recording);
+    const size_t length = strlen(recording->path);
+    note->path[0] = '\0';
+    note->generation = recording->generation;
+    if (length < sizeof(note->path)) { /* otherwise the next writer begins another file */
+        memcpy(note->path, recording->path, length + 1);
+    }
+}
+
+int ag_recording_resume_writer(struct ag_recording *recording) {
+    const int fd = fcntl(recording->trace_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    const int r = ag_trace_writer_resume(fd, &recording->writer);
+    if (r < 0) {
+        (void)close(fd); /* nothing was written */
+    }
+    return r;
+}
+
+static int start_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
+    const struct ag_trace_header header = header_of(recording);
+    const int fd = fcntl(recording->trace_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+        return -errno;
+    }
+    const int r = ag_trace_writer_new(fd, &header, &recording->writer);
+    if (r < 0) {
+        (void)close(fd); /* the failure is reported already */
+        return r;
+    }
+    recording->ledger = ag_ledger_new();
+    recording->merge = recording->ledger ? ag_merge_new(recording->ledger) : NULL;
+    define_process(recording, copy);
+    ag_recording_write_definitions(recording);
+    return 0;
+}
+
+static int go_on(struct ag_recording *recording, const struct ag_process_slot *copy) {
+    /* a previous writer may have sealed it, and died before it could note that */
+    recording->was_finished = ag_trace_file_is_sealed(recording->trace_fd);
+    if (recording->was_finished) {
+        recording->is_cut = true; /* nothing more is written */
+        return 0;
+    }
+    const int r = ag_recording_resume_writer(recording);
+    if (r == 0 && ag_trace_writer_bytes(recording->writer) <= AG_SESSION_EMPTY_TRACE_BYTES) {
+        define_process(recording, copy); /* its first chunk was torn */
+        ag_recording_write_definitions(recording);
+    }
+    return r;
+}
+
+int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
+    int r = recording->session->is_private ? take_copy(recording) : open_noted(recording);
+    if (r < 0 && !recording->session->is_private) {
+        r = make_file(recording, copy);
+    }
+    if (r < 0) {
+        return r;
+    }
+    recording->trace_fd = r;
+    ag_trace_room_start(&recording->room, r, recording->session->max_trace_bytes);
+    leave_note(recording);
+    return ag_recording_bytes(recording) > AG_SESSION_EMPTY_TRACE_BYTES
+               ? go_on(recording, copy)
+               : start_trace(recording, copy);
+}
+
+/* ---- 2. room ---- */
+
+enum {
+    END_BYTES = 24 * 1024,       /* timeline, heaps, threads, end and footer, compressed */
+    BYTES_PER_STACK = 16,        /* of its sums, compressed: 10 to 14 were measured */
+    TRACE_BYTES_PER_ENTRY = 512, /* the list of chunks: 10 bytes per 5 KiB or more of trace */
+    STEP_MAX_BYTES = 1024 * 1024,
+};
+
+void ag_trace_room_start(struct ag_trace_room *room, int fd, uint64_t max_bytes) {
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    (void)getrlimit(RLIMIT_FSIZE, &limit); /* cannot fail for a known limit */
+    *room = (struct ag_trace_room){
+        .fd = fd,
+        .max_bytes = max_bytes,
+        .limit_bytes = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur,
+    };
+}
+
+static uint64_t end_bytes(const struct ag_trace_room *room, uint64_t trace_bytes,
+                          uint64_t n_stacks) {
+    const uint64_t bytes =
+        END_BYTES + n_stacks * BYTES_PER_STACK + trace_bytes / TRACE_BYTES_PER_ENTRY;
+    /* in a small trace, events are worth more than an index */
+    const uint64_t most = room->max_bytes / 4;
+    return room->max_bytes > 0 && bytes > most ? most : bytes;
+}
+
+static int room_reserve(struct ag_trace_room *room, uint64_t from, uint64_t to) {
+    if (fallocate(room->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from)) == 0) {
+        room->reserved_to = to;
+        return 0;
+    }
+    if (errno == ENOSPC || errno == EDQUOT || errno == EINTR) {
+        return -errno;
+    }
+    room->cannot_reserve = true;
+    return 0;
+}
+
+int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64_t bytes,
+                        uint64_t n_stacks) {
+    const uint64_t wanted = trace_bytes + bytes + end_bytes(room, trace_bytes, n_stacks);
+    if (room->max_bytes > 0 && wanted > room->max_bytes) {
+        return AG_ROOM_AS_ASKED;
+    }
+    if (wanted > room->limit_bytes) {
+        return -EFBIG;
+    }
+    if (wanted <= room->reserved_to || room->cannot_reserve) {
+        return 0;
+    }
+    const uint64_t from = room->reserved_to > trace_bytes ? room->reserved_to : trace_bytes;
+    /* Reserves in steps of a quarter, so that a trace of many chunks asks seldom. No more than
+     * that: each process of a session reserves its own space, and the space that idle ones hold is
+     * missing for busy ones. */
+    uint64_t step = trace_bytes / 4;
+    step = step > STEP_MAX_BYTES ? STEP_MAX_BYTES : step;
+    int r = room_reserve(room, from, wanted + step);
+    if (r == -ENOSPC || r == -EDQUOT) {
+        r = room_reserve(room, from, wanted); /* tries the remainder */
+    }
+    return r == -EINTR ? 0 : r; /* asked again before the next chunk */
+}
+
+void ag_trace_room_done(struct ag_trace_room *room, uint64_t trace_bytes) {
+    if (room->fd >= 0 && room->reserved_to > trace_bytes) {
+        /* blocks that stay reserved are wasted but harmless */
+        (void)!ftruncate(room->fd, (off_t)trace_bytes);
+    }
+}
+
+/* ---- 3. end ---- */
+
+static uint64_t lost_by(const struct ag_recording *recording, uint32_t cause) {
+    const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
+    return recording->lost[cause] + atomic_load_explicit(&slot->lost[cause], memory_order_relaxed);
+}
+
+uint64_t ag_recording_lost(const struct ag_recording *recording) {
+    uint64_t total = 0;
+    for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
+        total += lost_by(recording, cause);
+    }
+    return total;
+}
+
+/* CPU time that the process spent on samples. */
+static uint64_t sampler_ns(const struct ag_recording *recording) {
+    const struct ag_session *session = recording->session;
+    const struct ag_process_slot *slot = ag_session_slot(session, recording->slot);
+    return ag_segment_ns(session->header,
+                         atomic_load_explicit(&slot->sampler_raw, memory_order_relaxed));
+}
+
+static void append_end(struct ag_recording *recording, struct ag_blob *blob,
+                       const struct ag_recording_end *end) {
+    const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
+    for (uint32_t cause = 0; cause < AG_LOST_CAUSES; cause++) {
+        const struct ag_record lost = {
+            .kind = AG_RECORD_LOST,
+            .u.lost = {.cause = cause, .events = lost_by(recording, cause)}};
+        if (lost.u.lost.events > 0) {
+            (void)ag_record_append(blob, &lost); /* sticky: reported by the write, as all below */
+        }
+    }
+    const struct ag_record profiler = {
+        .kind = AG_RECORD_PROFILER,
+        .u.profiler = {.rss_bytes = slot->profiler_private_bytes + end->profiler_rss_bytes,
+                       .cpu_ns = end->profiler_cpu_ns,
+                       .target_cpu_ns = end->target_cpu_ns,
+                       .stack_checks =
+                           atomic_load_explicit(&slot->stack_checks, memory_order_relaxed),
+                       .failed_stack_checks =
+                           atomic_load_explicit(&slot->failed_stack_checks, memory_order_relaxed)}};
+    (void)ag_record_append(blob, &profiler);
+    const struct ag_session *session = recording->session;
+    const struct ag_record sampler = {
+        .kind = AG_RECORD_SAMPLER,
+        .u.sampler = {.cpu_ns = sampler_ns(recording),
+                      .budget_millionths = (uint32_t)(session->budget_percent * 10000),
+                      .least_interval_bytes = session->least_interval_bytes,
+                      .most_interval_bytes = session->most_interval_bytes}};
+    if (session->mode == AG_MODE_SAMPLE) {
+        (void)ag_record_append(blob, &sampler);
+    }
+    const struct ag_record ended = {
+        .kind = AG_RECORD_END,
+        .u.end = {.how = end->how,
+                  .wait_status = atomic_load_explicit(&slot->wait_status, memory_order_relaxed),
+                  .wait_status_known =
+                      atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) != 0,
+                  .time_ns = end->time_ns}};
+    (void)ag_record_append(blob, &ended);
+}
+
+/* Applies a reset after which the program recorded no event that could report it. */
+static void reset_unsaid(const struct ag_recording *recording) {
+    const struct ag_segment_header *header = recording->session->header;
+    const uint64_t raw = atomic_load_explicit(&header->reset_raw, memory_order_relaxed);
+    const uint64_t asked_ns = ag_segment_ns(header, raw);
+    if (raw > 0 && asked_ns > recording->start_ns && asked_ns > recording->reset_ns) {
+        ag_ledger_reset_at(recording->ledger, asked_ns);
+    }
+}
+
+/* Makes the sums from the totals; when the totals do not match the file, reads them back from it.
+ */
+static int make_sums(struct ag_recording *recording, const struct ag_index_facts *facts,
+                     struct ag_blob *ret_blob) {
+    if (recording->ledger && !recording->is_cut) {
+        int r = ag_merge_finish(recording->merge); /* does nothing for a single thread */
+        reset_unsaid(recording);
+        ag_ledger_reach(recording->ledger, facts->end_ns);
+        r = r < 0 ? r : ag_ledger_close(recording->ledger);
+        if (r == 0) {
+            return ag_trace_index_of_ledger(recording->ledger, &recording->stacks, facts, ret_blob,
+                                            &recording->sums);
+        }
+    }
+    char path[64]; /* works even if the name has changed */
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", recording->trace_fd);
+    return ag_trace_index_of_file(path, facts, ret_blob, &recording->sums);
+}
+
+/* A trace writer that failed stays failed: the end gets a new one. */
+static void revive_writer(struct ag_recording *recording) {
+    recording->writer = ag_trace_writer_free(recording->writer);
+    if (recording->trace_fd >= 0) {
+        (void)ag_recording_resume_writer(recording); /* without one the trace just ends */
+    }
+}
+
+/* Writes the index. If it would exceed the requested size it is removed again: readers work without
+ * it. */
+static int write_index(struct ag_recording *recording, const struct ag_blob *sums) {
+    const uint64_t before_bytes = ag_trace_writer_bytes(recording->writer);
+    const int r = ag_trace_writer_finish(recording->writer, sums);
+    const uint64_t max_bytes = recording->room.max_bytes;
+    if (r == 0 && max_bytes > 0 && ag_trace_writer_bytes(recording->writer) > max_bytes) {
+        return ftruncate(recording->trace_fd, (off_t)before_bytes) < 0 ? -errno : 0;
+    }
+    return r;
+}
+
+static int write_end(struct ag_recording *recording, const struct ag_recording_end *end,
+                     const struct ag_blob *sums) {
+    struct ag_recording_end actual = *end;
+    if (recording->is_cut) {
+        actual.how = AG_END_CUT;
+    }
+    struct ag_blob blob = {0};
+    const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_RECORDS,
+                                       .first_time_ns = end->time_ns};
+    append_end(recording, &blob, &actual);
+    int r = blob.error < 0
+                ? blob.error
+                : ag_trace_writer_chunk(recording->writer, &info, blob.data, blob.length);
+    ag_blob_done(&blob);
+    return r < 0 ? r : write_index(recording, sums);
+}
+
+void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end) {
+    ag_recording_flush(recording, UINT64_MAX);
+    if (!recording->is_cut) {
+        ag_recording_write_definitions(recording);
+        ag_recording_write_records(recording, &recording->samples);
+    }
+    if (recording->is_cut && recording->error < 0 && !recording->was_finished) {
+        revive_writer(recording);
+    }
+    struct ag_index_facts facts = {
+        .start_ns = recording->start_ns,
+        .end_ns = end->time_ns,
+        .rss_peak_bytes = recording->rss_peak_bytes,
+    };
+    if (facts.end_ns < recording->last_event_ns) {
+        facts.end_ns = recording->last_event_ns;
+    }
+    struct ag_blob sums = {0};
+    int r = recording->trace_fd < 0 ? 0 : make_sums(recording, &facts, &sums);
+    if (r == 0 && recording->writer && !recording->was_finished) {
+        struct ag_recording_end actual = *end;
+        actual.time_ns = recording->start_ns + recording->sums.summary.duration_ns;
+        r = write_end(recording, &actual, &sums);
+    }
+    ag_trace_room_done(&recording->room, ag_recording_bytes(recording));
+    if (r < 0 && recording->error == 0) {
+        recording->error = r; /* readers work without the index; the failure is reported */
+    }
+    ag_blob_done(&sums);
+}
