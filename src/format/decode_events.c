@@ -128,9 +128,8 @@ static enum ag_events_stop decode_batch(struct ag_chunk_decoder *decoder,
             break;
         }
         const uint8_t *const event_at = run.at;
-        const uint64_t form = *run.at & ((1 << AG_FORM_BITS) - 1);
-        const uint64_t argument = *run.at >> AG_FORM_BITS;
-        run.at++;
+        uint64_t argument;
+        const uint64_t form = ag_decode_form_fast(&run, &argument);
         if (form <= AG_FORM_FREE_FAR) {
             get_free(state, &run, form, argument, &ret_events[count]);
         } else if (form <= AG_FORM_ALLOC_FAR) {

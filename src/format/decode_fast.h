@@ -6,7 +6,7 @@
  * a bounds check at each byte (zeros end any number), and the end is tested once per event. And the
  * state (counts, last addresses) is in local variables during a run.
  *
- *     begin ... [form and argument of the byte at run.at, then the function of that form] ... end
+ *     begin ... [ag_decode_form_fast, then the function of that form] ... end
  *
  * No byte is trusted: a distance must be below the number of events so far and below the ring's
  * size, a tuple index below the table's size, and an expected tuple needs a previous one. A
@@ -44,6 +44,13 @@ AG_FAST void ag_decode_end_fast(struct ag_chunk_decoder *decoder,
     decoder->events.last_tuple = run->last_tuple;
     decoder->events.allocs = run->allocs;
     decoder->events.frees = run->frees;
+}
+
+/* Reads the first byte of an event: returns its form. */
+AG_FAST uint64_t ag_decode_form_fast(struct ag_decoder_run *run, uint64_t *ret_argument) {
+    const uint64_t byte = *run->at++;
+    *ret_argument = byte >> AG_FORM_BITS;
+    return byte & ((1 << AG_FORM_BITS) - 1);
 }
 
 /* ---- numbers ---- */

@@ -23,8 +23,9 @@
 enum {
     MARGIN_NS = 2 * 1000 * 1000, /* two ticks */
     PEEK_AFTER_NS = 4 * 1000 * 1000,
-    GAP_PATIENCE_NS = 2 * 1000 * 1000 * 1000 -
-                      1, /* of a missing chunk: its owner is between taking and filling it */
+    /* how long to wait for a chunk that is missing in its stream: its thread has taken it, and has
+     * not yet filled in its control */
+    GAP_PATIENCE_NS = 2 * 1000 * 1000 * 1000 - 1,
     /* chunks per round (4 MiB of words), before the controls are examined again */
     TAKEN_PER_ROUND = 64,
 };
@@ -230,8 +231,9 @@ static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
     return taken;
 }
 
-/* Only the beginning of a chunk that was not full is taken, and its stream may have gone on to
- * another chunk before the look was over. Drops the chunks after it: they came later. */
+/* A snapshot takes a chunk that is not full as far as its control said when it was copied. While
+ * the other controls were being copied, its stream may have filled it and begun another chunk.
+ * Drops such later chunks: between them and what is taken the rest of the first one is missing. */
 static void leave_what_came_later(struct ag_writer *writer) {
     enum { LEFT = UINT32_MAX };
     struct ag_chunk_ready *ready = writer->ready;

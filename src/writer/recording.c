@@ -59,7 +59,7 @@ enum {
     SEAL_EARLY = 4,   /* see seal_at */
     SHORT_TRACE_BYTES = 512 << 10,
     BATCH_EVENTS = 512, /* 16 KiB: half of an L1 cache */
-    ODD_EVENTS = 8,     /* the one pass leaves few other events: after so many it continues */
+    ODD_EVENTS = 8,     /* after so many events that one_pass.c does not take, it is tried again */
     STREAM_PAGE = 4096,
     MAX_STREAMS = 4096 * STREAM_PAGE,
     WINDOWS_ENDED = 64, /* per chunk; further windows stay open */
@@ -625,8 +625,8 @@ static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
     forget_ended(stream);
 }
 
-/* Encodes the words up to `totaled` for the trace, with the stamps that the totals got at their
- * places. */
+/* Encodes the words up to `totaled`, which the totals include already, for the trace. Stamps that
+ * the writer added to the totals between them (section 3) are added in the same places. */
 static void encode_totaled(struct ag_recording *recording, uint32_t number,
                            struct ag_stream *stream, struct ag_chunk_words *words,
                            uint32_t totaled) {

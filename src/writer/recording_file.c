@@ -165,7 +165,7 @@ static int make_file(struct ag_recording *recording, const struct ag_process_slo
     memcpy(exe, exe_bytes.data, exe_bytes.length);
     exe[exe_bytes.length] = '\0';
     const bool is_ours_alone =
-        session->collected_since_raw > 0 && copy->start_raw > session->collected_since_raw;
+        session->locked_since_raw > 0 && copy->start_raw > session->locked_since_raw;
     const struct ag_trace_names names = {.program = exe,
                                          .pid = recording->pid,
                                          .start_s = session->clock_origin_realtime_ns / 1000000000u,

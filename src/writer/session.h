@@ -24,7 +24,7 @@ struct ag_session {
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset, tree_bytes;
     uint32_t mode, depth;
     bool has_locks; /* processes hold locks while they live: segment.h, 6 */
-    /* frees carry stacks: then the one pass is no faster (one_pass.c) */
+    /* frees carry stacks: then one_pass.c is not used, because it would be no faster */
     bool has_free_stacks;
     uint64_t interval_bytes, seed;                      /* mode SAMPLE: as requested */
     uint64_t least_interval_bytes, most_interval_bytes; /* range used so far */
@@ -59,7 +59,9 @@ struct ag_session {
     int first_trace_fd;
     char first_trace_path[4096];
 
-    uint64_t collected_since_raw; /* processes that began later are only this writer's; 0: none */
+    /* clock when this writer took the lock: no other writer has created files for processes that
+     * began later; 0: unknown */
+    uint64_t locked_since_raw;
     struct ag_trace_numbers numbers;
 };
 

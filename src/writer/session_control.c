@@ -25,8 +25,8 @@
 enum {
     DUMP_PATIENCE_MS = 60 * 1000, /* timeout while the writer lives */
     LOCK_PATIENCE_MS = 60 * 1000,
-    /* before the writer is checked: an answer takes some milliseconds, or as long as the file takes
-     * to write */
+    /* between two checks that the writer still lives: an answer takes some milliseconds, or as long
+     * as it takes to write the file */
     DOUBT_MS = 100,
 };
 

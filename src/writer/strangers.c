@@ -250,7 +250,7 @@ void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_
     }
 }
 
-/* Applies also to a process that was counted because its start took long. */
+/* The process is recorded after all; it may have been counted because its start took long. */
 void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid) {
     for (size_t i = strangers->n_known; pid != 0 && i-- > 0;) {
         if (strangers->known[i].pid == pid) {

@@ -875,7 +875,7 @@ int ag_writer_run(struct ag_session *session, int report_fd) {
     ag_cut_files_guard();
     r = ag_writer_start(&writer, session);
     if (r == 0) {
-        session->collected_since_raw = ag_session_clock_raw(session->clock_kind);
+        session->locked_since_raw = ag_session_clock_raw(session->clock_kind);
         /* release: pairs with the acquire of recorders, which then rely on the tick */
         atomic_store_explicit(&session->header->writer_pid, (uint32_t)getpid(),
                               memory_order_release);

@@ -174,9 +174,8 @@ static AG_NOINLINE int take_events(struct at_hand *all, const uint8_t *end,
     int r = 0;
     while (hand.run.at < end && r >= 0 && goes_on) {
         const uint8_t *const event_at = hand.run.at;
-        const uint64_t form = *event_at & ((1 << AG_FORM_BITS) - 1);
-        const uint64_t argument = *event_at >> AG_FORM_BITS;
-        hand.run.at++;
+        uint64_t argument;
+        const uint64_t form = ag_decode_form_fast(&hand.run, &argument);
         if (AG_LIKELY(form <= AG_FORM_ALLOC_FAR)) {
             r = take_common(&hand, form, argument);
         } else {
@@ -297,9 +296,9 @@ static int take_rows(struct at_hand *hand, const uint8_t *end, struct ag_straigh
         r = apply_row(hand, &row);
         const uint8_t *const event_at = hand->run.at;
         if (r >= 0 && !row.is_full && event_at < end && hand->run.bad == 0) {
-            const uint64_t form = *event_at & ((1 << AG_FORM_BITS) - 1);
-            hand->run.at++;
-            goes_on = take_rare(hand, form, *event_at >> AG_FORM_BITS, run, &r);
+            uint64_t argument;
+            const uint64_t form = ag_decode_form_fast(&hand->run, &argument);
+            goes_on = take_rare(hand, form, argument, run, &r);
             hand->run.at = goes_on && hand->run.bad == 0 ? hand->run.at : event_at;
             hand->n_damaged = hand->run.bad != 0 && form != AG_FORM_OTHER;
         }
