@@ -6,6 +6,8 @@ include may leave its row. (A forbidden include of another module does not compi
 includes itself in the end is checked by include_graph.py.
 """
 
+import os
+import re
 import sys
 
 import include_graph
@@ -37,6 +39,20 @@ def compare(meson, document):
             yield f"ARCHITECTURE.md: {module} may include {document[module]}, but meson.build says {meson[module]}"
 
 
+OFFERED = {"bdwgc/object_reader.h"} # headers of adapters that other adapters may include
+
+
+def foreign_adapters(root):
+    """Adapters know nothing of each other."""
+    for path in source_tree.files(root, [".c", ".h", ".def", ".S"], "adapters"):
+        own = path.split(os.sep)[1]
+        for number, line in enumerate(source_tree.lines(root, path), 1):
+            include = re.match(r'\s*#\s*include\s+"((\w+)/[^"]+)"', line)
+            if include and include.group(2) != own and include.group(1) not in OFFERED and \
+                    os.path.isdir(os.path.join(root, "adapters", include.group(2))):
+                yield f"{path}:{number}: includes another adapter ({include.group(1)})"
+
+
 def foreign_includes(root, rows):
     for module, path in include_graph.modules_files(root):
         if module not in rows:
@@ -57,6 +73,7 @@ def main():
     findings = [] if meson else ["meson.build: no dictionary `layers`"]
     findings += compare(meson, document)
     findings += foreign_includes(root, meson)
+    findings += foreign_adapters(root)
     source_tree.finish(findings)
 
 

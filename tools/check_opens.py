@@ -11,7 +11,7 @@ import sys
 
 import source_tree
 
-FOLDERS = ("src/remote/", "src/symbol/", "src/observe/", "src/attach/", "src/model/", "adapters/beam_outside/")
+FOLDERS = ("src/remote/", "src/symbol/", "src/observe/", "src/attach/", "src/model/", "adapters/erlang/outside/")
 OWN_PATHS = {
     "src/remote/foreign_file.c": (4, "the one place"),
     "src/remote/remote_maps.c": (1, "/proc/PID/maps"),
@@ -23,7 +23,7 @@ OWN_PATHS = {
     "src/observe/perf_watch.c": (1, "/proc/sys"),
     "src/attach/attaching.c": (1, "/proc/PID/auxv"),
     "src/attach/awake_cpus.c": (1, "/proc/loadavg"),
-    "adapters/beam_outside/node_kernel.c": (2, "/proc/PID/task"),
+    "adapters/erlang/outside/node_kernel.c": (2, "/proc/PID/task"),
 }
 OPENING = re.compile(r"(?<![\w>.])(?:(?:open|openat|fopen|freopen|opendir|creat|dwarf_begin|dwfl_report_\w+)\(|SYS_openat2)")
 

@@ -48,6 +48,9 @@ def subjects(root):
         known[os.path.dirname(path)] = "\n".join(source_tree.lines(root, path))
         for name in re.findall(r"\btest\('(\w+)'", known[os.path.dirname(path)]):
             found.setdefault(name, []).append(path)
+    for path in source_tree.files(root, ["meson.build"], "adapters"): # runtime_proofs
+        known.setdefault("tests/conformance", "")
+        known["tests/conformance"] += "\n".join(source_tree.lines(root, path))
     for path in source_tree.files(root, below="tests"):
         stem = os.path.splitext(os.path.basename(path))[0]
         subject = re.sub(r"^(test|run)_|_tests?$", "", stem)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_symbols AGENT LIST: what the preloaded object asks of its host, and what it shows.
+"""check_symbols AGENT LIST [--partial]: what the preloaded object asks of its host, and what it shows.
 
 The agent is loaded into programs that we know nothing of. So it imports only what LIST allows, nothing newer than
 GLIBC_2.17, needs no library but libc, and exports only what LIST allows. LIST has lines of
@@ -9,7 +9,8 @@ GLIBC_2.17, needs no library but libc, and exports only what LIST allows. LIST h
     export NAME          a symbol that others may bind to (the interposed functions)
     needed NAME          a library it may ask for
 
-with # comments that say why. A line that nothing needs any more is a finding too.
+with # comments that say why. A line that nothing needs any more is a finding too, except with --partial, where some runtimes
+were left out.
 """
 
 import re
@@ -52,7 +53,7 @@ def is_too_new(version):
     return bool(number) and (int(number.group(1)), int(number.group(2))) > NEWEST
 
 
-def imports_findings(agent, allowed):
+def imports_findings(agent, allowed, is_partial):
     seen = {"import": set(), "weak": set()}
     for name, version, letter in dynamic_symbols(agent, "--undefined-only"):
         kind = "weak" if letter in "wv" else "import"
@@ -62,15 +63,15 @@ def imports_findings(agent, allowed):
         if is_too_new(version):
             yield f"{agent}: imports {name}@{version}, newer than GLIBC_{NEWEST[0]}.{NEWEST[1]}"
     for kind, names in seen.items():
-        for name in sorted(allowed[kind] - names):
+        for name in sorted(set() if is_partial else allowed[kind] - names):
             yield f"{agent}: the list allows `{kind} {name}`, which nothing needs: take the line out"
 
 
-def other_findings(agent, allowed):
+def other_findings(agent, allowed, is_partial):
     exports = {name for name, _, letter in dynamic_symbols(agent, "--defined-only") if letter not in "A"}
     for name in sorted(exports - allowed["export"]):
         yield f"{agent}: exports {name}, which the list does not allow"
-    for name in sorted(allowed["export"] - exports):
+    for name in sorted(set() if is_partial else allowed["export"] - exports):
         yield f"{agent}: does not export {name}, which the list promises"
     for name in sorted(needed_libraries(agent) - allowed["needed"]):
         yield f"{agent}: needs {name}, which the list does not allow"
@@ -79,7 +80,8 @@ def other_findings(agent, allowed):
 def main():
     agent, path = sys.argv[1:3]
     allowed = read_list(path)
-    findings = [*imports_findings(agent, allowed), *other_findings(agent, allowed)]
+    is_partial = "--partial" in sys.argv
+    findings = [*imports_findings(agent, allowed, is_partial), *other_findings(agent, allowed, is_partial)]
     for finding in findings:
         print(finding)
     sys.exit(1 if findings else 0)

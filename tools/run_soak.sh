@@ -2,7 +2,7 @@
 # run_soak.sh BUILD: the tests whose counts are scaled down in `make test`, in their full numbers: 1,000 kills, 100,000
 # mutations of traces through every command that reads them, storms of forks, orders of threads, 15,000 times attach and detach,
 # the fuzz targets, rude programs from where bench/results/torture.log ends up to 20,000, other projects' own test suites under the
-# agent, and browsers in their sandboxes.
+# agent, browsers in their sandboxes, and builds without each of the runtimes.
 #
 # Its output is what bench/results/soak.log keeps of the last run: the commit, the machine, a line per test with its time, the count.
 # Nothing stops at the first failure; the exit status says whether there was one.
@@ -31,5 +31,13 @@ python3 tests/upstream/run_upstream.py --build "$build" --log=bench/results/upst
 python3 tests/upstream/run_upstream.py --build "$build" --modes=attach --log=bench/results/upstream.log redis python perl glib gjs ||
     failed=1
 python3 tests/browsers/run_browsers.py --build "$build" --log=bench/results/browsers.log || failed=1
+for folder in $(sed -n 's/^AG_RUNTIME(\([a-z]*\),.*/\1/p' adapters/runtimes.def); do # builds without one runtime
+    tools/configure.sh "$build/without" -Dtests=enabled "-Dwithout=$folder" && ninja -C "$build/without" --quiet &&
+        meson test -C "$build/without" --no-rebuild --suite unit --suite lint --suite golden --no-suite fuzz --print-errorlogs \
+            >"$build/without.out" 2>&1 || {
+        echo "make soak: fails without $folder: $build/without.out"
+        failed=1
+    }
+done
 python3 tools/count_tests.py "$build" || failed=1
 exit $failed

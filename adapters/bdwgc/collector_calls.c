@@ -28,7 +28,6 @@
 
 #include "base/own_memory.h"
 #include "base/raw_syscall.h"
-#include "crystal_types.h"
 #include "embed/host_heaps.h"
 #include "embed/tracker.h"
 #include "held_blocks.h"
@@ -81,6 +80,7 @@ static struct ag_detour detours[N_ROWS];
 struct ag_bdwgc_functions ag_bdwgc;
 struct ag_address_bits ag_held;
 uint32_t ag_bdwgc_heap;
+const struct ag_object_reader *ag_object_reader;
 _Atomic(ag_collection_listener *) ag_program_listener;
 __thread struct ag_bdwgc_thread ag_bdwgc_thread;
 _Static_assert(offsetof(struct ag_bdwgc_thread, attention) == 8, "as the entries have it");
@@ -184,11 +184,11 @@ static void report_alloc(const struct ag_kept_call *call, uintptr_t address, siz
     ag_record_alloc_fast(sp_of(call), call->rbp, address, bytes, ag_bdwgc_heap);
     const bool is_tracked = allogram_mode_ & (ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_);
     if (!ag_recorder_is_sampling()) {
-        ag_crystal_types_allocated(address);
+        ag_object_allocated(address);
     } else if (is_tracked || ag_sampled_may_hold_fast(ag_sampled_key(address, ag_bdwgc_heap))) {
         (void)ag_address_bits_set(&ag_held, AG_HELD_ALIVE, address);
-        ag_crystal_types_allocated(address);
-        ag_bdwgc_thread.attention = ag_crystal_types_are_wanted ? LOOKS_MOST : 0;
+        ag_object_allocated(address);
+        ag_bdwgc_thread.attention = ag_object_reader ? LOOKS_MOST : 0;
     }
     if (AG_UNLIKELY(is_tracked)) {
         ag_tracker_alloc(ag_bdwgc_heap, address, bytes, 0);
@@ -223,6 +223,10 @@ static bool is_by_collector(const struct ag_kept_call *call) {
     return call->return_address - own_code.low < own_code.high - own_code.low;
 }
 
+bool ag_bdwgc_block_is_alive(uintptr_t address) {
+    return ag_address_bits_has(&ag_held, AG_HELD_ALIVE, address);
+}
+
 /* Returns true if it was recorded. */
 static bool report_free(const struct ag_kept_call *call, enum ag_word_kind kind,
                         uintptr_t address) {
@@ -232,7 +236,7 @@ static bool report_free(const struct ag_kept_call *call, enum ag_word_kind kind,
     if (ag_recorder_is_sampling() && !ag_address_bits_has(&ag_held, AG_HELD_ALIVE, address)) {
         return false;
     }
-    ag_crystal_types_freeing(address);
+    ag_object_freeing(address);
     if (!ag_address_bits_clear(&ag_held, AG_HELD_ALIVE, address) && ag_recorder_is_sampling()) {
         return false;
     }
@@ -347,7 +351,7 @@ static uintptr_t make_call(struct ag_kept_call *call) {
     const uintptr_t *a = call->arguments;
     uintptr_t result = 0;
     ag_bdwgc_thread.attention -= ag_bdwgc_thread.attention > 0;
-    ag_crystal_types_return();
+    ag_object_returned();
     switch (rows[call->datum].shape) {
     case SHAPE_BYTES:
         result = call_inside(call);
@@ -355,7 +359,7 @@ static uintptr_t make_call(struct ag_kept_call *call) {
         return result;
     case SHAPE_ATOMIC:
         result = call_inside(call);
-        ag_crystal_types_prepare(result, a[0]);
+        ag_object_uncleared(result, a[0]);
         report_alloc(call, result, a[0]);
         return result;
     case SHAPE_COUNT_BYTES:
@@ -405,7 +409,7 @@ static uintptr_t make_call(struct ag_kept_call *call) {
 void ag_bdwgc_call(struct ag_kept_call *call);
 void ag_bdwgc_call(struct ag_kept_call *call) {
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && ag_bdwgc_thread.inside == 0) {
-        ag_crystal_types_return();
+        ag_object_returned();
         ag_tracker_deliver(); /* the arguments are on this stack, so the objects they point to stay
                                * live */
     }

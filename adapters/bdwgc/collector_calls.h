@@ -10,6 +10,7 @@
 
 #include "base/compiler.h"
 #include "hook/kept_call.h"
+#include "object_reader.h"
 
 enum { AG_BDWGC_ENTRY_BYTES = 288 };
 
@@ -28,9 +29,6 @@ struct ag_bdwgc_functions {
     size_t (*statistics)(struct ag_bdwgc_statistics *, size_t);
 };
 extern struct ag_bdwgc_functions ag_bdwgc AG_HIDDEN;
-
-/* The heap's id in the trace (allogram.h); 0: not recorded. */
-extern uint32_t ag_bdwgc_heap AG_HIDDEN;
 
 /* State of the calling thread; collector_entry.S knows its layout. */
 struct ag_bdwgc_thread {

@@ -25,7 +25,6 @@
 
 #include "collector_calls.h"
 #include "collector_memory.h"
-#include "crystal_types.h"
 #include "embed/host_events.h"
 #include "embed/tracker.h"
 #include "held_blocks.h"
@@ -105,7 +104,7 @@ static void tell(const char *kind) {
 }
 
 static void cycle_begin(void) {
-    ag_crystal_types_collecting();
+    ag_object_collecting();
     now.begun_raw = now.paused_raw = 0;
     now.is_stopped = now.is_swept = false;
     now.before_bytes = used_bytes();

@@ -24,12 +24,12 @@ class Node:
 
     def __init__(self, bench, root=None):
         self.bench, self.root = bench, root
-        self.tracers = [os.path.join(bench.build, folder) for folder in ("adapters/beam", "bench")]
+        self.tracers = [os.path.join(bench.build, folder) for folder in ("adapters/erlang/inside", "bench")]
         self.folder = bench.path("erlang-root" if root else "erlang")
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
         shutil.copy(os.path.join(HERE, "workloads/erlang_bench.erl"), self.folder)
-        shutil.copy(os.path.join(HERE, "../adapters/beam", MODULE), self.folder)
+        shutil.copy(os.path.join(HERE, "../adapters/erlang/inside", MODULE), self.folder)
         self.run(["erlc", "erlang_bench.erl"])
         self.release = int(self.erl("io:put_chars(erlang:system_info(otp_release))"))
 
@@ -58,7 +58,7 @@ class Node:
 
 def nodes_of(bench):
     nodes = []
-    if shutil.which("erl") and os.path.exists(os.path.join(bench.build, "adapters/beam/allogram.beam")):
+    if shutil.which("erl") and os.path.exists(os.path.join(bench.build, "adapters/erlang/inside/allogram.beam")):
         nodes.append(Node(bench))
         root = os.path.join(bench.build, "roots/trixie")
         if os.geteuid() == 0 and shutil.which("unshare") and os.path.exists(os.path.join(root, ".complete")):

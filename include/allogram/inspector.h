@@ -3,7 +3,7 @@
  * `allogram observe PID` samples a running process with the kernel's perf events: registers and a
  * copy of the stack, taken in the interrupt. It unwinds the native frames. In code of a virtual
  * machine only that machine's inspector knows which stack it belongs to and what the functions are
- * called. An inspector lives in adapters/ and is a row of adapters/inspectors.c:
+ * called. An inspector lives in adapters/ and a part of a row in adapters/runtimes.def:
  *
  *     static int open(struct allogram_target *target, void **ret_state, char *ret_problem,
  *                     size_t problem_bytes) {
@@ -25,7 +25,7 @@
  *         }
  *         return ALLOGRAM_STACK_COMPLETE;
  *     }
- *     const struct allogram_inspector allogram_toy_inspector = {
+ *     const struct allogram_inspector ag_inspector_toy = {
  *         .size = sizeof(struct allogram_inspector), .runtime = "toy", .open = open, ...};
  *
  * GLOSSARY
@@ -290,9 +290,6 @@ struct allogram_inspector {
                 bool (*visit)(void *context, uint64_t address, uint64_t n_bytes, const char *name),
                 void *context);
 };
-
-/* All inspectors, terminated by NULL: adapters/inspectors.c. */
-extern const struct allogram_inspector *const allogram_inspectors[];
 
 #ifdef __cplusplus
 }

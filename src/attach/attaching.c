@@ -33,8 +33,8 @@
 
 #include "attach_state.h"
 #include "base/error_message.h"
+#include "base/runtimes.h"
 #include "remote/glibc_heap.h"
-#include "remote/late_runtime.h"
 #include "remote/remote_memory.h"
 
 enum {
@@ -428,11 +428,11 @@ void ag_attach_unload(struct ag_attach *attach) {
     }
 }
 
-const struct ag_late_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index) {
+const struct ag_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index) {
     size_t n_found = 0;
-    for (const struct ag_late_runtime *row = ag_late_runtimes; row->name != NULL; row++) {
+    for (const struct ag_runtime *row = ag_runtimes; row->name != NULL; row++) {
         bool is_there = false;
-        for (size_t i = 0; i < attach->images.n_sorted && !is_there; i++) {
+        for (size_t i = 0; row->symbol && i < attach->images.n_sorted && !is_there; i++) {
             struct ag_observed_image *image = attach->images.sorted[i];
             const struct ag_remote_symbol *symbol =
                 image->is_open ? ag_remote_elf_symbol(&image->elf, row->symbol) : NULL;

@@ -50,8 +50,8 @@ int ag_attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_atta
 /* The name of the process. */
 const char *ag_attach_program(const struct ag_attach *attach);
 /* The known runtimes in the process by index; NULL: no more. */
-struct ag_late_runtime;
-const struct ag_late_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index);
+struct ag_runtime;
+const struct ag_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index);
 /* agent: path of liballogram-attached.so, or of liballogram-attached-runtimes.so; adapters: the
  * value of --adapters; session_path: of the live file. On failure nothing of it remains in the
  * process. */

@@ -30,6 +30,7 @@
 
 #include "attach/awake_cpus.h"
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "cli/agent_place.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
@@ -41,7 +42,7 @@
 #include "cli/run_summary.h"
 #include "cli/supervisor.h"
 #include "remote/glibc_heap.h"
-#include "remote/late_runtime.h"
+#include "remote/machine_link.h"
 #include "report/quantity.h"
 #include "text/nearest_name.h"
 #include "writer/live_session.h"
@@ -58,7 +59,6 @@ enum {
     OPTION_FREE_STACKS,
     OPTION_FILTER,
     OPTION_DURATION,
-    OPTION_COOKIE_FILE,
     OPTION_PROCESS,
     OPTION_TRACE,
     MAX_DEPTH = 65536,
@@ -87,8 +87,7 @@ static const struct ag_option table[] = {
      "record the stack of every free too, for report --view=blocks"},
     {OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
     {'q', "quiet", NULL, "print nothing but failures"},
-    {OPTION_COOKIE_FILE, "cookie-file", "FILE",
-     "file with the cookie of a NODE (default: ALLOGRAM_COOKIE in the\nenvironment, else the user's own file)"},
+    AG_OPTIONS_OF_LINKS,
     {OPTION_PROCESS, "process", "WHICH",
      "record only these processes of a NODE: registered name, pid or\ninitial:M:F/A (default: all); separated by commas, may be repeated"},
     {OPTION_TRACE, "trace", "WHICH",
@@ -170,17 +169,8 @@ static bool add_choices(struct ag_attach_choice *choice, const char *list) {
 }
 
 static bool set_choice(struct ag_link_attach *link, int id, const char *value) {
-    link->option = id == OPTION_COOKIE_FILE ? "--cookie-file"
-                   : id == OPTION_PROCESS   ? "--process"
-                                            : "--trace";
-    switch (id) {
-    case OPTION_PROCESS:
-        return add_choices(&link->processes, value);
-    case OPTION_TRACE:
-        return add_choices(&link->functions, value);
-    }
-    link->cookie_file = value;
-    return true;
+    link->option = id == OPTION_PROCESS ? "process" : "trace";
+    return add_choices(id == OPTION_PROCESS ? &link->processes : &link->functions, value);
 }
 
 static int set_filter(struct request *request, const char *value) {
@@ -206,6 +196,11 @@ static int set_option(void *context, int id, const char *value) {
     struct ag_session_options *session = &request->session;
     uint64_t number = 0;
     bool is_good = true;
+    if (id >= AG_OPTION_OF_LINKS) {
+        request->link.option = ag_runtimes[id - AG_OPTION_OF_LINKS].link->option;
+        request->link.kind_option = value;
+        return AG_EXIT_OK;
+    }
     switch (id) {
     case 'o':
         session->output_pattern = value;
@@ -242,7 +237,6 @@ static int set_option(void *context, int id, const char *value) {
     case OPTION_DURATION:
         is_good = ag_parse_time(value, &request->duration_ns) && request->duration_ns > 0;
         break;
-    case OPTION_COOKIE_FILE:
     case OPTION_PROCESS:
     case OPTION_TRACE:
         is_good = set_choice(&request->link, id, value);
@@ -436,13 +430,13 @@ static int clean_up(pid_t pid, char message[512]) {
 static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES],
                         char message[512]) {
     bool has_one = false;
-    const struct ag_late_runtime *found;
+    const struct ag_runtime *found;
     const bool is_none = strcmp(request->adapters, "none") == 0;
     for (size_t i = 0; !is_none && (found = ag_attach_runtime(request->attach, i)); i++) {
-        has_one |= found->why_not == NULL;
-        if (found->why_not && !request->is_quiet) {
+        has_one |= found->why_not_late == NULL;
+        if (found->why_not_late && !request->is_quiet) {
             ag_say("attach: %d (%s): %s is not recorded: %s", (int)request->pid,
-                   ag_attach_program(request->attach), found->name, found->why_not);
+                   ag_attach_program(request->attach), found->name, found->why_not_late);
         }
     }
     return ag_agent_place_find_attached(has_one ? AG_AGENT_ATTACHED_RUNTIMES : AG_AGENT_ATTACHED,
@@ -530,7 +524,7 @@ static int parse_pid(const struct request *request, const char *text, pid_t *ret
                        text);
     }
     if (request->link.option) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s does not apply to a process",
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s does not apply to a process",
                        request->link.option);
     }
     *ret_pid = (pid_t)number;

@@ -3,7 +3,7 @@
  *
  * Steps; each failure undoes the steps before it:
  *
- *     cookie, connection         an error gives one line
+ *     connection                 an error gives one line
  *     live segment, trace        on failure their files are removed
  *     writer                     on failure it is ended
  *     the machine starts         it refuses, or records completely
@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
 #include "cli/launch.h"
@@ -37,96 +38,33 @@
 #include "writer/snapshot.h"
 
 enum {
-    COOKIE_BYTES = 1024,
     LOOK_MS = 1000, /* the machine expects a message every ten seconds */
     REPORT_PATIENCE_MS = 120 * 1000,
     STUCK_PATIENCE_MS = 2000, /* timeout for a machine that does not stop */
 };
 
 const struct ag_link_kind *ag_link_kind_of(const char *name) {
-    for (size_t i = 0; ag_link_kinds[i]; i++) {
-        if (ag_link_kinds[i]->takes(name)) {
-            return ag_link_kinds[i];
+    for (const struct ag_runtime *row = ag_runtimes; row->name; row++) {
+        if (row->link && row->link->takes(name)) {
+            return row->link;
         }
     }
     return NULL;
 }
 
-/* ---- the cookie ---- */
+/* ---- the link ---- */
 
-/* Reads the first line of a file. 0 or negative errno. */
-static int read_cookie(const char *path, char ret_cookie[COOKIE_BYTES]) {
-    char text[COOKIE_BYTES];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return -errno;
-    }
-    const ssize_t n = read(fd, text, sizeof(text) - 1);
-    const int error = errno;
-    (void)close(fd); /* nothing was written */
-    if (n < 0) {
-        return -error;
-    }
-    text[n] = '\0';
-    text[strcspn(text, "\r\n")] = '\0';
-    if (text[0] == '\0') {
-        return -ENODATA;
-    }
-    memcpy(ret_cookie, text, sizeof(text));
-    return 0;
-}
-
-static int fail_cookie(const char *path, int error) {
-    return ag_fail(AG_EXIT_OWN_FAILURE, "cookie file %s: %s", path,
-                   error == -ENODATA ? "the file is empty" : strerror(-error));
-}
-
-/* Reads the cookie from a named file, the environment, or the user's own file; never from an
- * argument, which every user could see. */
-static int find_cookie(const struct ag_link_kind *kind, const char *file,
-                       char ret_cookie[COOKIE_BYTES]) {
-    const char *text = getenv("ALLOGRAM_COOKIE"), *home = getenv("HOME");
-    const char *file_of_environment = getenv("ALLOGRAM_COOKIE_FILE");
-    if (!file && text && text[0]) {
-        if (strlen(text) >= COOKIE_BYTES) {
-            return ag_fail(AG_EXIT_OWN_FAILURE, "ALLOGRAM_COOKIE: the cookie is too long");
-        }
-        (void)snprintf(ret_cookie, COOKIE_BYTES, "%s", text);
-        return AG_EXIT_OK;
-    }
-    file = file ? file : file_of_environment && file_of_environment[0] ? file_of_environment : NULL;
-    if (file) {
-        const int r = read_cookie(file, ret_cookie);
-        return r < 0 ? fail_cookie(file, r) : AG_EXIT_OK;
-    }
-    for (size_t i = 0; home && kind->cookie_files[i]; i++) {
-        char path[4096];
-        (void)snprintf(path, sizeof(path), "%s/%s", home, kind->cookie_files[i]);
-        const int r = read_cookie(path, ret_cookie);
-        if (r != -ENOENT) {
-            return r < 0 ? fail_cookie(path, r) : AG_EXIT_OK;
-        }
-    }
-    return ag_fail(AG_EXIT_OWN_FAILURE,
-                   "no cookie: your home directory has no %s; use --cookie-file=FILE or set "
-                   "ALLOGRAM_COOKIE",
-                   kind->cookie_files[0] ? kind->cookie_files[0] : "cookie file");
-}
-
-static int open_link(const char *name, const struct ag_link_kind *kind, const char *cookie_file,
+static int open_link(const char *name, const struct ag_link_kind *kind, const char *option,
                      struct ag_link **ret_link) {
-    char cookie[COOKIE_BYTES], agent[AG_AGENT_PLACE_BYTES], text[AG_LINK_TEXT_BYTES];
-    char unused[512];
-    const int status = find_cookie(kind, cookie_file, cookie);
-    if (status != AG_EXIT_OK) {
-        return status;
-    }
+    char agent[AG_AGENT_PLACE_BYTES], text[AG_LINK_TEXT_BYTES], unused[512];
     const bool has_agent = ag_agent_place_find(agent, unused) == 0;
     if (has_agent) {
         *strrchr(agent, '/') = '\0'; /* the path is absolute */
     }
-    const struct ag_link_place place = {
-        .name = name, .cookie = cookie, .agent_folder = has_agent ? agent : NULL};
+    const struct ag_link_place place = {.name = name,
+                                        .option = option,
+                                        .agent_folder = has_agent ? agent : NULL,
+                                        .variable = getenv};
     const int r = kind->open(&place, ret_link, text);
     return r < 0 ? ag_fail(AG_EXIT_OWN_FAILURE, "%s", text) : AG_EXIT_OK;
 }
@@ -347,7 +285,7 @@ int ag_attach_link(const struct ag_link_attach *attach) {
     struct ag_launch own = {0};
     ag_launch_guard_standard();
     ag_launch_lift_limits(&own);
-    int status = open_link(attach->name, attach->kind, attach->cookie_file, &at.link);
+    int status = open_link(attach->name, attach->kind, attach->kind_option, &at.link);
     if (status != AG_EXIT_OK) {
         return status;
     }
@@ -362,12 +300,11 @@ int ag_attach_link(const struct ag_link_attach *attach) {
     return outcome == ENDED ? AG_EXIT_OK : AG_EXIT_OWN_FAILURE;
 }
 
-int ag_control_link(const char *name, const struct ag_link_kind *kind, const char *cookie_file,
+int ag_control_link(const char *name, const struct ag_link_kind *kind, const char *option,
                     const char *action) {
     struct ag_link *link = NULL;
     char text[AG_LINK_TEXT_BYTES];
-    int status =
-        open_link(name, kind, cookie_file, &link) == AG_EXIT_OK ? AG_EXIT_OK : AG_EXIT_FAILURE;
+    int status = open_link(name, kind, option, &link) == AG_EXIT_OK ? AG_EXIT_OK : AG_EXIT_FAILURE;
     if (status == AG_EXIT_OK && kind->control(link, action, text) < 0) {
         status = ag_fail(AG_EXIT_FAILURE, "%s", text);
     }

@@ -18,8 +18,8 @@ struct ag_attach_choice { /* the options as given, each possibly several times *
 struct ag_link_attach {
     const char *name;
     const struct ag_link_kind *kind;
-    const char *option;      /* an option that is not valid for a process; NULL: none */
-    const char *cookie_file; /* NULL: the environment's, else the user's own */
+    const char *option; /* an option that is not valid for a process, without dashes; NULL: none */
+    const char *kind_option; /* the value of the kind's own option; NULL: not given */
     const char *output_pattern;
     uint64_t max_bytes, duration_ns; /* 0: no limit */
     bool is_exact, is_quiet;
@@ -31,7 +31,7 @@ const struct ag_link_kind *ag_link_kind_of(const char *name);
 /* Records until Ctrl-C, the end of the duration, or `control NAME stop`. Returns the exit status.
  */
 int ag_attach_link(const struct ag_link_attach *attach);
-int ag_control_link(const char *name, const struct ag_link_kind *kind, const char *cookie_file,
+int ag_control_link(const char *name, const struct ag_link_kind *kind, const char *option,
                     const char *action);
 
 #endif

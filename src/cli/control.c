@@ -18,6 +18,7 @@
 #include "attach/attaching.h"
 #include "base/compiler.h"
 #include "base/error_message.h"
+#include "base/runtimes.h"
 #include "cli/attach_link.h"
 #include "cli/command.h"
 #include "cli/end_guard.h"
@@ -195,12 +196,7 @@ static int control_process(pid_t pid, const char *action) {
 
 /* ---- the command ---- */
 
-enum { OPTION_COOKIE_FILE = AG_OPTION_LONG_ONLY };
-
-static const struct ag_option table[] = {
-    {OPTION_COOKIE_FILE, "cookie-file", "FILE",
-     "file with the cookie of a NODE (default: ALLOGRAM_COOKIE in the environment,\nelse the user's own file)"},
-};
+static const struct ag_option table[] = {AG_OPTIONS_OF_LINKS};
 
 static bool is_action(const char *word) {
     bool found = false;
@@ -218,15 +214,19 @@ static bool parse_pid(const char *text, pid_t *ret_pid) {
     return is_one;
 }
 
-static int set_cookie_file(void *request, int id, const char *value) {
-    const char **cookie_file = request;
-    (void)id; /* the only option */
-    *cookie_file = value;
+struct link_option { /* of a kind of machine; name NULL: not given */
+    const char *name, *value;
+};
+
+static int set_link_option(void *request, int id, const char *value) {
+    struct link_option *option = request;
+    option->name = ag_runtimes[id - AG_OPTION_OF_LINKS].link->option;
+    option->value = value;
     return AG_EXIT_OK;
 }
 
 int ag_command_control(int argc, char **argv) {
-    const char *cookie_file = NULL;
+    struct link_option option = {.name = NULL};
     struct ag_options options = {
         .usage = "control PID|NODE ACTION [OPTIONS]",
         .about =
@@ -237,7 +237,7 @@ int ag_command_control(int argc, char **argv) {
         .table = table,
         .n_table = AG_ARRAY_SIZE(table),
     };
-    if (!ag_options_read(&options, argc, argv, set_cookie_file, &cookie_file)) {
+    if (!ag_options_read(&options, argc, argv, set_link_option, &option)) {
         return options.status;
     }
     if (options.n_operands != 2) {
@@ -261,8 +261,8 @@ int ag_command_control(int argc, char **argv) {
         return ag_fail(AG_EXIT_USAGE, "control: %s: not one of %s%s", action, actions,
                        ag_nearest_name_hint(&nearest, ""));
     }
-    if (!kind && cookie_file) {
-        return ag_fail(AG_EXIT_USAGE, "control: --cookie-file does not apply to a process");
+    if (option.name && (!kind || kind->option != option.name)) {
+        return ag_fail(AG_EXIT_USAGE, "control: --%s does not apply to %s", option.name, name);
     }
-    return kind ? ag_control_link(name, kind, cookie_file, action) : control_process(pid, action);
+    return kind ? ag_control_link(name, kind, option.value, action) : control_process(pid, action);
 }

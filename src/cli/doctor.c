@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/options.h"
-#include "cli/recording_options.h"
 #include "cli/terminal.h"
 #include "report/page.h"
 #include "report/quantity.h"
@@ -66,17 +66,20 @@ static void check_agent(struct finding *finding) {
     finding->fix = "install allogram as a whole, or set ALLOGRAM_AGENT to the agent's path";
 }
 
-/* Only the adapters' presence is checked; the summary of a recording says which acted, on which
- * version, and what they could not record. */
+/* Which adapters were built, and for which versions. The summary of a recording says which acted,
+ * on which version, and what they could not record. */
 static void check_adapters(struct finding *finding) {
     char names[512];
     size_t used = 0;
     names[0] = '\0';
-    for (size_t i = 0; ag_adapter_names[i] && used < sizeof names; i++) {
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
-                                 ag_adapter_names[i]);
+    for (const struct ag_runtime *row = ag_runtimes; row->name && used < sizeof names; row++) {
+        if (row->symbol) {
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s (%s)",
+                                     used > 0 ? ", " : "", row->name, row->versions);
+        }
     }
-    finding_set(finding, true, "%s; a report's summary says which of them acted", names);
+    finding_set(finding, true, "%s; a report's summary says which of them acted",
+                names[0] ? names : "none");
 }
 
 static void check_room(struct finding *finding, const char *folder, uint64_t wanted_bytes) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/open_trace.h"
@@ -18,7 +19,6 @@
 #include "export/export.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
-#include "symbol/decoder.h"
 #include "symbol/symbol.h"
 #include "text/nearest_name.h"
 
@@ -35,7 +35,6 @@ enum {
     OPTION_SYSROOT,
     OPTION_DEBUG_DIR,
     OPTION_DEBUGINFOD,
-    OPTION_TYPES_FILE,
 };
 static const struct ag_option table[] = {
     {OPTION_TO, "to", "FORMAT",
@@ -57,7 +56,7 @@ static const struct ag_option table[] = {
     {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
     {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
     {OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
-    {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
+    AG_OPTIONS_OF_DECODERS,
     {OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
 };
@@ -121,6 +120,9 @@ static int set_option(void *context, int id, const char *value) {
     struct request *request = context;
     struct ag_symbol_options *symbol = &request->symbol;
     uint64_t number;
+    if (id >= AG_OPTION_OF_DECODERS) {
+        return ag_types_file_read("export", id, value, AG_EXIT_FAILURE, &request->profile);
+    }
     switch (id) {
     case OPTION_TO:
         return set_format(request, value);
@@ -160,8 +162,6 @@ static int set_option(void *context, int id, const char *value) {
         }
         request->debug_dirs[symbol->n_debug_dirs++] = value;
         return AG_EXIT_OK;
-    case OPTION_TYPES_FILE:
-        return ag_types_file_read("export", value, AG_EXIT_FAILURE, &request->profile);
     case OPTION_DEBUGINFOD:
         symbol->allow_debuginfod = true;
         return AG_EXIT_OK;
@@ -302,7 +302,7 @@ int ag_command_export(int argc, char **argv) {
         .profile = {.size = sizeof request.profile, .thread = -1, .symbol = &request.symbol},
         .symbol = {.size = sizeof request.symbol,
                    .debug_dirs = request.debug_dirs,
-                   .decoders = ag_decoders},
+                   .runtimes = ag_runtimes},
         .export = {.size = sizeof request.export, .version = AG_VERSION},
     };
     struct ag_options options = {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/end_guard.h"
 #include "cli/message.h"
@@ -254,7 +255,7 @@ int ag_command_observe(int argc, char **argv) {
     struct request request = {
         .options = {.duration_ns = usual_duration_ns,
                     .rate = USUAL_RATE,
-                    .inspectors = allogram_inspectors,
+                    .runtimes = ag_runtimes,
                     .is_stopped = is_stopped,
                     .is_hurried = is_hurried},
         .selection = {.limit = USUAL_LIMIT},

@@ -1,13 +1,14 @@
-/* open_trace.c: see open_trace.h. The adapter defines which runtime has a file of types, and the
- * option's name (symbol/decoder.h). */
+/* open_trace.c: see open_trace.h. */
 #include "cli/open_trace.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/options.h"
 #include "model/answers/collections.h"
 #include "model/answers/functions.h"
 #include "symbol/decoder.h"
@@ -67,25 +68,28 @@ void ag_warn_if_nothing_matches(const char *command, const char *path, struct ag
     }
 }
 
-static struct ag_decoder_types *types; /* the last file that was read */
+static const struct ag_decoder *decoder_of_option(int id) {
+    return ag_runtimes[id - AG_OPTION_OF_DECODERS].decoder;
+}
 
-int ag_types_file_read(const char *command, const char *path, int failure,
+const char *ag_types_option_name(int id) {
+    return decoder_of_option(id)->types_option;
+}
+
+int ag_types_file_read(const char *command, int id, const char *path, int failure,
                        struct ag_profile_options *profile) {
+    static const struct ag_decoder *decoder; /* of the last file that was read */
+    static struct ag_decoder_types *types;
     char message[512] = "";
-    for (size_t i = 0; ag_decoders[i]; i++) {
-        const struct ag_decoder *decoder = ag_decoders[i];
-        if (!decoder->types_option || strcmp(decoder->types_option, ag_types_option) != 0) {
-            continue;
-        }
-        if (types) {
-            decoder->free_types(types);
-            types = NULL;
-        }
-        if (decoder->read_types(path, &types, message) < 0) {
-            return ag_fail(failure, "%s: --%s=%s", command, ag_types_option, message);
-        }
-        profile->types_decoder = decoder;
-        profile->types = types;
+    if (types) {
+        decoder->free_types(types);
+        types = NULL;
     }
+    decoder = decoder_of_option(id);
+    if (decoder->read_types(path, &types, message) < 0) {
+        return ag_fail(failure, "%s: --%s=%s", command, decoder->types_option, message);
+    }
+    profile->types_decoder = decoder;
+    profile->types = types;
     return AG_EXIT_OK;
 }

@@ -17,10 +17,12 @@ int ag_open_trace(const char *command, const char *path, const struct ag_profile
 void ag_warn_if_nothing_matches(const char *command, const char *path, struct ag_profile *profile,
                                 const struct ag_profile_options *options, const char *view);
 
-/* The option that names a runtime's numbered types, for `run` too: reads the file into the
- * profile's options; its content stays until the program ends. Returns an exit status; errors have
- * been printed. */
-int ag_types_file_read(const char *command, const char *path, int failure,
+/* The options of runtimes that name a file of numbered types (types_option of symbol/decoder.h),
+ * for `run` too. ID: of the option (AG_OPTION_OF_DECODERS). Reads the file into the profile's
+ * options; its content stays until the program ends. Returns an exit status; errors have been
+ * printed. */
+int ag_types_file_read(const char *command, int id, const char *path, int failure,
                        struct ag_profile_options *profile);
+const char *ag_types_option_name(int id);
 
 #endif

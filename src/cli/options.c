@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "remote/machine_link.h"
+#include "symbol/decoder.h"
 #include "text/nearest_name.h"
 
-enum { MAX_OPTIONS = 64, HELP_COLUMN = 30, STOP = -1 };
+enum { HELP_COLUMN = 30, STOP = -1 };
 
 static int name_length(
     const struct ag_options *options) { /* name of the command, the first word of its usage */
@@ -50,10 +53,50 @@ static void print_option(const struct ag_option *option) {
 static void print_help(const struct ag_options *options) {
     printf("usage: allogram %s\n\n%s\n", options->usage, options->about);
     printf("\noptions\n");
-    for (size_t i = 0; i < options->n_table; i++) {
-        print_option(&options->table[i]);
+    for (size_t i = 0; i < options->n_rows; i++) {
+        print_option(&options->rows[i]);
     }
     print_option(&(struct ag_option){'h', "help", NULL, "this text"});
+}
+
+static void options_add(struct ag_options *options, struct ag_option row) {
+    if (options->n_rows < AG_OPTIONS_MOST) {
+        options->rows[options->n_rows++] = row;
+    }
+}
+
+static void options_add_of_decoders(struct ag_options *options) {
+    for (int i = 0; ag_runtimes[i].name; i++) {
+        const struct ag_decoder *decoder = ag_runtimes[i].decoder;
+        if (decoder && decoder->types_option) {
+            options_add(options,
+                        (struct ag_option){AG_OPTION_OF_DECODERS + i, decoder->types_option, "FILE",
+                                           decoder->types_help});
+        }
+    }
+}
+
+static void options_add_of_links(struct ag_options *options) {
+    for (int i = 0; ag_runtimes[i].name; i++) {
+        const struct ag_link_kind *link = ag_runtimes[i].link;
+        if (link && link->option) {
+            options_add(options, (struct ag_option){AG_OPTION_OF_LINKS + i, link->option, "FILE",
+                                                    link->option_help});
+        }
+    }
+}
+
+static void options_make_rows(struct ag_options *options) {
+    options->n_rows = 0;
+    for (size_t i = 0; i < options->n_table; i++) {
+        if (options->table[i].id == AG_OPTION_OF_DECODERS) {
+            options_add_of_decoders(options);
+        } else if (options->table[i].id == AG_OPTION_OF_LINKS) {
+            options_add_of_links(options);
+        } else {
+            options_add(options, options->table[i]);
+        }
+    }
 }
 
 /* "unknown option '--vew'; did you mean '--view'?" WORD may go on with =VALUE. */
@@ -65,9 +108,9 @@ static int refuse_unknown(const struct ag_options *options, int status, const ch
     ag_nearest_name_start(&nearest, bare);
     ag_nearest_name_offer(&nearest, "help");
     unsigned n_beginning = 0; /* options that the word abbreviates */
-    for (size_t i = 0; i < options->n_table; i++) {
-        ag_nearest_name_offer(&nearest, options->table[i].name);
-        n_beginning += strncmp(options->table[i].name, bare, strlen(bare)) == 0;
+    for (size_t i = 0; i < options->n_rows; i++) {
+        ag_nearest_name_offer(&nearest, options->rows[i].name);
+        n_beginning += strncmp(options->rows[i].name, bare, strlen(bare)) == 0;
     }
     const bool is_ambiguous = strncmp(name, "--", 2) == 0 && n_beginning > 1;
     const char *hint = is_ambiguous ? "" : ag_nearest_name_hint(&nearest, "--");
@@ -99,12 +142,12 @@ static int option_error(struct ag_options *options, bool lacks_value) {
 /* The id of the next option; 0 after the last one; STOP: the command must end with
  * options->status. */
 static int options_next(struct ag_options *options, const char **ret_value) {
-    struct option long_options[MAX_OPTIONS + 2] = {{0}};
-    char letters[2 * MAX_OPTIONS + 8];
+    struct option long_options[AG_OPTIONS_MOST + 2] = {{0}};
+    char letters[2 * AG_OPTIONS_MOST + 8];
     size_t used = (size_t)sprintf(letters, "%s:h", options->ends_at_operand ? "+" : "");
     size_t count = 0;
-    for (; count < options->n_table && count < MAX_OPTIONS; count++) {
-        const struct ag_option *option = &options->table[count];
+    for (; count < options->n_rows; count++) {
+        const struct ag_option *option = &options->rows[count];
         long_options[count] = (struct option){
             .name = option->name,
             .has_arg = option->argument != NULL ? required_argument : no_argument,
@@ -141,6 +184,7 @@ bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_optio
     options->argc = argc;
     options->argv = argv;
     options->status = AG_EXIT_OK;
+    options_make_rows(options);
     optind = 0; /* a GNU extension: resets the scan */
     opterr = 0; /* messages are printed here */
     const char *value = NULL;

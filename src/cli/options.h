@@ -26,7 +26,19 @@ struct ag_option {
     const char *argument; /* name of its value in the help; NULL: it has none */
     const char *help;     /* lines are separated by '\n' */
 };
-enum { AG_OPTION_LONG_ONLY = 256 }; /* ids from here on have no short option */
+enum {
+    AG_OPTION_LONG_ONLY = 256, /* ids from here on have no short option */
+    /* Plus an index into ag_runtimes: the option of that runtime's decoder (types_option), and of
+     * its link. */
+    AG_OPTION_OF_DECODERS = 4096,
+    AG_OPTION_OF_LINKS = 8192,
+};
+/* The rows of a table in whose place the options of the runtimes' decoders or links stand. */
+#define AG_OPTIONS_OF_DECODERS \
+    { AG_OPTION_OF_DECODERS, NULL, NULL, NULL }
+#define AG_OPTIONS_OF_LINKS \
+    { AG_OPTION_OF_LINKS, NULL, NULL, NULL }
+enum { AG_OPTIONS_MOST = 64 };
 
 struct ag_options {
     /* set by the command */
@@ -39,6 +51,9 @@ struct ag_options {
     int usage_status;     /* exit status of a usage error; 0: AG_EXIT_USAGE */
     /* set by ag_options_read */
     int status; /* exit status of a command that must end */
+    /* internal: the table, with the options of the runtimes */
+    struct ag_option rows[AG_OPTIONS_MOST];
+    size_t n_rows;
     char **operands;
     int n_operands;
     /* internal */

@@ -7,6 +7,7 @@
 
 #include "base/block_filter.h"
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "base/skip.h"
 #include "cli/options.h"
 #include "text/nearest_name.h"
@@ -53,9 +54,8 @@ const char *ag_sampling_option_set(struct ag_session_options *session,
 /* ---- --adapters ---- */
 
 static bool is_adapter(const char *name, size_t length) {
-    for (size_t i = 0; ag_adapter_names[i]; i++) {
-        if (strlen(ag_adapter_names[i]) == length &&
-            strncmp(ag_adapter_names[i], name, length) == 0) {
+    for (const struct ag_runtime *row = ag_runtimes; row->name; row++) {
+        if (row->symbol && strlen(row->name) == length && strncmp(row->name, name, length) == 0) {
             return true;
         }
     }
@@ -74,14 +74,17 @@ bool ag_adapter_list_check(const char *list, char ret_message[512]) {
             struct ag_nearest_name nearest;
             ag_nearest_name_start(&nearest, name);
             ag_nearest_name_offer_list(&nearest, "auto none");
-            for (size_t i = 0; ag_adapter_names[i]; i++) {
-                ag_nearest_name_offer(&nearest, ag_adapter_names[i]);
+            for (const struct ag_runtime *row = ag_runtimes; row->name; row++) {
+                if (row->symbol) {
+                    ag_nearest_name_offer(&nearest, row->name);
+                }
             }
             int used = snprintf(ret_message, 512, "unknown adapter '%s'%s; one of auto, none", name,
                                 ag_nearest_name_hint(&nearest, ""));
-            for (size_t i = 0; ag_adapter_names[i] && used < 500; i++) {
-                used +=
-                    snprintf(ret_message + used, 512 - (size_t)used, ", %s", ag_adapter_names[i]);
+            for (const struct ag_runtime *row = ag_runtimes; row->name && used < 500; row++) {
+                if (row->symbol) {
+                    used += snprintf(ret_message + used, 512 - (size_t)used, ", %s", row->name);
+                }
             }
             return false;
         }

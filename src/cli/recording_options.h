@@ -19,9 +19,6 @@ extern const char *const ag_sampling_option_names[]; /* "--interval" */
 const char *ag_sampling_option_set(struct ag_session_options *session,
                                    enum ag_sampling_option option, const char *value);
 
-/* Defined in adapters/adapter_names.c: the adapters that were built into the agent; ends with NULL.
- */
-extern const char *const ag_adapter_names[];
 /* --adapters: "auto", "none", or adapter names joined by commas. false: message has the error and
  * the valid names. */
 bool ag_adapter_list_check(const char *list, char ret_message[512]);

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/open_trace.h"
 #include "model/answers/blocks.h"
-#include "symbol/decoder.h"
 #include "text/nearest_name.h"
 
 enum {
@@ -49,7 +49,6 @@ enum {
     OPTION_TREE,
     OPTION_CALLERS,
     OPTION_BLAME,
-    OPTION_TYPES_FILE,
 };
 static const struct ag_option table[] = {
     {OPTION_VIEW, "view", "VIEW",
@@ -93,7 +92,7 @@ static const struct ag_option table[] = {
     {OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
     {OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
-    {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
+    AG_OPTIONS_OF_DECODERS,
     {OPTION_COLOR, "color", "WHEN", "auto (default), always, never"},
     {OPTION_MERGE, "merge", NULL, "several traces as one: sums, and the sum of their peaks"},
     {OPTION_AT, "at", "TIME", "peak: the blocks in use at another moment"},
@@ -359,6 +358,9 @@ static int set_side(struct ag_report_request *request, int id, const char *value
 int ag_report_request_set(void *context, int id, const char *value) {
     struct ag_report_request *request = context;
     struct ag_symbol_options *symbol = &request->symbol;
+    if (id >= AG_OPTION_OF_DECODERS) {
+        return ag_types_file_read(request->command, id, value, AG_EXIT_FAILURE, &request->profile);
+    }
     switch (id) {
     case OPTION_VIEW:
         request->report.view = value;
@@ -387,8 +389,6 @@ int ag_report_request_set(void *context, int id, const char *value) {
         }
         request->debug_dirs[symbol->n_debug_dirs++] = value;
         return AG_EXIT_OK;
-    case OPTION_TYPES_FILE:
-        return ag_types_file_read(request->command, value, AG_EXIT_FAILURE, &request->profile);
     case OPTION_DEBUGINFOD:
         symbol->allow_debuginfod = true;
         return AG_EXIT_OK;
@@ -427,7 +427,7 @@ size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_
     size_t count = 0;
     for (; *names; names++) {
         for (size_t i = 0; i < AG_ARRAY_SIZE(table); i++) {
-            if (strcmp(table[i].name, *names) == 0) {
+            if (table[i].name && strcmp(table[i].name, *names) == 0) {
                 ret_options[count++] = table[i];
             }
         }
@@ -441,7 +441,7 @@ void ag_report_request_start(struct ag_report_request *request, const char *comm
         .profile = {.size = sizeof request->profile, .thread = -1, .symbol = &request->symbol},
         .symbol = {.size = sizeof request->symbol,
                    .debug_dirs = request->debug_dirs,
-                   .decoders = ag_decoders},
+                   .runtimes = ag_runtimes},
         .report = {.size = sizeof request->report,
                    .limit = AG_REPORT_USUAL_LIMIT,
                    .min_share_percent = -1},

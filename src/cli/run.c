@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "cli/agent_place.h"
 #include "cli/command.h"
 #include "cli/endpoint.h"
@@ -50,7 +51,6 @@ enum {
     OPTION_DUMP_AT,
     OPTION_SERVE,
     OPTION_CALLS,
-    OPTION_TYPES_FILE,
     OPTION_DELAY,
     OPTION_DURATION,
     OPTION_SIGNAL,
@@ -90,7 +90,7 @@ static const struct ag_option option_table[] = {
     {OPTION_DURATION, "duration", "TIME", "stop recording after this time; the program continues"},
     {OPTION_SIGNAL, "signal", "NAME",
      "signal to allogram that starts, pauses and resumes the recording:\nHUP, QUIT, USR1 or USR2"},
-    {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
+    AG_OPTIONS_OF_DECODERS,
     {'q', "quiet", NULL, "print no closing summary"},
 };
 
@@ -178,13 +178,26 @@ static bool *flag_of(struct run_request *request, int id) {
                                 : &request->session.has_free_stacks;
 }
 
+/* max-size becomes ALLOGRAM_MAX_SIZE. */
+static void twin_name(const char *option, char ret_name[64]) {
+    size_t length = (size_t)snprintf(ret_name, 64, "ALLOGRAM_");
+    for (const char *at = option; *at && length < 63; at++) {
+        ret_name[length++] = (char)(*at == '-'                 ? '_'
+                                    : *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A'
+                                                               : *at);
+    }
+    ret_name[length] = '\0';
+}
+
 /* The agent reads the file too, so that the trace has the names. */
-static int set_types_file(const char *value) {
+static int set_types_file(int id, const char *value) {
     struct ag_profile_options unused = {.size = sizeof(unused)};
-    const int status = ag_types_file_read("run", value, AG_EXIT_OWN_FAILURE, &unused);
+    const int status = ag_types_file_read("run", id, value, AG_EXIT_OWN_FAILURE, &unused);
     char *path = status == AG_EXIT_OK ? realpath(value, NULL) : NULL;
     if (path) {
-        (void)setenv(ag_types_environment, path, /* overwrite= */ 1);
+        char name[64];
+        twin_name(ag_types_option_name(id), name);
+        (void)setenv(name, path, /* overwrite= */ 1);
     }
     free(path);
     return status;
@@ -239,6 +252,9 @@ static int set_mode(struct run_request *request, const char *name, const char *v
  * status; NAME is used in messages. */
 static int set_option(struct run_request *request, int id, const char *name, const char *value) {
     uint64_t number = 0;
+    if (id >= AG_OPTION_OF_DECODERS) {
+        return set_types_file(id, value);
+    }
     switch (id) {
     case 'o':
         request->session.output_pattern = value;
@@ -281,8 +297,6 @@ static int set_option(struct run_request *request, int id, const char *name, con
         return add_dump(request, name, value);
     case OPTION_SERVE:
         return set_port(request, name, value);
-    case OPTION_TYPES_FILE:
-        return set_types_file(value);
     case OPTION_ADAPTERS:
         return set_adapters(request, name, value);
     case OPTION_FILTER:
@@ -295,30 +309,28 @@ static int set_option(struct run_request *request, int id, const char *name, con
     return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not supported by this build", name);
 }
 
-/* max-size becomes ALLOGRAM_MAX_SIZE. */
-static void twin_name(const char *option, char ret_name[64]) {
-    size_t length = (size_t)snprintf(ret_name, 64, "ALLOGRAM_");
-    for (const char *at = option; *at && length < 63; at++) {
-        ret_name[length++] = (char)(*at == '-'                 ? '_'
-                                    : *at >= 'a' && *at <= 'z' ? *at - 'a' + 'A'
-                                                               : *at);
-    }
-    ret_name[length] = '\0';
+static int read_variable(struct run_request *request, int id, const char *option, bool has_value) {
+    char name[64];
+    twin_name(option, name);
+    const char *value = getenv(name);
+    const bool is_off = !has_value && value && strcmp(value, "0") == 0;
+    return value && *value && !is_off ? set_option(request, id, name, value) : 0;
 }
 
 static int read_environment(struct run_request *request) {
-    for (size_t i = 0; i < AG_ARRAY_SIZE(option_table); i++) {
-        char name[64];
-        twin_name(option_table[i].name, name);
-        const char *value = getenv(name);
-        const bool is_off = !option_table[i].argument && value && strcmp(value, "0") == 0;
-        const int status =
-            value && *value && !is_off ? set_option(request, option_table[i].id, name, value) : 0;
-        if (status != 0) {
-            return status;
-        }
+    int status = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(option_table) && status == 0; i++) {
+        const struct ag_option *row = &option_table[i];
+        status = row->name ? read_variable(request, row->id, row->name, row->argument) : 0;
     }
-    return 0;
+    for (int i = 0; ag_runtimes[i].name && status == 0; i++) {
+        const struct ag_decoder *decoder = ag_runtimes[i].decoder;
+        status = decoder && decoder->types_option
+                     ? read_variable(request, AG_OPTION_OF_DECODERS + i, decoder->types_option,
+                                     /* has_value= */ true)
+                     : 0;
+    }
+    return status;
 }
 
 /* An option of the command line; messages name it by its long name. */

@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/runtimes.h"
 #include "cli/message.h"
 #include "model/answers/findings.h"
 #include "model/interval.h"
 #include "model/profile.h"
 #include "remote/glibc_heap.h"
 #include "report/quantity.h"
-#include "symbol/decoder.h"
 #include "symbol/symbol.h"
 
 /* Omits the current folder, to make names easier to type. */
@@ -84,7 +84,7 @@ static void print_cost(const struct ag_profile *profile) {
 
 /* For a sampled trace: the estimates need `report`, so this gives the few samples. */
 static void print_sampled(const struct ag_writer_report *report) {
-    const struct ag_symbol_options symbol = {.size = sizeof(symbol), .decoders = ag_decoders};
+    const struct ag_symbol_options symbol = {.size = sizeof(symbol), .runtimes = ag_runtimes};
     const struct ag_profile_options options = {
         .size = sizeof(options), .thread = -1, .symbol = &symbol};
     struct ag_profile *profile = NULL;

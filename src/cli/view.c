@@ -14,20 +14,19 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/open_trace.h"
 #include "cli/options.h"
 #include "model/profile.h"
 #include "page/html_page.h"
-#include "symbol/decoder.h"
 #include "symbol/symbol.h"
 
 enum {
     OPTION_SYSROOT = AG_OPTION_LONG_ONLY,
     OPTION_DEBUG_DIR,
     OPTION_DEBUGINFOD,
-    OPTION_TYPES_FILE,
     OPTION_NO_OPEN,
     MAX_DEBUG_DIRS = 64,
     PATH_BYTES = 4096,
@@ -39,7 +38,7 @@ static const struct ag_option table[] = {
     {OPTION_NO_OPEN, "no-open", NULL, "do not open the page in a browser"},
     {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
     {OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
-    {OPTION_TYPES_FILE, ag_types_option, "FILE", ag_types_option_help},
+    AG_OPTIONS_OF_DECODERS,
     {OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
 };
@@ -55,6 +54,9 @@ struct view_request { /* what the command line asks for */
 static int set_option(void *context, int id, const char *value) {
     struct view_request *request = context;
     struct ag_symbol_options *symbol = &request->symbol;
+    if (id >= AG_OPTION_OF_DECODERS) {
+        return ag_types_file_read("view", id, value, AG_EXIT_FAILURE, &request->profile);
+    }
     switch (id) {
     case 'o':
         request->output = value;
@@ -65,8 +67,6 @@ static int set_option(void *context, int id, const char *value) {
     case OPTION_SYSROOT:
         symbol->sysroot = value;
         break;
-    case OPTION_TYPES_FILE:
-        return ag_types_file_read("view", value, AG_EXIT_FAILURE, &request->profile);
     case OPTION_DEBUGINFOD:
         symbol->allow_debuginfod = true;
         break;
@@ -203,7 +203,7 @@ int ag_command_view(int argc, char **argv) {
         .profile = {.size = sizeof request.profile, .thread = -1, .symbol = &request.symbol},
         .symbol = {.size = sizeof request.symbol,
                    .debug_dirs = request.debug_dirs,
-                   .decoders = ag_decoders},
+                   .runtimes = ag_runtimes},
         .opens = true};
     struct ag_options options = {
         .usage = "view TRACE [BEFORE] [OPTIONS]",

@@ -1,11 +1,11 @@
 /* adapter.h: the interface between a runtime's adapter and the agent.
  *
- * An adapter lives in adapters/NAME, is compiled into the agent, and has one row in
- * adapters/adapters.def. When a program starts under `allogram run`, the agent calls each adapter
- * that --adapters selects, which checks whether its runtime is in the process. If it is, the
- * adapter hooks the runtime (hook/detour.h, the runtime's own callbacks) and reports events through
- * the public functions of allogram.h: its heaps, types, blocks, collections, frames. Except for
- * this start, it has no more means than a program that embeds the library.
+ * An adapter is the part of a runtime (base/runtimes.h) that is compiled into the agents, from the
+ * runtime's folder in adapters/. When a program starts under `allogram run`, the agent calls each
+ * adapter that --adapters selects, which checks whether its runtime is in the process. If it is,
+ * the adapter hooks the runtime (hook/detour.h, the runtime's own callbacks) and reports events
+ * through the public functions of allogram.h: its heaps, types, blocks, collections, frames. Except
+ * for this start, it has no more means than a program that embeds the library.
  *
  * Rules for all code of an adapter in the process: no malloc, no stdio, no lock that the host can
  * hold, no dlsym after the start, errno unchanged; a version that the adapter does not have in its
@@ -73,18 +73,9 @@ struct ag_late_adapter {
 bool ag_adapters_are_leaving(void);
 void ag_adapter_has_left(void);
 
-struct ag_adapter_row {
-    const char *name; /* as in --adapters=LIST and the report's runtimes */
-    const struct ag_adapter *adapter;
-};
-/* adapters/agent_adapters.c: all that were built, in the order of adapters.def; late_adapters.c:
- * those that can be started in a running program. */
-extern const struct ag_adapter_row ag_adapter_rows[] AG_HIDDEN;
-extern const size_t ag_n_adapter_rows AG_HIDDEN;
-
-/* Calls the adapters; once, when the recorder is active and the program's own session is joined.
- * wanted: "auto" or NULL: all; "none"; or names joined by commas, of which unknown ones are ignored
- * (`run` has refused them). */
+/* Calls the adapters in the order of ag_runtimes; once, when the recorder is active and the
+ * program's own session is joined. wanted: "auto" or NULL: all; "none"; or names joined by commas,
+ * of which unknown ones are ignored (`run` has refused them). */
 void ag_adapters_attach(const char *wanted);
 /* The same in a running program. The tool sets is_leaving to 1 to remove them; n_left counts those
  * that have finished. */

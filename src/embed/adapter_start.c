@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/runtimes.h"
+
 /* without the agent's own, and the program's heaps */
 enum { RUNTIMES_MOST = AG_MAX_ANNOUNCEMENTS - 2 };
 
@@ -27,8 +29,9 @@ static bool is_listed(const char *list, const char *name) {
     return false;
 }
 
-static bool is_wanted(const char *wanted, const char *name) {
-    return !wanted || !wanted[0] || strcmp(wanted, "auto") == 0 || is_listed(wanted, name);
+static bool is_wanted(const char *wanted, const struct ag_runtime *row) {
+    return row->inside &&
+           (!wanted || !wanted[0] || strcmp(wanted, "auto") == 0 || is_listed(wanted, row->name));
 }
 
 static void adapter_record_answer(const struct ag_adapter *adapter, enum ag_adapter_answer answer,
@@ -42,13 +45,12 @@ static void adapter_record_answer(const struct ag_adapter *adapter, enum ag_adap
 }
 
 void ag_adapters_attach(const char *wanted) {
-    for (size_t i = 0; i < ag_n_adapter_rows && n_found < RUNTIMES_MOST; i++) {
-        const struct ag_adapter_row *row = &ag_adapter_rows[i];
+    for (const struct ag_runtime *row = ag_runtimes; row->name && n_found < RUNTIMES_MOST; row++) {
         struct ag_runtime_definition runtime = {.name = row->name, .version = "", .note = ""};
         const enum ag_adapter_answer answer =
-            is_wanted(wanted, row->name) ? row->adapter->attach(&runtime) : AG_ADAPTER_ABSENT;
+            is_wanted(wanted, row) ? row->inside->attach(&runtime) : AG_ADAPTER_ABSENT;
         if (answer != AG_ADAPTER_ABSENT) {
-            adapter_record_answer(row->adapter, answer, &runtime);
+            adapter_record_answer(row->inside, answer, &runtime);
         }
     }
 }
@@ -68,18 +70,17 @@ void ag_adapters_attach_late(const char *wanted, _Atomic uint32_t *is_leaving,
     *ret_sum = (struct ag_late_sum){.n_quiet = 0};
     leaving_word = is_leaving;
     left_word = n_left;
-    for (size_t i = 0; i < ag_n_adapter_rows && n_found < RUNTIMES_MOST; i++) {
-        const struct ag_adapter_row *row = &ag_adapter_rows[i];
+    for (const struct ag_runtime *row = ag_runtimes; row->name && n_found < RUNTIMES_MOST; row++) {
         struct ag_runtime_definition runtime = {.name = row->name, .version = "", .note = ""};
         struct ag_late_start start = {.has_to_leave = false};
-        const enum ag_adapter_answer answer = is_wanted(wanted, row->name)
-                                                  ? row->adapter->late->attach(&runtime, &start)
+        const enum ag_adapter_answer answer = is_wanted(wanted, row)
+                                                  ? row->inside->late->attach(&runtime, &start)
                                                   : AG_ADAPTER_ABSENT;
         if (answer == AG_ADAPTER_ACTS) {
             add_up(ret_sum, &start);
         }
         if (answer != AG_ADAPTER_ABSENT) {
-            adapter_record_answer(row->adapter, answer, &runtime);
+            adapter_record_answer(row->inside, answer, &runtime);
         }
     }
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/runtimes.h"
 #include "observation_state.h"
 
 enum { PROBLEM_BYTES = 512, MOST_REPORTED = 1 << 20 };
@@ -190,11 +191,13 @@ static void watch_collections(struct ag_observation *observation,
 }
 
 void ag_inspections_open(struct ag_observation *observation) {
-    const struct allogram_inspector *const *row = observation->options.inspectors;
+    const struct ag_runtime *row = observation->options.runtimes;
     observation->answers.observation = observation;
     observation->answers.stack.observation = observation;
-    for (; row != NULL && *row != NULL && observation->n_inspections < AG_INSPECTORS_MOST; row++) {
-        open_one(observation, *row);
+    for (; row && row->name && observation->n_inspections < AG_INSPECTORS_MOST; row++) {
+        if (row->inspector) {
+            open_one(observation, row->inspector);
+        }
     }
     for (size_t i = 0; i < observation->n_inspections; i++) {
         prepare_capture(observation, &observation->inspections[i]);

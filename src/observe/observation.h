@@ -25,12 +25,13 @@ enum ag_observe_what { /* bits */
 };
 enum ag_seen_source { AG_SEEN_CPU, AG_SEEN_GROWTH, AG_SEEN_MAP };
 
+struct ag_runtime;
 struct ag_observe_options {
     pid_t pid;
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t rate;        /* CPU samples per second of a thread's CPU time */
     unsigned what;        /* bits of enum ag_observe_what, in addition to CPU samples */
-    const struct allogram_inspector *const *inspectors; /* ended by NULL */
+    const struct ag_runtime *runtimes; /* base/runtimes.h; NULL: none */
     bool (*is_hurried)(void); /* returns true when looking up names should soon end; may be NULL */
     bool (*is_stopped)(void); /* returns true to end now with the present results; may be NULL */
     /* called about once a second while it runs; may be NULL */

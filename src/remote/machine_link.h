@@ -2,8 +2,8 @@
  * record themselves: `allogram attach NAME`, `allogram control NAME`.
  *
  * The machine joins a session (writer/writer.h) that the caller made, as the agent does in other
- * programs, and leaves it. An adapter implements a kind; adapters/machine_links.c has a row for
- * each. One thread per link. Texts come from another process and are untrusted: escape them when
+ * programs, and leaves it. A kind of machine is a part of a runtime (base/runtimes.h). One thread
+ * per link. Texts come from another process and are untrusted: escape them when
  * printing. */
 #ifndef AG_MACHINE_LINK_H
 #define AG_MACHINE_LINK_H
@@ -16,8 +16,9 @@ struct ag_link; /* a connection to a machine */
 
 struct ag_link_place {
     const char *name;         /* of the machine */
-    const char *cookie;       /* the secret for the connection; terminated */
+    const char *option;       /* the value of the kind's option; NULL: not given */
     const char *agent_folder; /* from which the machine's library is found; NULL: loads nothing */
+    char *(*variable)(const char *name); /* of the environment; NULL: not set */
 };
 
 struct ag_link_options {
@@ -40,9 +41,9 @@ enum { AG_LINK_TEXT_BYTES = 512 };
 /* Functions return 0, or a negative errno with one line in the text. */
 struct ag_link_kind {
     const char *runtime;
-    /* Files below the user's home that may hold the cookie; the first existing one is used. NULL at
-     * the end. */
-    const char *const *cookie_files;
+    /* An option of `attach` and `control` that this kind adds to theirs, without dashes: it names a
+     * file. NULL: none. */
+    const char *option, *option_help;
     bool (*takes)(const char *name); /* whether it is a name of this kind */
     int (*open)(const struct ag_link_place *place, struct ag_link **ret_link,
                 char ret_text[AG_LINK_TEXT_BYTES]);
@@ -52,7 +53,7 @@ struct ag_link_kind {
     int (*fd)(const struct ag_link *link);       /* when readable: call next */
     /* From now on the machine records. On failure nothing is changed. On success the text holds a
      * remark, or "". */
-    int (*start)(struct ag_link *link, const struct ag_link_options *wishes,
+    int (*start)(struct ag_link *link, const struct ag_link_options *options,
                  char ret_text[AG_LINK_TEXT_BYTES]);
     /* The next event, without waiting. Called at least every ten seconds. */
     enum ag_link_event (*next)(struct ag_link *link);
@@ -63,7 +64,5 @@ struct ag_link_kind {
      * stop. */
     int (*control)(struct ag_link *link, const char *action, char ret_text[AG_LINK_TEXT_BYTES]);
 };
-/* adapters/machine_links.c: all that were built, NULL at the end. */
-extern const struct ag_link_kind *const ag_link_kinds[];
 
 #endif

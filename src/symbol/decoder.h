@@ -1,11 +1,11 @@
 /* decoder.h: what a runtime implements for offline reports: which functions of an image are the
  * runtime's, their names as programmers write them, and frames that the native tables do not have.
  *
- * A decoder lives in adapters/NAME and has one row in adapters/decoders.c. The symbolizer opens
- * each image's file once for each decoder. The first one that recognizes the image is called for
- * each of its addresses before the native tables are read (frames), and for each linker symbol that
- * those have (name). A frame that either returns belongs to the runtime: reports show it as "[vm]
- * Module.f", with the runtime's name; the others stay native.
+ * A decoder is a part of a runtime (base/runtimes.h) and lives in its folder in adapters/. The
+ * symbolizer opens each image's file once for each decoder. The first one that recognizes the image
+ * is called for each of its addresses before the native tables are read (frames), and for each
+ * linker symbol that those have (name). A frame that either returns belongs to the runtime: reports
+ * show it as "[vm] Module.f", with the runtime's name; the others stay native.
  *
  * No file is trusted: a decoder reads it through the functions below, checks every length in it,
  * and returns 0 for what it does not understand. Its work counts as the image's (work_meter.h):
@@ -72,18 +72,14 @@ struct ag_decoder {
     enum ag_decoded_place (*place)(const char *function, const char *file, char *ret_type,
                                    size_t capacity);
     /* For runtimes that record types as numbers ("#187"), which a file explains: the option that
-     * names the file ("vm-types"), and the function that reads it: returns 0, or a negative errno
-     * with one line in ret_message. type_name returns NULL if the file does not have the number;
-     * types may be NULL (no file was given). */
-    const char *types_option;
+     * names the file ("vm-types"), its help, and the function that reads it: returns 0, or a
+     * negative errno with one line in ret_message. `run --vm-types=FILE` also puts the file's
+     * absolute path into the program's environment, as ALLOGRAM_VM_TYPES. type_name returns NULL if
+     * the file does not have the number; types may be NULL (no file was given). */
+    const char *types_option, *types_help;
     int (*read_types)(const char *path, struct ag_decoder_types **ret_types, char ret_message[512]);
     const char *(*type_name)(const struct ag_decoder_types *types, uint32_t number);
     void (*free_types)(struct ag_decoder_types *types);
 };
-/* adapters/decoders.c: all decoders that were built, NULL at the end. */
-extern const struct ag_decoder *const ag_decoders[];
-/* The option of the decoder that has read_types, its help, and the environment variable that passes
- * it to the adapter in the process. */
-extern const char ag_types_option[], ag_types_option_help[], ag_types_environment[];
 
 #endif

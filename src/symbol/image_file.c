@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/keyed_hash.h"
+#include "base/runtimes.h"
 
 enum { SPENT_NAME_BYTES = 512 }; /* of a name, if no more memory may be used */
 
@@ -291,17 +292,17 @@ static size_t native_frames(struct ag_image_file *image, uint64_t address, struc
     return n;
 }
 
-void ag_image_file_choose_decoder(struct ag_image_file *image,
-                                  const struct ag_decoder *const *decoders) {
-    if (decoders == NULL || decoders[0] == NULL || image->main.elf == NULL ||
+void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_runtime *runtimes) {
+    if (runtimes == NULL || image->main.elf == NULL ||
         ag_decoder_file_open(&image->main, &image->meter, &image->decoder_file) < 0) {
         return;
     }
     ag_work_meter_begin(&image->meter);
     (void)ag_work_meter_look(&image->meter); /* from here on */
-    for (size_t i = 0; decoders[i] != NULL && image->decoder == NULL; i++) {
-        image->decoder_state = decoders[i]->open(&image->decoder_file);
-        image->decoder = image->decoder_state != NULL ? decoders[i] : NULL;
+    for (; runtimes->name != NULL && image->decoder == NULL; runtimes++) {
+        const struct ag_decoder *decoder = runtimes->decoder;
+        image->decoder_state = decoder != NULL ? decoder->open(&image->decoder_file) : NULL;
+        image->decoder = image->decoder_state != NULL ? decoder : NULL;
     }
     end_work(image, 0);
 }

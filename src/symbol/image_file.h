@@ -52,10 +52,9 @@ char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_plac
                          const char *sysroot);
 /* What the results lack because of a bound, as text; NULL: nothing. */
 const char *ag_image_file_shortfall(const struct ag_image_file *image);
-/* Finds the decoder that recognizes the image; decoders may be NULL. Called once, when it is
+/* Finds the decoder that recognizes the image; runtimes may be NULL. Called once, when it is
  * open. */
-void ag_image_file_choose_decoder(struct ag_image_file *image,
-                                  const struct ag_decoder *const *decoders);
+void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_runtime *runtimes);
 /* Looks PC up, uncached: 0 to AG_FRAMES_PER_ADDRESS frames, the outermost without a function if no
  * table has its name. For a return address, the call before it is looked up. */
 size_t ag_image_file_frames(struct ag_image_file *image, uint64_t pc, bool is_return_address,

@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct ag_runtime;
+
 struct ag_symbol_options {
     size_t size;                   /* sizeof(struct ag_symbol_options) */
     const char *sysroot;           /* put before each recorded path; NULL: none */
@@ -28,7 +30,7 @@ struct ag_symbol_options {
     bool allow_debuginfod;    /* network: only when the user configured it and asked for it */
     bool (*is_hurried)(void); /* returns true when no more debug information is to be read; may be
                                * NULL */
-    const struct ag_decoder *const *decoders; /* NULL at the end; NULL: none */
+    const struct ag_runtime *runtimes; /* base/runtimes.h: whose decoders to use; NULL: none */
 };
 struct ag_symbol_frame {  /* one function at an address; innermost (inlined) first */
     const char *function; /* demangled; never NULL: "0x1234 [libx.so]" style name when unknown */
@@ -41,7 +43,6 @@ struct ag_symbol_frame {  /* one function at an address; innermost (inlined) fir
     const char *runtime; /* the runtime of the function, if a decoder recognized it; NULL: native */
     bool is_shim;        /* the runtime's binding to its allocator (decoder.h) */
 };
-struct ag_decoder;
 struct ag_symbolizer;
 struct ag_symbolizer *ag_symbolizer_new(
     const struct ag_symbol_options *options); /* NULL: out of memory */

@@ -25,7 +25,7 @@ struct ag_symbolizer {
     char *sysroot;
     char **folders; /* for separate debug files */
     struct ag_debug_places places;
-    const struct ag_decoder *const *decoders;
+    const struct ag_runtime *runtimes;
     struct ag_names names;
     struct ag_work_reserve reserve;
     struct ag_pointer_map images;   /* by id: struct image */
@@ -77,7 +77,7 @@ struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options)
     }
     symbolizer->out_of_memory.function = "[no memory]";
     symbolizer->sysroot = known.sysroot != NULL ? strdup(known.sysroot) : NULL;
-    symbolizer->decoders = known.decoders;
+    symbolizer->runtimes = known.runtimes;
     ag_work_reserve_init(&symbolizer->reserve);
     symbolizer->reserve.is_hurried = known.is_hurried;
     symbolizer->problems = calloc(PROBLEMS, sizeof(char *));
@@ -205,7 +205,7 @@ static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *fi
         file->has_gap = true; /* that line explains missing names too */
     }
     free(problem);
-    ag_image_file_choose_decoder(file, symbolizer->decoders);
+    ag_image_file_choose_decoder(file, symbolizer->runtimes);
 }
 
 void ag_symbolizer_open_image(struct ag_symbolizer *symbolizer, uint32_t id) {

@@ -32,7 +32,8 @@ class Guest:
         self.source, self.program, self.ghosts = source, program, ghosts
 
     def is_here(self):
-        return os.path.exists(self.command[0])
+        built = os.environ.get("RUNTIMES")  # of meson; not set: all
+        return os.path.exists(self.command[0]) and (not self.is_adapter or built is None or self.runtime in built.split())
 
 
 def guests(tools):

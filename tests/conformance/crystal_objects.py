@@ -15,7 +15,7 @@ import place
 import recorded
 import tap
 
-BINDING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "adapters", "bdwgc", "allogram.cr")
+BINDING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "adapters", "crystal", "allogram.cr")
 PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
 N = 1000000 if IS_FULL else 20000

@@ -454,7 +454,7 @@ def refusals_are_one_line(place):
         refused("no function", "not of the form", node.name, "--trace=lists")
         refused("a bad place", "No such file", node.name, output="/nonexistent/t.allogram")
         hidden = os.path.join(place.folder, "moved")
-        shutil.copytree(os.path.join(place.tools.build, "adapters/beam"), os.path.join(hidden, "beam"),
+        shutil.copytree(os.path.join(place.tools.build, "adapters/erlang/inside"), os.path.join(hidden, "beam"),
                         ignore=shutil.ignore_patterns("*.p"))
         with open(os.path.join(hidden, "beam", "allogram_beam.so"), "wb") as file:
             file.write(b"no object")
@@ -505,7 +505,7 @@ def load_does_not_grow(place):
 
 def why_not(tools):
     return "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
-        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/beam/allogram.beam")) else ""
+        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/erlang/inside/allogram.beam")) else ""
 
 
 def main():

@@ -19,7 +19,7 @@ class Erlang:
     def __init__(self, tools, folder, root=None, programs=("hand_counted",)):
         self.tools, self.folder = tools, folder
         self.inside = ["chroot", root, "/usr/bin/env", "-C", folder] if root else []
-        self.tracer = os.path.join(tools.build, "adapters/beam")
+        self.tracer = os.path.join(tools.build, "adapters/erlang/inside")
         for program in programs:
             self.compile(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", program + ".erl"))
         self.release = int(self.evaluate("io:put_chars(erlang:system_info(otp_release))"))
@@ -245,7 +245,7 @@ def elixir_is_named(erlang):
 def why_not(tools):
     """What is missing to trace Erlang here; "": nothing."""
     return "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
-        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/beam/allogram.beam")) else ""
+        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/erlang/inside/allogram.beam")) else ""
 
 
 def run_cases(tools, cases, of_elixir, **options):

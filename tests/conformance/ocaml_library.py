@@ -26,7 +26,7 @@ class Library:
     def __init__(self, build):
         self.folder = os.path.join(build, "adapters/ocaml/pkg")
         self.shared = os.path.join(build, "src/embed")
-        self.static = os.path.join(self.folder, "static")
+        self.static = os.path.join(build, "src/embed/static")
         self.is_there = os.path.exists(os.path.join(self.folder, "META")) and shutil.which("ocamlfind") is not None
 
     def program(self, folder, options, compiler="ocamlopt", archive="allogram.cmxa"):

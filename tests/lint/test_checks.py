@@ -40,6 +40,7 @@ CASES = [
     ("an include upwards", "layers", {"src/base/up.c": '#include "format/bytes.h"\n'}, "base may not include format"),
     ("an include by a way out", "layers", {"src/base/up.c": '#include "../format/bytes.h"\n'}, "a way out"),
     ("an adapter that includes too much", "layers", {"adapters/libc/x.c": '#include "format/bytes.h"\n', **ADAPTERS_ROW}, "adapters may not include format"),
+    ("an adapter that includes another one", "layers", {"adapters/lua/x.c": '#include "ruby/y.h"\n', "adapters/ruby/y.h": "\n", **ADAPTERS_ROW}, "includes another adapter"),
     ("a folder without a row", "layers", {"src/extra/thing.c": "int x;\n"}, "no row in the layer table"),
     ("a file without a subject", "names", {"src/base/utils.c": "\n"}, "no subject"),
     ("a file name used twice", "names", {"src/format/arena.c": "\n"}, "has this file name already"),

@@ -783,7 +783,7 @@ function hostileProgram() {
 
 // The emulator's trace of hand_counted.erl; false: no Erlang here, or no tracer was built.
 function recordErlang() {
-  if (!existsSync(join(programs, "../../adapters/beam/allogram.beam"))) return false;
+  if (!existsSync(join(programs, "../../adapters/erlang/inside/allogram.beam"))) return false;
   run("erlc", join(sources, "hand_counted.erl"));
   run(allogram, "run", "-q", "-o", "erlang.%e.allogram", "--", "erl", "-noshell", "-pa", folder, "-eval",
     "hand_counted:main(200), halt().");

@@ -23,10 +23,10 @@ SHORTFALLS = ("not read to its end, because", "some lines are not read", "would 
 cases = []
 
 
-def case(copies=1, is_left_out=True):
-    """is_left_out: the bound leaves something out, and then a line says so."""
+def case(copies=1, is_left_out=True, runtime=None):
+    """is_left_out: the bound leaves something out, and then a line says so; runtime: whose decoder reads it."""
     def add(function):
-        cases.append((function, copies, is_left_out))
+        cases.append((function, copies, is_left_out, runtime))
         return function
     return add
 
@@ -306,7 +306,7 @@ def many_files_whose_functions_share_their_ranges():
     return many_functions(400, b"".join(struct.pack("<QQ", 16 * i + 1, 16 * i + 9) for i in range(1000)))
 
 
-# What runtimes keep for their own use is read by decoders (adapters/decoders.c), within the same budget.
+# What runtimes keep for their own use is read by decoders (symbol/decoder.h), within the same budget.
 
 OCAML = b"\0caml_frametable\0caml_memprof_sample_young\0"
 
@@ -317,7 +317,7 @@ def ocaml_data(file, data, address=DATA):
     file.symbols([(1, address, 8), (17, address, 8)], OCAML)
 
 
-@case(copies=100, is_left_out=False)
+@case(copies=100, is_left_out=False, runtime="ocaml")
 def frame_tables_that_are_listed_again_and_again():
     n_times, n_descriptors = 8000, 1000
     table = DATA + 8 * (n_times + 1)
@@ -327,7 +327,7 @@ def frame_tables_that_are_listed_again_and_again():
     return file.bytes()
 
 
-@case()
+@case(runtime="ocaml")
 def names_of_frames_that_have_no_end():
     """Places of 16 functions that were inlined into each other, each with the same two long texts."""
     half = TEXT_BYTES // 2
@@ -337,7 +337,7 @@ def names_of_frames_that_have_no_end():
     return file.bytes()
 
 
-@case(is_left_out=False)
+@case(is_left_out=False, runtime="ocaml")
 def a_thousand_headers_of_one_table_of_relocations():
     file = File()
     n = 40000
@@ -355,22 +355,22 @@ def many_of_one_name(name, mark):
     return file.bytes()
 
 
-@case()
+@case(runtime="crystal")
 def names_of_crystal_with_parentheses_in_parentheses():
     return many_of_one_name(b"*(A)::new" + b":(" * 5000 + b")" * 5000 + b"x", mark=b"__crystal_main")
 
 
-@case()
+@case(runtime="crystal")
 def short_names_of_crystal_with_parentheses_in_parentheses():
     return many_of_one_name(b"*(A)::new" + b":(" * 160 + b")" * 160 + b"x", mark=b"__crystal_main")
 
 
-@case()
+@case(runtime="julia")
 def long_names_of_julia():
     return many_of_one_name(b"julia_" + b"_1" * 7000, mark=b"jl_RTLD_DEFAULT_handle_pointer")
 
 
-@case()
+@case(runtime="ocaml")
 def long_names_of_ocaml():
     return many_of_one_name(b"camlA" + b"__$2" * 3500 + b"_1", mark=b"caml_frametable")
 
@@ -401,10 +401,13 @@ def main():
     # a sanitizer takes some ten times as long: what it is there for is what the readers do to memory
     slowness = 10 if "--sanitized" in sys.argv else 1
     with tempfile.TemporaryDirectory(prefix="symbol_budgets.") as folder:
-        for number, (make, copies, is_left_out) in enumerate(cases, 1):
+        for number, (make, copies, is_left_out, runtime) in enumerate(cases, 1):
             name = make.__name__.replace("_", " ")
             if only and make.__name__ not in only:
                 print(f"ok {number} {name} # SKIP not asked for")
+                continue
+            if runtime and runtime not in os.environ.get("RUNTIMES", runtime).split():
+                print(f"ok {number} {name} # SKIP {runtime} was left out of the build")
                 continue
             stored, cpu, memory, status, said = measure(make, copies, folder)
             most_cpu, most_memory = slowness * (2 + stored / 10e6), 256 * MIB + 64 * stored

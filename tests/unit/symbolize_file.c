@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "symbol/decoder.h"
+#include "base/runtimes.h"
 #include "symbol/symbol.h"
 
 int main(int argc, char **argv) {
@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
     }
     const uint64_t first = strtoull(argv[1], NULL, 16), end = strtoull(argv[2], NULL, 16);
     const uint64_t n_look_ups = strtoull(argv[3], NULL, 10);
-    const struct ag_symbol_options options = {.size = sizeof options, .decoders = ag_decoders};
+    const struct ag_symbol_options options = {.size = sizeof options, .runtimes = ag_runtimes};
     struct ag_symbolizer *symbolizer = ag_symbolizer_new(&options);
     const char *const *lines;
     const char *function = "";

@@ -15,7 +15,7 @@
 #include "node_kernel.h"
 #include "played_target.h"
 
-extern const struct allogram_inspector allogram_beam_inspector;
+extern const struct allogram_inspector ag_inspector_erlang;
 
 enum {
     CODE = 0x40000000, /* base of the only module */
@@ -24,7 +24,7 @@ enum {
     PROCESS_BYTES = 776,
     SLOTS = 16,
 };
-/* Offsets of ERTS 13.1.5, as adapters/beam_outside/layout.def says. */
+/* Offsets of ERTS 13.1.5, as adapters/erlang/outside/layout.def says. */
 enum {
     HEAP_TOP = 0x50,
     STACK_TOP = 0x58,
@@ -235,7 +235,7 @@ static void write_node(void) {
 static void *open_node(void) {
     void *node = NULL;
     char problem[512] = "";
-    if (allogram_beam_inspector.open(&target, &node, problem, sizeof problem) != 0) {
+    if (ag_inspector_erlang.open(&target, &node, problem, sizeof problem) != 0) {
         fail_msg("not opened: %s", problem);
     }
     return node;
@@ -248,7 +248,7 @@ static void processes_and_their_stacks(void **state) {
     write_node();
     void *node = open_node();
     played_begin(&answers);
-    assert_int_equal(allogram_beam_inspector.processes(node, &answers), 0);
+    assert_int_equal(ag_inspector_erlang.processes(node, &answers), 0);
     assert_string_equal(answers.text, "<0.0.0> init wl:loop/0 233 4 37 frames 2\n"
                                       "<0.81.3> - wl:loop/0 150 4 0 frames 2\n");
     assert_string_equal(answers.stack.text, "wl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
@@ -261,9 +261,9 @@ static void processes_and_their_stacks(void **state) {
     played_set(&target, processes[1] + INSTRUCTION, EXIT_CODE + 8);
     played_set(&target, processes[1] + CURRENT, function);
     played_begin(&answers);
-    assert_int_equal(allogram_beam_inspector.processes(node, &answers), 0);
+    assert_int_equal(ag_inspector_erlang.processes(node, &answers), 0);
     assert_non_null(strstr(answers.text, "<0.81.3> - lists:map/2 150 4 0 frames 1\n"));
-    allogram_beam_inspector.close(node);
+    ag_inspector_erlang.close(node);
 }
 
 static void a_process_that_is_torn_is_lost(void **state) {
@@ -272,10 +272,10 @@ static void a_process_that_is_torn_is_lost(void **state) {
     void *node = open_node();
     played_set(&target, processes[1] + STACK_TOP, 8);
     played_begin(&answers);
-    assert_int_equal(allogram_beam_inspector.processes(node, &answers), 0);
+    assert_int_equal(ag_inspector_erlang.processes(node, &answers), 0);
     assert_int_equal(answers.n_told, 1);
     assert_int_equal(answers.n_lost, 1);
-    allogram_beam_inspector.close(node);
+    ag_inspector_erlang.close(node);
 }
 
 static void allocators_add_up(void **state) {
@@ -283,16 +283,16 @@ static void allocators_add_up(void **state) {
     write_node();
     void *node = open_node();
     played_begin(&answers);
-    assert_int_equal(allogram_beam_inspector.allocators(node, &answers), 0);
+    assert_int_equal(ag_inspector_erlang.allocators(node, &answers), 0);
     assert_string_equal(answers.text, "eheap_alloc 0 5120 1000 carriers 1\n"
                                       "eheap_alloc 1 7168 1024 carriers 1\n");
-    allogram_beam_inspector.close(node);
+    ag_inspector_erlang.close(node);
 }
 
 static void refuses(const char *because) {
     void *node = NULL;
     char problem[512] = "";
-    assert_true(allogram_beam_inspector.open(&target, &node, problem, sizeof problem) < 0);
+    assert_true(ag_inspector_erlang.open(&target, &node, problem, sizeof problem) < 0);
     assert_null(strchr(problem, '\n'));
     if (strstr(problem, because) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", problem, because);
@@ -321,7 +321,7 @@ static void what_is_unknown_is_refused(void **state) {
     memset(&target, 0, sizeof target);
     void *node = NULL;
     char problem[64] = "";
-    assert_int_equal(allogram_beam_inspector.open(&target, &node, problem, sizeof problem), -2);
+    assert_int_equal(ag_inspector_erlang.open(&target, &node, problem, sizeof problem), -2);
     assert_string_equal(problem, ""); /* not an Erlang node: nothing to say */
 }
 
@@ -366,14 +366,14 @@ static void a_sample_in_generated_code(void **state) {
     sample.stack = copy;
     sample.stack_bytes = sizeof copy;
     struct allogram_stack *stack = allogram_answers_stack(&answers);
-    assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
+    assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     assert_string_equal(stack->text, "wl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
     /* the process' heap is elsewhere since */
     frames[0].registers.value[ALLOGRAM_RSP] = 0x7000;
     played_set(&target, processes[0] + STACK_TOP, 0x8000);
-    assert_int_equal(allogram_beam_inspector.stack(node, &sample, allogram_answers_stack(&answers)),
+    assert_int_equal(ag_inspector_erlang.stack(node, &sample, allogram_answers_stack(&answers)),
                      ALLOGRAM_STACK_STALE);
-    allogram_beam_inspector.close(node);
+    ag_inspector_erlang.close(node);
 }
 
 static void a_sample_in_native_code_that_was_called(void **state) {
@@ -385,19 +385,19 @@ static void a_sample_in_native_code_that_was_called(void **state) {
     frames[1].registers.value[ALLOGRAM_RBP] = stack_end(processes[0]) - 32;
     struct allogram_sample sample = sample_of(2, ALLOGRAM_WALK_MANAGED);
     struct allogram_stack *stack = allogram_answers_stack(&answers);
-    assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
+    assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     /* the stack begins with a term: only the process' instruction says who called */
     assert_string_equal(stack->text, "native 0\nwl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
     /* the return address, aligned like no frame, is there; then the instruction is of old */
     played_set(&target, stack_end(processes[0]) - 32, CODE + 0x181);
     stack = allogram_answers_stack(&answers);
-    assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
+    assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     assert_string_equal(stack->text, "native 0\nwl:leaf/1 wl.erl:7\nwl:leaf/1 wl.erl:7\n");
     /* nothing of it was in the sample, which was long ago */
     sample.age_ns = UINT64_C(60000000);
-    assert_int_equal(allogram_beam_inspector.stack(node, &sample, allogram_answers_stack(&answers)),
+    assert_int_equal(ag_inspector_erlang.stack(node, &sample, allogram_answers_stack(&answers)),
                      ALLOGRAM_STACK_STALE);
-    allogram_beam_inspector.close(node);
+    ag_inspector_erlang.close(node);
 }
 
 static void a_sample_of_a_dirty_scheduler(void **state) {
@@ -411,16 +411,16 @@ static void a_sample_of_a_dirty_scheduler(void **state) {
     struct allogram_sample sample = sample_of(3, ALLOGRAM_WALK_OUTERMOST);
     sample.thread_name = "1_dirty_cpu_sch";
     struct allogram_stack *stack = allogram_answers_stack(&answers);
-    assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
+    assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     assert_string_equal(stack->text,
                         "native 0\nnative 1\nwl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
     sample.thread_name = "1_dirty_io_sche"; /* runs nothing */
-    assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_NATIVE);
+    assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_NATIVE);
     sample.thread_name = "2_dirty_cpu_sch"; /* there is only one */
-    assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_NATIVE);
+    assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_NATIVE);
     sample.thread_name = "sys_msg_dispatc";
-    assert_int_equal(allogram_beam_inspector.stack(node, &sample, stack), ALLOGRAM_STACK_NATIVE);
-    allogram_beam_inspector.close(node);
+    assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_NATIVE);
+    ag_inspector_erlang.close(node);
 }
 
 /* ---- collections ---------------------------------------------------------------------------- */
@@ -459,7 +459,7 @@ static struct node *watch_node(void) {
     struct node *node = open_node();
     char problem[256] = "";
     /* here is nothing that could be watched; what comes is told all the same */
-    assert_true(allogram_beam_inspector.watch_collections(node, problem, sizeof problem) < 0);
+    assert_true(ag_inspector_erlang.watch_collections(node, problem, sizeof problem) < 0);
     assert_int_not_equal(problem[0], '\0');
     played_begin(&answers);
     return node;
@@ -476,11 +476,11 @@ static void a_collection_is_told(void **state) {
     event.before.old_heap = 0x8000;
     event.before.old_top = 0x8000 + 8000;
     node_collections_note(node, &event, 2);
-    assert_int_equal(allogram_beam_inspector.collections(node, &answers), 0);
+    assert_int_equal(ag_inspector_erlang.collections(node, &answers), 0);
     assert_string_equal(answers.text, "minor <0.0.0> 700 880 160 24 800 frames 2\n"
                                       "major <0.0.0> 700 8920 160 24 840 frames 2\n");
     assert_string_equal(answers.stack.text, "wl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
-    allogram_beam_inspector.close(node);
+    ag_inspector_erlang.close(node);
 }
 
 static void a_delegated_collection_is_one(void **state) {
@@ -501,10 +501,10 @@ static void a_delegated_collection_is_one(void **state) {
     second.needed_words = 0;
     node_collections_note(node, &first, 2);
     node_collections_note(node, &second, 0);
-    assert_int_equal(allogram_beam_inspector.collections(node, &answers), 0);
+    assert_int_equal(ag_inspector_erlang.collections(node, &answers), 0);
     assert_string_equal(answers.text, "major <0.0.0> 4000 880 160 24 800 frames 2\n");
     assert_int_equal(answers.n_lost, 0);
-    allogram_beam_inspector.close(node);
+    ag_inspector_erlang.close(node);
 }
 
 static void what_is_no_collection(void **state) {
@@ -517,10 +517,10 @@ static void what_is_no_collection(void **state) {
     event = collection_event();
     event.before.heap_top = 0x100; /* torn */
     node_collections_note(node, &event, 2);
-    assert_int_equal(allogram_beam_inspector.collections(node, &answers), 0);
+    assert_int_equal(ag_inspector_erlang.collections(node, &answers), 0);
     assert_int_equal(answers.n_told, 0);
     assert_int_equal(answers.n_lost, 1);
-    allogram_beam_inspector.close(node);
+    ag_inspector_erlang.close(node);
 }
 
 /* ---- hostile memory ------------------------------------------------------------------------- */
@@ -543,17 +543,17 @@ static void mutate(uint64_t *random) {
 
 static void ask_everything(void *node) {
     played_begin(&answers);
-    (void)allogram_beam_inspector.processes(node, &answers);
-    (void)allogram_beam_inspector.allocators(node, &answers);
-    allogram_beam_inspector.refresh(node);
+    (void)ag_inspector_erlang.processes(node, &answers);
+    (void)ag_inspector_erlang.allocators(node, &answers);
+    ag_inspector_erlang.refresh(node);
     generated_frame(&frames[0], CODE + 0x200, true, processes[0]);
     frames[0].registers.value[ALLOGRAM_RSP] = stack_end(processes[0]) - 32;
     struct allogram_sample sample = sample_of(1, ALLOGRAM_WALK_MANAGED);
-    (void)allogram_beam_inspector.stack(node, &sample, allogram_answers_stack(&answers));
+    (void)ag_inspector_erlang.stack(node, &sample, allogram_answers_stack(&answers));
     frames[0] = (struct allogram_native_frame){.pc = 0x100, .is_exact = true};
     sample = sample_of(1, ALLOGRAM_WALK_OUTERMOST);
     sample.thread_name = "1_dirty_cpu_sch";
-    (void)allogram_beam_inspector.stack(node, &sample, allogram_answers_stack(&answers));
+    (void)ag_inspector_erlang.stack(node, &sample, allogram_answers_stack(&answers));
 }
 
 static void mutated_memory_is_survived(void **state) {
@@ -571,7 +571,7 @@ static void mutated_memory_is_survived(void **state) {
         if (is_early) {
             mutate(&random);
         }
-        if (allogram_beam_inspector.open(&target, &node, problem, sizeof problem) == 0) {
+        if (ag_inspector_erlang.open(&target, &node, problem, sizeof problem) == 0) {
             n_opened++;
             if (!is_early) {
                 mutate(&random);
@@ -579,7 +579,7 @@ static void mutated_memory_is_survived(void **state) {
             target.n_reads = 0;
             ask_everything(node);
             assert_in_range(target.n_reads, 1, 400000);
-            allogram_beam_inspector.close(node);
+            ag_inspector_erlang.close(node);
         }
     }
     assert_in_range(n_opened, 3000, 6000);

@@ -6,7 +6,10 @@
 
 #include <cmocka.h>
 
+#include "base/runtimes.h"
 #include "cli/options.h"
+#include "remote/machine_link.h"
+#include "symbol/decoder.h"
 
 #define UNTOUCHED UINT64_C(77)
 
@@ -86,12 +89,45 @@ static void a_percentage_ends_at_a_hundred(void **state) {
     assert_false(ag_parse_percent("%", &percent));
 }
 
+static const struct ag_decoder decoder = {.types_option = "vm-types", .types_help = ""};
+static const struct ag_link_kind machine = {.option = "vm-key", .option_help = ""};
+const struct ag_runtime ag_runtimes[] = {
+    {.name = "bare"}, {.name = "vm", .decoder = &decoder, .link = &machine}, {.name = NULL}};
+
+static int store_id(void *request, int id, const char *value) {
+    assert_string_equal(value, "file");
+    *(int *)request = id;
+    return 0;
+}
+
+/* 0: refused. */
+static int id_of(const struct ag_option *table, const char *word) {
+    char *argv[] = {"command", (char *)word, NULL};
+    struct ag_options options = {.usage = "command", .table = table, .n_table = 2};
+    int id = 0;
+    const bool is_read = ag_options_read(&options, 2, argv, store_id, &id);
+    assert_int_equal(is_read, id != 0);
+    return id;
+}
+
+static void a_runtime_adds_its_options_where_the_table_has_a_place(void **state) {
+    (void)state;
+    const struct ag_option decoders[] = {{'o', "output", "FILE", ""}, AG_OPTIONS_OF_DECODERS};
+    const struct ag_option links[] = {AG_OPTIONS_OF_LINKS, {'o', "output", "FILE", ""}};
+    assert_int_equal(id_of(decoders, "--vm-types=file"), AG_OPTION_OF_DECODERS + 1);
+    assert_int_equal(id_of(links, "--vm-key=file"), AG_OPTION_OF_LINKS + 1);
+    assert_int_equal(id_of(decoders, "--output=file"), 'o');
+    assert_int_equal(id_of(links, "--output=file"), 'o');
+    assert_int_equal(id_of(links, "--vm-types=file"), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_time_is_seconds_or_has_a_unit),
         cmocka_unit_test(what_is_no_time_is_refused),
         cmocka_unit_test(bytes_take_powers_of_1024),
         cmocka_unit_test(counts_are_decimal_and_do_not_overflow),
+        cmocka_unit_test(a_runtime_adds_its_options_where_the_table_has_a_place),
         cmocka_unit_test(a_percentage_ends_at_a_hundred),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/runtimes.h"
 #include "base/stack_tree.h"
 #include "model/answers/types.h"
 #include "model/profile.h"
@@ -31,7 +32,7 @@ static enum ag_decoded_place place_of(const char *function, const char *file, ch
 }
 
 static const struct ag_decoder decoder = {.runtime = "wl", .place = place_of};
-static const struct ag_decoder *const decoders[] = {&decoder, NULL};
+static const struct ag_runtime runtimes[] = {{.name = "wl", .decoder = &decoder}, {.name = NULL}};
 
 static struct ag_bytes bytes_of(const char *text) {
     return (struct ag_bytes){.data = text, .length = (uint32_t)strlen(text)};
@@ -68,7 +69,7 @@ static void begin(struct trace_builder *trace) {
 }
 
 static struct ag_profile *finish(struct trace_builder *trace) {
-    static const struct ag_symbol_options symbol = {.size = sizeof(symbol), .decoders = decoders};
+    static const struct ag_symbol_options symbol = {.size = sizeof(symbol), .runtimes = runtimes};
     const struct ag_profile_options options = {
         .size = sizeof(options), .thread = -1, .symbol = &symbol};
     struct ag_profile *profile = NULL;

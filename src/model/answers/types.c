@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/runtimes.h"
 #include "model/answers/type_names.h"
 #include "model/metric.h"
 #include "model/profile_state.h"
@@ -41,10 +42,10 @@ enum {
 
 static const struct ag_decoder *decoder_of(const struct ag_profile *profile, const char *runtime) {
     const struct ag_symbol_options *options = profile->options.symbol;
-    const struct ag_decoder *const *all = options ? options->decoders : NULL;
-    for (size_t i = 0; runtime && all && all[i]; i++) {
-        if (all[i]->place && strcmp(all[i]->runtime, runtime) == 0) {
-            return all[i];
+    const struct ag_runtime *row = options ? options->runtimes : NULL;
+    for (; runtime && row && row->name; row++) {
+        if (row->decoder && row->decoder->place && strcmp(row->name, runtime) == 0) {
+            return row->decoder;
         }
     }
     return NULL;

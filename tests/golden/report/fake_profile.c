@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/runtimes.h"
 #include "model/answers/blamed_lines.h"
 #include "model/answers/blocks.h"
 #include "model/answers/findings.h"
@@ -16,12 +17,10 @@
 #include "model/answers/types.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
-#include "symbol/decoder.h"
 #include "writer/writer.h"
 
-/* The command line names the decoders; nothing is symbolized here. */
-const struct ag_decoder *const ag_decoders[] = {NULL};
-const char ag_types_option[] = "vm-types", ag_types_option_help[] = "", ag_types_environment[] = "";
+/* Nothing is symbolized here. */
+const struct ag_runtime ag_runtimes[] = {{.name = NULL}};
 
 enum { MOST_FRAMES = 600, MOST_STACKS = 8, MOST_NODES = 4096, KIB = 1024, MIB = 1024 * KIB };
 #define MS UINT64_C(1000000)

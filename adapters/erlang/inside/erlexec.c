@@ -24,7 +24,7 @@
 #include "hook/next_symbol.h"
 #include "record/recorder.h"
 
-extern const struct ag_adapter ag_adapter_beam;
+extern const struct ag_adapter ag_adapter_erlang;
 
 enum { PATH_BYTES = 512, VARIABLES_MOST = 65536, TEXT_BYTES = 4096 };
 
@@ -60,9 +60,9 @@ static void add_word(struct text *text, const char *word) {
 /* The folder of the module: beside the agent where both are installed, or the adapter's own in a
  * build tree. Returns false if it is not there, or cannot be written as a flag. */
 static bool find_folder(struct text *ret_folder) {
-    static const char *const places[] = {"/beam", "/../beam"};
+    static const char *const places[] = {"/beam", "/../erlang/inside"};
     struct ag_symbol_place agent;
-    if (!ag_symbol_find("allogram_make_counters", AG_SYMBOL_FIRST, &ag_adapter_beam, &agent)) {
+    if (!ag_symbol_find("allogram_make_counters", AG_SYMBOL_FIRST, &ag_adapter_erlang, &agent)) {
         return false;
     }
     const char *slash = strrchr(agent.image_name, '/');
@@ -131,4 +131,4 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return AG_ADAPTER_ABSENT;
 }
 
-const struct ag_adapter ag_adapter_beam = {.attach = attach};
+const struct ag_adapter ag_adapter_erlang = {.attach = attach};

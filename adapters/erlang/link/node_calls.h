@@ -16,7 +16,7 @@ struct ag_node_connection {
 };
 
 /* Returns 0, or a negative errno with a line in ret_text. */
-int ag_node_connect(struct ag_node_connection *connection, const struct ag_link_place *place,
+int ag_node_connect(struct ag_node_connection *connection, const char *node, const char *cookie,
                     char ret_text[AG_LINK_TEXT_BYTES]);
 void ag_node_disconnect(struct ag_node_connection *connection);
 

@@ -272,7 +272,7 @@ static int code(void *state,
     return 0;
 }
 
-const struct allogram_inspector allogram_beam_inspector = {
+const struct allogram_inspector ag_inspector_erlang = {
     .size = sizeof(struct allogram_inspector),
     .runtime = "beam",
     .open = node_open,

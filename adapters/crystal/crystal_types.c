@@ -1,4 +1,6 @@
-/* crystal_types.c: see crystal_types.h; also the adapter of Crystal, which uses the collector's.
+/* crystal_types.c: the adapter of Crystal inside of a program: determines the type of an object
+ * from the number at its begin. The objects are blocks of the Boehm collector, whose adapter
+ * records them and calls this one (bdwgc/object_reader.h).
  *
  * 1. When the type is read. An object's type number is its first 32 bits. It is written after the
  * allocation and after the initializers of instance variables, which may allocate themselves; that
@@ -16,8 +18,6 @@
  *
  * 3. Buffers in the program may begin with what looks like a type number. Numbers that no program
  * has are not used; the others do no harm, see 2. */
-#include "crystal_types.h"
-
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,11 +28,10 @@
 #include "allogram/allogram.h"
 #include "base/own_memory.h"
 #include "base/raw_syscall.h"
-#include "collector_calls.h"
+#include "bdwgc/object_reader.h"
 #include "embed/adapter.h"
 #include "embed/host_heaps.h"
 #include "embed/tracker.h"
-#include "held_blocks.h"
 #include "hook/elf_symbols.h"
 #include "hook/next_symbol.h"
 #include "record/event_fast.h"
@@ -59,7 +58,6 @@ struct ring {
     struct ag_thread *thread; /* owner of the chunk that contains the events */
 };
 
-bool ag_crystal_types_are_wanted;
 static __thread struct ring *own_ring __attribute__((tls_model("initial-exec")));
 static struct ring *rings; /* mapped; RINGS_MOST of them, touched only when used */
 static _Atomic uint32_t n_rings, n_collections;
@@ -220,7 +218,7 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
 static uint32_t read_number(struct pending *block) {
     const uintptr_t address = ~block->hidden;
     if (block->n_collections != atomic_load_explicit(&n_collections, memory_order_relaxed) &&
-        !ag_address_bits_has(&ag_held, AG_HELD_ALIVE, address)) {
+        !ag_bdwgc_block_is_alive(address)) {
         block->hidden = 0;
         return 0;
     }
@@ -230,7 +228,7 @@ static uint32_t read_number(struct pending *block) {
 
 /* Records the type in the trace, then reports it to the program: its callback may allocate, and use
  * the ring. */
-static void tell(const struct ring *ring, const struct pending *block, uint32_t number) {
+static void report_type(const struct ring *ring, const struct pending *block, uint32_t number) {
     const uintptr_t address = ~block->hidden;
     if (block->stack != 0) {
         learn(ring, block, number);
@@ -246,7 +244,7 @@ static void settle(const struct ring *ring, struct pending *place) {
     const uint32_t number = read_number(place);
     if (number != 0) {
         place->hidden = 0;
-        tell(ring, &block, number);
+        report_type(ring, &block, number);
     }
 }
 
@@ -260,7 +258,7 @@ AG_COLD static void look_at_all(struct ring *ring) {
     }
 }
 
-void ag_crystal_types_look(void) {
+static void look_at_last(void) {
     struct ring *ring = own_ring;
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && ring) {
         look_at_all(ring);
@@ -272,7 +270,7 @@ void ag_crystal_types_look(void) {
     }
 }
 
-void ag_crystal_types_look_at(uintptr_t address) {
+static void look_at_freed(uintptr_t address) {
     struct ring *ring = own_ring;
     for (size_t i = 0; ring && i < RING_BLOCKS; i++) {
         if (ring->blocks[i].hidden == ~address) {
@@ -305,7 +303,7 @@ static bool find_event(const struct ag_thread *thread, uintptr_t address,
     return true;
 }
 
-void ag_crystal_types_take(uintptr_t address) {
+static void take_block(uintptr_t address) {
     struct ring *ring = ring_of_thread();
     struct ag_thread *thread = ag_thread_current;
     struct pending block = {.hidden = ~address,
@@ -329,9 +327,23 @@ void ag_crystal_types_take(uintptr_t address) {
     }
 }
 
-void ag_crystal_types_collecting(void) {
+static void count_collection(void) {
     atomic_fetch_add_explicit(&n_collections, 1, memory_order_relaxed);
 }
+
+/* The number of an earlier object must not be read as the new one's. The program expects no
+ * certain contents. */
+static void clear_number(uintptr_t address, size_t bytes) {
+    if (address != 0 && bytes >= sizeof(uint32_t)) {
+        *(volatile uint32_t *)address = 0;
+    }
+}
+
+static const struct ag_object_reader reader = {.uncleared = clear_number,
+                                               .allocated = take_block,
+                                               .returned = look_at_last,
+                                               .freeing = look_at_freed,
+                                               .collecting = count_collection};
 
 /* ---- the adapter ---- */
 
@@ -362,7 +374,7 @@ static enum ag_adapter_answer crystal_start(struct ag_runtime_definition *ret_ru
         ret_runtime->note = "types are not known: there is no memory";
         return AG_ADAPTER_REFUSED;
     }
-    ag_crystal_types_are_wanted = true;
+    ag_object_reader = &reader;
     return AG_ADAPTER_ACTS;
 }
 

@@ -89,30 +89,29 @@ static int explain(const char *name, char ret_text[AG_LINK_TEXT_BYTES]) {
     return -ENOENT;
 }
 
-int ag_node_connect(struct ag_node_connection *connection, const struct ag_link_place *place,
+int ag_node_connect(struct ag_node_connection *connection, const char *node, const char *cookie,
                     char ret_text[AG_LINK_TEXT_BYTES]) {
     char alive[64], own[MAXNODELEN + 1], name[MAXNODELEN + 1];
-    const char *host = strchr(place->name, '@') + 1;
+    const char *host = strchr(node, '@') + 1;
     *connection = (struct ag_node_connection){.fd = -1};
-    if (strlen(place->name) >= MAXNODELEN - sizeof alive ||
-        strlen(place->cookie) > EI_MAX_COOKIE_SIZE) {
+    if (strlen(node) >= MAXNODELEN - sizeof alive || strlen(cookie) > EI_MAX_COOKIE_SIZE) {
         (void)snprintf(ret_text, AG_LINK_TEXT_BYTES,
-                       "%.100s: the node's name or its cookie is too long", place->name);
+                       "%.100s: the node's name or its cookie is too long", node);
         return -ENAMETOOLONG;
     }
     (void)snprintf(alive, sizeof alive, "allogram_%d", (int)getpid());
     (void)snprintf(own, sizeof own, "%s@%s", alive, host);
-    (void)snprintf(name, sizeof name, "%s", place->name);
+    (void)snprintf(name, sizeof name, "%s", node);
     (void)ei_init(); /* for locks; fails only if out of memory, and connecting fails then */
-    if (ei_connect_xinit(&connection->self, host, alive, own, NULL, place->cookie,
+    if (ei_connect_xinit(&connection->self, host, alive, own, NULL, cookie,
                          (short)(time(NULL) & 0x7fff)) < 0) {
-        (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "%.200s: begin to connect: %s", place->name,
+        (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "%.200s: begin to connect: %s", node,
                        strerror(erl_errno));
         return -EIO;
     }
     erl_errno = 0;
     connection->fd = ei_connect_tmo(&connection->self, name, CONNECT_MS);
-    return connection->fd >= 0 ? 0 : explain(place->name, ret_text);
+    return connection->fd >= 0 ? 0 : explain(node, ret_text);
 }
 
 void ag_node_disconnect(struct ag_node_connection *connection) {

@@ -26,7 +26,7 @@
        name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, report_session/0,
        end_session/0, report_runtime/2, count_calls/4, say/1]).
 
-%% The native half lies beside this module; who sends the module's bytes says where (adapters/beam_link), and hears why it
+%% The native half lies beside this module; who sends the module's bytes says where (adapters/erlang/link), and hears why it
 %% does not load. A module that does not load ends a node that was started with it: there it loads always, and says later why it
 %% cannot do what it is for.
 load() ->

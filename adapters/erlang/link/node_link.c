@@ -15,8 +15,9 @@
 
 #include "base/compiler.h"
 #include "node_calls.h"
+#include "node_cookie.h"
 
-extern const struct ag_link_kind ag_link_beam;
+extern const struct ag_link_kind ag_link_erlang;
 
 enum { MODULE_BYTES_MOST = 1024 * 1024, PATH_BYTES = 4096 };
 static const char *const modules[] = {"allogram", "allogram_attached"};
@@ -135,7 +136,7 @@ static bool takes(const char *name) {
 
 /* Beside the agent where both are installed, or the adapter's own in a build tree. */
 static void find_folder(struct ag_link *link, const char *agent_folder) {
-    static const char *const places[] = {"beam", "../beam"};
+    static const char *const places[] = {"beam", "../erlang/inside"};
     for (size_t i = 0; agent_folder != NULL && i < AG_ARRAY_SIZE(places); i++) {
         char path[2 * PATH_BYTES], resolved[PATH_BYTES];
         (void)snprintf(path, sizeof path, "%.4000s/%s/allogram_attached.beam", agent_folder,
@@ -172,6 +173,11 @@ static struct ag_link *close_link(struct ag_link *link) {
 
 static int open_link(const struct ag_link_place *place, struct ag_link **ret_link,
                      char ret_text[AG_LINK_TEXT_BYTES]) {
+    char cookie[AG_NODE_COOKIE_BYTES];
+    int r = ag_node_cookie_find(place, cookie, ret_text);
+    if (r < 0) {
+        return r;
+    }
     struct ag_link *link = calloc(1, sizeof *link);
     if (link == NULL) {
         (void)snprintf(ret_text, AG_LINK_TEXT_BYTES, "connect: %s", strerror(ENOMEM));
@@ -179,7 +185,7 @@ static int open_link(const struct ag_link_place *place, struct ag_link **ret_lin
     }
     link->connection.fd = -1;
     (void)snprintf(link->name, sizeof link->name, "%s", place->name);
-    int r = ag_node_connect(&link->connection, place, ret_text);
+    r = ag_node_connect(&link->connection, place->name, cookie, ret_text);
     r = r < 0 ? r : ask_pid(link, ret_text);
     if (r < 0) {
         (void)close_link(link);
@@ -408,11 +414,10 @@ static int control(struct ag_link *link, const char *action, char ret_text[AG_LI
     return call_for_answer(link, "control", &arguments, ret_text);
 }
 
-static const char *const cookie_files[] = {".erlang.cookie", ".config/erlang/.erlang.cookie", NULL};
-
-const struct ag_link_kind ag_link_beam = {
+const struct ag_link_kind ag_link_erlang = {
     .runtime = "beam",
-    .cookie_files = cookie_files,
+    .option = AG_NODE_COOKIE_OPTION,
+    .option_help = AG_NODE_COOKIE_HELP,
     .takes = takes,
     .open = open_link,
     .close = close_link,

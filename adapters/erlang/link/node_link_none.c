@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node_cookie.h"
 #include "remote/machine_link.h"
 
-extern const struct ag_link_kind ag_link_beam;
+extern const struct ag_link_kind ag_link_erlang;
 
 static bool takes(const char *name) {
     return strchr(name, '@') != NULL;
@@ -20,6 +21,8 @@ static int open_link(const struct ag_link_place *place, struct ag_link **ret_lin
     return -ENOSYS;
 }
 
-static const char *const cookie_files[] = {NULL};
-const struct ag_link_kind ag_link_beam = {
-    .runtime = "beam", .cookie_files = cookie_files, .takes = takes, .open = open_link};
+const struct ag_link_kind ag_link_erlang = {.runtime = "beam",
+                                            .option = AG_NODE_COOKIE_OPTION,
+                                            .option_help = AG_NODE_COOKIE_HELP,
+                                            .takes = takes,
+                                            .open = open_link};

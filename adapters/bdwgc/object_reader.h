@@ -1,0 +1,60 @@
+/* object_reader.h: what this adapter offers to the adapter of a language whose objects live in the
+ * collector's heap: calls at the steps of a block's life, in which the language can read from the
+ * object what its type is. It is the only header of an adapter that other adapters include.
+ *
+ * The thread of the event makes the calls. */
+#ifndef AG_OBJECT_READER_H
+#define AG_OBJECT_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+struct ag_object_reader {
+    /* Memory that the collector does not clear was handed out; the program does not have it yet. */
+    void (*uncleared)(uintptr_t address, size_t bytes);
+    /* The last event of the thread is the alloc of this block. */
+    void (*allocated)(uintptr_t address);
+    /* The thread calls the collector again: its last object is initialized by now. */
+    void (*returned)(void);
+    void (*freeing)(uintptr_t address);
+    void (*collecting)(void); /* a collection begins */
+};
+/* Set by the language's adapter, before the program's first call or before the functions of the
+ * collector are hooked; NULL: there is none. */
+extern const struct ag_object_reader *ag_object_reader AG_HIDDEN;
+
+/* The heap's id in the trace (allogram.h); 0: the collector is not recorded. */
+extern uint32_t ag_bdwgc_heap AG_HIDDEN;
+/* Whether the trace has a live block there. */
+bool ag_bdwgc_block_is_alive(uintptr_t address);
+
+AG_FAST void ag_object_uncleared(uintptr_t address, size_t bytes) {
+    if (AG_UNLIKELY(ag_object_reader)) {
+        ag_object_reader->uncleared(address, bytes);
+    }
+}
+AG_FAST void ag_object_allocated(uintptr_t address) {
+    if (AG_UNLIKELY(ag_object_reader)) {
+        ag_object_reader->allocated(address);
+    }
+}
+AG_FAST void ag_object_returned(void) {
+    if (AG_UNLIKELY(ag_object_reader)) {
+        ag_object_reader->returned();
+    }
+}
+AG_FAST void ag_object_freeing(uintptr_t address) {
+    if (AG_UNLIKELY(ag_object_reader)) {
+        ag_object_reader->freeing(address);
+    }
+}
+AG_FAST void ag_object_collecting(void) {
+    if (AG_UNLIKELY(ag_object_reader)) {
+        ag_object_reader->collecting();
+    }
+}
+
+#endif
