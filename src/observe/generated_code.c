@@ -22,6 +22,7 @@
 
 #include "remote/foreign_file.h"
 #include "remote/remote_elf.h"
+#include "table/array.h"
 
 enum {
     MOST_FUNCTIONS = 1 << 22,
@@ -43,15 +44,6 @@ static void generated_code_add(struct ag_generated_code *code, uint64_t low, uin
         code->n == MOST_FUNCTIONS) {
         return;
     }
-    if (code->n == code->capacity) {
-        const size_t capacity = code->capacity != 0 ? 2 * code->capacity : 1024;
-        struct ag_generated_function *items = reallocarray(code->items, capacity, sizeof *items);
-        if (items == NULL) {
-            return; /* out of memory: the others are found all the same */
-        }
-        code->items = items;
-        code->capacity = capacity;
-    }
     char *kept = strndup(name, name_bytes < MOST_NAME_BYTES ? name_bytes : MOST_NAME_BYTES);
     if (kept == NULL) {
         return;
@@ -59,7 +51,10 @@ static void generated_code_add(struct ag_generated_code *code, uint64_t low, uin
     for (char *letter = kept; *letter != '\0'; letter++) { /* names are printed to a terminal */
         *letter = (unsigned char)*letter < ' ' || *letter == 0x7f ? '?' : *letter;
     }
-    code->items[code->n++] = (struct ag_generated_function){low, low + n_bytes, kept, ++code->age};
+    const struct ag_generated_function function = {low, low + n_bytes, kept, ++code->age};
+    if (AG_ARRAY_ADD(code->items, code->n, function) < 0) {
+        free(kept); /* out of memory: the others are found all the same */
+    }
 }
 
 void ag_generated_code_read_map(struct ag_generated_code *code, char *text) {

@@ -18,7 +18,7 @@ struct ag_generated_function {
 };
 struct ag_generated_code {               /* all zero: empty */
     struct ag_generated_function *items; /* sorted by low after refresh */
-    size_t n, capacity;
+    size_t n;
     uint32_t age;
     uint64_t list_stamp;            /* of the debuggers' list as read */
     int64_t map_bytes, map_time_ns; /* of the perf map as read */

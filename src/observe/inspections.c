@@ -248,7 +248,7 @@ static bool inspections_make_room(void **items, size_t n, size_t size) {
 /* Texts are kept with those of the frames; the pointer stays valid. */
 static const char *inspections_keep_text(struct ag_observation *observation, const char *text) {
     const uint32_t id = ag_seen_text(&observation->seen, text);
-    return id == UINT32_MAX || id == 0 ? NULL : observation->seen.texts[id];
+    return id == UINT32_MAX || id == 0 ? NULL : ag_text(&observation->seen.texts, id);
 }
 
 struct allogram_stack *allogram_answers_stack(struct allogram_answers *answers) {
@@ -272,7 +272,7 @@ void allogram_answers_process(struct allogram_answers *answers,
         .id = inspections_keep_text(observation, process->id),
         .name = inspections_keep_text(observation, process->name),
         .current_function = inspections_keep_text(observation, process->current_function),
-        .runtime = observation->seen.texts[answers->stack.runtime],
+        .runtime = ag_text(&observation->seen.texts, answers->stack.runtime),
         .heap_words = process->heap_words,
         .stack_words = process->stack_words,
         .queue = process->queue,
@@ -290,7 +290,7 @@ void allogram_answers_collection(struct allogram_answers *answers,
         return;
     }
     observation->collections[observation->n_collections++] = (struct ag_reported_collection){
-        .runtime = observation->seen.texts[answers->stack.runtime],
+        .runtime = ag_text(&observation->seen.texts, answers->stack.runtime),
         .kind = inspections_keep_text(observation, collection->kind),
         .process = inspections_keep_text(observation, collection->process),
         .thread = collection->thread,

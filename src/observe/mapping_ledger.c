@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "table/array.h"
+
 enum { PAGE_BYTES = 4096, MOST_ERRNO = 4095 };
 
 static uint64_t to_page(uint64_t bytes) {
@@ -35,14 +37,8 @@ static size_t mappings_find(const struct ag_mapping_ledger *ledger, uint64_t add
 
 static int mappings_insert(struct ag_mapping_ledger *ledger, size_t at,
                            const struct ag_ledger_range *range) {
-    if (ledger->n == ledger->capacity) {
-        const size_t capacity = ledger->capacity != 0 ? 2 * ledger->capacity : 256;
-        struct ag_ledger_range *items = reallocarray(ledger->items, capacity, sizeof *items);
-        if (items == NULL) {
-            return -ENOMEM;
-        }
-        ledger->items = items;
-        ledger->capacity = capacity;
+    if (AG_ARRAY_RESERVE(ledger->items, ledger->capacity, ledger->n + 1) < 0) {
+        return -ENOMEM;
     }
     memmove(ledger->items + at + 1, ledger->items + at, (ledger->n - at) * sizeof *range);
     ledger->items[at] = *range;
@@ -116,17 +112,7 @@ static int mappings_apply(struct ag_mapping_ledger *ledger, const struct ag_ledg
 /* ---- the order of calls ------------------------------------------------------------- */
 
 int ag_mapping_ledger_notify(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call) {
-    if (ledger->n_pending == ledger->pending_capacity) {
-        const size_t capacity = ledger->pending_capacity != 0 ? 2 * ledger->pending_capacity : 256;
-        struct ag_ledger_call *more = reallocarray(ledger->pending, capacity, sizeof *more);
-        if (more == NULL) {
-            return -ENOMEM;
-        }
-        ledger->pending = more;
-        ledger->pending_capacity = capacity;
-    }
-    ledger->pending[ledger->n_pending++] = *call;
-    return 0;
+    return AG_ARRAY_ADD(ledger->pending, ledger->n_pending, *call);
 }
 
 static int by_time(const void *a, const void *b) {

@@ -20,7 +20,7 @@ struct ag_mapping_ledger {         /* all zero: empty; brk starts at the first c
     struct ag_ledger_range *items; /* sorted, disjoint */
     size_t n, capacity;
     struct ag_ledger_call *pending; /* queued in no order, not applied yet */
-    size_t n_pending, pending_capacity;
+    size_t n_pending;
     uint64_t end_of_heap; /* the last result of brk, 0: none yet */
 };
 /* 0 or -ENOMEM. */

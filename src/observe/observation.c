@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "observation_state.h"
+#include "table/array.h"
 
 enum {
     STACK_BYTES = 16384, /* bytes of a stack that are copied; typical ones have 1 to 6 KiB */
@@ -49,7 +50,7 @@ uint64_t ag_observation_now_ns(void) {
 
 void ag_observation_note(struct ag_observation *observation, const char *text) {
     const uint32_t id = ag_seen_text(&observation->seen, text);
-    const char *kept = id != UINT32_MAX ? observation->seen.texts[id] : NULL;
+    const char *kept = id != UINT32_MAX ? ag_text(&observation->seen.texts, id) : NULL;
     for (size_t i = 0; i < observation->n_notes; i++) {
         if (observation->notes[i] == kept) {
             return;
@@ -257,21 +258,12 @@ struct ag_observation *ag_observation_close(struct ag_observation *observation) 
 /* ---- samples ------------------------------------------------------------------------ */
 
 static void keep_raw(struct ag_observation *observation, const struct ag_raw_sample *raw) {
-    if (observation->n_raw == observation->raw_capacity) {
-        const size_t capacity =
-            observation->raw_capacity != 0 ? 2 * observation->raw_capacity : 4096;
-        struct ag_raw_sample *more =
-            capacity <= RAW_MOST ? reallocarray(observation->raw, capacity, sizeof *more) : NULL;
-        if (more == NULL) {
-            ag_observation_note(
-                observation,
-                "from some time on the trace has only sums: there were too many samples for memory");
-            return;
-        }
-        observation->raw = more;
-        observation->raw_capacity = capacity;
+    if (observation->n_raw >= RAW_MOST ||
+        AG_ARRAY_ADD(observation->raw, observation->n_raw, *raw) < 0) {
+        ag_observation_note(
+            observation,
+            "from some time on the trace has only sums: there were too many samples for memory");
     }
-    observation->raw[observation->n_raw++] = *raw;
 }
 
 static const char *thread_name(struct ag_observation *observation, uint32_t thread) {
@@ -280,18 +272,11 @@ static const char *thread_name(struct ag_observation *observation, uint32_t thre
             return observation->threads[i].name;
         }
     }
-    if (observation->n_threads == observation->thread_capacity) {
-        const size_t capacity =
-            observation->thread_capacity != 0 ? 2 * observation->thread_capacity : 64;
-        struct ag_thread_label *more = reallocarray(observation->threads, capacity, sizeof *more);
-        if (more == NULL) {
-            return "";
-        }
-        observation->threads = more;
-        observation->thread_capacity = capacity;
+    if (AG_ARRAY_ADD(observation->threads, observation->n_threads,
+                     (struct ag_thread_label){.thread = thread}) < 0) {
+        return "";
     }
-    struct ag_thread_label *label = &observation->threads[observation->n_threads++];
-    label->thread = thread;
+    struct ag_thread_label *label = &observation->threads[observation->n_threads - 1];
     ag_remote_process_thread_name(&observation->process, (pid_t)thread, label->name);
     return label->name;
 }

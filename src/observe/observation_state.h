@@ -82,9 +82,9 @@ struct ag_observation {
     bool images_changed, must_refresh;
     uint64_t last_refresh_ns;
     struct ag_raw_sample *raw;
-    size_t n_raw, raw_capacity;
+    size_t n_raw;
     struct ag_thread_label *threads;
-    size_t n_threads, thread_capacity;
+    size_t n_threads;
     struct ag_symbolizer *symbolizer;
     size_t n_symbolized_images;
     struct ag_named_stack *named; /* by node */

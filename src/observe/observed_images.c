@@ -16,6 +16,7 @@
 
 #include "remote/foreign_file.h"
 #include "remote/remote_memory.h"
+#include "table/array.h"
 
 enum {
     VDSO_BYTES_MAX = 64 << 10,
@@ -193,15 +194,8 @@ static struct ag_observed_image *make_image(const struct ag_observed_images *ima
 
 static int observed_images_add(struct ag_observed_images *images,
                                const struct ag_remote_mapping *mapping) {
-    if (images->n == images->capacity) {
-        const size_t capacity = images->capacity != 0 ? 2 * images->capacity : 64;
-        struct ag_observed_image **items =
-            capacity <= MOST_IMAGES ? reallocarray(images->items, capacity, sizeof *items) : NULL;
-        if (items == NULL) {
-            return -ENOMEM;
-        }
-        images->items = items;
-        images->capacity = capacity;
+    if (images->n >= MOST_IMAGES) {
+        return -ENOMEM;
     }
     struct ag_observed_image *image = make_image(images, mapping);
     if (image == NULL) {
@@ -219,9 +213,12 @@ static int observed_images_add(struct ag_observed_images *images,
         image->cfi = ag_image_cfi_new(&image->elf);
     }
     image->is_program = images->n == 0;
-    images->items[images->n++] = image;
-    image->id = (uint32_t)images->n;
-    return 0;
+    image->id = (uint32_t)images->n + 1;
+    const int r = AG_ARRAY_ADD(images->items, images->n, image);
+    if (r < 0) {
+        release_image(image);
+    }
+    return r;
 }
 
 static bool has_code(const struct ag_remote_mapping *mapping) {

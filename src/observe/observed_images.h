@@ -27,7 +27,7 @@ struct ag_observed_images { /* all zero except the process; then _refresh */
     const struct ag_remote_process *process;
     struct ag_remote_maps maps;
     struct ag_observed_image **items; /* all images, also those that are unmapped */
-    size_t n, capacity;
+    size_t n;
     struct ag_observed_image **sorted; /* those that are mapped, by address */
     size_t n_sorted;
     uint64_t generation;         /* changes with the mappings */

@@ -11,6 +11,7 @@
 
 #include "base/keyed_hash.h"
 #include "observation_state.h"
+#include "table/array.h"
 
 /* ---- frames ---------------------------------------------------------------------------- */
 
@@ -67,7 +68,7 @@ static void name_by_start(struct ag_observation *observation, const struct ag_se
     }
     (void)snprintf(text, sizeof text, "0x%llx [%s]", (unsigned long long)start, named->image);
     const uint32_t id = ag_seen_text(&observation->seen, text);
-    named->function = id != UINT32_MAX ? observation->seen.texts[id] : named->function;
+    named->function = id != UINT32_MAX ? ag_text(&observation->seen.texts, id) : named->function;
 }
 
 static struct ag_observed_frame *name_native(struct ag_observation *observation,
@@ -98,13 +99,13 @@ static struct ag_observed_frame *name_native(struct ag_observation *observation,
 
 static struct ag_observed_frame *name_managed(struct ag_observation *observation,
                                               const struct ag_seen_frame *frame) {
-    char **texts = observation->seen.texts;
+    const struct ag_text_store *texts = &observation->seen.texts;
     struct ag_observed_frame *named = calloc(2, sizeof *named);
     if (named != NULL) {
         named[0] = (struct ag_observed_frame){
-            .function = texts[frame->function],
-            .file = frame->file != 0 ? texts[frame->file] : NULL,
-            .runtime = texts[frame->runtime],
+            .function = ag_text(texts, frame->function),
+            .file = frame->file != 0 ? ag_text(texts, frame->file) : NULL,
+            .runtime = ag_text(texts, frame->runtime),
             .line = frame->line,
             .is_known = true,
         };
@@ -114,16 +115,9 @@ static struct ag_observed_frame *name_managed(struct ag_observation *observation
 
 const struct ag_observed_frame *ag_observed_names_of(struct ag_observation *observation,
                                                      uint32_t frame) {
-    if (frame >= observation->n_named_frames) {
-        const size_t n = observation->seen.n_frames;
-        struct ag_observed_frame **more = reallocarray(observation->named_frames, n, sizeof *more);
-        if (more == NULL) {
-            return NULL;
-        }
-        memset(more + observation->n_named_frames, 0,
-               (n - observation->n_named_frames) * sizeof(struct ag_observed_frame *));
-        observation->named_frames = more;
-        observation->n_named_frames = n;
+    if (AG_ARRAY_EXTEND(observation->named_frames, observation->n_named_frames,
+                        observation->seen.n_frames) < 0) {
+        return NULL;
     }
     if (observation->named_frames[frame] == NULL) {
         const struct ag_seen_frame *seen = &observation->seen.frames[frame];
@@ -137,12 +131,9 @@ static bool add_frames(struct ag_observation *observation, struct ag_named_stack
                        uint32_t frame) {
     const struct ag_observed_frame *named = ag_observed_names_of(observation, frame);
     for (size_t i = 0; named != NULL && named[i].function != NULL; i++) {
-        struct ag_observed_frame *more = reallocarray(stack->frames, stack->n + 1, sizeof *more);
-        if (more == NULL) {
+        if (AG_ARRAY_ADD(stack->frames, stack->n, named[i]) < 0) {
             return false;
         }
-        stack->frames = more;
-        stack->frames[stack->n++] = named[i];
     }
     return named != NULL;
 }
@@ -154,15 +145,8 @@ size_t ag_observation_stack(struct ag_observation *observation, uint32_t node,
         return 0;
     }
     const uint32_t at = node - AG_SEEN_FIRST;
-    if (at >= observation->n_named) {
-        const size_t n = observation->seen.n_nodes;
-        struct ag_named_stack *more = reallocarray(observation->named, n, sizeof *more);
-        if (more == NULL) {
-            return 0;
-        }
-        memset(more + observation->n_named, 0, (n - observation->n_named) * sizeof *more);
-        observation->named = more;
-        observation->n_named = n;
+    if (AG_ARRAY_EXTEND(observation->named, observation->n_named, observation->seen.n_nodes) < 0) {
+        return 0;
     }
     struct ag_named_stack *stack = &observation->named[at];
     bool goes_on = stack->n == 0;
@@ -187,12 +171,12 @@ void ag_observed_names_done(struct ag_observation *observation) {
 }
 
 /* ---- functions ---------------------------------------------------------------------------
- * Found by a hash of name, image and runtime; open addressing over an array that grows. */
+ * Found by a hash of name, image and runtime. */
 struct function_table {
     struct ag_observed_function *items;
-    uint64_t *last;  /* the last stack in which an item was counted, so that it counts once each */
-    uint32_t *slots; /* number + 1 */
-    size_t n, capacity;
+    uint64_t *last; /* the last stack in which an item was counted, so that it counts once each */
+    size_t n, n_last;
+    struct ag_index_map by_hash;
 };
 
 static uint64_t hash_of(const struct ag_observed_frame *frame) {
@@ -214,47 +198,24 @@ static bool is_same(const struct ag_observed_frame *a, const struct ag_observed_
            is_same_text(a->runtime, b->runtime);
 }
 
-static bool grow_functions(struct function_table *table) {
-    const size_t capacity = table->capacity != 0 ? 2 * table->capacity : 1024;
-    struct ag_observed_function *items =
-        reallocarray(table->items, capacity / 2 + 1, sizeof *items);
-    table->items = items != NULL ? items : table->items;
-    uint64_t *last = reallocarray(table->last, capacity / 2 + 1, sizeof *last);
-    table->last = last != NULL ? last : table->last;
-    uint32_t *slots = calloc(capacity, sizeof *slots);
-    if (items == NULL || last == NULL || slots == NULL) {
-        free(slots);
-        return false;
-    }
-    for (size_t i = 0; i < table->n; i++) {
-        size_t at = hash_of(items[i].frame) & (capacity - 1);
-        while (slots[at] != 0) {
-            at = (at + 1) & (capacity - 1);
-        }
-        slots[at] = (uint32_t)i + 1;
-    }
-    free(table->slots);
-    table->slots = slots;
-    table->capacity = capacity;
-    return true;
-}
-
 /* The number of the frame's function; SIZE_MAX: out of memory. */
 static size_t function_of(struct function_table *table, const struct ag_observed_frame *frame) {
-    if (table->n * 2 >= table->capacity && !grow_functions(table)) {
-        return SIZE_MAX;
+    const uint64_t hash = hash_of(frame);
+    size_t cursor = 0;
+    uint32_t at;
+    while ((at = ag_index_map_next(&table->by_hash, hash, &cursor)) != AG_INDEX_NONE &&
+           !is_same(table->items[at].frame, frame)) {
     }
-    size_t at = hash_of(frame) & (table->capacity - 1);
-    while (table->slots[at] != 0) {
-        if (is_same(table->items[table->slots[at] - 1].frame, frame)) {
-            return table->slots[at] - 1;
-        }
-        at = (at + 1) & (table->capacity - 1);
+    if (at != AG_INDEX_NONE) {
+        return at;
     }
-    table->items[table->n] = (struct ag_observed_function){.frame = frame};
-    table->last[table->n] = UINT64_MAX;
-    table->slots[at] = (uint32_t)++table->n;
-    return table->n - 1;
+    at = (uint32_t)table->n;
+    return AG_ARRAY_ADD(table->items, table->n, (struct ag_observed_function){.frame = frame}) ==
+                       0 &&
+                   AG_ARRAY_ADD(table->last, table->n_last, UINT64_MAX) == 0 &&
+                   ag_index_map_insert(&table->by_hash, hash, at) == 0
+               ? at
+               : SIZE_MAX;
 }
 
 static int by_samples(const void *a, const void *b) {
@@ -271,7 +232,7 @@ static int by_samples(const void *a, const void *b) {
 static ssize_t end_table(struct function_table *table, bool is_whole,
                          struct ag_observed_function **ret_functions) {
     free(table->last);
-    free(table->slots);
+    ag_index_map_done(&table->by_hash);
     if (!is_whole) {
         free(table->items);
         return -ENOMEM;
@@ -519,7 +480,7 @@ ssize_t ag_observation_collectors(struct ag_observation *observation,
     free(collected);
     free(table.items);
     free(table.last);
-    free(table.slots);
+    ag_index_map_done(&table.by_hash);
     if (list == NULL) {
         return -ENOMEM;
     }

@@ -21,6 +21,7 @@
 #include "format/encode.h"
 #include "format/segment.h"
 #include "observation_state.h"
+#include "table/array.h"
 #include "writer/trace_file.h"
 #include "writer/trace_index.h"
 
@@ -224,7 +225,7 @@ static int write_cpu_samples(struct writing *writing) {
 struct call_tree {
     struct ag_call_path *paths;
     uint32_t *function_ids; /* FRAME by path */
-    size_t n, capacity;
+    size_t n;
 };
 struct named_function { /* FRAME records made, by name */
     const struct ag_observed_frame *frame;
@@ -232,7 +233,7 @@ struct named_function { /* FRAME records made, by name */
 };
 struct function_names {
     struct named_function *items;
-    size_t n, capacity;
+    size_t n;
 };
 
 static bool is_same_function(const struct ag_observed_frame *a, const struct ag_observed_frame *b) {
@@ -246,17 +247,8 @@ static uint32_t function_id(struct writing *writing, struct function_names *name
             return names->items[i].id;
         }
     }
-    if (names->n == names->capacity) {
-        const size_t capacity = names->capacity != 0 ? 2 * names->capacity : 256;
-        struct named_function *items = reallocarray(names->items, capacity, sizeof *items);
-        if (items == NULL) {
-            return 0;
-        }
-        names->items = items;
-        names->capacity = capacity;
-    }
-    names->items[names->n++] = (struct named_function){frame, define_frame(writing, frame)};
-    return writing->n_frame_ids;
+    const uint32_t id = define_frame(writing, frame);
+    return AG_ARRAY_ADD(names->items, names->n, (struct named_function){frame, id}) == 0 ? id : 0;
 }
 
 /* The path that calls `frame` from `parent`; 0: out of memory. */
@@ -266,20 +258,10 @@ static uint32_t path_of(struct call_tree *tree, uint32_t parent, uint32_t frame)
             return tree->paths[i].node;
         }
     }
-    if (tree->n == tree->capacity) {
-        const size_t capacity = tree->capacity != 0 ? 2 * tree->capacity : 256;
-        struct ag_call_path *paths =
-            capacity <= TREE_FRAMES ? reallocarray(tree->paths, capacity, sizeof *paths) : NULL;
-        if (paths == NULL) {
-            return 0;
-        }
-        tree->paths = paths;
-        tree->capacity = capacity;
-    }
     const uint32_t node = (uint32_t)tree->n + 1;
-    tree->paths[tree->n++] =
-        (struct ag_call_path){.snapshot = 1, .node = node, .parent = parent, .frame = frame};
-    return node;
+    const struct ag_call_path path = {
+        .snapshot = 1, .node = node, .parent = parent, .frame = frame};
+    return tree->n < TREE_FRAMES && AG_ARRAY_ADD(tree->paths, tree->n, path) == 0 ? node : 0;
 }
 
 static void add_stack(struct writing *writing, struct function_names *names, struct call_tree *tree,

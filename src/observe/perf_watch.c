@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "table/array.h"
 
 enum {
     PAGE_BYTES = 4096,
@@ -69,7 +70,7 @@ struct ag_perf_watch {
     bool excludes_kernel, inherits_processes;
     struct ring *rings;
     struct event *events; /* sorted by id once all are open */
-    size_t n_events, capacity;
+    size_t n_events;
     pid_t *threads; /* that have events of their own, sorted */
     size_t n_threads;
     uint64_t lost;
@@ -133,17 +134,7 @@ static int map_ring(struct ring *ring, int fd) {
 }
 
 static int perf_event_keep(struct ag_perf_watch *watch, const struct event *event) {
-    if (watch->n_events == watch->capacity) {
-        const size_t capacity = watch->capacity != 0 ? 2 * watch->capacity : 64;
-        struct event *events = reallocarray(watch->events, capacity, sizeof *events);
-        if (events == NULL) {
-            return -ENOMEM;
-        }
-        watch->events = events;
-        watch->capacity = capacity;
-    }
-    watch->events[watch->n_events++] = *event;
-    return 0;
+    return AG_ARRAY_ADD(watch->events, watch->n_events, *event);
 }
 
 static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, size_t cpu) {

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "table/text_store.h"
+
 enum { AG_SEEN_COMPLETE = 0, AG_SEEN_INCOMPLETE = 1, AG_SEEN_CUT = 2, AG_SEEN_FIRST = 16 };
 
 struct ag_seen_frame {
@@ -25,18 +27,13 @@ struct ag_seen_count { /* of one thread in one stack */
     uint32_t node, thread, source;
     uint64_t samples, weight;
 };
-struct ag_seen_index { /* hash -> number + 1 */
-    uint32_t *slots;
-    size_t n, capacity;
-};
 struct ag_seen_stacks { /* all zero: empty */
     struct ag_seen_frame *frames;
     struct ag_seen_node *nodes; /* [0] is AG_SEEN_FIRST */
     struct ag_seen_count *counts;
-    char **texts; /* [0] is none */
-    size_t n_frames, n_nodes, n_counts, n_texts;
-    size_t frame_capacity, node_capacity, count_capacity, text_capacity;
-    struct ag_seen_index frame_index, node_index, count_index, text_index;
+    size_t n_frames, n_nodes, n_counts;
+    struct ag_text_store texts; /* 0: none */
+    struct ag_index_map frame_index, node_index, count_index;
 };
 /* Equal items have equal ids. UINT32_MAX: out of memory. */
 uint32_t ag_seen_text(struct ag_seen_stacks *stacks, const char *text);
