@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/byte_reader.h"
 #include "base/compiler.h"
 #include "table/array.h"
 
@@ -406,21 +407,8 @@ bool ag_perf_watch_wait(struct ag_perf_watch *watch, int timeout_ms, int other) 
 }
 
 /* ---- reading -------------------------------------------------------------------- */
-struct cursor {
-    const uint8_t *at, *end;
-    bool is_bad;
-};
-
-static uint64_t cursor_take(struct cursor *cursor) {
-    uint64_t value = 0;
-    if ((size_t)(cursor->end - cursor->at) < sizeof value) {
-        cursor->is_bad = true;
-        cursor->at = cursor->end;
-        return 0;
-    }
-    memcpy(&value, cursor->at, sizeof value);
-    cursor->at += sizeof value;
-    return value;
+static uint64_t take_word(struct ag_byte_reader *reader) {
+    return ag_byte_reader_take(reader, sizeof(uint64_t));
 }
 
 static const struct event *event_of(const struct ag_perf_watch *watch, uint64_t id) {
@@ -428,13 +416,13 @@ static const struct event *event_of(const struct ag_perf_watch *watch, uint64_t 
     return bsearch(&key, watch->events, watch->n_events, sizeof key, by_id);
 }
 
-static void take_registers(struct cursor *cursor, struct ag_perf_sample *sample) {
-    sample->has_registers = cursor_take(cursor) != PERF_SAMPLE_REGS_ABI_NONE;
+static void take_registers(struct ag_byte_reader *reader, struct ag_perf_sample *sample) {
+    sample->has_registers = take_word(reader) != PERF_SAMPLE_REGS_ABI_NONE;
     if (!sample->has_registers) {
         return;
     }
     for (size_t i = 0; i < N_REGISTERS; i++) {
-        sample->registers.value[dwarf_number[i]] = cursor_take(cursor);
+        sample->registers.value[dwarf_number[i]] = take_word(reader);
     }
     sample->registers.known = (1u << ALLOGRAM_REGISTERS) - 1;
     sample->result = sample->registers.value[0];       /* rax */
@@ -443,34 +431,29 @@ static void take_registers(struct cursor *cursor, struct ag_perf_sample *sample)
     sample->arguments[2] = sample->registers.value[1]; /* rdx */
 }
 
-static void take_stack(struct cursor *cursor, struct ag_perf_sample *sample) {
-    const uint64_t reserved = cursor_take(cursor);
+static void take_stack(struct ag_byte_reader *reader, struct ag_perf_sample *sample) {
+    const uint64_t reserved = take_word(reader);
     if (reserved == 0) {
         return;
     }
-    if (cursor->is_bad || reserved > (uint64_t)(cursor->end - cursor->at)) {
-        cursor->is_bad = true;
-        return;
-    }
-    const uint8_t *bytes = cursor->at;
-    cursor->at += reserved;
-    const uint64_t filled = cursor_take(cursor);
+    const uint8_t *bytes = ag_byte_reader_skip(reader, reserved);
+    const uint64_t filled = take_word(reader);
     sample->stack = bytes;
     sample->stack_bytes = filled < reserved ? filled : reserved;
 }
 
 static void read_sample(struct ag_perf_watch *watch, const struct ag_perf_sink *sink,
-                        struct cursor cursor) {
+                        struct ag_byte_reader reader) {
     struct ag_perf_sample sample = {0};
-    const struct event *event = event_of(watch, cursor_take(&cursor));
-    (void)cursor_take(&cursor); /* the ip, which is the kernel's if the sample was taken there */
-    const uint64_t ids = cursor_take(&cursor);
-    sample.time_ns = cursor_take(&cursor);
-    sample.address = cursor_take(&cursor);
-    take_registers(&cursor, &sample);
-    take_stack(&cursor, &sample);
+    const struct event *event = event_of(watch, take_word(&reader));
+    (void)take_word(&reader); /* the ip, which is the kernel's if the sample was taken there */
+    const uint64_t ids = take_word(&reader);
+    sample.time_ns = take_word(&reader);
+    sample.address = take_word(&reader);
+    take_registers(&reader, &sample);
+    take_stack(&reader, &sample);
     sample.thread = (uint32_t)(ids >> 32);
-    if (cursor.is_bad || event == NULL || (pid_t)(uint32_t)ids != watch->process.pid ||
+    if (reader.is_bad || event == NULL || (pid_t)(uint32_t)ids != watch->process.pid ||
         (event->thread != sample.thread && has_own(watch, (pid_t)sample.thread))) {
         return;
     }
@@ -480,17 +463,17 @@ static void read_sample(struct ag_perf_watch *watch, const struct ag_perf_sink *
 
 static void read_record(struct ag_perf_watch *watch, const struct ag_perf_sink *sink,
                         const struct perf_event_header *header, const uint8_t *body) {
-    struct cursor cursor = {body, body + header->size - sizeof *header, false};
+    struct ag_byte_reader reader = {body, body + header->size - sizeof *header, false};
     switch (header->type) {
     case PERF_RECORD_SAMPLE:
-        read_sample(watch, sink, cursor);
+        read_sample(watch, sink, reader);
         break;
     case PERF_RECORD_LOST: /* id, how many */
-        (void)cursor_take(&cursor);
-        watch->lost += cursor_take(&cursor);
+        (void)take_word(&reader);
+        watch->lost += take_word(&reader);
         break;
     case PERF_RECORD_LOST_SAMPLES:
-        watch->lost += cursor_take(&cursor);
+        watch->lost += take_word(&reader);
         break;
     case PERF_RECORD_MMAP:
     case PERF_RECORD_MMAP2:

@@ -4,7 +4,7 @@
  * in another register), and signal trampolines. */
 #include "unwind/cfi_expression.h"
 
-#include "unwind/dwarf_cursor.h"
+#include "base/byte_reader.h"
 
 enum {
     STACK_SLOTS = 8, /* libcrypto and libc need three */
@@ -68,10 +68,10 @@ static uintptr_t pop(struct stack *stack) {
 }
 
 /* The operand of const1u to const8s. */
-static uintptr_t read_constant(struct ag_dwarf_cursor *cursor, uint8_t operation) {
+static uintptr_t read_constant(struct ag_byte_reader *reader, uint8_t operation) {
     const uint32_t index = operation - DW_OP_const1u;
     const uint32_t bits = 8u << (index / 2);
-    const uint64_t value = ag_dwarf_read_bytes(cursor, bits / 8);
+    const uint64_t value = ag_byte_reader_take(reader, bits / 8);
     const bool is_signed = index & 1;
     return is_signed ? (uintptr_t)((int64_t)(value << (64 - bits)) >> (64 - bits)) : value;
 }
@@ -131,9 +131,9 @@ static bool run_binary(struct stack *stack, uint8_t operation) {
     }
 }
 
-static bool push_register(struct stack *stack, struct ag_dwarf_cursor *cursor, uint64_t reg,
+static bool push_register(struct stack *stack, struct ag_byte_reader *reader, uint64_t reg,
                           const struct ag_cfi_machine *machine) {
-    const int64_t offset = ag_dwarf_read_sleb(cursor);
+    const int64_t offset = ag_byte_reader_sleb(reader);
     uintptr_t value;
     if (reg > UINT32_MAX || !machine->read_register(machine->context, (uint32_t)reg, &value)) {
         return false;
@@ -144,32 +144,32 @@ static bool push_register(struct stack *stack, struct ag_dwarf_cursor *cursor, u
 
 /* Runs an operation that pushes a number or a register; *ret_failed: the register is not available.
  * false: it is not one of these. */
-static bool run_push(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8_t operation,
+static bool run_push(struct stack *stack, struct ag_byte_reader *reader, uint8_t operation,
                      const struct ag_cfi_machine *machine, bool *ret_failed) {
     if (operation >= DW_OP_lit0 && operation <= DW_OP_lit31) {
         stack_push(stack, operation - DW_OP_lit0);
         return true;
     }
     if (operation >= DW_OP_breg0 && operation <= DW_OP_breg31) {
-        *ret_failed = !push_register(stack, cursor, operation - DW_OP_breg0, machine);
+        *ret_failed = !push_register(stack, reader, operation - DW_OP_breg0, machine);
         return true;
     }
     if (operation >= DW_OP_const1u && operation <= DW_OP_const8s) {
-        stack_push(stack, read_constant(cursor, operation));
+        stack_push(stack, read_constant(reader, operation));
         return true;
     }
     switch (operation) {
     case DW_OP_addr:
-        stack_push(stack, ag_dwarf_read_bytes(cursor, 8));
+        stack_push(stack, ag_byte_reader_take(reader, 8));
         return true;
     case DW_OP_constu:
-        stack_push(stack, ag_dwarf_read_uleb(cursor));
+        stack_push(stack, ag_byte_reader_uleb(reader));
         return true;
     case DW_OP_consts:
-        stack_push(stack, (uintptr_t)ag_dwarf_read_sleb(cursor));
+        stack_push(stack, (uintptr_t)ag_byte_reader_sleb(reader));
         return true;
     case DW_OP_bregx:
-        *ret_failed = !push_register(stack, cursor, ag_dwarf_read_uleb(cursor), machine);
+        *ret_failed = !push_register(stack, reader, ag_byte_reader_uleb(reader), machine);
         return true;
     default:
         return false;
@@ -178,7 +178,7 @@ static bool run_push(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8_
 
 /* Runs an operation on the topmost values; false: it is not one of these, or a word cannot be
  * read. */
-static bool run_other(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8_t operation,
+static bool run_other(struct stack *stack, struct ag_byte_reader *reader, uint8_t operation,
                       const struct ag_cfi_machine *machine) {
     uintptr_t a, b;
     switch (operation) {
@@ -216,7 +216,7 @@ static bool run_other(struct stack *stack, struct ag_dwarf_cursor *cursor, uint8
         stack_push(stack, ~pop(stack));
         return true;
     case DW_OP_plus_uconst:
-        stack_push(stack, pop(stack) + ag_dwarf_read_uleb(cursor));
+        stack_push(stack, pop(stack) + ag_byte_reader_uleb(reader));
         return true;
     case DW_OP_nop:
         return true;
@@ -232,20 +232,20 @@ static bool takes_two(uint8_t operation) {
 
 bool ag_cfi_expression_evaluate(const uint8_t *expression, uint32_t bytes, const uintptr_t *start,
                                 const struct ag_cfi_machine *machine, uintptr_t *ret_value) {
-    struct ag_dwarf_cursor cursor = {.at = expression, .end = expression + bytes};
+    struct ag_byte_reader reader = {.at = expression, .end = expression + bytes};
     struct stack stack = {.depth = 0};
     if (start != NULL) {
         stack_push(&stack, *start);
     }
-    while (cursor.at < cursor.end) {
-        const uint8_t operation = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
+    while (reader.at < reader.end) {
+        const uint8_t operation = (uint8_t)ag_byte_reader_take(&reader, 1);
         bool failed = false;
         if (takes_two(operation)) {
             failed = !run_binary(&stack, operation);
-        } else if (!run_push(&stack, &cursor, operation, machine, &failed)) {
-            failed = !run_other(&stack, &cursor, operation, machine);
+        } else if (!run_push(&stack, &reader, operation, machine, &failed)) {
+            failed = !run_other(&stack, &reader, operation, machine);
         }
-        if (failed || stack.bad || cursor.bad) {
+        if (failed || stack.bad || reader.is_bad) {
             return false;
         }
     }

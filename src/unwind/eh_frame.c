@@ -9,7 +9,7 @@
  * gives the initial row, to which DW_CFA_restore returns; then the FDE's program runs until it
  * passes the pc.
  *
- * Hostile input: a cursor never leaves [at, end), an overrun makes it `bad` and reads zeros; every
+ * Hostile input: a reader never leaves [at, end), an overrun makes it bad and reads zeros; every
  * instruction takes at least one byte, so a program terminates. The remember stack is bounded. */
 #include "unwind/eh_frame.h"
 
@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/byte_reader.h"
 #include "base/compiler.h"
-#include "unwind/dwarf_cursor.h"
 
 enum {
     ENCODING_OMIT = 0xff,
@@ -36,9 +36,8 @@ enum {
 
 /* Reads a pointer as DW_EH_PE_* encodes it; `data_base`: the base of datarel. Indirection is not
  * followed. */
-static uint64_t read_encoded(struct ag_dwarf_cursor *cursor, uint8_t encoding,
-                             uintptr_t data_base) {
-    const uintptr_t place = (uintptr_t)cursor->at;
+static uint64_t read_encoded(struct ag_byte_reader *reader, uint8_t encoding, uintptr_t data_base) {
+    const uintptr_t place = (uintptr_t)reader->at;
     uint64_t value = 0;
     if (encoding == ENCODING_OMIT) {
         return 0;
@@ -47,28 +46,28 @@ static uint64_t read_encoded(struct ag_dwarf_cursor *cursor, uint8_t encoding,
     case 0x00: // absptr
     case 0x04: // udata8
     case 0x0c: // sdata8
-        value = ag_dwarf_read_bytes(cursor, 8);
+        value = ag_byte_reader_take(reader, 8);
         break;
     case 0x01:
-        value = ag_dwarf_read_uleb(cursor);
+        value = ag_byte_reader_uleb(reader);
         break;
     case 0x02:
-        value = ag_dwarf_read_bytes(cursor, 2);
+        value = ag_byte_reader_take(reader, 2);
         break;
     case 0x03:
-        value = ag_dwarf_read_bytes(cursor, 4);
+        value = ag_byte_reader_take(reader, 4);
         break;
     case 0x09:
-        value = (uint64_t)ag_dwarf_read_sleb(cursor);
+        value = (uint64_t)ag_byte_reader_sleb(reader);
         break;
     case 0x0a:
-        value = (uint64_t)(int16_t)ag_dwarf_read_bytes(cursor, 2);
+        value = (uint64_t)(int16_t)ag_byte_reader_take(reader, 2);
         break;
     case 0x0b:
-        value = (uint64_t)(int32_t)ag_dwarf_read_bytes(cursor, 4);
+        value = (uint64_t)(int32_t)ag_byte_reader_take(reader, 4);
         break;
     default:
-        cursor->bad = true;
+        reader->is_bad = true;
         return 0;
     }
     switch (encoding & ENCODING_BASE) {
@@ -79,7 +78,7 @@ static uint64_t read_encoded(struct ag_dwarf_cursor *cursor, uint8_t encoding,
     case 0x30: // datarel
         return data_base + value;
     default: // textrel, funcrel, aligned: no compiler writes them for x86-64 or AArch64
-        cursor->bad = true;
+        reader->is_bad = true;
         return 0;
     }
 }
@@ -89,16 +88,16 @@ static bool contains(const struct ag_cfi_tables *tables, uintptr_t address, size
 }
 
 /* ---- entries ------------------------------------------------------------- */
-struct entry {                   /* a CIE or FDE */
-    struct ag_dwarf_cursor body; /* after the length and the id */
-    uintptr_t id_address;        /* address of the id, from which an FDE's offset counts back */
+struct entry {                  /* a CIE or FDE */
+    struct ag_byte_reader body; /* after the length and the id */
+    uintptr_t id_address;       /* address of the id, from which an FDE's offset counts back */
     uint32_t id;
 };
 struct common { /* a parsed CIE */
     uint64_t code_alignment;
     int64_t data_alignment;
     uint64_t return_register;
-    struct ag_dwarf_cursor instructions;
+    struct ag_byte_reader instructions;
     uint8_t pointer_encoding;
     bool is_signal_frame;
     bool has_augmentation;
@@ -131,12 +130,12 @@ static uint32_t id_of_common(const struct ag_cfi_tables *tables) {
 }
 
 /* Reads the fields that only some versions have after the augmentation. */
-static bool is_known_version(uint8_t version, struct ag_dwarf_cursor *body) {
+static bool is_known_version(uint8_t version, struct ag_byte_reader *body) {
     if (version == VERSION_WITH_SIZES &&
-        (ag_dwarf_read_bytes(body, 1) != sizeof(uintptr_t) || ag_dwarf_read_bytes(body, 1) != 0)) {
+        (ag_byte_reader_take(body, 1) != sizeof(uintptr_t) || ag_byte_reader_take(body, 1) != 0)) {
         return false; // addresses of another size, or with segments
     }
-    return (version == 1 || version == 3 || version == VERSION_WITH_SIZES) && !body->bad;
+    return (version == 1 || version == 3 || version == VERSION_WITH_SIZES) && !body->is_bad;
 }
 
 static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr_t address,
@@ -145,37 +144,38 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
     if (!open_entry(tables, address, &entry) || entry.id != id_of_common(tables)) {
         return false;
     }
-    struct ag_dwarf_cursor *body = &entry.body;
+    struct ag_byte_reader *body = &entry.body;
     struct common common = {0};
-    const uint8_t version = (uint8_t)ag_dwarf_read_bytes(body, 1);
+    const uint8_t version = (uint8_t)ag_byte_reader_take(body, 1);
     const uint8_t *augmentation = body->at;
-    while (ag_dwarf_read_bytes(body, 1) != 0) {
+    while (ag_byte_reader_take(body, 1) != 0) {
     }
     const uint8_t *augmentation_end = body->at - 1;
     if (!is_known_version(version, body)) {
         return false;
     }
-    common.code_alignment = ag_dwarf_read_uleb(body);
-    common.data_alignment = ag_dwarf_read_sleb(body);
-    common.return_register = version == 1 ? ag_dwarf_read_bytes(body, 1) : ag_dwarf_read_uleb(body);
+    common.code_alignment = ag_byte_reader_uleb(body);
+    common.data_alignment = ag_byte_reader_sleb(body);
+    common.return_register =
+        version == 1 ? ag_byte_reader_take(body, 1) : ag_byte_reader_uleb(body);
     if (*augmentation == 'z') {
         common.has_augmentation = true;
-        const uint64_t bytes = ag_dwarf_read_uleb(body);
-        const uint8_t *data = ag_dwarf_skip(body, bytes);
-        struct ag_dwarf_cursor cursor = {.at = data, .end = body->at};
+        const uint64_t bytes = ag_byte_reader_uleb(body);
+        const uint8_t *data = ag_byte_reader_skip(body, bytes);
+        struct ag_byte_reader reader = {.at = data, .end = body->at};
         for (const uint8_t *letter = augmentation + 1; letter < augmentation_end; letter++) {
             switch (*letter) {
             case 'R':
-                common.pointer_encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
+                common.pointer_encoding = (uint8_t)ag_byte_reader_take(&reader, 1);
                 break;
             case 'P': {
-                const uint8_t encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
-                (void)read_encoded(&cursor, encoding & ~ENCODING_INDIRECT,
+                const uint8_t encoding = (uint8_t)ag_byte_reader_take(&reader, 1);
+                (void)read_encoded(&reader, encoding & ~ENCODING_INDIRECT,
                                    0); // the personality routine: not used
                 break;
             }
             case 'L':
-                (void)ag_dwarf_read_bytes(&cursor, 1);
+                (void)ag_byte_reader_take(&reader, 1);
                 break;
             case 'S':
                 common.is_signal_frame = true;
@@ -185,12 +185,12 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
                 break;
             }
         }
-        body->bad |= cursor.bad;
+        body->is_bad |= reader.is_bad;
     } else if (*augmentation != 0) {
         return false;
     }
     common.instructions = *body;
-    if (body->bad) {
+    if (body->is_bad) {
         return false;
     }
     *ret_common = common;
@@ -222,23 +222,23 @@ static AG_NOINLINE uintptr_t search_header(const struct ag_cfi_tables *tables, u
     if (header == 0 || !contains(tables, header, 4)) {
         return 0;
     }
-    struct ag_dwarf_cursor cursor = {.at = (const uint8_t *)header,
-                                     .end = (const uint8_t *)tables->high};
-    const uint8_t version = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
-    const uint8_t frame_encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
-    const uint8_t count_encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
-    const uint8_t table_encoding = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
+    struct ag_byte_reader reader = {.at = (const uint8_t *)header,
+                                    .end = (const uint8_t *)tables->high};
+    const uint8_t version = (uint8_t)ag_byte_reader_take(&reader, 1);
+    const uint8_t frame_encoding = (uint8_t)ag_byte_reader_take(&reader, 1);
+    const uint8_t count_encoding = (uint8_t)ag_byte_reader_take(&reader, 1);
+    const uint8_t table_encoding = (uint8_t)ag_byte_reader_take(&reader, 1);
     if (version != HDR_VERSION || table_encoding != HDR_TABLE_ENCODING ||
         count_encoding == ENCODING_OMIT) {
         return 0;
     }
-    (void)read_encoded(&cursor, frame_encoding, header);
-    const uint64_t n_entries = read_encoded(&cursor, count_encoding, header);
-    if (cursor.bad || n_entries == 0 ||
-        n_entries > (uint64_t)(cursor.end - cursor.at) / sizeof(struct ag_cfi_place)) {
+    (void)read_encoded(&reader, frame_encoding, header);
+    const uint64_t n_entries = read_encoded(&reader, count_encoding, header);
+    if (reader.is_bad || n_entries == 0 ||
+        n_entries > (uint64_t)(reader.end - reader.at) / sizeof(struct ag_cfi_place)) {
         return 0;
     }
-    return search_places(cursor.at, n_entries, header, header, pc);
+    return search_places(reader.at, n_entries, header, header, pc);
 }
 
 /* ---- the CFI program ----------------------------------------------------- */
@@ -277,14 +277,14 @@ static struct ag_cfi_rule offset_rule(enum ag_cfi_rule_kind kind, int64_t factor
                                 .offset = (int64_t)((uint64_t)factored * (uint64_t)alignment)};
 }
 
-static struct ag_cfi_rule read_expression_rule(struct ag_dwarf_cursor *cursor,
+static struct ag_cfi_rule read_expression_rule(struct ag_byte_reader *reader,
                                                enum ag_cfi_rule_kind kind) {
-    const uint64_t bytes = ag_dwarf_read_uleb(cursor);
+    const uint64_t bytes = ag_byte_reader_uleb(reader);
     if (bytes > UINT16_MAX) {
-        cursor->bad = true;
+        reader->is_bad = true;
         return (struct ag_cfi_rule){0};
     }
-    const uint8_t *expression = ag_dwarf_skip(cursor, bytes);
+    const uint8_t *expression = ag_byte_reader_skip(reader, bytes);
     return (struct ag_cfi_rule){
         .kind = kind, .expression = expression, .expression_bytes = (uint16_t)bytes};
 }
@@ -296,14 +296,14 @@ static void define_cfa(struct machine *machine, uint64_t reg, int64_t offset) {
 
 /* Runs an instruction that sets the rule of a register, in the order of DWARF's numbers; false: it
  * is not one of these. */
-static bool run_register_instruction(struct machine *machine, struct ag_dwarf_cursor *cursor,
+static bool run_register_instruction(struct machine *machine, struct ag_byte_reader *reader,
                                      uint8_t operation) {
     const int64_t data = machine->common->data_alignment;
-    const uint64_t reg = ag_dwarf_read_uleb(cursor);
+    const uint64_t reg = ag_byte_reader_uleb(reader);
     switch (operation) {
     case 0x05: // offset_extended
         set_rule(machine, reg,
-                 offset_rule(AG_CFI_AT_CFA, (int64_t)ag_dwarf_read_uleb(cursor), data));
+                 offset_rule(AG_CFI_AT_CFA, (int64_t)ag_byte_reader_uleb(reader), data));
         return true;
     case 0x06: // restore_extended
         restore_rule(machine, reg);
@@ -315,31 +315,31 @@ static bool run_register_instruction(struct machine *machine, struct ag_dwarf_cu
         set_rule(machine, reg, (struct ag_cfi_rule){.kind = AG_CFI_SAME});
         return true;
     case 0x09: { // register
-        const uint64_t other = ag_dwarf_read_uleb(cursor);
+        const uint64_t other = ag_byte_reader_uleb(reader);
         set_rule(machine, reg,
                  (struct ag_cfi_rule){.kind = AG_CFI_IN_REGISTER,
                                       .reg = (uint8_t)(other < 255 ? other : 255)});
         return true;
     }
     case 0x10: // expression
-        set_rule(machine, reg, read_expression_rule(cursor, AG_CFI_AT_EXPRESSION));
+        set_rule(machine, reg, read_expression_rule(reader, AG_CFI_AT_EXPRESSION));
         return true;
     case 0x11: // offset_extended_sf
-        set_rule(machine, reg, offset_rule(AG_CFI_AT_CFA, ag_dwarf_read_sleb(cursor), data));
+        set_rule(machine, reg, offset_rule(AG_CFI_AT_CFA, ag_byte_reader_sleb(reader), data));
         return true;
     case 0x14: // val_offset
         set_rule(machine, reg,
-                 offset_rule(AG_CFI_IS_CFA, (int64_t)ag_dwarf_read_uleb(cursor), data));
+                 offset_rule(AG_CFI_IS_CFA, (int64_t)ag_byte_reader_uleb(reader), data));
         return true;
     case 0x15: // val_offset_sf
-        set_rule(machine, reg, offset_rule(AG_CFI_IS_CFA, ag_dwarf_read_sleb(cursor), data));
+        set_rule(machine, reg, offset_rule(AG_CFI_IS_CFA, ag_byte_reader_sleb(reader), data));
         return true;
     case 0x16: // val_expression
-        set_rule(machine, reg, read_expression_rule(cursor, AG_CFI_IS_EXPRESSION));
+        set_rule(machine, reg, read_expression_rule(reader, AG_CFI_IS_EXPRESSION));
         return true;
     case 0x2f: // GNU_negative_offset_extended
         set_rule(machine, reg,
-                 offset_rule(AG_CFI_AT_CFA, -(int64_t)ag_dwarf_read_uleb(cursor), data));
+                 offset_rule(AG_CFI_AT_CFA, -(int64_t)ag_byte_reader_uleb(reader), data));
         return true;
     default:
         return false;
@@ -348,7 +348,7 @@ static bool run_register_instruction(struct machine *machine, struct ag_dwarf_cu
 
 /* Runs an instruction that changes the CFA or the row as a whole; false: unknown, or invalid
  * here. */
-static bool run_row_instruction(struct machine *machine, struct ag_dwarf_cursor *cursor,
+static bool run_row_instruction(struct machine *machine, struct ag_byte_reader *reader,
                                 uint8_t operation) {
     struct ag_cfi_row *row = &machine->row;
     const int64_t data = machine->common->data_alignment;
@@ -368,18 +368,18 @@ static bool run_row_instruction(struct machine *machine, struct ag_dwarf_cursor 
         *row = machine->remembered[--machine->n_remembered];
         return true;
     case 0x0c: { // def_cfa
-        const uint64_t reg = ag_dwarf_read_uleb(cursor);
-        define_cfa(machine, reg, (int64_t)ag_dwarf_read_uleb(cursor));
+        const uint64_t reg = ag_byte_reader_uleb(reader);
+        define_cfa(machine, reg, (int64_t)ag_byte_reader_uleb(reader));
         return true;
     }
     case 0x12: { // def_cfa_sf
-        const uint64_t reg = ag_dwarf_read_uleb(cursor);
+        const uint64_t reg = ag_byte_reader_uleb(reader);
         define_cfa(machine, reg,
-                   offset_rule(AG_CFI_AT_CFA, ag_dwarf_read_sleb(cursor), data).offset);
+                   offset_rule(AG_CFI_AT_CFA, ag_byte_reader_sleb(reader), data).offset);
         return true;
     }
     case 0x0d: // def_cfa_register
-        define_cfa(machine, ag_dwarf_read_uleb(cursor),
+        define_cfa(machine, ag_byte_reader_uleb(reader),
                    row->cfa.kind == AG_CFI_IN_REGISTER ? row->cfa.offset : 0);
         return true;
     case 0x0e: // def_cfa_offset
@@ -387,41 +387,42 @@ static bool run_row_instruction(struct machine *machine, struct ag_dwarf_cursor 
         if (row->cfa.kind != AG_CFI_IN_REGISTER) {
             return false;
         }
-        row->cfa.offset = operation == 0x0e
-                              ? (int64_t)ag_dwarf_read_uleb(cursor)
-                              : offset_rule(AG_CFI_AT_CFA, ag_dwarf_read_sleb(cursor), data).offset;
+        row->cfa.offset =
+            operation == 0x0e
+                ? (int64_t)ag_byte_reader_uleb(reader)
+                : offset_rule(AG_CFI_AT_CFA, ag_byte_reader_sleb(reader), data).offset;
         return true;
     case 0x0f: // def_cfa_expression
-        row->cfa = read_expression_rule(cursor, AG_CFI_IS_EXPRESSION);
+        row->cfa = read_expression_rule(reader, AG_CFI_IS_EXPRESSION);
         return true;
     case 0x2e: // GNU_args_size
-        (void)ag_dwarf_read_uleb(cursor);
+        (void)ag_byte_reader_uleb(reader);
         return true;
     default:
-        return run_register_instruction(machine, cursor, operation);
+        return run_register_instruction(machine, reader, operation);
     }
 }
 
 /* Runs until the row of pc is complete. `location`: the first pc of the program. */
-static bool cfi_program_run(struct machine *machine, struct ag_dwarf_cursor cursor,
+static bool cfi_program_run(struct machine *machine, struct ag_byte_reader reader,
                             uintptr_t location, uintptr_t pc) {
     const struct common *common = machine->common;
-    while (cursor.at < cursor.end) {
-        const uint8_t byte = (uint8_t)ag_dwarf_read_bytes(&cursor, 1);
+    while (reader.at < reader.end) {
+        const uint8_t byte = (uint8_t)ag_byte_reader_take(&reader, 1);
         const uint8_t low_bits = byte & 0x3f;
         uint64_t delta;
         switch (byte) {
         case 0x01: // set_loc
-            delta = read_encoded(&cursor, common->pointer_encoding, 0) - location;
+            delta = read_encoded(&reader, common->pointer_encoding, 0) - location;
             break;
         case 0x02: // advance_loc1, 2, 4
-            delta = ag_dwarf_read_bytes(&cursor, 1) * common->code_alignment;
+            delta = ag_byte_reader_take(&reader, 1) * common->code_alignment;
             break;
         case 0x03:
-            delta = ag_dwarf_read_bytes(&cursor, 2) * common->code_alignment;
+            delta = ag_byte_reader_take(&reader, 2) * common->code_alignment;
             break;
         case 0x04:
-            delta = ag_dwarf_read_bytes(&cursor, 4) * common->code_alignment;
+            delta = ag_byte_reader_take(&reader, 4) * common->code_alignment;
             break;
         default:
             switch (byte >> 6) {
@@ -430,14 +431,14 @@ static bool cfi_program_run(struct machine *machine, struct ag_dwarf_cursor curs
                 break;
             case 2: // offset
                 set_rule(machine, low_bits,
-                         offset_rule(AG_CFI_AT_CFA, (int64_t)ag_dwarf_read_uleb(&cursor),
+                         offset_rule(AG_CFI_AT_CFA, (int64_t)ag_byte_reader_uleb(&reader),
                                      common->data_alignment));
                 continue;
             case 3: // restore
                 restore_rule(machine, low_bits);
                 continue;
             default:
-                if (!run_row_instruction(machine, &cursor, byte)) {
+                if (!run_row_instruction(machine, &reader, byte)) {
                     return false;
                 }
                 continue;
@@ -448,7 +449,7 @@ static bool cfi_program_run(struct machine *machine, struct ag_dwarf_cursor curs
             break;
         }
     }
-    return !cursor.bad;
+    return !reader.is_bad;
 }
 
 /* Reads the head of the FDE: its CIE and its range of code. Its body is then at the program. */
@@ -465,16 +466,16 @@ static bool open_description(const struct ag_cfi_tables *tables, uintptr_t fde,
     if (!parse_common(tables, cie, &common)) {
         return false;
     }
-    struct ag_dwarf_cursor *body = &entry.body;
+    struct ag_byte_reader *body = &entry.body;
     *ret_first_pc = read_encoded(body, common.pointer_encoding, 0);
     *ret_code_bytes = read_encoded(body, common.pointer_encoding & ENCODING_FORMAT, 0);
     if (common.has_augmentation) {
-        const uint64_t bytes = ag_dwarf_read_uleb(body);
-        (void)ag_dwarf_skip(body, bytes);
+        const uint64_t bytes = ag_byte_reader_uleb(body);
+        (void)ag_byte_reader_skip(body, bytes);
     }
     *ret_entry = entry;
     *ret_common = common;
-    return !body->bad;
+    return !body->is_bad;
 }
 
 int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_t pc,

@@ -1,5 +1,5 @@
-/* test_table.c: the arrays, byte lists, maps and interned texts of src/table, against the simplest
- * thing that has the same contents. */
+/* test_table.c: the arrays, byte lists, maps and texts of src/table, and the reader of bytes,
+ * against the simplest thing that has the same contents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/byte_reader.h"
 #include "base/varint.h"
 #include "table/array.h"
 #include "table/byte_list.h"
@@ -127,6 +128,22 @@ static void byte_list_has_bytes_and_numbers(void **state) {
     assert_ptr_equal(at, end);
     ag_byte_list_done(&list);
     assert_null(list.bytes);
+}
+
+/* A reader that is asked for more than there is reads zeros, at the end, and says so. */
+static void byte_reader_never_leaves_its_bytes(void **state) {
+    (void)state;
+    const uint8_t bytes[] = {0x34, 0x12, 0x80, 0x7f, 'a', 'b', 'c'};
+    struct ag_byte_reader reader = {.at = bytes, .end = bytes + sizeof bytes};
+    assert_int_equal(ag_byte_reader_take(&reader, 2), 0x1234);
+    assert_int_equal(ag_byte_reader_sleb(&reader), -128);
+    assert_ptr_equal(ag_byte_reader_skip(&reader, 2), bytes + 4);
+    assert_false(reader.is_bad);
+    assert_int_equal(ag_byte_reader_take(&reader, 4), 0);
+    assert_true(reader.is_bad);
+    assert_ptr_equal(reader.at, reader.end);
+    assert_int_equal(ag_byte_reader_uleb(&reader), 0);
+    assert_ptr_equal(ag_byte_reader_skip(&reader, UINT64_MAX), reader.end);
 }
 
 /* ---- maps ---- */
@@ -257,6 +274,7 @@ int main(void) {
         cmocka_unit_test(array_refuses_more_than_the_most),
         cmocka_unit_test(array_extends_with_zeros),
         cmocka_unit_test(byte_list_has_bytes_and_numbers),
+        cmocka_unit_test(byte_reader_never_leaves_its_bytes),
         cmocka_unit_test(index_map_finds_what_was_inserted),
         cmocka_unit_test(index_map_numbers_keys_in_their_order),
         cmocka_unit_test(index_map_has_all_indexes_of_a_hash),

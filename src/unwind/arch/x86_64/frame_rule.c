@@ -7,9 +7,9 @@
 
 #include <string.h>
 
+#include "base/byte_reader.h"
 #include "base/compiler.h"
 #include "unwind/arch/x86_64/frame_step_fast.h"
-#include "unwind/dwarf_cursor.h"
 #include "unwind/readable_range.h"
 
 enum { DWARF_RBP = AG_DWARF_FRAME_POINTER, DWARF_RSP = 7 };
@@ -18,12 +18,12 @@ enum { DW_OP_deref = 0x06, DW_OP_breg6 = 0x76, DW_OP_breg7 = 0x77 };
 /* Whether the expression is `register + offset`, followed by exactly `tail`. */
 static bool is_register_plus(const struct ag_cfi_rule *rule, uint8_t operation, const uint8_t *tail,
                              size_t tail_bytes, int64_t *ret_offset) {
-    struct ag_dwarf_cursor cursor = {rule->expression, rule->expression + rule->expression_bytes,
-                                     false};
-    const bool is_operation = ag_dwarf_read_bytes(&cursor, 1) == operation;
-    const int64_t offset = ag_dwarf_read_sleb(&cursor);
-    if (!is_operation || cursor.bad || (size_t)(cursor.end - cursor.at) != tail_bytes ||
-        memcmp(cursor.at, tail, tail_bytes) != 0) {
+    struct ag_byte_reader reader = {rule->expression, rule->expression + rule->expression_bytes,
+                                    false};
+    const bool is_operation = ag_byte_reader_take(&reader, 1) == operation;
+    const int64_t offset = ag_byte_reader_sleb(&reader);
+    if (!is_operation || reader.is_bad || (size_t)(reader.end - reader.at) != tail_bytes ||
+        memcmp(reader.at, tail, tail_bytes) != 0) {
         return false;
     }
     *ret_offset = offset;
