@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""check_citations [ROOT]: a function, type or variable of ours (ag_..., allogram_...) that a comment of the C code names exists.
+"""check_citations [ROOT]: each ag_ or allogram_ name in a comment of the C code is defined somewhere.
 
-A name with capitals in it (ag_record_append_NAME) stands for several, a name that ends in an underscore for a family, and one with "toy" in it
-belongs to an example."""
+Not checked: a name with capitals (ag_record_append_NAME) or with an underscore at its end, which stands for several names, and one with
+"toy" in it, which belongs to an example."""
 
 import re
 import sys

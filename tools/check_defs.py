@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_defs [ROOT]: no #if where it would hide a choice: the number is zero, not "few".
+"""check_defs [ROOT]: conditional compilation (#if, #ifdef) is used only where it is allowed.
 
 Allowed: include guards; src/base/compiler.h; src/unwind/arch/; adapters/*/compat.h; `#ifdef __cplusplus` in headers that C++
 includes too (public ones, and tests); in a table (.def) with several kinds of rows, `#ifdef AG_ROW` around the rows of that
@@ -26,7 +26,7 @@ def conditionals(lines):
 
 
 def chooses_rows(lines, number, directive):
-    """Whether a conditional of a table stands around rows of the kind that it asks for."""
+    """Whether the conditional at this line of a table encloses rows of the kind that it tests, as in #ifdef AG_ROW."""
     row = re.fullmatch(r"#ifdef (AG_\w+)", directive)
     return bool(row) and lines[number].startswith(row.group(1) + "(")
 

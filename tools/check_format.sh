@@ -1,5 +1,6 @@
 #!/bin/sh
-# check_format.sh [--fix] [ROOT]: every C file is laid out as .clang-format says (--fix: make it so). 77: no clang-format 14.
+# check_format.sh [--fix] [ROOT]: checks that every C file has the layout of .clang-format; --fix changes the files.
+# Exit status 77: there is no clang-format 14.
 set -eu
 is_fix=
 if [ "${1:-}" = --fix ]; then
@@ -19,7 +20,7 @@ over_all_files() {
     find . \( -name 'build*' -o -name .git -o -name node_modules \) -prune -o -name '*.[ch]' -type f -print0 |
         xargs -0 -r "$format" --Werror "$@"
 }
-if [ -n "$is_fix" ]; then # a row of macros settles one line at a time
+if [ -n "$is_fix" ]; then # each pass moves one more line of a list of macros: repeat until nothing changes
     for _ in 1 2 3 4 5 6 7 8; do
         over_all_files -i
         over_all_files --dry-run 2>/dev/null && exit 0

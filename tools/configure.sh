@@ -5,7 +5,7 @@ folder=$1
 shift
 cd "$(dirname "$0")/.."
 
-quietly() { # what it has to say matters only when it fails
+quietly() { # shows the output of a command only if it fails
     "$@" >"$folder.log" 2>&1 || {
         cat "$folder.log"
         exit 1

@@ -28,9 +28,10 @@ struct ag_next_functions {
 };
 extern struct ag_next_functions ag_next AG_HIDDEN;
 
-/* A program that defines malloc may call relatives of it that only libraries define: reallocarray,
- * the operators of C++. Those call the program's malloc, realloc and free, by name; so do the
- * agent's. NULL: the program does not define it. */
+/* The functions of a program that defines malloc itself. Such a program may call related functions
+ * that only libraries define: reallocarray, the operators of C++. Those functions of the libraries
+ * call the program's malloc, realloc and free, and so do the agent's replacements of them. NULL:
+ * the program does not define the function. */
 struct ag_program_functions {
     void *(*malloc)(size_t bytes);
     void *(*realloc)(void *block, size_t bytes);

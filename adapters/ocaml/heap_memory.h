@@ -6,7 +6,7 @@
 #include "ocaml_runtime.h"
 
 void ag_ocaml_memory_prepare(allogram_heap minor, allogram_heap major);
-/* OCaml 5, before any code of the runtime has run. */
+/* Starts to track the mappings of OCaml 5. Call it before any code of the runtime has run. */
 void ag_ocaml_mappings_follow(void);
 /* Reports how much memory the heaps hold; called at the end of the process. */
 void ag_ocaml_memory_report(void);

@@ -4,8 +4,8 @@
  *          ^ path of modules   ^ name ^ stamp
  *
  * A path's parts begin with capitals and are joined by "__", which a programmer writes as a dot.
- * Dune puts the modules of an executable under "Dune__exe", which nobody writes. In a symbol any
- * character that assemblers dislike is "$" and two hexadecimal digits. */
+ * Dune puts the modules of an executable under "Dune__exe", which does not occur in sources. In a
+ * symbol any character that assemblers dislike is "$" and two hexadecimal digits. */
 #include "ocaml_name.h"
 
 #include <string.h>

@@ -295,8 +295,8 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
     if (r == -EPERM) {
         return ag_error_message(
             message, r,
-            "%d (%s): the kernel does not let it be traced; another tracer came first, or "
-            "kernel.yama.ptrace_scope or a container forbid it: allogram doctor",
+            "%d (%s): the kernel does not allow tracing it: another process traces it, or "
+            "kernel.yama.ptrace_scope or a container forbids it; see allogram doctor",
             attach->process.pid, attach->process.name);
     }
     return r == 1 ? 0 : process_ended_error(attach, message);

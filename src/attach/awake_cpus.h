@@ -21,7 +21,7 @@
  * all others run late, and a process does not end before the last of its threads. */
 bool ag_awake_cpus_are_wanted(void);
 /* Returns the number of CPUs kept awake: until the end our own CPU, the one that PID's first thread
- * last ran on, and a few others run threads of ours that yield to everything but the idle loop
+ * last ran on, and a few others run threads of allogram that yield to everything but the idle loop
  * (SCHED_IDLE): other threads get the CPU at once. If that is not permitted, nothing happens.
  * Called from one thread, with the signals blocked that the caller waits for. Neither begin nor end
  * waits, except a begin while threads of the previous turn still run; an end without a begin does

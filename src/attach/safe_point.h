@@ -27,8 +27,8 @@ struct ag_safe_ground {
     uint8_t stack[64 << 10];                                   /* copy of the thread's stack */
 };
 
-/* Finds out what the code of the images belongs to. libc: the image of the C library. 0 or
- * -ENOMEM. */
+/* Finds the zones and the allocator of the C library in the images. libc: the image of the C
+ * library. 0 or -ENOMEM. */
 int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_images *images,
                           const struct ag_observed_image *libc);
 void ag_safe_ground_done(struct ag_safe_ground *ground);
@@ -38,7 +38,8 @@ void ag_safe_ground_done(struct ag_safe_ground *ground);
 const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
                                    const struct ag_traced_thread *thread);
 
-/* Whether its stack is the thread's own, with room for all calls. */
+/* Whether the thread runs on its own stack, not on another one such as that of a signal handler,
+ * and the stack has room for all calls. */
 bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
                             const struct ag_traced_thread *thread);
 
@@ -46,8 +47,8 @@ bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
  * walked to its end is searched word by word; then true means that it may be. */
 bool ag_thread_is_in_ranges(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                             const struct ag_code_range *ranges, size_t n_ranges);
-/* The same, except for a thread that the code in the ranges has begun, and that has called other
- * code from there. */
+/* The same, except that outermost frames in the ranges do not count if they called other code: that
+ * is how code in the ranges starts a thread. */
 bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                           const struct ag_code_range *ranges, size_t n_ranges);
 

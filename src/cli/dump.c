@@ -284,7 +284,7 @@ static void heap_sift_up(struct dump *dump, size_t at, struct cursor *cursor) {
 }
 
 /* Moves CURSOR down the heap from the top. */
-static void dump_sink(struct dump *dump, struct cursor *cursor) {
+static void heap_sift_down(struct dump *dump, struct cursor *cursor) {
     size_t at = 0;
     for (size_t child = 1; child < dump->n_open; child = 2 * at + 1) {
         if (child + 1 < dump->n_open &&
@@ -341,7 +341,7 @@ static void close_first(struct dump *dump) {
     dump->open_bytes -= cursor_bytes(dump->open[0]);
     (void)cursor_free(dump->open[0]); /* NULL always */
     if (--dump->n_open != 0) {
-        dump_sink(dump, dump->open[dump->n_open]);
+        heap_sift_down(dump, dump->open[dump->n_open]);
     }
 }
 
@@ -358,7 +358,7 @@ static void print_moment(struct dump *dump) {
             return;
         }
     } while (cursor->time_ns == time_ns);
-    dump_sink(dump, cursor);
+    heap_sift_down(dump, cursor);
 }
 
 static void print_records(struct dump *dump) {

@@ -2,8 +2,9 @@
  *
  * A type is a leaf of the stack (ADR 0006), and the recorder has the stack: a caller that learns
  * the type later has only the address. So the stack of each block of such a heap is kept in the
- * process as long as the block lives. A block stays here when its type is known: the last report is
- * valid, and is put on the stack of the allocation.
+ * process as long as the block lives. A block also stays here after its type is reported, because
+ * the type may be reported again: the last report is valid, and each needs the stack of the
+ * allocation.
  *
  * The lock is held with all signals blocked, as the trackers' lock is. */
 #include "late_types.h"
@@ -46,7 +47,7 @@ static void forget_locked(uint64_t key) {
 }
 
 void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
-                        const struct ag_block_site *told) {
+                        const struct ag_block_site *block_site) {
     const uint64_t key = key_of(heap, address);
     uint64_t signals;
     if (!late_types_lock(&signals)) {
@@ -57,8 +58,8 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
     if (place != 0) { /* without memory its type stays unknown */
         struct ag_tracked *entry = ag_tracked_at(&late.blocks, place);
         entry->born.bytes = bytes;
-        entry->born.interval_bytes = told->interval_bytes;
-        entry->born.stack = told->stack;
+        entry->born.interval_bytes = block_site->interval_bytes;
+        entry->born.stack = block_site->stack;
         entry->born.recording = ag_recorder.recording;
     }
     late_types_unlock(&signals);
@@ -89,7 +90,7 @@ void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_addr
 
 bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site) {
     const uint64_t key = key_of(heap, address);
-    struct ag_block_site told = {.stack = 0};
+    struct ag_block_site block_site = {.stack = 0};
     size_t bytes = 0;
     uint64_t signals;
     if (!ag_tracked_may_have(&late.blocks, key) || !late_types_lock(&signals)) {
@@ -99,12 +100,12 @@ bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site) {
     if (place != 0) {
         const struct ag_tracked *entry = ag_tracked_at(&late.blocks, place);
         bytes = (size_t)entry->born.bytes;
-        told.interval_bytes = entry->born.interval_bytes;
-        told.stack = entry->born.recording == ag_recorder.recording ? entry->born.stack : 0;
+        block_site.interval_bytes = entry->born.interval_bytes;
+        block_site.stack = entry->born.recording == ag_recorder.recording ? entry->born.stack : 0;
     }
     late_types_unlock(&signals);
-    if (told.stack != 0) {
-        ag_record_block_type((uintptr_t)address, heap, &told, bytes, site);
+    if (block_site.stack != 0) {
+        ag_record_block_type((uintptr_t)address, heap, &block_site, bytes, site);
     }
-    return told.stack != 0;
+    return block_site.stack != 0;
 }

@@ -1,6 +1,6 @@
 /* tracker.c: calls the program's own callbacks for sampled blocks.
  *
- * 1. Callbacks may do anything. No lock of ours is held while one runs. It may allocate and free
+ * 1. Callbacks may do anything. allogram holds no lock while one runs. It may allocate and free
  * (its own allocations are not sampled), wait for other threads whose callbacks run meanwhile, stop
  * this tracker and start another, end its thread, and leave by longjmp or a C++ exception.
  *

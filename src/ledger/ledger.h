@@ -2,14 +2,15 @@
  *
  * Used twice on the same events: by the writer as they come (the result is the index of the trace)
  * and by the model when a reader asks for a part of them (a time window, a thread, another
- * --within). So the two agree by construction.
+ * value of --within). Both results agree, because the same code computes them.
  *
  * Feed a single stream directly, several streams through merge.h. For one stream all results are
  * exact. For several, the number and bytes of allocations do not depend on the order between
  * threads. Where two threads raced for an address, the order is restored by alternation: a second
  * alloc of a live address waits for the free that must come; a free of an unknown address waits for
- * an alloc whose window overlaps, otherwise it is a ghost. Repairs are counted. order_repair.c and
- * order_bounds.c describe what this cannot decide, and how often that matters.
+ * an alloc whose window overlaps, otherwise it is a ghost, the free of a block whose allocation is
+ * not in the trace. Repairs are counted. order_repair.c and order_bounds.c describe what this
+ * cannot decide, and how often that matters.
  *
  * Threads: a ledger belongs to one thread. Memory: 32 bytes per live block at a load of 1/4 to 3/4,
  * about 200 bytes per stack. */
@@ -40,12 +41,12 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t stream,
                       uint32_t thread_id); /* for the results */
 void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via,
                         uint32_t heap); /* the heap to which a via belongs */
-/* Adds a resident size; it takes effect when events or ag_ledger_reach get to TIME_NS. In the order
- * of times. */
+/* Adds a resident size; it takes effect when events or ag_ledger_reach get to TIME_NS. Calls come
+ * in the order of their times. */
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes);
 void ag_ledger_map(struct ag_ledger *ledger, uint32_t heap, uint64_t address, uint64_t bytes);
 void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes);
-/* The values after the events applied so far, before the end. */
+/* The values after the events applied so far. Call it before ag_ledger_close. */
 void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
                    uint64_t *ret_allocated_bytes);
 /* The recording lasted until TIME_NS, with or without events. */
@@ -57,10 +58,10 @@ void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns);
  * (sticky). */
 int ag_ledger_restart(struct ag_ledger *ledger);
 
-/* Ends a period of the recording. Until the next event the stack sums may be read: counts since the
- * beginning, in_use as their difference, and peak as the share of the highest moment since the
- * previous period; from here on a new peak is searched. The summary's peak is then that of the last
- * period. Cannot be combined with ag_ledger_restart. */
+/* Ends a period of the recording. Until the next event the stack sums may be read: allocated and
+ * freed count from the beginning of the recording, in_use is their difference, and peak is what the
+ * stack had in use at the highest moment of the period. The next period starts its own peak. The
+ * summary's peak is that of the last period. Cannot be combined with ag_ledger_restart. */
 struct ag_ledger_period {
     uint64_t peak_bytes, peak_blocks, peak_time_ns;
 };

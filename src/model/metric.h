@@ -62,7 +62,7 @@ struct ag_call_counts {
 const char *ag_call_metric_name(enum ag_call_metric metric); /* "own_words" */
 bool ag_call_metric_parse(const char *name, enum ag_call_metric *ret_metric);
 uint64_t ag_call_metric_of(const struct ag_call_counts *counts, enum ag_call_metric metric);
-/* calls and own_*, or acc_*, added up. */
+/* Add to SUM calls and the own_ metrics; or the acc_ metrics. */
 void ag_call_counts_add_own(struct ag_call_counts *sum, const struct ag_call_counts *more);
 void ag_call_counts_add_acc(struct ag_call_counts *sum, const struct ag_call_counts *more);
 

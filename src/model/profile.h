@@ -39,7 +39,8 @@ struct ag_profile_options {
      * none. */
     const struct ag_decoder *types_decoder;
     const struct ag_decoder_types *types;
-    /* where to read the trace that is named PATH, if not there: a completed copy of it */
+    /* the file to read in place of PATH, for example a completed copy of it; reports still name
+     * PATH */
     const char *contents;
     /* A window that begins at FROM_NS counts the blocks that were allocated in it, and reads only
      * the chunks it touches. With this it also counts those from before it: in use at its end, at
@@ -60,8 +61,9 @@ struct ag_metrics { /* of a site, a tree node, a stack or all */
      * AG_METRIC_TABLE. 0 where it is known exactly. */
     float variance[AG_METRICS];
     float heaviest; /* of a sampled trace: the most blocks that one sample stands for */
-    /* and the most bytes that a small block stands for: missed blocks come in portions of this
-     * many. 0: none can be missed, or these are of no sample; see ag_profile_nothing. */
+    /* of a sampled trace: the most bytes that the sample of a small block stands for. Blocks that
+     * were not sampled are missed in portions of this size. 0: no block can be
+     * missed, or the metrics are of no sample; see ag_profile_nothing. */
     float portion_bytes;
 };
 /* The sum of all rows. */
@@ -73,7 +75,7 @@ const struct ag_summary *ag_profile_summary(const struct ag_profile *profile);
 struct ag_profile_window { /* times since the start of the recording */
     uint64_t from_ns, to_ns;
     uint64_t recording_ns; /* how long the recording lasted, 0: not in the trace */
-    bool counts_older;     /* or began with the recording: nothing is older */
+    bool counts_older;     /* true also if the window begins with the recording: nothing is older */
     bool is_reset;         /* the program reset the recording: what was counted until then was
                             * dropped */
     uint64_t older_frees;  /* deaths inside it of blocks from before it, which are not counted */
@@ -94,7 +96,7 @@ struct ag_profile_identity {
     const char *exe;
     const char *mode; /* "exact" "sample" */
     bool is_sampled;
-    uint64_t interval_bytes; /* sampled: mean bytes between samples, as asked for */
+    uint64_t interval_bytes; /* sampled: mean bytes between samples, as requested */
     uint64_t seed;
     const char *filter; /* only these blocks were recorded; NULL: all */
     /* heaps whose blocks' types were not known when the filter asked for them */
@@ -122,9 +124,8 @@ const char *ag_profile_lost_name(uint32_t cause); /* NULL behind the last cause 
 struct ag_profile_runtime {
     const char *name, *version, *note;
     bool hooked;
-    uint64_t told,
-        counted; /* the runtime's own count, and how much of it was recorded; counted 0: it does not
-                  * count */
+    uint64_t told;    /* how much of what the runtime counted was recorded */
+    uint64_t counted; /* what the runtime itself counted; 0: it does not count */
 };
 size_t ag_profile_runtimes(const struct ag_profile *profile,
                            const struct ag_profile_runtime **ret_runtimes);
@@ -139,7 +140,7 @@ struct ag_profile_observed { /* of a process that was observed from outside */
     uint64_t samples, lost, stale, complete_stacks;
     uint64_t target_cpu_ns;    /* used by the process during the observation */
     uint64_t sample_cost_ns;   /* of one to the thread that it interrupted */
-    uint64_t collections_seen; /* of which those of ag_profile_collections are all, or a sample */
+    uint64_t collections_seen; /* ag_profile_collections returns all of these, or a sample */
 };
 const struct ag_profile_observed *ag_profile_observed(const struct ag_profile *profile);
 /* Observed from outside, but without the growth of its memory: it contains no block. */
@@ -191,7 +192,7 @@ enum ag_site_key {
     AG_BY_INITIAL_CALL,
 };
 enum { AG_SITE_KEYS = AG_BY_LABEL + 1 };
-/* The key is no frame's: it has a name of its own. */
+/* Whether rows of this key have a name of their own, in place of a frame. */
 static inline bool ag_site_key_is_named(enum ag_site_key by) {
     return by == AG_BY_THREAD || by == AG_BY_HEAP || by == AG_BY_TYPE || by == AG_BY_LABEL;
 }
@@ -220,12 +221,13 @@ struct ag_thread_row {
     uint32_t stream, thread_id;
     const char *name;
     struct ag_thread_sum sum;
-    struct ag_metrics metrics; /* the same; of a sampled trace with variances */
+    struct ag_metrics metrics; /* the same numbers; those of a sampled trace have variances */
 };
 size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows);
 size_t ag_profile_thread_pairs(const struct ag_profile *profile,
                                const struct ag_thread_pair **ret_pairs);
-/* Beside the pairs (freed) and the points (in use, allocated), with variances; NULL: exact. */
+/* Estimates with variances: one for each row of ag_profile_thread_pairs (freed), one for each point
+ * of ag_profile_timeline (in use, allocated). NULL: the trace is exact. */
 const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile);
 const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile);
 struct ag_heap_memory { /* what a heap holds, as last counted for that heap */
@@ -238,7 +240,7 @@ struct ag_heap_row {
     const char *kind, *unit; /* "malloc", "moving", "non_moving"; "bytes", "words" ... */
     bool is_backing;
     struct ag_heap_sum sum;
-    struct ag_metrics metrics; /* the same; of a sampled trace with variances */
+    struct ag_metrics metrics; /* the same numbers; those of a sampled trace have variances */
     struct ag_heap_memory memory;
 };
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows);

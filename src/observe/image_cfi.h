@@ -16,7 +16,7 @@ struct ag_image_cfi *ag_image_cfi_free(struct ag_image_cfi *cfi);
 /* The row for the instruction at ADDRESS of the file; -ENOENT: no entry covers it. */
 int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
                       struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
-/* The begin of the function that contains the address of the file; 0: no entry covers it. */
+/* The start of the function that contains the address of the file; 0: no entry covers it. */
 uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address);
 
 #endif

@@ -27,9 +27,11 @@ struct ag_mapping_ledger {         /* all zero: empty; brk starts at the first c
 int ag_mapping_ledger_map(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high,
                           uint32_t node);
 int ag_mapping_ledger_unmap(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high);
-/* Calls are queued as they come out of the buffers of several CPUs. This applies all that are older
- * than UNTIL_NS, in the order of their times. Returns 0 or -ENOMEM. */
+/* Queues a call. The buffers of several CPUs deliver the calls in no common order. Returns 0 or
+ * -ENOMEM. */
 int ag_mapping_ledger_notify(struct ag_mapping_ledger *ledger, const struct ag_ledger_call *call);
+/* Applies all queued calls that are older than UNTIL_NS, in the order of their times. Returns 0 or
+ * -ENOMEM. */
 int ag_mapping_ledger_settle(struct ag_mapping_ledger *ledger, uint64_t until_ns);
 void ag_mapping_ledger_done(struct ag_mapping_ledger *ledger);
 

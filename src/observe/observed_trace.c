@@ -1,8 +1,8 @@
 /* observed_trace.c: writes an observation as a trace that report, view, export and diff read.
  *
- *     CPU samples       cpu_samples: each with its time and its native stack, and, for the readers
- *                       that use calls and not moments, functions and calls: a tree per thread,
- *                       own_ns is the CPU time that the samples stand for
+ *     CPU samples       cpu_samples: each with its time and its native stack, and, for readers
+ *                       that know only function counters, `functions` and `calls`: a tree per
+ *                       thread, with the CPU time of the samples in own_ns
  *     growth            allocations of the heap "resident memory": a sampled page fault is a block
  *                       of as many pages as faults it stands for
  *     mappings          allocations of the heap "mappings": what is still mapped at the end
@@ -26,7 +26,8 @@
 #include "writer/trace_index.h"
 
 enum {
-    GROWTH_HEAP = 64, /* the first number for a heap of its own; its via has the same */
+    GROWTH_HEAP =
+        64, /* the first id of a heap with an address space of its own; its via has the same id */
     MAP_HEAP = 65,
     SPACE_SHIFT = 48,
     PAGE_BYTES = 4096,
@@ -52,7 +53,7 @@ static void trace_append_record(struct writing *writing, const struct ag_record 
     (void)ag_record_append(&writing->blob, record); /* the blob stores errors */
 }
 
-/* ---- what there is ------------------------------------------------------------------ */
+/* ---- process, images, threads, heaps, runtimes ---------------------------------------- */
 
 static void define_process(struct writing *writing) {
     struct ag_observation *observation = writing->observation;
@@ -227,7 +228,7 @@ struct call_tree {
     uint32_t *function_ids; /* FRAME by path */
     size_t n;
 };
-struct named_function { /* FRAME records made, by name */
+struct named_function { /* a function that has a FRAME record */
     const struct ag_observed_frame *frame;
     uint32_t id;
 };
@@ -273,7 +274,7 @@ static void add_stack(struct writing *writing, struct function_names *names, str
         const uint32_t frame = function_id(writing, names, &frames[i]);
         const uint32_t next = frame != 0 ? path_of(tree, node, frame) : 0;
         if (next == 0) {
-            break; /* out of memory: counted for the caller */
+            break; /* out of memory: the sample is counted at the caller found so far */
         }
         node = next;
     }
@@ -326,23 +327,23 @@ static void write_call_trees(struct writing *writing) {
 static void write_collections(struct writing *writing) {
     const struct ag_observation *observation = writing->observation;
     for (size_t i = 0; i < observation->n_collections; i++) {
-        const struct ag_reported_collection *told = &observation->collections[i];
+        const struct ag_reported_collection *collection = &observation->collections[i];
         const struct ag_record record = {
             .kind = AG_RECORD_GC,
             .u.gc = {.known = AG_GC_KNOWN_END | AG_GC_KNOWN_HEAP | AG_GC_KNOWN_NEED |
                               AG_GC_KNOWN_ALLOCATED,
-                     .stack = told->node,
-                     .thread_id = told->thread,
-                     .start_ns = since_start_ns(observation, told->start_ns),
-                     .pause_ns = told->pause_ns,
-                     .heap_before_bytes = told->heap_before_bytes,
-                     .heap_after_bytes = told->heap_after_bytes,
-                     .needed_bytes = told->needed_bytes,
-                     .allocated_bytes = told->allocated_bytes,
-                     .weight_bytes = told->weight_bytes,
-                     .runtime = bytes_of(told->runtime),
-                     .kind = bytes_of(told->kind),
-                     .process = bytes_of(told->process)}};
+                     .stack = collection->node,
+                     .thread_id = collection->thread,
+                     .start_ns = since_start_ns(observation, collection->start_ns),
+                     .pause_ns = collection->pause_ns,
+                     .heap_before_bytes = collection->heap_before_bytes,
+                     .heap_after_bytes = collection->heap_after_bytes,
+                     .needed_bytes = collection->needed_bytes,
+                     .allocated_bytes = collection->allocated_bytes,
+                     .weight_bytes = collection->weight_bytes,
+                     .runtime = bytes_of(collection->runtime),
+                     .kind = bytes_of(collection->kind),
+                     .process = bytes_of(collection->process)}};
         trace_append_record(writing, &record);
     }
 }
@@ -445,7 +446,7 @@ static int write_growth(struct writing *writing, struct ag_event_encoder *encode
     return r < 0 ? r : end_stream(&stream);
 }
 
-/* In a stream of their own, after those of the threads. */
+/* Mappings are events of one more stream, whose number follows those of the threads. */
 static int write_mappings(struct writing *writing, struct ag_event_encoder *encoder) {
     const struct ag_observation *observation = writing->observation;
     struct stream stream = {writing, encoder, (uint32_t)observation->n_threads, 0, 0, true};

@@ -7,7 +7,7 @@
 
 enum { NAME_BYTES_MOST = 4096 };
 
-/* Longer names than anybody reads are cut: a template's may take a megabyte. */
+/* Cuts very long names: that of a template may take a megabyte. */
 static void add_text(struct ag_name_table *table, const char *name) {
     const size_t before = table->texts.count;
     for (;;) {

@@ -57,7 +57,7 @@ struct ag_link_kind {
                  char ret_text[AG_LINK_TEXT_BYTES]);
     /* The next event, without waiting. Called at least every ten seconds. */
     enum ag_link_event (*next)(struct ag_link *link);
-    /* The machine stops recording, and no code of ours runs there any more. The text: as
+    /* The machine stops recording, and no code of allogram runs there any more. The text: as
      * start's. */
     int (*stop)(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]);
     /* Can be called on any link, not only on the one that started: pause, resume, reset, dump,

@@ -171,8 +171,8 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
     }
     if (is_32_bit(pid)) {
         return ag_error_message(ret_message, -ENOTSUP,
-                                "%d (%s): is a 32-bit program; 64-bit ones can be read", pid,
-                                process.name);
+                                "%d (%s): is a 32-bit program; only 64-bit programs can be read",
+                                pid, process.name);
     }
     process.is_64_bit = true;
     find_root(&process);

@@ -1,5 +1,5 @@
-/* findings_text.c: what the summary ends with: the findings of the model in words, each with the
- * number that makes it so and the command that shows more. */
+/* findings_text.c: writes the end of the summary: the findings of the model as sentences, each with
+ * the number that is its reason and the command that shows more. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>

@@ -319,7 +319,7 @@ static int write_table(struct ag_view *view, const struct ag_functions *function
     return r;
 }
 
-/* "  apart: messages 12.1 M words in 0.9 M, ..."; what there is none of needs no words. */
+/* "  apart: messages 12.1 M words in 0.9 M, ..."; quantities that are 0 are left out. */
 static void write_apart(struct ag_page *page, const struct ag_functions *functions) {
     const struct {
         const char *name, *between;

@@ -85,7 +85,7 @@ static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
 
 struct quantity { /* of a trace */
     uint64_t value, low, high;
-    bool is_estimate, is_unknown; /* unknown: nothing is told of it */
+    bool is_estimate, is_unknown; /* unknown: the trace does not contain it */
 };
 
 static void widen(struct quantity *quantity, const struct ag_metrics *metrics,

@@ -50,7 +50,8 @@ size_t ag_gate_count(const struct ag_gate *gate);
 
 /* Is FUNCTION the one that an expression calls NAME: of that name, or of it and parameters? */
 bool ag_gate_is_named(const char *function, const char *name);
-/* Where the quantity has most; nothing is set when nobody knows. 0 or -ENOMEM. */
+/* Finds the place with the largest part of the quantity; sets nothing if there is none. 0 or
+ * -ENOMEM. */
 int ag_gate_find_place(const struct ag_gate_term *term, struct ag_profile *profile,
                        struct ag_profile *base, struct ag_gate_place *ret_place);
 

@@ -9,10 +9,10 @@
  * 3. Bounds. The text may come from anywhere: TEXT_MOST bytes, DEPTH_MOST parentheses, `not` and
  * minus inside one another. There are no more nodes than bytes.
  * 4. Numbers are long doubles: every 64-bit count is exact in them, which a double is not.
- * 5. What samples tell lies between bounds. All is computed with both, and a condition is true,
- * false, or true of some of what may be: then nobody knows. A quantity that stands there twice is
- * taken for two that have nothing to do with each other: the answer may be "unsure" too often, and
- * is never wrong. */
+ * 5. Quantities of a sampled trace are intervals. Expressions are computed with both bounds, and a
+ * condition is true, false, or uncertain when it is true for only some values in the intervals. A
+ * quantity that occurs twice counts as two independent ones: the result may be uncertain too often,
+ * but is never wrong. */
 #include "report/gate_expression.h"
 
 #include <ctype.h>
@@ -258,7 +258,8 @@ metric:;
     const size_t length = word_length(start);
     snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : 0, start);
     if (!ag_metric_parse(name, &term->metric)) {
-        return refuse(reader, reader->at, "not a metric of a site; they are%s", list_metrics(list));
+        return refuse(reader, reader->at, "not a metric of a site; the metrics are%s",
+                      list_metrics(list));
     }
     reader->at += length;
     return 0;
@@ -299,7 +300,7 @@ static int read_key(struct reader *reader, struct ag_gate_term *term) {
     }
     char list[MESSAGE_BYTES];
     return refuse(reader, reader->at,
-                  "not a key; they are%s, sites[\"NAME\"].METRIC, "
+                  "not a key; the keys are%s, sites[\"NAME\"].METRIC, "
                   "and base.KEY or growth.KEY with --base",
                   list_keys(list));
 }
@@ -308,7 +309,7 @@ static int read_term(struct reader *reader) {
     struct ag_gate_expression *expression = reader->expression;
     (void)rest_of(reader);
     const size_t place = reader->at;
-    /* Counted at once: whoever frees the expression frees the name in it. */
+    /* Counted before it is complete, so that freeing the expression also frees the name in it. */
     struct ag_gate_term *term = &expression->terms[expression->n_terms++];
     *term = (struct ag_gate_term){.of = AG_GATE_OF_TRACE, .text = expression->text + place};
     if (takes_word(reader, "base")) {

@@ -2,8 +2,8 @@
  *
  * Of a quantity of the trace: the stack that has most of it; of a growth: the line that grew most.
  * Within a stack the innermost frame is often a library's (strdup, operator new's caller in a
- * header), which nobody who reads the result can change. So the first frame counts whose file is no
- * system header; the first with any file where there is none such. */
+ * header), which the reader of the result cannot change. So the place is the first frame whose file
+ * is not a system header, or, if there is none, the first frame with any file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int set_place(struct ag_gate_place *place, const char *function, const ch
     return is_whole ? 0 : -ENOMEM;
 }
 
-/* The first of the frames that somebody can change; NULL without frames. */
+/* The first of the frames in the program's own code; NULL without frames. */
 static const struct ag_frame *own_frame(struct ag_profile *profile, const uint32_t *frames,
                                         size_t n_frames) {
     const struct ag_frame *best = n_frames > 0 ? ag_profile_frame(profile, frames[0]) : NULL;

@@ -1,5 +1,5 @@
-/* heading.c: which process a section is about, and what is missing from what is known of it: that
- * comes first, so that nobody reads numbers without having seen their limits. */
+/* heading.c: which process a section is about, and what is missing from its recording. This comes
+ * first, so that the limits of the numbers are read before the numbers. */
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>

@@ -71,7 +71,7 @@ static void put_collected(struct ag_view *view, const struct ag_heap_row *row) {
     }
 }
 
-/* What else there is to say of a heap, in a few words. */
+/* Writes further properties of a heap in a few words. */
 static void write_note(const struct ag_heap_row *row, char note[160]) {
     const bool is_moving = strcmp(row->kind, "moving") == 0;
     const bool is_kept = strcmp(row->kind, "non_moving") == 0;

@@ -51,7 +51,8 @@ static int rank_lifetimes(struct ag_view *view, const struct ag_lifetimes **ret_
 
 /* ---- JSON ---- */
 
-/* Nothing collects native blocks; of a collector that moves nothing nobody knows. */
+/* Native blocks are not collected, and a collector that moves no blocks does not report
+ * survivors. */
 static void write_survival_json(struct ag_json *json, const struct ag_survival *survival) {
     static const char *const counts[] = {"young_blocks", "survived_blocks", "died_young_blocks",
                                          "promoted_blocks", "promoted_bytes"};
@@ -129,7 +130,7 @@ int ag_lifetimes_view_json(struct ag_view *view) {
 
 /* ---- text ---- */
 
-/* A time for people; below the trace's resolution nobody knows more than that. */
+/* A time as text; times below the trace's resolution are not known more exactly. */
 static const char *time_text(struct ag_quantity *buffer, const struct ag_view *view,
                              uint64_t time_ns, bool is_known) {
     const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;
@@ -172,7 +173,8 @@ static void add_step(struct ag_table *table, const struct ag_lifetime_step *step
     ag_table_cell(table, bar);
 }
 
-/* Steps that end below the trace's resolution are one: nobody knows which of them it was. */
+/* Merges the steps that end below the trace's resolution, because the trace cannot distinguish
+ * them. */
 static int write_histogram(struct ag_view *view, const struct ag_lifetimes *lifetimes) {
     static const struct ag_column columns[] = {
         {.head = "lived"}, {.head = "blocks", .style = AG_STYLE_BRIGHT}, {.head = "share"},

@@ -1,4 +1,5 @@
-/* memory_table.c: per runtime what is reserved, committed, in use, lent and lost in between. */
+/* memory_table.c: the table of each runtime's memory: reserved, committed, in use, lent to other
+ * runtimes, and lost to fragmentation. */
 #include "report/memory_table.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 
 enum { SIZES = 6 };
 
-struct cells { /* of a row: numbers in bytes, and whether there is one */
+struct cells { /* the numbers of a row, in bytes, and whether each is known */
     uint64_t bytes[SIZES];
     bool is_known[SIZES];
 };

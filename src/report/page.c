@@ -8,9 +8,7 @@
 
 #include "text/utf8.h"
 
-enum {
-    LINE_BYTES = 4096
-}; /* of one formatted piece; names in it are longer only when somebody means harm */
+enum { LINE_BYTES = 4096 }; /* of one formatted piece; only a crafted trace has longer names */
 
 static const char *escape_of(enum ag_style style) {
     switch (style) {

@@ -1,4 +1,4 @@
-/* suppression.h: leaks that somebody has looked at and accepted, in the file format of
+/* suppression.h: leaks that users have examined and accepted, in the file format of
  * LeakSanitizer:
  *
  *     # a comment

@@ -1,7 +1,7 @@
 /* inline_tree.c: the inlined calls of a function as arrays, parents before children, so that an
  * address is found without reading DWARF again: the last range that contains it is the innermost. A
- * function has a handful; the most seen are some thousands, searched at about 1 ns each, once per
- * address. */
+ * function has a few such ranges; the largest number seen is some thousands. The search is linear,
+ * at about 1 ns per range, once per address. */
 #include "inline_tree.h"
 
 #include <dwarf.h>
@@ -24,7 +24,7 @@ struct reading {
     int result;
 };
 
-static uint64_t constant(Dwarf_Die *die, unsigned name) {
+static uint64_t attribute_value(Dwarf_Die *die, unsigned name) {
     Dwarf_Attribute attribute;
     Dwarf_Word value;
     return dwarf_formudata(dwarf_attr(die, name, &attribute), &value) == 0 ? value : 0;
@@ -32,12 +32,12 @@ static uint64_t constant(Dwarf_Die *die, unsigned name) {
 
 static int add_call(struct ag_inline_tree *tree, Dwarf_Die *die, uint32_t parent,
                     struct ag_work_meter *meter) {
-    const uint64_t line = constant(die, DW_AT_call_line);
+    const uint64_t line = attribute_value(die, DW_AT_call_line);
     const struct ag_inlined call = {
         .die = *die,
         .parent = parent,
         .call_line = line <= UINT32_MAX ? (uint32_t)line : 0,
-        .call_file = constant(die, DW_AT_call_file),
+        .call_file = attribute_value(die, DW_AT_call_file),
     };
     const int r = AG_ARRAY_ADD(tree->calls, tree->n, call);
     return r < 0 ? r : ag_dwarf_add_ranges(die, tree->n - 1, &tree->ranges, meter);

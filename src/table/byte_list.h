@@ -1,5 +1,5 @@
-/* byte_list.h: bytes, appended. Failure is remembered, so that whoever appends many pieces asks
- * once, at the end. */
+/* byte_list.h: a growing array of bytes. It remembers a failure, so a caller that appends many
+ * pieces checks once, at the end. */
 #ifndef AG_BYTE_LIST_H
 #define AG_BYTE_LIST_H
 

@@ -71,7 +71,7 @@ static const char *read_stat(uint32_t pid, char text[1024]) {
     return behind_name && behind_name[1] == ' ' ? behind_name + 2 : NULL;
 }
 
-struct own_facts {     /* what /proc/PID/status says */
+struct own_facts {     /* from /proc/PID/status */
     uint32_t number;   /* its pid in its own namespace; 0: the kernel does not say (before 4.1) */
     uint32_t n_levels; /* PID namespaces from the writer's to its own; 1: it is in the writer's */
     uint32_t parent;

@@ -140,7 +140,7 @@ static int take_first_file(struct ag_recording *recording, const struct ag_trace
 
 /* In a private session (seal.c, snapshot.c) one trace is written, to the file that waits for
  * it. The recordings of other processes are dropped. */
-static int take_copy(struct ag_recording *recording) {
+static int take_private_file(struct ag_recording *recording) {
     struct ag_session *session = recording->session;
     const struct ag_trace_header header = header_of(recording);
     const int fd = session->first_trace_fd;
@@ -164,12 +164,13 @@ static int make_file(struct ag_recording *recording, const struct ag_process_slo
     const struct ag_bytes exe_bytes = slot_string(copy, copy->exe_offset);
     memcpy(exe, exe_bytes.data, exe_bytes.length);
     exe[exe_bytes.length] = '\0';
-    const bool is_ours_alone =
+    const bool has_only_this_writer =
         session->locked_since_raw > 0 && copy->start_raw > session->locked_since_raw;
     const struct ag_trace_names names = {.program = exe,
                                          .pid = recording->pid,
                                          .start_s = session->clock_origin_realtime_ns / 1000000000u,
-                                         .numbers = is_ours_alone ? &session->numbers : NULL};
+                                         .numbers =
+                                             has_only_this_writer ? &session->numbers : NULL};
     return ag_trace_file_create(session->trace_pattern, &names, &header, recording->path);
 }
 
@@ -213,7 +214,7 @@ static int start_trace(struct ag_recording *recording, const struct ag_process_s
     return 0;
 }
 
-static int go_on(struct ag_recording *recording, const struct ag_process_slot *copy) {
+static int resume_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
     /* a previous writer may have sealed it, and died before it could note that */
     recording->was_finished = ag_trace_file_is_sealed(recording->trace_fd);
     if (recording->was_finished) {
@@ -222,14 +223,14 @@ static int go_on(struct ag_recording *recording, const struct ag_process_slot *c
     }
     const int r = ag_recording_resume_writer(recording);
     if (r == 0 && ag_trace_writer_bytes(recording->writer) <= AG_SESSION_EMPTY_TRACE_BYTES) {
-        define_process(recording, copy); /* its first chunk was torn */
+        define_process(recording, copy); /* its first chunk was incomplete */
         ag_recording_write_definitions(recording);
     }
     return r;
 }
 
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    int r = recording->session->is_private ? take_copy(recording) : open_noted(recording);
+    int r = recording->session->is_private ? take_private_file(recording) : open_noted(recording);
     if (r < 0 && !recording->session->is_private) {
         r = make_file(recording, copy);
     }
@@ -240,7 +241,7 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
     ag_trace_room_start(&recording->room, r, recording->session->max_trace_bytes);
     leave_note(recording);
     return ag_recording_bytes(recording) > AG_SESSION_EMPTY_TRACE_BYTES
-               ? go_on(recording, copy)
+               ? resume_trace(recording, copy)
                : start_trace(recording, copy);
 }
 
@@ -381,7 +382,7 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
 }
 
 /* Applies a reset after which the program recorded no event that could report it. */
-static void reset_unsaid(const struct ag_recording *recording) {
+static void apply_unreported_reset(const struct ag_recording *recording) {
     const struct ag_segment_header *header = recording->session->header;
     const uint64_t raw = atomic_load_explicit(&header->reset_raw, memory_order_relaxed);
     const uint64_t asked_ns = ag_segment_ns(header, raw);
@@ -390,13 +391,13 @@ static void reset_unsaid(const struct ag_recording *recording) {
     }
 }
 
-/* Makes the sums from the totals; when the totals do not match the file, reads them back from it.
- */
+/* Makes the sums of the index from the ledger. When the recording was cut, the ledger does not
+ * match the file; then the sums are computed from the file. */
 static int make_sums(struct ag_recording *recording, const struct ag_index_facts *facts,
                      struct ag_blob *ret_blob) {
     if (recording->ledger && !recording->is_cut) {
         int r = ag_merge_finish(recording->merge); /* does nothing for a single thread */
-        reset_unsaid(recording);
+        apply_unreported_reset(recording);
         ag_ledger_reach(recording->ledger, facts->end_ns);
         r = r < 0 ? r : ag_ledger_close(recording->ledger);
         if (r == 0) {
@@ -409,7 +410,7 @@ static int make_sums(struct ag_recording *recording, const struct ag_index_facts
     return ag_trace_index_of_file(path, facts, ret_blob, &recording->sums);
 }
 
-/* A trace writer that failed stays failed: the end gets a new one. */
+/* A trace writer that failed once refuses all further writes: the end is written by a new one. */
 static void revive_writer(struct ag_recording *recording) {
     recording->writer = ag_trace_writer_free(recording->writer);
     if (recording->trace_fd >= 0) {

@@ -687,7 +687,7 @@ static int refuse_strange_output(const struct ag_session *session,
     }
     (void)snprintf(ret_message, 512, "output %.400s: %s", path,
                    S_ISDIR(status.st_mode) ? "is a folder; name a file in it"
-                                           : "is no regular file; name a new one");
+                                           : "is not a regular file; name a new one");
     return -EEXIST;
 }
 

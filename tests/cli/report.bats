@@ -227,7 +227,7 @@ def run(*words):
 summary = json.loads(run("--json").stdout)
 summary["lost_events"] = summary["lost_events"]["total"]
 summary["duration_ns"] = summary["trace"]["duration_ns"]
-keys = run("--fail-if=no_such_key > 1").stderr.split("they are ")[1].split(", sites")[0].split()
+keys = run("--fail-if=no_such_key > 1").stderr.split("the keys are ")[1].split(", sites")[0].split()
 assert len(keys) == 19, keys
 for key in keys:
     assert run(f"--fail-if={key} == {summary[key]}").returncode == 3, key
@@ -259,7 +259,7 @@ PYTHON
         [[ $output == *"${options%%=*}"* ]]
     done
     run "$FAKE_REPORT" jq.allogram --fail-if='threads > 1 and peak > 1'
-    [[ $output == *"at character 17, 'peak > 1': not a key; they are "*" in_use_bytes_at_end "*" duration_ns, sites"* ]]
+    [[ $output == *"at character 17, 'peak > 1': not a key; the keys are "*" in_use_bytes_at_end "*" duration_ns, sites"* ]]
     run "$FAKE_REPORT" jq.allogram --base=jq.allogram --fail-if='threads > 1'
     [ "$status" -eq 2 ]
     run "$FAKE_REPORT" jq.allogram --base=nowhere.allogram --fail-if='growth.threads > 1'

@@ -1,5 +1,5 @@
-/* fuzz_trace.c: any bytes as a trace file; what libFuzzer makes gets its checksums right, so that
- * it comes further than to the first of them. */
+/* fuzz_trace.c: reads any bytes as a trace file. The mutator corrects the checksums of most inputs,
+ * so that the code behind the checksums is reached. */
 #include <string.h>
 
 #include "trace_mutation.h"
@@ -9,7 +9,7 @@ size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n_bytes, size_t capacity);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n_bytes, size_t capacity, unsigned seed);
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
-    (void)ag_trace_read_everything(bytes, n_bytes); /* that it comes back is the test */
+    (void)ag_trace_read_everything(bytes, n_bytes); /* the test is that it returns */
     return 0;
 }
 

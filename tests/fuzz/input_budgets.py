@@ -4,8 +4,8 @@
     input_budgets.py PROGRAM... [--only=CASE]...
 
 The programs are the fuzz targets fuzz_SUBJECT.c with a main of their own (read_input.c), named input_SUBJECT: there has to be one of
-each. With N bytes of input one may use 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory, as commands may; what the fuzzers
-kept is of a few hundred bytes, and gets a quarter of the fixed parts. Commands are held to their budgets on whole traces by
+each. With N bytes of input one may use 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory, the same as a command. The inputs
+in the corpus have a few hundred bytes; their budget is a quarter of the fixed parts. Commands are held to their budgets on whole traces by
 reader_budgets.py, on images by symbol_budgets.py."""
 
 import glob
@@ -139,7 +139,7 @@ def an_expression_of_a_megabyte():
     return eh_frame(b"\x0f" + b"\x80\x80\x40" + b"\x96" * MIB)
 
 
-# ---- node: what an Erlang node's JIT tells debuggers (node_code.c) ----
+# ---- node: what an Erlang node's JIT reports to debuggers (node_code.c) ----
 
 
 def node_file(ranges):
@@ -213,7 +213,7 @@ def records_of_unknown_kinds():
 
 
 def measure(program, path, share):
-    """Why not."""
+    """Runs the program on the file. Returns the reasons why it exceeds its budget or fails."""
     n_bytes = os.path.getsize(path)
 
     def limits():

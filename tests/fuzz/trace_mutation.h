@@ -1,4 +1,4 @@
-/* trace_mutation.h: traces to bytes that nobody would write, past the checksums. */
+/* trace_mutation.h: changes traces to bytes that no writer produces, with valid checksums. */
 #ifndef AG_TRACE_MUTATION_H
 #define AG_TRACE_MUTATION_H
 

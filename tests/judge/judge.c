@@ -1,12 +1,12 @@
-/* judge.c: what libunwind says of a stack; a small shared object for tests and for the agent's
- * debug mode, which preload it or load it.
+/* judge.c: unwinds a stack with libunwind, to check the agent's unwinder; a small shared object
+ * that tests and the agent's debug mode preload or load.
  *
- * It knows nothing of ours: it starts from its own registers, unwinds its way out of whoever called
- * it, and speaks from the frame on that the capture started from.
+ * It uses nothing of the agent: it starts from its own registers, unwinds its callers, and returns
+ * the frames from the one on at which the agent's capture started.
  *
  * libunwind is loaded privately, not linked: it exports _Unwind_Resume and would take exception
- * handling over from libgcc; while it does, it writes landing pads over return addresses, which
- * nobody can unwind through. */
+ * handling over from libgcc; during that it writes landing pads over return addresses, which
+ * no unwinder can pass. */
 #define UNW_LOCAL_ONLY
 #include "judge.h"
 

@@ -1,7 +1,7 @@
 /* judge.h: an independent opinion on a stack, by libunwind.
  *
- * In the shared object liballogram_judge.so; whoever wants it links it, or loads it and looks these
- * up. It may call malloc, take the loader's lock, and needs 16 KiB of stack: its caller guards
+ * The functions are in the shared object liballogram_judge.so. Users link it, or load it and look
+ * them up. It may call malloc, take the loader's lock, and needs 16 KiB of stack: its caller guards
  * against re-entry. */
 #ifndef ALLOGRAM_JUDGE_H
 #define ALLOGRAM_JUDGE_H

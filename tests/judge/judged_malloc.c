@@ -160,7 +160,7 @@ static void show_difference(const struct judged_thread *thread, int n_ours, int 
     }
 }
 
-/* The last steps of a throw cannot be unwound, by nobody: libgcc has put the registers of the
+/* The last steps of a throw cannot be unwound by any unwinder: libgcc has put the registers of the
  * handler's frame where its own frame saved those of its caller (in a function that it calls), and
  * jumps out by eh_return, which no CFI describes. */
 static bool is_of_a_throw(uintptr_t pc) {

@@ -11,7 +11,7 @@ extern "C" {
 struct judged_counts {
     unsigned long captures, incomplete, cut;
     unsigned long differ_from_plain, differ_from_judge, lost, not_judged;
-    unsigned long in_a_throw; /* differed, or were incomplete, where nobody can unwind */
+    unsigned long in_a_throw; /* differed, or were incomplete, where no unwinder can unwind */
 };
 extern struct judged_counts judged_counts;
 

@@ -1,6 +1,6 @@
-/* holding.c: takes blocks from malloc, gives some back, and prints what malloc then says of itself,
- * as JSON; "thread": from an arena of its own. The last thing it does, so its trace has to say the
- * same. */
+/* holding.c: allocates blocks, frees some, and prints as JSON what malloc then reports of its
+ * memory (mallinfo2). "thread": allocates from the arena of another thread. Nothing is allocated
+ * after that, so the trace must have the same numbers at its end. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

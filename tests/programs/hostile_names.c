@@ -1,7 +1,8 @@
 /* hostile_names.c: five functions that allocate, with names of 64 characters, each under a label of
  * its name, and five of the same names that are counted (allogram.h), each called by the one
  * before. tests/page puts other names of that length into a copy of the program: markup, script,
- * terminal commands, which no assembler takes. The thread has such a name by itself. */
+ * terminal commands, which no assembler accepts as a symbol. The name of the thread is such a name
+ * already. */
 #include <allogram/allogram.h>
 #include <sys/prctl.h>
 

@@ -3,8 +3,8 @@
  *
  * A path is DEPTH frames: DEPTH - 1 of left or right, then leaf_left or leaf_right. The outermost
  * frame is bit 0 of a number, so bit by bit (of 64, then again from bit 0) the number is the path,
- * and the size of the block is a hash of it: whoever has the stack of a block knows which size it
- * must have. Nearly all paths have their upper 20 frames in common with another one and the rest to
+ * and the size of the block is a hash of it: the stack of a block determines the size that it must
+ * have. Nearly all paths have their upper 20 frames in common with another one and the rest to
  * themselves, so N paths make N * (DEPTH - log2 N) stack nodes. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* tracker_blocks.c: see tracker_blocks.h. Blocks are told of by allogram.h; a name is an address.
+/* tracker_blocks.c: see tracker_blocks.h. Blocks are reported by allogram.h; the name of a
+ * block is its address.
  */
 #include "tracker_blocks.h"
 
@@ -71,7 +72,7 @@ void block_complete(uint64_t name) {
 }
 
 void blocks_start_over(uint64_t place) {
-    (void)place; /* an address is used again when it is */
+    (void)place; /* nothing to do: a new block may have the address of a freed one */
 }
 
 void blocks_leave(void) {

@@ -1,6 +1,6 @@
 /* managed_trace.h: the trace of a program with two runtimes in it, hand-counted: managed frames
- * between native ones, function counters of several threads and processes, collections. For the
- * tests of readers, and for whoever makes such records and wants to see what they look like.
+ * between native ones, function counters of several threads and processes, collections. It is for
+ * the tests of readers, and an example for authors of such records.
  *
  * The program is pid 4711 and begins 1 ms after its session; what follows is in its own time.
  *

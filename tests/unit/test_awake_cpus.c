@@ -1,5 +1,5 @@
-/* test_awake_cpus.c: threads that keep CPUs awake are there, give way to everybody, and are gone
- * after the end, however often somebody begins; nobody wants them where all CPUs are busy. */
+/* test_awake_cpus.c: threads that keep CPUs awake are there, yield to all other threads, and are
+ * gone after the end, however often they are started; they are not wanted if all CPUs are busy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

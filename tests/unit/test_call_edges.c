@@ -1,5 +1,5 @@
-/* test_call_edges.c: pairs of caller and callee, against what is asked for each function alone, and
- * counted by hand. */
+/* test_call_edges.c: compares the pairs of caller and callee with the callers of each function
+ * and with numbers computed by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,8 +75,8 @@ static void pairs_are_the_callers_of_every_function(void **state) {
     close(fd);
 }
 
-/* f, below it g, f and g again: what the inner ones did is in the outer pair, once; and a call of
- * oneself is the caller's from outside. */
+/* f calls g, which calls f, which calls g, which calls itself. What the inner calls did counts once
+ * in each pair, and a function that calls itself has as caller the one outside of the recursion. */
 static void recursion_counts_once(void **state) {
     (void)state;
     static const struct ag_call_path paths[] = {
@@ -130,7 +130,7 @@ static void recursion_counts_once(void **state) {
     trace_end(&trace);
 }
 
-static void without_counters_there_are_none(void **state) {
+static void a_trace_without_counters_has_no_edges(void **state) {
     (void)state;
     struct trace_builder trace;
     trace_begin(&trace, 0);
@@ -149,7 +149,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_are_the_callers_of_every_function),
         cmocka_unit_test(recursion_counts_once),
-        cmocka_unit_test(without_counters_there_are_none),
+        cmocka_unit_test(a_trace_without_counters_has_no_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Files that somebody else names are looked at before they are opened, and below /proc/PID/root
- * they are the target's own. */
+/* A file whose name comes from outside is examined before it is opened. Below /proc/PID/root,
+ * symbolic links are resolved inside the root of that process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static pid_t begin_writer(const char *path) {
         _exit(open(path, O_WRONLY) < 0);
     }
     assert_true(pid > 0);
-    nap_ms(50); /* it waits by now; if not, the test sees less and passes */
+    nap_ms(50); /* the child waits in open by now; if not, the test checks less and passes */
     return pid;
 }
 
@@ -127,7 +127,7 @@ static void links_below_another_root_lead_to_its_files(void **state) {
     assert_int_equal(fd, -ENOENT);
 }
 
-static void files_of_holes_are_not_read(void **state) {
+static void sparse_files_are_not_read(void **state) {
     struct ag_elf_file file;
     struct ag_remote_elf elf;
     const struct ag_build_id none = {0};
@@ -172,7 +172,7 @@ int main(void) {
         cmocka_unit_test(a_waiting_writer_of_a_pipe_is_not_woken),
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(links_below_another_root_lead_to_its_files),
-        cmocka_unit_test(files_of_holes_are_not_read),
+        cmocka_unit_test(sparse_files_are_not_read),
         cmocka_unit_test(a_mapped_file_is_known_by_device_and_inode),
     };
     return cmocka_run_group_tests(tests, fixture_enter, fixture_leave);

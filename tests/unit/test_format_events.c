@@ -14,7 +14,7 @@
 #include "format/trace_layout.h"
 #include "format_samples.h"
 
-/* One chunk of a body, in a file that nobody else has: what a decoder needs. */
+/* One chunk of a body, in a temporary file, for a decoder. */
 struct one_chunk {
     char path[64];
     struct ag_trace_file *file;

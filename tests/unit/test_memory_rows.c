@@ -1,5 +1,5 @@
-/* test_memory_rows.c: who holds the process' memory: each byte once, and nothing said that nobody
- * counted. */
+/* test_memory_rows.c: who holds the process' memory: each byte counts once, and no number is shown
+ * that no runtime counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* An Erlang node that is written by hand: its code map, processes, allocators, stacks and
- * collections; and the same memory with words that nobody would write. */
+ * collections; and the same memory with words that no emulator writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

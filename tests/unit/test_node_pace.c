@@ -1,5 +1,5 @@
-/* test_node_pace.c: collections that are told of stand for all: nothing is lost, nobody is
- * favoured. */
+/* test_node_pace.c: the reported collections represent all: nothing is lost, and no process
+ * has too large a share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* test_writer_kills.c: whoever makes, fills or seals traces is killed before each of its system
- * calls in turn (ptrace stops it there). Whatever moment that was: every file that has the name of
- * a trace is one, and sealed afterwards the traces hold every event exactly once.
+/* test_writer_kills.c: a process that creates, fills or seals traces is killed before each of its
+ * system calls in turn (ptrace stops it there). At each of these moments every file that has the
+ * name of a trace is one, and sealed afterwards the traces hold every event exactly once.
  *
  * The same where the file system has no unnamed files, and no renaming that spares what exists:
  * seccomp refuses them. Killed between two system calls, that is: a kill inside of one leaves what

@@ -1,12 +1,12 @@
 %% allogram_attached.erl: a node that `allogram attach` records while it runs: who begins, holds on, and leaves nothing.
 %%
 %% The command loads this module and allogram.erl, and calls attach/1. A process, the keeper, has the recording from then on:
-%% it is the only one of ours on the node, is traced by nobody, and ends with the recording. It ends it when it is asked to,
+%% it is the only process of allogram on the node, is not traced, and ends with the recording. It ends it when it is asked to,
 %% and when the command's own node is gone, for whatever reason: then it takes the modules away as well.
 %%
 %% While it runs it has what was counted written now and then, so that a node that is killed has lost seconds; and looks
 %% whether code that is traced was loaded anew, since the emulator then forgets that it is. Pausing takes off all flags and
-%% patterns: the node runs as if nobody had ever been there.
+%% patterns: the node runs as it did before the attach.
 -module(allogram_attached).
 
 -export([attach/1, control/1, detach/0]).

@@ -87,7 +87,7 @@ words_of(_, _) ->
     undefined.
 
 %% Of a whole node: who reads the counters each second tells what they grew by. What comes after its last reading is not in
-%% the trace, for a node that halts asks nobody.
+%% the trace, because a node that halts does not wait for a last reading.
 start(Why, Options) ->
     Line = line(Why),
     allogram:complain(Line),

@@ -30,7 +30,7 @@ struct node_kernel {
     uint64_t lost_reported;
 };
 
-static int quiet(enum libbpf_print_level level, const char *format, va_list arguments) {
+static int print_nothing(enum libbpf_print_level level, const char *format, va_list arguments) {
     (void)level;
     (void)format;
     (void)arguments;
@@ -55,8 +55,7 @@ static int take_record(void *context, void *record, size_t n_bytes) {
 
 /* Joins neighboring ranges until they fit. */
 static void find_areas(const struct node_code *code, struct node_bpf_settings *settings) {
-    const uint64_t near = UINT64_C(64) << 20; /* the JIT's areas are further apart than that, or
-                                               * joining them does no harm */
+    const uint64_t near = UINT64_C(64) << 20; /* joining areas that are closer does no harm */
     for (size_t i = 0; i < code->n; i++) {
         const uint64_t low = code->items[i].low, high = code->items[i].high;
         uint32_t n = settings->n_areas;
@@ -73,8 +72,9 @@ static void find_areas(const struct node_code *code, struct node_bpf_settings *s
     }
 }
 
-/* Up to the last word that is read: the offsets are the first fields. */
-static uint32_t bytes_looked_at(const struct node_bpf_settings *settings) {
+/* How many bytes of a process structure the BPF programs read: to the end of the word with the
+ * largest offset. The offsets are the first fields of the settings. */
+static uint32_t process_bytes_read(const struct node_bpf_settings *settings) {
     const uint32_t *offsets = &settings->heap_top;
     const size_t n = offsetof(struct node_bpf_settings, n_areas) / sizeof *offsets;
     uint32_t last = 0;
@@ -102,7 +102,7 @@ static void write_settings(struct node *node) {
         .state = layout->process_state,
         .period_bytes = node->kernel->period_bytes,
     };
-    settings.process_bytes = bytes_looked_at(&settings);
+    settings.process_bytes = process_bytes_read(&settings);
     find_areas(&node->code, &settings);
     (void)bpf_map_update_elem(node->kernel->settings, &zero, &settings, BPF_ANY); // it has one slot
 }
@@ -134,7 +134,7 @@ static void write_threads(struct node *node) {
         if (tid != 0 && thread_name(pid, entry->d_name, name, sizeof name) &&
             (address = node_current_process_word(node, name)) != 0) {
             (void)bpf_map_update_elem(node->kernel->current_of, &tid, &address,
-                                      BPF_ANY); // full: its samples are read late
+                                      BPF_ANY); // on failure the thread's samples are read late
         }
     }
     if (folder != NULL) {
@@ -149,7 +149,7 @@ void node_kernel_update(struct node *node) {
     }
 }
 
-static int explain(int error, char *ret_problem, size_t problem_bytes) {
+static int report_load_error(int error, char *ret_problem, size_t problem_bytes) {
     const bool is_denied = error == -EPERM || error == -EACCES;
     snprintf(ret_problem, problem_bytes, "BPF programs cannot be loaded: %s%s", strerror(-error),
              is_denied ? "; run as root or with CAP_BPF and CAP_PERFMON" : "");
@@ -180,7 +180,7 @@ int node_kernel_start(struct node *node, char *ret_problem, size_t problem_bytes
     if (node->kernel != NULL) {
         return 0;
     }
-    libbpf_set_print(quiet);
+    libbpf_set_print(print_nothing);
     struct node_kernel *kernel = calloc(1, sizeof *kernel);
     if (kernel == NULL) {
         return -ENOMEM;
@@ -199,7 +199,7 @@ int node_kernel_start(struct node *node, char *ret_problem, size_t problem_bytes
     }
     if (r < 0) {
         node_kernel_stop(node);
-        return explain(r, ret_problem, problem_bytes);
+        return report_load_error(r, ret_problem, problem_bytes);
     }
     node_kernel_update(node);
     return 0;

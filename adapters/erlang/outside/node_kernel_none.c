@@ -8,7 +8,7 @@
 int node_kernel_start(struct node *node, char *ret_problem, size_t problem_bytes) {
     (void)node;
     snprintf(ret_problem, problem_bytes,
-             "this allogram was built without BPF; build it where clang and libbpf-dev are");
+             "this allogram was built without BPF; build it with clang and libbpf-dev installed");
     return -ENOSYS;
 }
 

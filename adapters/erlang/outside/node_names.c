@@ -3,7 +3,8 @@
  * The table of atoms (erts_atom_table, an IndexTable) has segments of 1024 pointers; an atom is its
  * index there, tagged:
  *
- *     120 of the table -> segment[i >> 10] -> atom[i & 1023] -> 24: u16 bytes, 32: -> UTF-8
+ *     table + 120 -> segments[i >> 10] -> atoms[i & 1023] -> + 24: u16 length in bytes
+ *                                                            + 32: pointer to the UTF-8 text
  *
  * This is the same in OTP 25 and 27 (erts/emulator/beam/index.h, atom.h). */
 #include <errno.h>
@@ -87,8 +88,8 @@ int node_function_text(struct node *node, uint64_t address, char ret_text[NODE_F
     return 0;
 }
 
-/* Undoes the mixing of ErtsPTable: processes with neighboring numbers are in different cache
- * lines. */
+/* Returns the number of the process in a slot of ErtsPTable. The table puts processes with
+ * neighboring numbers into different cache lines; this undoes the permutation. */
 static int number_of_slot(struct node *node, uint64_t slot, uint64_t *ret_number) {
     enum { MASK = 216, LINE_MASK = 224, PLACE_MASK = 232, LINE_SHIFT = 240, BYTES = 248 };
     uint8_t table[BYTES];

@@ -1,15 +1,16 @@
-/* node_probes.c: watches collections by breakpoints (uprobes) where the functions that collect
- * begin and, for reported collections, where they return.
+/* node_probes.c: watches collections by breakpoints (uprobes) at the start of the functions
+ * that collect and, for reported collections, at their return.
  *
- * The kernel executes the instruction at a breakpoint itself. Some instructions it can only execute
- * out of line, which takes 20 us in a virtual machine instead of 0.6; pushes it emulates. So a
- * function is only probed if one of its first instructions is a push, and nothing before it changes
- * the arguments or the stack. A build whose functions begin differently is refused rather than
- * slowed.
+ * The kernel executes the instruction at a breakpoint itself. It emulates a push, which takes 0.6
+ * us in a virtual machine. Other instructions it may have to execute out of line, which takes 20
+ * us. So a function is only probed if one of its first instructions is a push, and nothing before
+ * it changes the arguments or the stack. A build whose functions begin differently is refused
+ * rather than slowed.
  *
- * A session is one program at both ends, whose result at the entry says whether it is called at the
- * return: a return costs half as much as an entry. Linux 6.13 has sessions; libbpf 1.1 does not, so
- * the link is made by the system call. */
+ * A uprobe session runs one program at the entry and at the return of a function. The program's
+ * result at the entry decides whether it also runs at the return, so uninteresting returns (each
+ * costs half as much as an entry) are skipped. Linux 6.13 has sessions; libbpf 1.1 does not, so the
+ * link is made by the system call. */
 #include "node_probes.h"
 
 #include <bpf/bpf.h>
@@ -39,9 +40,9 @@ struct place {
     uint64_t offset; /* offset of the push in the file */
 };
 
-/* The offset in the function of a push before which there is nothing (but endbr64); -ENOTSUP: there
- * is none. */
-static int cheap_offset(const uint8_t *code, size_t n_bytes) {
+/* Returns the offset of the push with which the function begins, behind endbr64 if that is there;
+ * -ENOTSUP: the function begins differently. */
+static int leading_push_offset(const uint8_t *code, size_t n_bytes) {
     static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
     const int at = n_bytes > sizeof endbr64 && memcmp(code, endbr64, sizeof endbr64) == 0 ? 4 : 0;
     const int prefix = code[at] == 0x41; /* r8 to r15 */
@@ -56,7 +57,7 @@ static int find_place(struct node *node, const char *name, struct place *ret_pla
     r = r < 0 ? r
               : allogram_target_file(node->target, symbol.address, ret_place->path,
                                      sizeof ret_place->path, &ret_place->offset);
-    const int push = r < 0 ? r : cheap_offset(code, sizeof code);
+    const int push = r < 0 ? r : leading_push_offset(code, sizeof code);
     if (push < 0) {
         return push;
     }
@@ -66,7 +67,7 @@ static int find_place(struct node *node, const char *name, struct place *ret_pla
 
 /* ---- one program for both ends -------------------------------------------------------------- */
 
-/* The part of union bpf_attr that BPF_LINK_CREATE reads for it, since Linux 6.6. */
+/* The part of union bpf_attr that BPF_LINK_CREATE reads for several uprobes, since Linux 6.6. */
 struct session_link {
     uint32_t program, target, attach_type, flags;
     uint64_t path, offsets, reference_offsets, cookies;

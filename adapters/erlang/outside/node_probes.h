@@ -13,11 +13,12 @@ enum {
 };
 struct node_probes {
     struct bpf_link *links[NODE_PROBES_MOST];
-    size_t n;    /* number attached; of `links` if `session` is 0 */
-    int session; /* a descriptor + 1 */
+    size_t n;    /* number of probes attached; of links, if session is 0 */
+    int session; /* descriptor of a uprobe session + 1; 0: none */
 };
-/* HAS_SESSIONS: node_collection is loaded, else node_collection_begins and _ends. Returns 0; or a
- * negative errno with a line that says why, and nothing is attached. */
+/* HAS_SESSIONS: the program node_collection is loaded; otherwise node_collection_begins and
+ * node_collection_ends are. Returns 0; or a negative errno with the reason in RET_PROBLEM, and
+ * nothing is attached. */
 int node_probes_attach(struct node *node, struct bpf_object *object, bool has_sessions,
                        struct node_probes *probes, char *ret_problem, size_t problem_bytes);
 void node_probes_detach(struct node_probes *probes);

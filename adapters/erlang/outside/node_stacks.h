@@ -6,9 +6,10 @@
 
 /* Where the innermost frame of a process is. */
 enum node_top {
-    NODE_TOP_REPORTED, /* in the pc of a sample: reported already */
-    NODE_TOP_CALLED, /* it called native code or a fragment: the stack's first word returns to it */
-    NODE_TOP_RESTS,  /* it does not run: its instruction is where it continues */
+    NODE_TOP_REPORTED, /* it is the pc of the sample, which is reported already */
+    /* it called native code or a fragment: the first word of the stack is its return address */
+    NODE_TOP_CALLED,
+    NODE_TOP_RESTS, /* the process does not run: `instruction` is where it will continue */
 };
 /* Part of a process at one moment. */
 struct node_moment {
@@ -26,7 +27,7 @@ struct node_moment {
  * function), STALE (words that are no stack). */
 enum allogram_stack_verdict node_report_moment(struct node *node, const struct node_moment *moment,
                                                struct allogram_stack *stack);
-/* Where the innermost frame is of a process with this `state`, without a pc. */
+/* Where the innermost frame of a process is, by its `state`, if no pc is known. */
 enum node_top node_top_of(uint32_t state);
 /* The stack of a process that does not run. */
 int node_stack_of_waiting(struct node *node, const struct node_process *process,

@@ -1,8 +1,8 @@
 /* allogram_stubs.c: the C half of allogram.ml: allogram.h for OCaml, and blocks as Memprof reports
  * them.
  *
- * The runtime names a callstack's slots; it is asked once for each, and the answers are cached per
- * thread. Code without debug information (and the start of the program, which has none) has no
+ * The runtime translates each slot of a callstack to a name once; a cache per thread keeps the
+ * results. Code without debug information (and the start of the program, which has none) has no
  * frame. A block's address is a number that is never used twice. */
 #define CAML_NAME_SPACE
 #define CAML_INTERNALS
@@ -23,7 +23,7 @@ enum { MESSAGE_BYTES = 512, SOURCE_MARSHAL = 1, SOURCE_CUSTOM = 2 };
 static allogram_heap heaps[HEAPS];
 static _Atomic uint64_t next_number = 1;
 
-/* whole_stack.S: as allogram_tell_allocs_. */
+/* Defined in whole_stack.S; does what allogram_tell_allocs_ of allogram.h does. */
 extern void report_blocks(allogram_heap heap, const struct allogram_block *blocks,
                           size_t n_blocks) __asm__("Gc.Memprof");
 
@@ -141,7 +141,7 @@ value allogram_ocaml_start(value output, value depth, value frames_most) {
     const struct allogram_options options = {
         .size = sizeof(options),
         .output = String_val(output)[0] != '\0' ? String_val(output) : NULL,
-        /* and the frame that ends each stack */
+        /* one more, for the frame that ends each stack */
         .depth = frames > 0 ? (uint32_t)frames + 1 : (uint32_t)Long_val(frames_most) + 1};
     const bool is_run =
         allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_ && allogram_trace()[0] == '\0';
@@ -154,7 +154,7 @@ value allogram_ocaml_start(value output, value depth, value frames_most) {
         .size = sizeof(runtime),
         .name = "ocaml",
         .version = OCAML_VERSION_STRING,
-        .note = "told by its own library: memory of malloc is not seen",
+        .note = "recorded by its own library; memory of malloc is not recorded",
         .is_hooked = 1};
     if (r == 0) {
         allogram_runtime(&runtime);

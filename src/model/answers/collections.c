@@ -44,7 +44,7 @@ static size_t frames_of(struct gathering *gathering, const struct ag_model_colle
     *one = ag_frame_table_managed(&gathering->source->frames, raw->frame,
                                   /* out of memory: no frame is blamed */ 0);
     *ret_frames = one;
-    return *one != AG_INDEX_NONE; /* no memory: nobody is to blame */
+    return *one != AG_INDEX_NONE; /* no memory: no function is blamed */
 }
 
 static struct verdict judge(struct gathering *gathering, const struct ag_model_collection *raw) {

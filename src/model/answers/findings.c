@@ -3,9 +3,10 @@
  * 1. Evidence. Sums of each line, pairs of threads and the course of the whole process are part of
  * every profile. How a single line grew, by how much its blocks grow and how large they are can
  * only be read from the events: these are read if there are no more than EVENTS_MOST, or on
- * request. Without them steps and outsized blocks are not searched, and growth only as far as
- * section 4 says. Where events were lost, the file is damaged or a time window is set, some rules
- * have no evidence: see knows_leaks, knows_peak and find_foreign_frees.
+ * request. Without the events, steps and outsized blocks are not found, and a growing leak only if
+ * the process as a whole proves it (section 4). Where events were lost, the file is damaged or a
+ * time window is set, some rules have no evidence: see knows_leaks, knows_peak and
+ * find_foreign_frees.
  *
  * 2. Two limits for every rule. A share of the whole says that it matters to this program, an
  * absolute number says that it would matter to any program: a program of a hundred blocks has no
@@ -22,35 +23,37 @@
  *    unseen    1000 repeated frees         5 % of all frees
  *    unseen    1000 buried blocks          5 % of all deaths
  *
- * The reasons. Leak: a handful of small blocks is set up once and left on purpose; 24 slices are 3
- * in each eighth of the recording. Steps: doubling from 16 bytes to all memory takes 30; no
- * doubling makes 100 equal steps. Outsized: section 5. Unseen: section 7. Storm: at 50 ns a pair
- * 10000 take half a millisecond; less cannot be measured, nor can a lower rate. Foreign: threads
- * pass tens of blocks when they start and end; only frees count, not blocks that a collector found
- * dead. Peak: an empty C program is as large; more than all others together.
+ * The reasons. Leak: a few small blocks that are set up once are left on purpose; 24 large blocks
+ * are 3 in each eighth of the recording. Steps: doubling from 16 bytes to all memory takes 30; no
+ * doubling makes 100 equal steps. Outsized: section 5. Unseen: section 7. Storm: 10000 pairs of
+ * malloc and free take half a millisecond, at 50 ns each; a smaller gain cannot be measured.
+ * Foreign: threads pass tens of blocks when they start and end; only frees count, not blocks that a
+ * collector found dead. Peak: 2 MiB is the size of an empty C program, and 50 % is more than all
+ * other lines together.
  *
  * They were tested on programs with one planted fault and with none (tests/programs/faults.c and
  * similar ones), and on jq, sqlite3, python3, git and a C compiler.
  *
- * 3. A leak that grows. Blocks left at the end are not a leak yet: a cache that is built at the
- * start and kept is left, too. A leak is made little by little until the end. So the blocks that
- * are left are classified by when they were made: from the first of them on, which must be at least
- * an eighth of the recording before the end, each quarter of the rest has to have made a twentieth
- * of them. That alone also holds for code that keeps the newest of something (a ring, a cache of a
- * fixed size), but then nothing grows: what the line has in use has to rise, since the first of
- * them, by half of what is left. The position in the recording is measured in blocks made, because
- * a program's time depends on the machine. But a cache that is built by a program that then only
- * computes is spread over all blocks made. So a twentieth also has to be made in the second half of
- * the time since. The end of a recording is not the end of the program: on a loaded machine, more
- * than a second of two was seen to pass until the writer noticed the end. So the program is assumed
- * to have run for all but CLOCK_LATE_NS of the recording, or a quarter of it, or for as long as it
- * computed, whichever is most. The clock is not used for recordings below CLOCK_LEAST_NS, or
- * computing below CPU_LEAST_NS, which is ten of the kernel's ticks.
+ * 3. A leak that grows. Blocks left at the end need not be a leak: a cache that is built at the
+ * start and kept is left, too. A leak grows little by little until the end. So the blocks that are
+ * left are classified by when they were made. The first of them must be made at least an eighth of
+ * the recording before the end, and in each quarter of the recording from there to its end, at
+ * least a twentieth of their bytes must be made. That alone also holds for code that keeps the
+ * newest of something (a ring, a cache of a fixed size), but then nothing grows: what the line has
+ * in use has to rise, since the first of them, by half of what is left. The position in the
+ * recording is measured in blocks made, because a program's time depends on the machine. But a
+ * cache that is built by a program that then only computes is spread over all blocks made. So a
+ * twentieth also has to be made in the second half of the time since. The end of a recording is not
+ * the end of the program: on a loaded machine, the writer was seen to notice the end more than a
+ * second late. So the program is assumed to have run for all but CLOCK_LATE_NS of the recording, or
+ * a quarter of it, or for as long as it computed, whichever is most. The clock is not used for
+ * recordings below CLOCK_LEAST_NS, or computing below CPU_LEAST_NS, which is ten of the kernel's
+ * ticks.
  *
  * 4. Without events there is only the course of the process. A line cannot have had more in use
- * than the process had: if it has B at the end, and the process never fell below F since three
- * quarters of the recording, the line grew by B - F or more since. That proves growth only for a
- * line that holds nearly everything.
+ * than the process had: if it has B in use at the end, and F is the least that the process had in
+ * use in the last quarter of the recording, the line grew by at least B - F in that quarter. That
+ * proves growth only for a line that holds nearly everything.
  *
  * 5. Blocks far larger than their neighbors. Neighbors are the blocks of the same line, which the
  * programmer meant to be alike. (Neighbors in memory are chosen by the allocator, and which part of
@@ -121,11 +124,11 @@ struct search {
  * at the end was made, how large its blocks are, how they grow when they are reallocated, and who
  * frees them.
  *
- * 1. The way of a trace is cut into slices of equally many births, not of time: a program that does
- * the same twice is found the same twice, and one that sleeps has no slices without events. When
- * each slice ended is kept beside it. The slice in which a block was made is told by its number
- * among those of its thread: each thread's number at the end of each slice is kept, so that no
- * table of live blocks is needed beside the ledger's.
+ * 1. The recording is divided into slices with equally many allocations, not of equal time: a
+ * program that does the same twice is found the same twice, and one that sleeps has no slices
+ * without events. The end time of each slice is kept. The slice in which a block was made follows
+ * from its number among the blocks of its thread: each thread's number at the end of each slice is
+ * kept, so no table of live blocks is needed besides that of the ledger.
  *
  * 2. Steps of the ledger that are taken back again (a realloc that failed, two threads that raced)
  * are counted the other way round: sums come out right, and no rule looks at a single block.
@@ -420,7 +423,7 @@ enum {
     UNSEEN_BLOCKS = 1000, /* ghosts at an address that had one; or blocks that were buried */
     UNSEEN_PERCENT = 5,   /* of all frees; of all deaths */
     FOUND_MOST = 32,
-    SPOTS_MOST =
+    BLAMED_LINES_MOST =
         1 << 16, /* 60 MiB of evidence; a line of a large program is one of some thousand */
 };
 
@@ -477,7 +480,8 @@ static uint64_t end_ns_of(const struct search *search) {
     return by_cpu_ns > by_clock_ns ? by_cpu_ns : by_clock_ns;
 }
 
-/* MADE: of what is left, made before each slice. FIRST: the slice with the first of it. */
+/* MADE: how many bytes of the blocks left at the end were made before each slice. FIRST: the slice
+ * in which the first of these blocks was made. */
 static bool grows_by_the_clock(const struct search *search, const uint64_t *made, size_t first) {
     const uint64_t first_ns = first > 0 ? search->slice_ns[first - 1] : 0;
     const uint64_t end_ns = end_ns_of(search);
@@ -527,8 +531,8 @@ static bool is_growing(const struct search *search, const struct line_evidence *
     return grows_by_the_clock(search, made, first);
 }
 
-/* The floor of the process: the level that it never again fell below, since the moment when FROM_NS
- * or FROM_BYTES made was last ahead. */
+/* Returns the lowest number of bytes that the process had in use from the last point of the
+ * timeline before FROM_NS (a time) or FROM_BYTES (bytes allocated so far) to the end. */
 static uint64_t floor_since(const struct search *search, uint64_t from_ns, uint64_t from_bytes) {
     const struct ag_timeline_point *points;
     uint64_t lowest = search->whole->in_use_bytes;
@@ -693,20 +697,23 @@ static const struct ag_thread_row *thread_of(const struct ag_profile *profile, u
     return NULL;
 }
 
-static uint64_t less(uint64_t from, uint64_t what) {
+static uint64_t subtract_or_0(uint64_t from, uint64_t what) {
     return from > what ? from - what : 0;
 }
 
 /* Blocks that a collector found dead are recorded by the thread that collected, which freed
- * nothing: as far as they may be among the pairs, they are subtracted. */
+ * nothing: at most as many of the pairs are such blocks as collectors freed, so that number is
+ * subtracted. */
 static void leave_out_collected(const struct ag_profile *profile, struct ag_finding *found) {
     const struct ag_heap_row *heaps;
     const size_t n = ag_profile_heaps(profile, &heaps);
     for (size_t i = 0; i < n; i++) {
         if (strcmp(heaps[i].kind, "malloc") != 0) {
             const struct ag_metrics *of = &heaps[i].metrics;
-            found->blocks = less(found->blocks, less(of->allocated_blocks, of->in_use_blocks));
-            found->bytes = less(found->bytes, less(of->allocated_bytes, of->in_use_bytes));
+            found->blocks = subtract_or_0(found->blocks,
+                                          subtract_or_0(of->allocated_blocks, of->in_use_blocks));
+            found->bytes =
+                subtract_or_0(found->bytes, subtract_or_0(of->allocated_bytes, of->in_use_bytes));
         }
     }
 }
@@ -806,11 +813,12 @@ static bool find_unseen(const struct search *search, struct ag_finding *finding)
     return true;
 }
 
-/* ---- all rules over all lines, and the best of it ---- */
+/* ---- all rules for all lines, and the choice of findings ---- */
 
 typedef bool rule(struct search *search, size_t blamed_line, struct ag_finding *finding);
 
-struct found { /* of one kind; the rules' shares leave room for no more than some twenty */
+/* Findings of one kind. Rules need a share of 5 % or more, so some 20 lines qualify at most. */
+struct found {
     struct ag_finding rows[FOUND_MOST];
     size_t blamed_lines[FOUND_MOST];
     size_t count;
@@ -845,7 +853,7 @@ static bool belongs_to(const struct search *search, const struct found *found, s
 
 /* Merges findings that belong together: the parts of an object are made on several lines, or below
  * the one that makes it, and lost together. */
-static void fold(const struct search *search, struct found *found) {
+static void merge_findings(const struct search *search, struct found *found) {
     for (size_t i = 0; i < found->count; i++) {
         for (size_t k = 0; k < found->count; k++) {
             struct ag_finding *whole = &found->rows[k];
@@ -877,7 +885,7 @@ static struct ag_finding *take_largest(struct found *found) {
     return largest;
 }
 
-static void choose(struct found *found, struct ag_findings *findings) {
+static void choose_findings(struct found *found, struct ag_findings *findings) {
     for (size_t rank = 0; rank < AG_FINDINGS_MOST; rank++) {
         for (size_t kind = 0; kind < AG_FINDING_KINDS; kind++) {
             struct ag_finding *largest = take_largest(&found[kind]);
@@ -896,18 +904,18 @@ static void findings_find(struct search *search, struct ag_finding *foreign,
     found[AG_FINDING_UNSEEN_FREES].count =
         find_unseen_frees(search, &found[AG_FINDING_UNSEEN_FREES].rows[0]);
     rule_apply(search, find_leak, &found[AG_FINDING_LEAK]);
-    fold(search, &found[AG_FINDING_LEAK]);
+    merge_findings(search, &found[AG_FINDING_LEAK]);
     rule_apply(search, find_steps, &found[AG_FINDING_STEPS]);
     rule_apply(search, find_outsized, &found[AG_FINDING_OUTSIZED]);
     rule_apply(search, find_temporary, &found[AG_FINDING_TEMPORARY]);
-    fold(search, &found[AG_FINDING_TEMPORARY]);
+    merge_findings(search, &found[AG_FINDING_TEMPORARY]);
     if (search->watches_threads) {
         place_foreign_frees(search, foreign);
         found[AG_FINDING_FOREIGN_FREES].rows[0] = *foreign;
         found[AG_FINDING_FOREIGN_FREES].count = 1;
     }
     rule_apply(search, find_peak, &found[AG_FINDING_PEAK]);
-    choose(found, findings);
+    choose_findings(found, findings);
 }
 
 /* Whether a rule without events could hold, by the sums of the whole process. If not, and no events
@@ -920,8 +928,8 @@ static bool can_hold_by_sums(const struct search *search) {
             is_share(whole->temporary_blocks, TEMPORARY_PERCENT, whole->allocated_blocks));
 }
 
-/* Whether a rule with events could hold. For many programs none of either kind can, and nothing of
- * them is read. */
+/* Whether a rule with events could hold. For many programs no rule of either kind can hold; then
+ * nothing is read. */
 static bool needs_events(const struct search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;
@@ -972,7 +980,7 @@ static int search_all(struct search *search, enum ag_findings_reach reach,
         return 0;
     }
     int r = take_blamed_lines(search);
-    if (r == 0 && is_read && search->n_blamed_lines > SPOTS_MOST) {
+    if (r == 0 && is_read && search->n_blamed_lines > BLAMED_LINES_MOST) {
         is_read = false;
         findings->is_partial = true;
     }

@@ -165,7 +165,7 @@ static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *s
 }
 
 /* The places of the nodes that a snapshot's rows name as parents. Writers number nodes 1, 2, 3 ...;
- * then the row is told by the number, and BY_NODE is not needed. */
+ * then the number gives the row, and BY_NODE is not needed. */
 static uint32_t parent_place(struct builder *builder, const struct ag_call_snapshot *snapshot,
                              size_t at, uint32_t top, const struct ag_index_map *by_node) {
     const uint32_t parent = snapshot->rows[at].parent;

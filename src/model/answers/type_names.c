@@ -12,9 +12,9 @@
  * 2. What is read
  *
  * Frames from the allocation function outward, as long as they belong to the allocating library.
- * The first that knows the container decides; before it, the allocator says the element, which is
- * the answer where no container is told. The first frame of somebody else ends the reading, told or
- * not: what the user's function is called says nothing about the block.
+ * The first frame that names a container decides. Frames of the allocator before it name the
+ * element, which is the result if no frame names a container. The first frame of other code ends
+ * the reading in any case: the name of the user's function does not show the type of the block.
  *
  * In Rust the linker folds instances with equal code, so that a called RawVec<T> may name another
  * type of the same size; the Vec<T> around it is inlined into the user's function and tells the
@@ -221,8 +221,8 @@ static bool strip_const(struct ag_type_text *type) {
     return false;
 }
 
-/* A map's or a set's, told by the type of its values: a pair is a map's where its first half cannot
- * change; else it is a set of pairs. */
+/* Names a map or a set, by the type of its values: a pair whose first half is const belongs to a
+ * map, any other pair to a set of pairs. */
 static bool name_associative(struct ag_type_reading *reading, unsigned rank, const char *map,
                              const char *set, struct ag_type_text value) {
     const struct path path = path_of(value);
@@ -518,7 +518,8 @@ static bool read_rust_class(struct ag_type_reading *reading, const struct part *
     return true; /* the rest of the library hands on what it is asked for */
 }
 
-/* What the library does for any type: whose it is says nothing, and nobody else's code runs. */
+/* Traits that the library implements for any type: their name does not show the type of the block,
+ * and no code of users runs in them. */
 static bool is_plumbing_trait(struct ag_type_text trait) {
     const struct path path = path_of(trait);
     static const char *const traits[] = {"Allocator", "ConvertVec", NULL};
@@ -533,7 +534,7 @@ static bool read_rust_slice(struct ag_type_reading *reading, struct ag_type_text
     const struct path path = path_of(trait);
     const struct ag_type_text none = {NULL, 0};
     if (trait.len > 0 && !is_one_of(path.parts[0].name, crates)) {
-        return false; /* somebody's own trait */
+        return false; /* a trait of other code */
     }
     if (is(of, "str") && reading->form && is(reading->first, "u8")) {
         return tell(reading, RANK_FINAL, "String", of, none);
@@ -653,7 +654,8 @@ static void name_put(struct writing *writing, const char *text, size_t length) {
     }
 }
 
-/* Defaults that nobody writes: the length of ", std::allocator<int>" at TEXT, or 0. */
+/* Default template arguments, which programmers do not write: the length of ", std::allocator<int>"
+ * at TEXT, or 0. */
 static size_t default_argument(const char *text, size_t length) {
     static const char *const defaults[] = {", std::allocator<",
                                            ", std::char_traits<",

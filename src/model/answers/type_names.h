@@ -27,7 +27,7 @@ struct ag_type_reading { /* zero-initialise; points into the names it read */
 bool ag_type_read(struct ag_type_reading *reading, const char *function);
 /* Is FUNCTION one of the allocating library into which no code of users can have been inlined? */
 bool ag_type_runs_no_other_code(const char *function);
-/* Writes the type, shortened as people write it. False: nothing told it. */
+/* Writes the type, shortened as people write it. False: no frame shows it. */
 bool ag_type_name(const struct ag_type_reading *reading, char *ret_text, size_t capacity);
 
 #endif

@@ -64,7 +64,7 @@ struct ag_model_sums { /* of the index, or of a ledger */
     struct ag_thread_sum *threads;
     struct ag_thread_pair *pairs;
     struct ag_heap_sum *heaps;
-    /* of a sampled trace beside each list: what it says, with variances; else NULL */
+    /* of a sampled trace: estimates with variances for each row of these lists; else NULL */
     struct ag_metrics *stack_estimates, *timeline_estimates, *thread_estimates, *pair_estimates,
         *heap_estimates;
     size_t n_stacks, n_timeline, n_threads, n_pairs, n_heaps;

@@ -1,5 +1,5 @@
-/* stack_nodes.c: see stack_nodes.h. Nodes come as a trace defines them, once each; the first
- * definition of an id counts. */
+/* stack_nodes.c: see stack_nodes.h. Nodes are added in the order in which the trace
+ * defines them. If an id is defined twice, the first definition is valid. */
 #include "model/definitions/stack_nodes.h"
 
 #include <errno.h>
@@ -92,7 +92,8 @@ void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
     *nodes = (struct ag_stack_nodes){0};
 }
 
-/* A root, or a node that every trace has. */
+/* Maps the id of a root, as a trace stores it, to a root or to the node for stacks that were not
+ * kept. */
 static uint32_t node_of_root(uint32_t root) {
     return root == AG_ROOT_NOT_KEPT
                ? AG_NODE_OF_NOT_KEPT
@@ -137,7 +138,7 @@ static int add_leaf(struct ag_stack_nodes *nodes, const struct ag_node *node) {
     return r < 0 ? r : AG_ARRAY_ADD(nodes->leaves, nodes->n_leaves, leaf);
 }
 
-/* A chain of callers comes one after the other: the parent mostly is the node before. */
+/* A trace defines the frames of a stack in sequence, so the parent is mostly the last node. */
 static uint32_t parent_of(const struct ag_stack_nodes *nodes, uint32_t id) {
     return id >= AG_NODE_FIRST && id == nodes->last_id ? (uint32_t)nodes->count - 1
                                                        : ag_stack_nodes_find(nodes, id);
@@ -146,7 +147,7 @@ static uint32_t parent_of(const struct ag_stack_nodes *nodes, uint32_t id) {
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node) {
     if (node->id < AG_NODE_FIRST ||
         (nodes->n_leaves != 0 && ag_index_map_find(&nodes->by_leaf, node->id) != AG_INDEX_NONE)) {
-        return 0; /* no node, or known already */
+        return 0; /* the id of a root, or defined already */
     }
     if (AG_IMAGE_IS_LEAF(node->image)) {
         const bool is_known = node_ids_find(&nodes->by_id, node->id) != AG_NODE_NONE;
@@ -154,7 +155,7 @@ int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node)
     }
     const uint32_t parent = parent_of(nodes, node->parent);
     const uint32_t depth = AG_IS_ROOT(parent) ? 1 : nodes->nodes[parent].depth + 1;
-    if (depth > AG_STACK_DEPTH_MOST) { /* the outer frames stay: the stack is one of theirs */
+    if (depth > AG_STACK_DEPTH_MOST) { /* too deep: the id refers to the parent instead */
         return node_ids_insert(&nodes->by_id, node->id, parent) < 0 ? -ENOMEM : 0;
     }
     int r = node_ids_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);
