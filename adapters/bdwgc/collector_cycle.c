@@ -87,7 +87,7 @@ static void sweep(void) {
     now.is_swept = true;
 }
 
-static void tell(const char *kind) {
+static void report_cycle(const char *kind) {
     struct ag_bdwgc_cause cause = {.needed_bytes = 0};
     const bool is_called = ag_bdwgc_find_cause(&cause);
     const uintptr_t *frame = __builtin_frame_address(0);
@@ -131,13 +131,13 @@ static void follow(enum event event) {
     case EVENT_RECLAIM_END:
         sweep();
         if (!now.is_begun && now.begun_raw != 0) {
-            tell("incremental");
+            report_cycle("incremental");
             now.begun_raw = 0;
         }
         return;
     case EVENT_END:
         if (now.is_swept && now.begun_raw != 0) {
-            tell("full");
+            report_cycle("full");
         }
         now.begun_raw = 0;
         now.is_begun = false;

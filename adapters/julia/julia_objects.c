@@ -87,8 +87,8 @@ static uint32_t typed_stack(struct ag_julia_thread *thread, uint32_t stack, uint
     return node;
 }
 
-static void tell(struct ag_julia_thread *thread, struct ag_julia_pending *pending, uintptr_t tag,
-                 bool is_data) {
+static void report_object(struct ag_julia_thread *thread, struct ag_julia_pending *pending,
+                          uintptr_t tag, bool is_data) {
     if (AG_UNLIKELY(ag_block_choice.asks && !ag_host_takes_type(ag_julia_type(tag, is_data)))) {
         pending->address = 0;
         return;
@@ -125,7 +125,7 @@ static void julia_pending_finish(struct ag_julia_thread *thread, struct ag_julia
     const bool has_array = (tag == 0 || tag == AG_JULIA_BUFFER) &&
                            is_array_of(pending->before, memory, pending->bytes);
     tag = has_array ? ag_julia_tag(pending->before) : tag;
-    tell(thread, pending, tag, has_array || pending->object == 0);
+    report_object(thread, pending, tag, has_array || pending->object == 0);
     pending->object = 0;
 }
 
@@ -333,5 +333,5 @@ void ag_julia_moved(struct ag_julia_thread *thread, enum ag_julia_heap heap, uin
                                      .interval_bytes = interval_bytes,
                                      .stack = stack_at(to->sp, to->rbp),
                                      .heap = heap};
-    tell(thread, &moved, tag, /* is_data= */ heap == AG_JULIA_STD);
+    report_object(thread, &moved, tag, /* is_data= */ heap == AG_JULIA_STD);
 }

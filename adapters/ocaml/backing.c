@@ -29,7 +29,7 @@ static char *const *first_chunk; /* caml_heap_start, which is never returned */
 static void *(*alloc_aligned)(size_t bytes, int modulo, void **ret_block);
 static void (*stat_free)(void *block);
 
-static void tell(void *block, void *address, size_t bytes, allogram_heap heap) {
+static void report_chunk(void *block, void *address, size_t bytes, allogram_heap heap) {
     if (address && n_blocks < BLOCKS_MOST) {
         blocks[n_blocks++] = (struct backing){block, (uintptr_t)address, bytes, heap};
         const uintptr_t resumed = ag_ocaml_resume();
@@ -59,7 +59,7 @@ static char *hooked_alloc_for_heap(size_t bytes) {
     char *chunk = alloc_for_heap(bytes);
     is_nested = false;
     ag_record_resume(suspended);
-    tell(chunk, chunk, bytes, major_heap);
+    report_chunk(chunk, chunk, bytes, major_heap);
     return chunk;
 }
 
@@ -84,7 +84,7 @@ static void *hooked_alloc_aligned(size_t bytes, int modulo, void **ret_block) {
     void *address = alloc_aligned(bytes, modulo, ret_block);
     ag_record_resume(suspended);
     if (address) {
-        tell(*ret_block, address, bytes, minor_heap);
+        report_chunk(*ret_block, address, bytes, minor_heap);
     }
     return address;
 }

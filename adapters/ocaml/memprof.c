@@ -151,13 +151,14 @@ static ag_ocaml_value allocated(ag_ocaml_value info, enum heap born, const uintp
 }
 
 /* TELL: called with its address and heap. */
-static void report_end(ag_ocaml_value tracked, void (*tell)(uintptr_t address, uint32_t heap)) {
+static void report_end(ag_ocaml_value tracked,
+                       void (*report_fn)(uintptr_t address, uint32_t heap)) {
     const uint64_t content = (uint64_t)ag_ocaml_number(tracked);
     const allogram_heap heap = heaps[content & ((1 << HEAP_BITS) - 1)];
     const uintptr_t resumed = ag_ocaml_resume();
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
         ag_host_get_ready();
-        tell((content >> HEAP_BITS) * ADDRESS_STEP, heap);
+        report_fn((content >> HEAP_BITS) * ADDRESS_STEP, heap);
     }
     ag_ocaml_suppress(resumed);
 }

@@ -34,11 +34,11 @@ static int n_awake;
 static const struct sched_param no_priority = {.sched_priority = 0};
 
 static void *keep_awake(void *argument) {
-    const struct awake *told = argument;
+    const struct awake *awake_thread = argument;
     cpu_set_t one;
     CPU_ZERO(&one);
-    CPU_SET(told->cpu, &one);
-    if (atomic_load_explicit(&turn, memory_order_relaxed) != told->turn ||
+    CPU_SET(awake_thread->cpu, &one);
+    if (atomic_load_explicit(&turn, memory_order_relaxed) != awake_thread->turn ||
         sched_setscheduler(0, SCHED_IDLE, &no_priority) < 0 ||
         sched_setaffinity(0, sizeof one, &one) < 0) {
         return NULL;
@@ -46,7 +46,7 @@ static void *keep_awake(void *argument) {
     const uint64_t end_ns = ag_attach_now_ns() + longest_ns;
     while (ag_attach_now_ns() < end_ns) {
         for (int i = 0; i < LOOKS; i++) {
-            if (atomic_load_explicit(&turn, memory_order_relaxed) != told->turn) {
+            if (atomic_load_explicit(&turn, memory_order_relaxed) != awake_thread->turn) {
                 return NULL;
             }
             __builtin_ia32_pause();

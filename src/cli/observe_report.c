@@ -233,7 +233,7 @@ static void text_collections_heading(struct ag_page *page, struct ag_observation
     const struct ag_reported_collection *list;
     const size_t n = ag_observation_collections(observation, &list);
     const uint64_t n_seen = ag_observation_facts(observation)->collections_seen;
-    struct ag_quantity seen, told, total, longest;
+    struct ag_quantity seen, reported, total, longest;
     uint64_t pause_ns = 0, most_ns = 0;
     for (size_t i = 0; i < n; i++) {
         pause_ns += list[i].pause_ns;
@@ -247,10 +247,11 @@ static void text_collections_heading(struct ag_page *page, struct ag_observation
     if (n_seen > n + n / 8) {
         ag_page_print(page, AG_STYLE_DIM,
                       "%s collections; %s of them, sampled by bytes, represent all below\n",
-                      ag_quantity_count(&seen, n_seen), ag_quantity_count(&told, n));
+                      ag_quantity_count(&seen, n_seen), ag_quantity_count(&reported, n));
     }
-    ag_page_print(page, AG_STYLE_DIM, "%s paused %s, the longest %s\n", ag_quantity_count(&told, n),
-                  ag_quantity_time(&total, pause_ns), ag_quantity_time(&longest, most_ns));
+    ag_page_print(page, AG_STYLE_DIM, "%s paused %s, the longest %s\n",
+                  ag_quantity_count(&reported, n), ag_quantity_time(&total, pause_ns),
+                  ag_quantity_time(&longest, most_ns));
 }
 
 static void text_collections(struct ag_page *page, struct ag_observation *observation,

@@ -99,17 +99,17 @@ static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
     }
     struct ag_managed_frame frames[AG_HOST_BLOCK_FRAMES_MOST];
     const bool is_typed_late = ag_host_heap(heap)->has_late_types && block->type == 0;
-    struct ag_block_site told = {.stack = 0};
+    struct ag_block_site block_site = {.stack = 0};
     const struct ag_typed_place place = {.site = ag_defined_names_site(&ag_host.types, block->type),
                                          .pc = block->pc,
                                          .frames = frames,
                                          .n_frames = ag_host_frames_of(block, frames),
-                                         .ret_site = is_typed_late ? &told : NULL,
+                                         .ret_site = is_typed_late ? &block_site : NULL,
                                          .chosen_interval_bytes = interval_bytes};
     const size_t bytes = counted_bytes(block->bytes);
     ag_record_alloc_typed(sp, rbp, (uintptr_t)block->address, bytes, heap, &place);
-    if (is_typed_late && told.stack != 0) {
-        ag_late_types_born(heap, block->address, bytes, &told);
+    if (is_typed_late && block_site.stack != 0) {
+        ag_late_types_born(heap, block->address, bytes, &block_site);
     }
 }
 

@@ -11,7 +11,7 @@
 #include "record/recorder.h"
 
 void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
-                        const struct ag_block_site *told);
+                        const struct ag_block_site *block_site);
 void ag_late_types_died(allogram_heap heap, uint64_t address);
 void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_address);
 /* false: the block is not known. site: of the type. */

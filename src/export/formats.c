@@ -65,7 +65,7 @@ bool ag_export_takes_several(const char *name) {
     return format && !format->is_of_one_process;
 }
 
-/* What samples cannot tell. */
+/* Refuses metrics and formats that need what samples do not show. */
 static int check_sampled(const struct ag_export_options *options, char ret_message[512]) {
     if (options->metric == AG_METRIC_TEMPORARY_BLOCKS) {
         snprintf(ret_message, 512,

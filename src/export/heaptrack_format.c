@@ -197,7 +197,7 @@ int ag_heaptrack_format(struct ag_export *export) {
         ag_profile_images(export->profile, all.images, all.n_images);
         r = put_history(&all);
     }
-    r = r == -EIO ? 0 : r; /* the stream tells */
+    r = r == -EIO ? 0 : r; /* the stream has the error */
     free(all.images);
     ag_call_tree_end(&all.tree);
     ag_numbering_done(&all.strings);

@@ -207,7 +207,7 @@ struct pprof {
     char note[AG_EXPORT_NOTE_BYTES];
 };
 
-/* Texts of the profile are interned, and constants are one each: the address tells them apart. */
+/* Each text of the profile has one address, because texts are interned; so has each constant. */
 static uint64_t text(struct pprof *all, const char *text) {
     return ag_numbering_of(&all->strings, ag_numbering_pointer(text && *text ? text : ""), 0, NULL);
 }

@@ -294,8 +294,8 @@ static bool find_stack(struct ag_observation *observation, const struct ag_perf_
         .n_bytes = sample->stack_bytes,
         .pid = observation->process.pid,
     };
-    struct allogram_sample told = {
-        .size = sizeof told,
+    struct allogram_sample reported = {
+        .size = sizeof reported,
         .thread = sample->thread,
         .thread_name = thread_name(observation, sample->thread),
         .time_ns = sample->time_ns,
@@ -304,11 +304,11 @@ static bool find_stack(struct ag_observation *observation, const struct ag_perf_
         .stack = stack.bytes,
         .stack_bytes = stack.n_bytes,
     };
-    told.n_frames = ag_frame_walk(&observation->walker, &sample->registers, &stack,
-                                  observation->frames, AG_WALK_FRAMES, &told.walk_end);
+    reported.n_frames = ag_frame_walk(&observation->walker, &sample->registers, &stack,
+                                      observation->frames, AG_WALK_FRAMES, &reported.walk_end);
     const uint64_t now_ns = ag_observation_now_ns();
-    told.age_ns = now_ns > sample->time_ns ? now_ns - sample->time_ns : 0;
-    const bool counts = ag_inspections_stack(observation, &told, ret_node);
+    reported.age_ns = now_ns > sample->time_ns ? now_ns - sample->time_ns : 0;
+    const bool counts = ag_inspections_stack(observation, &reported, ret_node);
     ag_stack_copy_done(&stack);
     return counts;
 }

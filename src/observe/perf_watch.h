@@ -44,7 +44,8 @@ struct ag_perf_watch_options {
     bool wakes_at_once; /* at each sample, not when a buffer is half full */
     bool is_user_only;  /* time in the kernel is not requested */
 };
-/* Opens all sources, disabled. Returns 0; or a negative errno with one line and its remedy. */
+/* Opens all sources, disabled. Returns 0; or a negative errno with a message that names the
+ * cause and the remedy. */
 int ag_perf_watch_open(const struct ag_remote_process *process,
                        const struct ag_perf_source *sources, size_t n_sources,
                        const struct ag_perf_watch_options *options,

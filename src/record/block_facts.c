@@ -3,7 +3,7 @@
  *
  * A runtime reports moves while the threads that use the heap are stopped. Events of those threads
  * lie before the moves, up to the last stamp and a little beyond it, or after them, and a reader
- * must be able to tell which. So the thread that begins and the thread that ends a collection
+ * must be able to find out which. So the thread that begins and the thread that ends a collection
  * increment the tick, which the writer process otherwise increments every millisecond: each stream
  * then writes a stamp before its next event, whichever thread writes that event. */
 #include "block_choice.h"

@@ -1,4 +1,4 @@
-/* call_marks.h: tells whether a call is made from inside another call, by the stack.
+/* call_marks.h: finds out whether a call is made from inside another call, by the stack.
  *
  * A function that calls the host puts a mark into its own frame and links the mark into a list of
  * its thread, whose head is one word. Code that runs later passes its stack pointer to learn

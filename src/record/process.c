@@ -801,7 +801,7 @@ static bool detach_from_parent(struct ag_thread *thread, enum child_thread which
            ag_threads_leave_behind();
 }
 
-/* Afterwards the process life (process_life.h) tells whether the child is recorded. */
+/* Afterwards the process life (process_life.h) decides whether the child is recorded. */
 static void begin_child(uint32_t parent_tid, enum child_thread which) {
     struct ag_thread *thread = ag_thread_current;
     const bool is_inside = ag_thread_is_inside(thread);

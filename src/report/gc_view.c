@@ -423,13 +423,13 @@ static int write_processes(struct ag_view *view, const struct ag_collections *co
 /* Where there were too many to tell of each. */
 static void write_sampled(struct ag_view *view, const struct ag_collections *collections) {
     const uint64_t n_seen = ag_profile_observed(view->profile)->collections_seen;
-    struct ag_quantity seen, told;
+    struct ag_quantity seen, reported;
     if (view->options->filter == NULL && n_seen > collections->n_rows + collections->n_rows / 8) {
         ag_page_prose(
             view->page, AG_STYLE_PLAIN,
             "  %s collections, of which %s were recorded, sampled by the bytes allocated before "
             "them",
-            ag_quantity_count(&seen, n_seen), ag_quantity_count(&told, collections->n_rows));
+            ag_quantity_count(&seen, n_seen), ag_quantity_count(&reported, collections->n_rows));
     }
 }
 

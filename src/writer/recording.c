@@ -25,8 +25,8 @@
  *
  * A thread that rests has written no stamp after its last events, so these could have happened at
  * any time since, and the range of the peak would treat them as movable for as long as the thread
- * rests. So the writer ends their window: it reads the clock between two looks that find the same
- * words, which is as good a stamp at that place as the thread's own. The stamp goes to the totals
+ * rests. So the writer ends their window: it reads the words, then the clock, then the words again.
+ * If the words are unchanged, that time is a valid stamp after them. The stamp goes to the totals
  * at once and to the trace when the chunk does.
  *
  * 4. Cut. When a write fails or the requested size is reached, the trace ends there. Later events

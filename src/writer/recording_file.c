@@ -13,8 +13,8 @@
  *    own size limit. Disk space for them is reserved before each chunk, as blocks behind the file's
  *    end (FALLOC_FL_KEEP_SIZE), where the file system supports that.
  *
- * 3. End. What was lost, how the process ended, the sums, the index. A recording that was cut by a
- *    full disk still tries: truncating to the last whole chunk freed a little room, and the end
+ * 3. End. What was lost, how the process ended, the sums, the index. This is also tried if a full
+ *    disk cut the recording: truncating to the last whole chunk freed a little room, and the end
  *    needs little. Without an end, a reader reports the trace as cut. */
 #include "recording_file.h"
 

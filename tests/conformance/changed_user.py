@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Programs that are executed under another user than the recording was started by: setpriv, runuser, su, the entry point of a
-container. Each is recorded whole, and nobody who does not belong to the session can reach it."""
+container. Each is recorded whole, and no process outside of the session can access it."""
 
 import argparse
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""julia_refused --build BUILD: releases of Julia that nobody has verified are left alone, and the summary says so. Prints TAP."""
+"""julia_refused --build BUILD: releases of Julia that are not verified are not hooked, and the summary shows that. Prints TAP."""
 
 import os
 import sys

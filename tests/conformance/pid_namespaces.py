@@ -206,7 +206,7 @@ def hidden(tools, kind, n_processes, *wrapper):
         failures.expect("traces of it", len(found), n_processes)
         for trace in found:
             expect_whole(failures, tools, trace, {"allocated_blocks": BLOCKS, "allocated_bytes": 40 * BLOCKS, "freed_blocks": BLOCKS})
-            resident = recorded.report(tools, trace)["rss_peak_bytes"]  # 0 where nobody can say; else its own, not init's
+            resident = recorded.report(tools, trace)["rss_peak_bytes"]  # 0 where it is not known; else its own, not init's
             failures.expect("%s: resident size %d" % (os.path.basename(trace), resident), resident < 8 << 20, True)
     return failures
 

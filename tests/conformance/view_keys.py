@@ -2,7 +2,7 @@
 """The keys that scripts rely on: of every view's JSON, of diff, check and doctor, with the kind of value that each has.
 
 The tables below are the contract. A key may be added to them when the output gets one; one that is taken away, renamed or of another
-kind breaks somebody's script."""
+kind breaks scripts of users."""
 
 import argparse
 import json

@@ -57,7 +57,7 @@ class Exports:
         return Trace(self.tools, traces[0])
 
     def hostile_program(self):
-        """A program whose file and function are called what nobody calls them."""
+        """A program whose file and function have unusual names."""
         path = os.path.join(os.fsencode(self.folder), b"pro\x1b]0;x\x07gram;\n")
         subprocess.run(["objcopy", "--strip-debug", "--redefine-sym", b"main=" + HOSTILE, self.tools.program("temporary"), path],
                        check=True)

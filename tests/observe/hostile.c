@@ -6,7 +6,7 @@
  *     calm      nothing is hard
  *     loader    a thread holds the loader's lock for ever: dlopen in this process never returns
  *     handler   no thread is ever at a safe point: all live in a signal handler
- *     vfork     a thread waits in vfork, again and again, where nobody can stop it
+ *     vfork     a thread waits in vfork, again and again, where no tracer can stop it
  *     stop      it is stopped by SIGSTOP for most of the time
  *     exec      it executes itself, again and again
  *     circle    the list for debuggers is a circle

@@ -374,7 +374,7 @@ def the_target_is_not_stopped():
 
 
 def why_not():
-    """Why the kernel lets nobody observe here, or None."""
+    """The reason why the kernel does not permit observing here, or None."""
     with Target("cpu_shares") as target:
         result = subprocess.run([ALLOGRAM, "observe", str(target.pid), "--duration=0.1"], capture_output=True, text=True,
                                 check=False)

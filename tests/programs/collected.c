@@ -1,7 +1,7 @@
 /* collected.c: every way to get memory from the Boehm collector, each in a function of its own that
- * says on standard output how many blocks and bytes it got and how many of them died ("-": whoever
- * collects decides; it is asked by weak links, which the collector itself clears). The counts are
- * what the loops say, not what anybody measured.
+ * says on standard output how many blocks and bytes it got and how many of them died ("-": the
+ * collector decides; it is asked by weak links, which the collector itself clears). The counts are
+ * computed from the loops, not measured.
  *
  *     collected CASE: entries, deaths, threads, child */
 #define GC_THREADS

@@ -26,7 +26,7 @@
 enum {
     TABLE_SLOTS =
         1
-        << 23, /* 5 million live blocks at a load of 0.6; pages that nobody touches cost nothing */
+        << 23, /* 5 million live blocks at a load of 0.6; pages that are not touched cost nothing */
     THREADS_MAX = 1 << 16,
     MAGIC = 0x54434f55,
 };

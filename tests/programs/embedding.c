@@ -366,7 +366,7 @@ static void one_thread(void) {
         pthread_join(other, NULL);
         truth.freed_blocks++;
         truth.freed_bytes++;
-        allogram_free(heap, 0x9000); /* nobody's */
+        allogram_free(heap, 0x9000); /* of no block */
         finish();
         allogram_free(heap, 0x2000);
     }
@@ -422,7 +422,7 @@ static void sessions_in_turn(void) {
         run_threads();
         alloc(gpu, 0x1000, 5);
         finish();
-        allogram_alloc(heap, 0x7000, 1, kind); /* nobody listens */
+        allogram_alloc(heap, 0x7000, 1, kind); /* nothing is recording */
     }
 }
 

@@ -177,7 +177,7 @@ static void reset(void) {
 
 static void told_time(void) {
     start();
-    allogram_count_time(set, 1000); /* nobody's */
+    allogram_count_time(set, 1000); /* no function is open */
     allogram_enter(set, f);
     allogram_count_time(set, 11);
     allogram_enter(set, g);

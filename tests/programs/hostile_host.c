@@ -83,7 +83,7 @@ static void do_harm(const char *what) {
         }
         if (strcmp(what, "standard") == 0) {
             for (int fd = 0; fd < 20;
-                 fd++) { /* whoever thinks that a descriptor is still his writes into these */
+                 fd++) { /* code that uses a descriptor that was closed writes into these */
                 open("/dev/null", O_RDWR);
             }
         }

@@ -24,7 +24,7 @@ __attribute__((noinline, noclone)) static void dive(int depth) {
     if (depth > 1) {
         dive(depth - 1);
     }
-    longjmp(caught, 1); /* from the deepest only: nobody comes back */
+    longjmp(caught, 1); /* from the deepest frame only: no frame returns */
 }
 
 int main(void) {

@@ -86,7 +86,7 @@ static void values_are_kept_and_told_once(void) {
     }
     block_promote(16);
     block_complete(32);
-    block_promote(17); /* nobody's */
+    block_promote(17); /* of no block */
     for (uint64_t i = 1000; i >= 1; i--) {
         block_free(i << 4);
         REQUIRE(seen.last_free == i << 4);

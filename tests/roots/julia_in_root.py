@@ -289,7 +289,7 @@ def in_use_of(tools, trace, type_name, *options):
 
 
 def expressions_alone(tools, root):
-    """Allogram.jl in a Julia that nobody records: a trace of each expression, with its blocks and no other."""
+    """Allogram.jl in a Julia that is not recorded: a trace of each expression, with its blocks and no other."""
     failures = tap.Failures()
     outcome = recorded.run(root.command([INSIDE + "/julia_expressions.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
     failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))

@@ -1,4 +1,4 @@
-"""Mounts that nobody else sees, and that end with the test: what a root shows of this machine."""
+"""Mounts that no other process sees, and that end with the test: what a root shows of this machine."""
 
 import os
 import shutil

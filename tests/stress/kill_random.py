@@ -3,7 +3,7 @@
 
 tests/programs/progress.c counts its own events in a shared file that survives the kill, before and after each call, so the
 truth is known to within the call that was in flight. After every kill the trace has to be readable, `check` has to find it
-whole (sealing what nobody was left to seal), and it must hold every event that was complete: all of them, or, where the
+whole (which seals what no writer was left to seal), and it must hold every event that was complete: all of them, or, where the
 writer died before the program, all but those that are counted as lost.
 """
 

@@ -174,7 +174,7 @@ void allogram_answers_collection(struct allogram_answers *answers,
 
 void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_t n) {
     (void)answers;
-    (void)n; /* nobody tells in the kernel's stead */
+    (void)n; /* the played target has no kernel part that reports */
 }
 
 void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const char *cause) {

@@ -302,7 +302,7 @@ static void an_unknown_chunk_kind_is_passed_over(void **state) {
     unlink(path);
 }
 
-/* Of bytes that compress a thousandfold: as the writer stores them, and as somebody else could. */
+/* Of bytes that compress a thousandfold: as the writer stores them, and as another writer could. */
 static void a_chunk_that_grows_too_much_is_damage(void **state) {
     (void)state;
     enum { N = 1 << 20 };

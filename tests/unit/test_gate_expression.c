@@ -1,4 +1,4 @@
-/* The expressions of --fail-if: what they mean, and what becomes of those that nobody should write.
+/* The expressions of --fail-if: what they mean, and how invalid ones are refused.
  */
 #include <errno.h>
 #include <setjmp.h>

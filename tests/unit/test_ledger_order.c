@@ -208,7 +208,7 @@ static void blocks_that_change_hands_are_all_counted(void **state) {
             ag_ledger_apply((ledger), (stream), list, sizeof(list) / sizeof(list[0])), 0); \
     } while (0)
 
-/* Blocks of 100 and of 50 bytes at one address; whoever is late has waited for its partner in vain:
+/* Blocks of 100 and of 50 bytes at one address; the late event has waited for its partner in vain:
  * the alloc buries a block, the free finds none. They meet, whichever comes first. */
 static void a_burial_and_a_ghost_are_one_death(void **state) {
     (void)state;

@@ -541,7 +541,7 @@ static void a_lonely_stream_waits_for_the_end_of_its_window(void **state) {
     ADD(merge, 1, STAMP(10), FREE(0xa0));
     assert_int_equal(ag_merge_advance(merge, 15), 0);
     ADD(merge, 2, STAMP(20), ALLOC(0xa0, 64, 1),
-        STAMP(30)); /* a thread nobody had heard of at time 15 */
+        STAMP(30)); /* a thread without any event until time 15 */
     ADD(merge, 1, STAMP(40));
     const struct ag_summary *summary = finish(ledger, merge);
     assert_int_equal(summary->ghost_frees, 0);

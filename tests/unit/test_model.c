@@ -593,8 +593,8 @@ static void single_blocks_add_up_to_the_summary(void **state) {
     ag_profile_close(profile);
     trace_end(&trace);
 
-    /* A realloc that fails, of a block nobody saw: its ghost is taken back. A block whose free was
-     * lost is closed, by nobody. */
+    /* A realloc that fails, of a block that was not recorded: its ghost is taken back. A block
+     * whose free was lost is closed, without a stack that freed it. */
     trace_begin(&trace, 0);
     trace_nodes(&trace, nodes, COUNT(nodes));
     TRACE_EVENTS(&trace, 0, STAMP(1), FREE(0x90), {.kind = AG_RECORD_REALLOC_FREE, .address = 0x90},

@@ -18,7 +18,7 @@ static uint32_t draw(void) {
     return (uint32_t)(seed >> 32);
 }
 
-/* The weight of a collection; 0: nobody hears of it. */
+/* The weight of a collection; 0: it is not reported. */
 static uint64_t take(struct node_pace *pace, uint64_t bytes, uint64_t period) {
     return node_pace_passes(pace, bytes, period)
                ? 0

@@ -60,7 +60,7 @@ static int see(void *context, const struct ag_replay_step *step) {
                 seen->steps[seen->n_steps - 1].time_ns <= step->time_ns); /* never falls */
     assert_true(step->row < ROWS_MOST && seen->n_steps < STEPS_MOST);
     if (step->is_death) {
-        assert_true(seen->row_bytes[step->row] >= step->size); /* nobody dies unborn */
+        assert_true(seen->row_bytes[step->row] >= step->size); /* no block dies before its birth */
         seen->row_bytes[step->row] -= step->size;
         seen->in_use_bytes -= step->size;
     } else {

@@ -108,7 +108,7 @@ static void what_was_inlined_without_lines_keeps_its_own_name(void **state) {
     trace_end(&trace);
 }
 
-/* Two numbers in one function, and one in two: nobody says which is which. */
+/* Two numbers in one function, and one in two: the types cannot be distinguished. */
 static void what_nothing_tells_apart_stays_a_number(void **state) {
     (void)state;
     struct trace_builder trace;

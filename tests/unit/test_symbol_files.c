@@ -336,7 +336,7 @@ static void debuginfod_is_asked_only_when_allowed(void **state) {
     assert_true(server.n_calls > 0);
 }
 
-/* Files of another build, no ELF file, and one that announces more than anybody has. */
+/* Files of another build, no ELF file, and one that announces more bytes than a file can have. */
 static void what_debuginfod_answers_is_checked(void **state) {
     (void)state;
     const struct ag_symbol_options options = {.size = sizeof(options), .allow_debuginfod = true};

@@ -118,7 +118,7 @@ static void rust_says_it_in_either_mangling(void **state) {
         "t::Point>, alloc::alloc::Global>");
     EXPECT("VecDeque<u32>", "alloc::raw_vec::RawVec<T,A>::grow_one<u32, alloc::alloc::Global>",
            "alloc::collections::vec_deque::VecDeque<T,A>::grow<u32, alloc::alloc::Global>");
-    EXPECT("untyped", "alloc::vec::Vec<T,A>::push", "t::main"); /* nobody says what T is */
+    EXPECT("untyped", "alloc::vec::Vec<T,A>::push", "t::main"); /* no frame shows what T is */
 }
 
 static void cxx_holders_and_equal_keys(void **state) {
@@ -170,7 +170,7 @@ static void rust_slices_lists_and_heaps(void **state) {
         "<T as alloc::slice::<impl [T]>::to_vec_in::ConvertVec>::to_vec<u8, alloc::alloc::Global>",
         "alloc::slice::<impl [T]>::to_vec<u8>", "<str as alloc::borrow::ToOwned>::to_owned");
     EXPECT("Vec<u8>", "<alloc::vec::Vec<u8>>::with_capacity_in<u8, alloc::alloc::Global>",
-           "<str as t::Mine>::make"); /* somebody's own trait: it says nothing */
+           "<str as t::Mine>::make"); /* a trait of other code: it does not show the type */
     EXPECT("Vec<HashMap<u8, u8>>", "<alloc::vec::Vec<std::collections::hash::map::HashMap<u8, u8, "
                                    "std::hash::random::RandomState>>>::with_capacity");
 }

@@ -37,7 +37,7 @@ enum {
     N_PROCESSES = 2,
 };
 
-/* ---- a session of two processes that have ended, and nobody has collected ---- */
+/* ---- a session of two processes that have ended, before any writer drained it ---- */
 
 static char folder[64], first_trace[4096];
 static struct ag_session *session;

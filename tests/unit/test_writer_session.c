@@ -389,7 +389,7 @@ static void note_trace(const char *path, void *unused) {
     }
 }
 
-/* Both are gone: what the segment holds is sealed by whoever looks at the trace. */
+/* Both have ended: the first command that reads the trace seals what the segment holds. */
 static void seal_after(long us) {
     enum { N = 200000 };
     char message[512];

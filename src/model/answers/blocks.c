@@ -115,8 +115,8 @@ static void note_ghosts(struct block_pass *pass) {
     for (size_t i = 0; i < pass->n_ghosts; i++) {
         const struct ag_ghost *ghost = &pass->ghosts[i].ghost;
         if (!pass->ghosts[i].is_taken_back && ghost->time_ns >= options->from_ns) {
-            /* A heap that the program reports tells itself by the address; in the process' memory a
-             * free does not say whose block it was. */
+            /* The address shows the heap if the program reported the heap itself. In the memory of
+             * the process a free does not show to which heap the block belonged. */
             const uint32_t space = AG_EVENT_SPACE(ghost->address);
             const struct ag_model_heap *heap =
                 space != 0 ? ag_definitions_heap_of_via(&pass->profile->definitions, space) : NULL;

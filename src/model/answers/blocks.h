@@ -24,7 +24,7 @@ struct ag_block_row { /* times since the start of the recording */
     struct ag_profile *free_profile; /* profile that this stack belongs to: in a merged one, the
                                       * part's own */
     double stands_for;               /* blocks: 1, and of a sampled trace what this sample weighs */
-    const char *domain, *allocator;  /* of its heap, "" where the trace does not tell */
+    const char *domain, *allocator;  /* of its heap, "": not in the trace */
     bool is_of_moving;               /* the collector of its heap reports what it keeps */
     uint32_t n_moves, n_promotions;  /* how often it was moved and promoted */
 };

@@ -146,15 +146,15 @@ static struct ag_history_entry entry_of(uint32_t group, const struct ag_stack_su
 static void note_slice(struct making *making, size_t slice, const struct ag_ledger *ledger,
                        const struct ag_ledger_period *period) {
     struct ag_history *history = making->history;
-    struct ag_history_slice *told = &history->slices[slice];
+    struct ag_history_slice *result = &history->slices[slice];
     size_t count = 0;
     add_up(making, ledger);
     for (uint32_t group = 0; group < history->n_groups; group++) {
         const struct ag_stack_sum *now = &making->now[group], *before = &making->before[group];
-        told->in_use_bytes += now->allocated_bytes - now->freed_bytes;
-        told->in_use_blocks += now->allocated_blocks - now->freed_blocks;
-        told->allocated_bytes += now->allocated_bytes - before->allocated_bytes;
-        told->peak_blocks += now->peak_blocks;
+        result->in_use_bytes += now->allocated_bytes - now->freed_bytes;
+        result->in_use_blocks += now->allocated_blocks - now->freed_blocks;
+        result->allocated_bytes += now->allocated_bytes - before->allocated_bytes;
+        result->peak_blocks += now->peak_blocks;
         if (now->allocated_blocks != before->allocated_blocks ||
             now->freed_blocks != before->freed_blocks ||
             now->allocated_bytes != before->allocated_bytes ||
@@ -163,9 +163,9 @@ static void note_slice(struct making *making, size_t slice, const struct ag_ledg
         }
     }
     const uint64_t peak_ns = period->peak_time_ns;
-    told->peak_bytes = period->peak_bytes;
-    told->peak_blocks = making->is_sampled ? told->peak_blocks : period->peak_blocks;
-    told->peak_time_ns = peak_ns > making->start_ns ? peak_ns - making->start_ns : 0;
+    result->peak_bytes = period->peak_bytes;
+    result->peak_blocks = making->is_sampled ? result->peak_blocks : period->peak_blocks;
+    result->peak_time_ns = peak_ns > making->start_ns ? peak_ns - making->start_ns : 0;
     struct ag_stack_sum *spare = making->before;
     making->before = making->now;
     making->now = spare;

@@ -36,7 +36,7 @@ int ag_profile_resolve(struct ag_profile *profile) {
     if (profile->nodes_are_resolved) {
         return 0;
     }
-    /* Children first: one of them may tell that its parent was interrupted. */
+    /* Children first: one of them may show that its parent was interrupted. */
     for (size_t i = nodes->count; i-- > 0;) {
         if (!profile->node_is_used[i]) {
             continue;

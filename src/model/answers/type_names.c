@@ -17,8 +17,8 @@
  * the reading in any case: the name of the user's function does not show the type of the block.
  *
  * In Rust the linker folds instances with equal code, so that a called RawVec<T> may name another
- * type of the same size; the Vec<T> around it is inlined into the user's function and tells the
- * truth: it outranks the RawVec, as String outranks its Vec<u8>.
+ * type of the same size; the Vec<T> around it is inlined into the user's function and has the
+ * right type: it outranks the RawVec, as String outranks its Vec<u8>.
  *
  * 3. What is not known
  *
@@ -185,8 +185,8 @@ static const struct part *last_of(const struct path *path) {
 
 /* ---- answers ---- */
 
-static bool tell(struct ag_type_reading *reading, unsigned rank, const char *form,
-                 struct ag_type_text first, struct ag_type_text second) {
+static bool propose_type(struct ag_type_reading *reading, unsigned rank, const char *form,
+                         struct ag_type_text first, struct ag_type_text second) {
     if (first.len > 0 && rank > reading->rank) {
         reading->form = form;
         reading->first = first;
@@ -232,9 +232,9 @@ static bool name_associative(struct ag_type_reading *reading, unsigned rank, con
     const bool is_map = (is(last->name, "pair") && is_constant) || is(last->name, "__value_type") ||
                         is(last->name, "__hash_value_type");
     if (!is_map || key.len == 0) {
-        return tell(reading, rank, set, value, (struct ag_type_text){NULL, 0});
+        return propose_type(reading, rank, set, value, (struct ag_type_text){NULL, 0});
     }
-    return tell(reading, rank, map, key, argument(last->arguments, 1));
+    return propose_type(reading, rank, map, key, argument(last->arguments, 1));
 }
 
 /* ---- C++ ---- */
@@ -298,7 +298,7 @@ static bool name_cxx_element(struct ag_type_reading *reading, struct ag_type_tex
     const struct ag_type_text none = {NULL, 0}, inner = argument(last->arguments, 0);
     const char *form = is(path.parts[0].name, "std") ? form_of(cxx_nodes, last->name) : NULL;
     if (form) {
-        return tell(reading, RANK_FINAL, form, inner, none);
+        return propose_type(reading, RANK_FINAL, form, inner, none);
     }
     if (is(last->name, "_Rb_tree_node") || is(last->name, "__tree_node")) {
         return name_associative(reading, RANK_NODE, "std::map<1, 2>", "std::set<1>", inner);
@@ -307,7 +307,7 @@ static bool name_cxx_element(struct ag_type_reading *reading, struct ag_type_tex
         return name_associative(reading, RANK_NODE, "std::unordered_map<1, 2>",
                                 "std::unordered_set<1>", inner);
     }
-    return tell(reading, RANK_ELEMENT, "1", element, none);
+    return propose_type(reading, RANK_ELEMENT, "1", element, none);
 }
 
 static bool is_associative(const struct ag_type_reading *reading) {
@@ -324,10 +324,10 @@ static bool read_cxx_holder(struct ag_type_reading *reading, const struct part *
         return begins(function->name, "_M_") && !begins(function->name, "_M_invoke");
     }
     if (is(class->name, "function") && !begins(function->name, "operator")) {
-        return tell(reading, RANK_CONTAINER, "std::function<1>", first, none);
+        return propose_type(reading, RANK_CONTAINER, "std::function<1>", first, none);
     }
     if (is(class->name, "_Manager_external") && reading->n_frames == 1) {
-        return tell(reading, RANK_FINAL, "1", first, none);
+        return propose_type(reading, RANK_FINAL, "1", first, none);
     }
     return false;
 }
@@ -359,12 +359,12 @@ static bool read_cxx_class(struct ag_type_reading *reading, const struct part *c
     }
     const char *form = form_of(cxx_containers, class->name);
     if (form) {
-        return tell(reading, RANK_CONTAINER, form, first, argument(class->arguments, 1));
+        return propose_type(reading, RANK_CONTAINER, form, first, argument(class->arguments, 1));
     }
     const char *multiple = form_of(cxx_multiple, class->name);
     if (multiple) {
         return is_associative(reading) &&
-               tell(reading, RANK_FINAL, multiple, first, argument(class->arguments, 1));
+               propose_type(reading, RANK_FINAL, multiple, first, argument(class->arguments, 1));
     }
     return is_one_of(class->name, plumbing) || read_cxx_holder(reading, class, function);
 }
@@ -379,8 +379,8 @@ static bool read_cxx(struct ag_type_reading *reading, const struct path *path) {
     }
     if (path->count == 2 && is(function->name, "make_unique")) {
         return reading->n_frames == 1 &&
-               tell(reading, RANK_FINAL, "1", argument(function->arguments, 0),
-                    (struct ag_type_text){NULL, 0});
+               propose_type(reading, RANK_FINAL, "1", argument(function->arguments, 0),
+                            (struct ag_type_text){NULL, 0});
     }
     for (size_t i = 1; i + 1 < path->count; i++) { /* vector<T>::_Guard::_Guard is vector's */
         if (read_cxx_class(reading, &path->parts[i], function)) {
@@ -410,20 +410,21 @@ static bool name_rust_box(struct ag_type_reading *reading, struct ag_type_text i
     static const char *const counted[] = {"RcInner", "ArcInner", "RcBox", NULL};
     static const char *const nodes[] = {"LeafNode", "InternalNode", NULL};
     if (is_one_of(last->name, counted)) {
-        return tell(reading, RANK_FINAL, "1", argument(last->arguments, 0), none);
+        return propose_type(reading, RANK_FINAL, "1", argument(last->arguments, 0), none);
     }
     if (path.count > 1 && is(last->name, "Node") &&
         is(path.parts[path.count - 2].name, "linked_list")) {
-        return tell(reading, RANK_FINAL, "LinkedList<1>", argument(last->arguments, 0), none);
+        return propose_type(reading, RANK_FINAL, "LinkedList<1>", argument(last->arguments, 0),
+                            none);
     }
     if (is_one_of(last->name, nodes)) {
         const struct ag_type_text value = argument(last->arguments, 1);
         const struct path value_path = path_of(value);
         const bool is_set = is(last_of(&value_path)->name, "SetValZST");
-        return tell(reading, RANK_FINAL, is_set ? "BTreeSet<1>" : "BTreeMap<1, 2>",
-                    argument(last->arguments, 0), value);
+        return propose_type(reading, RANK_FINAL, is_set ? "BTreeSet<1>" : "BTreeMap<1, 2>",
+                            argument(last->arguments, 0), value);
     }
-    return tell(reading, RANK_FINAL, "1", inner, none);
+    return propose_type(reading, RANK_FINAL, "1", inner, none);
 }
 
 /* The array of vec![a, b]: made as a box of its own kind, which a Box::new around it would show. */
@@ -449,13 +450,13 @@ static bool read_rust_counted(struct ag_type_reading *reading, const struct part
     const struct ag_type_text none = {NULL, 0};
     if (begins(method->name, "allocate_for_slice")) {
         const bool has_brackets = begins(first, "[") && first.len > 2;
-        return tell(reading, RANK_CONTAINER, "[1]",
-                    has_brackets ? (struct ag_type_text){first.text + 1, first.len - 2} : first,
-                    none);
+        return propose_type(
+            reading, RANK_CONTAINER, "[1]",
+            has_brackets ? (struct ag_type_text){first.text + 1, first.len - 2} : first, none);
     }
     const struct ag_type_text own = argument(class->arguments, 0);
     if (is(own, "str") && is(reading->first, "u8")) {
-        return tell(reading, RANK_FINAL, "1", own, none);
+        return propose_type(reading, RANK_FINAL, "1", own, none);
     }
     return true;
 }
@@ -463,12 +464,12 @@ static bool read_rust_counted(struct ag_type_reading *reading, const struct part
 static bool name_rust_table(struct ag_type_reading *reading, struct ag_type_text pair) {
     const struct ag_type_text none = {NULL, 0};
     if (pair.len < 2 || pair.text[0] != '(') {
-        return tell(reading, RANK_RAW, "HashMap<1>", pair, none);
+        return propose_type(reading, RANK_RAW, "HashMap<1>", pair, none);
     }
     const struct ag_type_text both = {pair.text + 1, pair.len - 2};
     const struct ag_type_text value = argument(both, 1);
-    return tell(reading, RANK_RAW, is(value, "()") ? "HashSet<1>" : "HashMap<1, 2>",
-                argument(both, 0), value);
+    return propose_type(reading, RANK_RAW, is(value, "()") ? "HashSet<1>" : "HashMap<1, 2>",
+                        argument(both, 0), value);
 }
 
 static bool read_rust_class(struct ag_type_reading *reading, const struct part *class,
@@ -481,7 +482,7 @@ static bool read_rust_class(struct ag_type_reading *reading, const struct part *
             NULL};
         struct ag_type_text element;
         if (is_array_of_vec(method, first, &element)) {
-            return tell(reading, RANK_RAW, "Vec<1>", element, none);
+            return propose_type(reading, RANK_RAW, "Vec<1>", element, none);
         }
         for (const char *const *maker = makers; *maker; maker++) {
             if (begins(method->name, *maker)) {
@@ -491,29 +492,29 @@ static bool read_rust_class(struct ag_type_reading *reading, const struct part *
         return false;
     }
     if (is(class->name, "RawVec")) {
-        return tell(reading, RANK_RAW, "Vec<1>", first, none);
+        return propose_type(reading, RANK_RAW, "Vec<1>", first, none);
     }
     if (is(class->name, "Vec")) {
-        return tell(reading, RANK_CONTAINER, "Vec<1>", first, none);
+        return propose_type(reading, RANK_CONTAINER, "Vec<1>", first, none);
     }
     if (is(class->name, "VecDeque") && reading->rank == RANK_RAW) {
-        return tell(reading, RANK_FINAL, "VecDeque<1>", first, none);
+        return propose_type(reading, RANK_FINAL, "VecDeque<1>", first, none);
     }
     if (is(class->name, "BinaryHeap") && reading->form && same(first, reading->first)) {
-        return tell(reading, RANK_FINAL, "BinaryHeap<1>", first, none);
+        return propose_type(reading, RANK_FINAL, "BinaryHeap<1>", first, none);
     }
     if (is(class->name, "Rc") || is(class->name, "Arc")) {
         return read_rust_counted(reading, class, method, first);
     }
     if (is(class->name, "String") && reading->rank <= RANK_CONTAINER && is(reading->first, "u8")) {
-        return tell(reading, RANK_FINAL, "String", class->name, none);
+        return propose_type(reading, RANK_FINAL, "String", class->name, none);
     }
     if (is(class->name, "RawTable")) {
         return name_rust_table(reading, first);
     }
     if (is(class->name, "HashMap") && reading->rank <= RANK_RAW) {
-        return tell(reading, RANK_CONTAINER, is(second, "()") ? "HashSet<1>" : "HashMap<1, 2>",
-                    first, second);
+        return propose_type(reading, RANK_CONTAINER,
+                            is(second, "()") ? "HashSet<1>" : "HashMap<1, 2>", first, second);
     }
     return true; /* the rest of the library hands on what it is asked for */
 }
@@ -537,7 +538,7 @@ static bool read_rust_slice(struct ag_type_reading *reading, struct ag_type_text
         return false; /* a trait of other code */
     }
     if (is(of, "str") && reading->form && is(reading->first, "u8")) {
-        return tell(reading, RANK_FINAL, "String", of, none);
+        return propose_type(reading, RANK_FINAL, "String", of, none);
     }
     return true;
 }
@@ -584,7 +585,7 @@ static bool read_rust(struct ag_type_reading *reading, const struct path *path) 
     const struct ag_type_text none = {NULL, 0};
     if (is(path->parts[0].name, "alloc") && path->count > 2 &&
         is_one_of(path->parts[1].name, strings) && is(reading->first, "u8") && reading->form) {
-        return tell(reading, RANK_FINAL, "String", path->parts[1].name, none);
+        return propose_type(reading, RANK_FINAL, "String", path->parts[1].name, none);
     }
     const struct part *method = last_of(path);
     return path->count < 3 || read_rust_class(reading, &path->parts[path->count - 2], method);

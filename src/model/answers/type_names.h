@@ -1,4 +1,4 @@
-/* type_names.h: what the names of the allocating functions tell about the type of the block.
+/* type_names.h: derives the type of a block from the names of the allocating functions.
  *
  *     struct ag_type_reading reading = {0};
  *     for each frame, innermost first: if (!ag_type_read(&reading, function)) { break; }

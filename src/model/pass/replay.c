@@ -64,8 +64,8 @@ static void weigh(const struct replay *replay, struct ag_step *step,
 
 static int pass_on(struct replay *replay, const struct ag_step *held) {
     struct ag_step own = *held, *step = &own;
-    struct ag_replay_step told = {0};
-    weigh(replay, step, &told);
+    struct ag_replay_step reported = {0};
+    weigh(replay, step, &reported);
     const uint64_t start_ns = replay->profile->definitions.start_ns;
     const uint64_t time_ns = step->time_ns > start_ns ? step->time_ns - start_ns : 0;
     const uint64_t born_ns = step->allocated_ns > start_ns ? step->allocated_ns - start_ns : 0;
@@ -78,14 +78,14 @@ static int pass_on(struct replay *replay, const struct ag_step *held) {
         return 0;
     }
     const bool is_death = step->kind == AG_STEP_DEATH || step->kind == AG_STEP_BIRTH_UNDONE;
-    told.time_ns = replay->now_ns;
-    told.size = step->size;
-    told.born_ns = born_ns;
-    told.lifetime_ns = is_death && time_ns > born_ns ? time_ns - born_ns : 0;
-    told.row = row;
-    told.is_death = is_death;
-    told.is_temporary = step->is_temporary;
-    return replay->visit(replay->context, &told);
+    reported.time_ns = replay->now_ns;
+    reported.size = step->size;
+    reported.born_ns = born_ns;
+    reported.lifetime_ns = is_death && time_ns > born_ns ? time_ns - born_ns : 0;
+    reported.row = row;
+    reported.is_death = is_death;
+    reported.is_temporary = step->is_temporary;
+    return replay->visit(replay->context, &reported);
 }
 
 static int let_go(struct replay *replay, uint64_t until) {

@@ -60,7 +60,7 @@ extern struct truth_header *truth_file;
 extern struct truth_page *truth_page;
 extern int truth_is_executed;
 
-/* Maps the file of $TORTURE_TRUTH, or memory that nobody reads. */
+/* Maps the file of $TORTURE_TRUTH, or private memory. */
 void truth_open(void);
 /* Is at least half of the records free? */
 int truth_has_room(void);
