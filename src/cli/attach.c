@@ -28,7 +28,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/awake_cpus.h"
 #include "base/compiler.h"
 #include "base/runtimes.h"
 #include "cli/agent_place.h"
@@ -289,13 +288,8 @@ static void wait_for_end(struct request *request) {
 
 /* While threads of the program are stopped, raises the priority of the work that they wait for.
  * Without permission for that they may wait for the scheduler. */
-static void set_urgency(const struct request *request, bool is_urgent) {
+static void set_urgency(bool is_urgent) {
     const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
-    if (!is_urgent) {
-        ag_awake_cpus_end();
-    } else if (ag_awake_cpus_are_wanted()) {
-        (void)ag_awake_cpus_begin(request->pid); /* on failure it takes longer */
-    }
     (void)sched_setscheduler(0, is_urgent ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER,
                              &parameter);
 }
@@ -347,20 +341,20 @@ static int record_process(struct request *request, struct ag_session *session, c
     int status = AG_EXIT_OK;
     int r = ag_supervisor_start_writer(supervisor);
     request->has_before = ag_attach_heap_before(request->attach, &request->before) == 0;
-    set_urgency(request, true);
+    set_urgency(true);
     if (r < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: cannot start the writer: %s", strerror(-r));
     } else if (ag_attach_switch_on(request->attach, &request->on, message) < 0) {
         status = ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     } else {
-        set_urgency(request, false);
+        set_urgency(false);
         ag_attach_claim_end(&request->claim);
         say_times(request, "attached to", &request->in, &request->on);
         wait_for_end(request);
-        set_urgency(request, true);
+        set_urgency(true);
     }
     r = ag_attach_take_out(request->attach, &request->out, message);
-    set_urgency(request, false);
+    set_urgency(false);
     if (r == 0) {
         say_times(request, "detached from", &request->out, &request->out);
     } else {
@@ -406,10 +400,10 @@ static int attach_session(struct request *request, struct ag_session *session, c
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
     }
     request->supervisor.session = session;
-    set_urgency(request, true);
+    set_urgency(true);
     const int r = ag_attach_put_in(request->attach, agent, request->adapters,
                                    ag_session_path(session), &request->in, message);
-    set_urgency(request, false);
+    set_urgency(false);
     if (r < 0) {
         (void)unlink(trace); /* created a moment ago, and empty */
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s", message);
