@@ -5,9 +5,12 @@
 #include <string.h>
 
 static int resize(void *items, size_t count, size_t item_bytes) {
+    if (count > AG_ARRAY_MOST || count > AG_ARRAY_BYTES_MOST / item_bytes) {
+        return -ENOMEM;
+    }
     void *first;
     memcpy(&first, items, sizeof(first)); /* a pointer to any type */
-    first = count <= AG_ARRAY_MOST ? reallocarray(first, count, item_bytes) : NULL;
+    first = reallocarray(first, count, item_bytes);
     if (first == NULL) {
         return -ENOMEM;
     }

@@ -10,7 +10,8 @@
  * AG_ARRAY_RESERVE is for arrays that grow by many items at a time; those have a capacity. No array
  * is both.
  *
- * No array has more than AG_ARRAY_MOST items, so that 32-bit indexes always suffice. */
+ * No array has more than AG_ARRAY_MOST items, so that 32-bit indexes always suffice, or more than
+ * AG_ARRAY_BYTES_MOST bytes, which no machine has and allocators of sanitizers abort at. */
 #ifndef AG_ARRAY_H
 #define AG_ARRAY_H
 
@@ -21,6 +22,7 @@
 
 enum { AG_ARRAY_FIRST = 16 };
 #define AG_ARRAY_MOST ((size_t)1 << 31)
+#define AG_ARRAY_BYTES_MOST ((size_t)1 << 39)
 
 /* Adds an item, the last argument. 0, or -ENOMEM, and then the array is as it was. */
 #define AG_ARRAY_ADD(items, count, ...)                                                    \

@@ -83,8 +83,9 @@ static void array_refuses_more_than_the_most(void **state) {
     assert_int_equal(capacity, 0);
     assert_int_equal(ag_array_double(&bytes, AG_ARRAY_MOST, 1), -ENOMEM);
     assert_null(bytes);
-    uint64_t(*rows)[1 << 28] = NULL; /* reallocarray refuses: the bytes overflow a size_t */
+    uint64_t(*rows)[1 << 28] = NULL; /* few enough items, too many bytes */
     assert_int_equal(AG_ARRAY_RESERVE(rows, capacity, AG_ARRAY_MOST), -ENOMEM);
+    assert_null(rows);
 }
 
 static void array_extends_with_zeros(void **state) {
