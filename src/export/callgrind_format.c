@@ -16,6 +16,7 @@
 #include "export/format_writer.h"
 #include "export/numbering.h"
 #include "table/array.h"
+#include "text/number.h"
 
 struct cost {       /* of a function's line, or of a call from there */
     int64_t frame;  /* that stands for the line */

@@ -13,6 +13,7 @@
 #include "export/format_writer.h"
 #include "model/answers/types.h"
 #include "model/interval.h"
+#include "text/number.h"
 
 static bool is_formula(const char *text) {
     return text && *text && strchr("=+-@", *text);

@@ -12,6 +12,7 @@
 
 #include "export/call_tree.h"
 #include "model/answers/functions.h"
+#include "text/number.h"
 
 /* The functions from the outermost to NODE. */
 static void put_path(struct ag_export *export, const struct ag_call_tree *tree, uint32_t node,

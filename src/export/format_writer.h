@@ -69,7 +69,5 @@ void ag_put_plain(FILE *out, const char *text, char from, char to);
 void ag_put_function(FILE *out, const struct ag_frame *frame, char from, char to);
 /* The words of the recorded command, separated by blanks. */
 void ag_put_command(struct ag_export *export);
-void ag_put_number(FILE *out, uint64_t number);
-void ag_put_hex(FILE *out, uint64_t number);
 
 #endif

@@ -27,6 +27,7 @@
 
 #include "export/call_tree.h"
 #include "model/pass/replay.h"
+#include "text/number.h"
 
 enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 

@@ -14,6 +14,7 @@
 
 #include "export/format_writer.h"
 #include "table/array.h"
+#include "text/number.h"
 
 struct code_place {
     uint64_t address;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+#include "text/number.h"
 #include "text/utf8.h"
 
 /* Counts the bytes that need no escape: the common case, written at once. */
@@ -87,14 +88,8 @@ void ag_json_string(struct ag_json *json, const char *key, const char *text) {
 }
 
 void ag_json_integer(struct ag_json *json, const char *key, uint64_t number) {
-    char digits[20]; /* of 2^64 - 1 */
-    size_t first = sizeof digits;
-    do {
-        digits[--first] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number != 0);
     start_value(json, key);
-    fwrite_unlocked(digits + first, 1, sizeof digits - first, json->out);
+    ag_put_number(json->out, number);
 }
 
 void ag_json_signed(struct ag_json *json, const char *key, int64_t number) {
