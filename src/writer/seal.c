@@ -86,13 +86,8 @@ static bool find_live(const char *path, const struct clue *clue, char ret_live[4
 /* Traces that the killed writer never began are created in FOLDER, whatever folder the live file
  * names. */
 static int move_pattern(struct ag_session *session, const char *folder, char ret_message[512]) {
-    char pattern[8192];
-    size_t length = 0;
-    for (const char *at = folder; *at && length < 4096;
-         at++) { /* doubles the percent signs of the folder's name */
-        length += (size_t)snprintf(pattern + length, sizeof(pattern) - length,
-                                   *at == '%' ? "%%%%" : "%c", *at);
-    }
+    char pattern[2 * 4096 + sizeof(session->trace_pattern)];
+    const size_t length = ag_trace_pattern_escape(folder, pattern, 2 * 4096);
     const char *slash = strrchr(session->trace_pattern, '/');
     (void)snprintf(pattern + length, sizeof(pattern) - length, "/%s",
                    slash ? slash + 1 : session->trace_pattern);

@@ -57,6 +57,19 @@ struct birth { /* a file that is being created */
 
 /* ---- 1. names ---- */
 
+size_t ag_trace_pattern_escape(const char *folder, char *ret_pattern, size_t pattern_bytes) {
+    size_t length = 0, written = 0;
+    for (const char *at = folder; *at; at++) {
+        for (int n = *at == '%' ? 2 : 1; n > 0; n--, length++) {
+            if (length + 1 < pattern_bytes) {
+                ret_pattern[written++] = *at;
+            }
+        }
+    }
+    ret_pattern[written] = '\0';
+    return length;
+}
+
 int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]) {
     pattern = pattern ? pattern : DEFAULT_PATTERN;
     if (pattern[0] == '\0') {
@@ -78,12 +91,11 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
             (void)snprintf(ret_message, 512, "find the current folder: %s", strerror(error));
             return -error;
         }
-        for (const char *at = folder; *at && length < 1000;
-             at++) { /* doubles the percent signs of the folder's name */
-            length += (size_t)snprintf(ret_pattern + length, 1024 - length,
-                                       *at == '%' ? "%%%%" : "%c", *at);
+        length = ag_trace_pattern_escape(folder, ret_pattern, 1024);
+        if (length < 1024) {
+            ret_pattern[length] = '/';
         }
-        ret_pattern[length++] = '/';
+        length++;
     }
     if (length + strlen(pattern) >= 1024 || pattern[strlen(pattern) - 1] == '/') {
         (void)snprintf(ret_message, 512, "output %.200s: %s", pattern,

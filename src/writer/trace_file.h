@@ -10,6 +10,9 @@
 
 /* ---- names ---- */
 
+/* Writes FOLDER as a part of a pattern, with its percent signs doubled, as much of it as fits into
+ * PATTERN_BYTES with a terminator. Returns the length of all of it. */
+size_t ag_trace_pattern_escape(const char *folder, char *ret_pattern, size_t pattern_bytes);
 /* Checks a pattern (NULL: the default) and makes it absolute. */
 int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]);
 /* Returns the folder of the pattern's files; a folder that itself contains % is returned

@@ -101,6 +101,26 @@ static void a_folder_with_a_percent_sign_is_itself(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+static void a_folder_that_is_too_long_is_refused(void **state) {
+    (void)state;
+    enum { LEVELS = 5 };
+    char folder[] = "/tmp/test_names_XXXXXX", level[251], old[4096], pattern[1024], message[512];
+    memset(level, 'x', sizeof(level) - 1);
+    level[sizeof(level) - 1] = '\0';
+    assert_non_null(getcwd(old, sizeof(old)));
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    for (int i = 0; i < LEVELS; i++) {
+        assert_int_equal(mkdir(level, 0700) | chdir(level), 0);
+    }
+    assert_int_equal(ag_trace_pattern_complete("t", pattern, message), -EINVAL);
+    assert_non_null(strstr(message, "name too long"));
+    for (int i = 0; i < LEVELS; i++) {
+        assert_int_equal(chdir("..") | rmdir(level), 0);
+    }
+    assert_int_equal(chdir(old) | rmdir(folder), 0);
+}
+
 static void files_and_links_that_exist_are_left_alone(void **state) {
     (void)state;
     char folder[] = "/tmp/test_names_XXXXXX", pattern[64], path[4096], link_path[64];
@@ -134,6 +154,7 @@ int main(void) {
         cmocka_unit_test(numbers_stand_before_the_extension),
         cmocka_unit_test(patterns_become_absolute_or_are_refused),
         cmocka_unit_test(a_folder_with_a_percent_sign_is_itself),
+        cmocka_unit_test(a_folder_that_is_too_long_is_refused),
         cmocka_unit_test(files_and_links_that_exist_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
