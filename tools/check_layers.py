@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """check_layers [ROOT]: who may include whom, said once and held everywhere.
 
-The layer table stands twice: in ARCHITECTURE.md for people, in meson.build for the compiler. They must be equal, and no
-include may leave its row. (A forbidden include of another module does not compile either; this names the rule.) That no module
-includes itself in the end is checked by include_graph.py.
+The layer table stands twice: in ARCHITECTURE.md for people, in meson.build for the compiler. They must be equal and have no cycle,
+and no include may leave its row. (A forbidden include of another module does not compile either; this names the rule.)
 """
 
 import os
-import re
 import sys
 
 import include_graph
@@ -44,13 +42,12 @@ OFFERED = {"bdwgc/object_reader.h"} # headers of adapters that other adapters ma
 
 def foreign_adapters(root):
     """Adapters know nothing of each other."""
-    for path in source_tree.files(root, [".c", ".h", ".def", ".S"], "adapters"):
+    for path in source_tree.files(root, include_graph.SUFFIXES, "adapters"):
         own = path.split(os.sep)[1]
-        for number, line in enumerate(source_tree.lines(root, path), 1):
-            include = re.match(r'\s*#\s*include\s+"((\w+)/[^"]+)"', line)
-            if include and include.group(2) != own and include.group(1) not in OFFERED and \
-                    os.path.isdir(os.path.join(root, "adapters", include.group(2))):
-                yield f"{path}:{number}: includes another adapter ({include.group(1)})"
+        for number, name in include_graph.includes(root, path):
+            folder = name.split("/")[0]
+            if "/" in name and folder not in (own, "..") and name not in OFFERED and os.path.isdir(os.path.join(root, "adapters", folder)):
+                yield f"{path}:{number}: includes another adapter ({name})"
 
 
 def foreign_includes(root, rows):
@@ -74,6 +71,7 @@ def main():
     findings += compare(meson, document)
     findings += foreign_includes(root, meson)
     findings += foreign_adapters(root)
+    findings += include_graph.circles(include_graph.graph_of(root), meson)
     source_tree.finish(findings)
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""include_graph [--dot] [ROOT]: which module includes which, as the sources do it, and that no module includes itself in the end.
+"""include_graph [--dot] [ROOT]: prints which module includes which, if the includes form no cycle. check_layers.py checks that.
 
 A module is a folder of src/, or all of adapters/. Text: a row per module, each below those that it includes, with the number of
 files that include each other module; then what `layers` in meson.build allows and no file uses. --dot: the same for graphviz,
-without the edges that follow from others. Exit status 1 when the includes, or the table, go round in a circle.
+without the edges that follow from others. Exit status 1 if the includes, or the table, have a cycle.
 """
 
 import os
@@ -70,6 +70,14 @@ def cycle(rows):
     return next((found for found in (search(module, []) for module in sorted(rows)) if found), [])
 
 
+def circles(graph, layers):
+    """What is wrong if the includes, or the table, have a cycle."""
+    for what, rows in (("src:1: modules include each other", graph), ("meson.build:1: `layers` lets modules include each other", layers)):
+        circle = cycle(rows)
+        if circle:
+            yield "%s: %s" % (what, " -> ".join(circle))
+
+
 def levels(graph):
     """Modules, those first that include nothing; graph has no cycle."""
     order = []
@@ -108,11 +116,7 @@ def main():
     root = source_tree.root_of(sys.argv[:1] + arguments)
     layers = rows_of_meson("\n".join(source_tree.lines(root, "meson.build")))
     graph = graph_of(root)
-    findings = []
-    for what, rows in (("src:1: modules include each other", graph), ("meson.build:1: `layers` lets modules include each other", layers)):
-        circle = cycle(rows)
-        if circle:
-            findings.append("%s: %s" % (what, " -> ".join(circle)))
+    findings = list(circles(graph, layers))
     if not findings and "--dot" in sys.argv:
         print_dot(graph)
     elif not findings:

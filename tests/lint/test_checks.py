@@ -33,9 +33,9 @@ CASES = [
     ("a module that only meson knows", "layers", {"meson.build": "layers = {\n  'base': [],\n  'format': ['base'],\n  'x': [],\n}\n"}, "no row for x"),
     ("a row that differs", "layers", {"meson.build": "layers = {\n  'base': [],\n  'format': [],\n}\n"}, "meson.build says []"),
     ("a missing dictionary", "layers", {"meson.build": "\n"}, "no dictionary"),
-    ("layers that include each other", "include_graph", {"meson.build": "layers = {\n  'base': ['format'],\n  'format': ['base'],\n}\n"}, "base -> format -> base"),
-    ("sources that include each other", "include_graph", {"src/base/up.c": '#include "format/bytes.h"\n'}, "base -> format -> base"),
-    ("three modules in a circle", "include_graph",
+    ("layers that include each other", "layers", {"meson.build": "layers = {\n  'base': ['format'],\n  'format': ['base'],\n}\n"}, "base -> format -> base"),
+    ("sources that include each other", "layers", {"src/base/up.c": '#include "format/bytes.h"\n'}, "base -> format -> base"),
+    ("three modules in a circle", "layers",
      {"src/base/up.c": '#include "hook/x.h"\n', "src/hook/x.c": '#include "format/bytes.h"\n'}, "base -> hook -> format -> base"),
     ("an include upwards", "layers", {"src/base/up.c": '#include "format/bytes.h"\n'}, "base may not include format"),
     ("an include by a way out", "layers", {"src/base/up.c": '#include "../format/bytes.h"\n'}, "a way out"),
@@ -109,7 +109,7 @@ def run(tools, check, over):
         folder = os.path.join(above, "tree")
         os.mkdir(folder)
         make_tree(folder, over, os.path.join(tools, "..", ".clang-format"))
-        scripts = [os.path.join(tools, name) for name in (f"check_{check}.py", f"check_{check}.sh", f"{check}.py")]
+        scripts = [os.path.join(tools, f"check_{check}{end}") for end in (".py", ".sh")]
         script = next(path for path in scripts if os.path.exists(path))
         command = ["sh" if script.endswith(".sh") else sys.executable, script]
         result = subprocess.run([*command, folder, os.path.join(folder, "build")], capture_output=True, text=True, check=False)
