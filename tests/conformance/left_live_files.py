@@ -130,16 +130,10 @@ class Case:
         for path in glob.glob(self.folder + "/**", recursive=True, include_hidden=True):
             if os.path.isfile(path):
                 with open(path, "rb") as file:
-                    size, at, digest = os.fstat(file.fileno()).st_size, 0, hashlib.sha256()
-                    while at < size:
-                        try:
-                            at = os.lseek(file.fileno(), at, os.SEEK_DATA)
-                        except OSError:
-                            break
-                        end = os.lseek(file.fileno(), at, os.SEEK_HOLE)
-                        digest.update(os.pread(file.fileno(), end - at, at))
-                        at = end
-                hashes[path] = (size, digest.hexdigest())
+                    digest = hashlib.sha256()
+                    for begin, end in data_ranges(file):
+                        digest.update(os.pread(file.fileno(), end - begin, begin))
+                    hashes[path] = (os.fstat(file.fileno()).st_size, digest.hexdigest())
         return hashes
 
     def occupied(self):
@@ -183,7 +177,7 @@ def measure(failures, tools, case, what):
 
 
 def without_cost(report):
-    """What sealing cost is in the report, and differs each time."""
+    """The report without the cost of sealing, which differs in each run."""
     return {key: value for key, value in report.items() if key != "profiler"}
 
 
@@ -202,20 +196,22 @@ def whole(tools, left, trace, folder):
     return failures
 
 
+def data_ranges(file):
+    """(begin, end) of what stands between the holes of a file."""
+    size, at = os.fstat(file.fileno()).st_size, 0
+    while at < size:
+        try:
+            begin = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            at = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+        except OSError:  # nothing but a hole is left
+            break
+        yield begin, at
+
+
 def used_places(path):
     """Places of words in pages that hold something."""
-    places, at = [], 0
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        while at < size:
-            try:
-                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
-                end = os.lseek(file.fileno(), at, os.SEEK_HOLE)
-            except OSError:
-                break
-            places += range(at, end, PAGE)
-            at = end
-    return places
+        return [place for begin, end in data_ranges(file) for place in range(begin, end, PAGE)]
 
 
 def damaged(tools, left, trace, folder, seed):

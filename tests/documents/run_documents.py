@@ -18,6 +18,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../conformance"))
+import tap  # noqa: E402
+
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 COMMANDS = "run attach observe control report view diff export dump check doctor".split()
 
@@ -120,13 +123,12 @@ def matches(shown, printed):
 
 
 class Tutorial:
-    """One page, run in a folder of its own."""
+    """One page, run in FOLDER, which is the page's own."""
 
-    def __init__(self, allogram, source, page):
-        self.page, self.faults = page, []
+    def __init__(self, allogram, source, page, folder):
+        self.folder, self.faults = folder, []
         with open(os.path.join(source, "docs/tutorials", page), encoding="utf-8") as file:
             self.text = file.read()
-        self.folder = tempfile.mkdtemp(prefix="tutorial-")
         examples = os.path.join(source, "examples")
         for name in os.listdir(examples):
             if name.endswith(".c"):
@@ -177,11 +179,8 @@ class Tutorial:
         if not any(block in text for text in texts):
             self.faults.append("no example has these lines:\n" + block)
 
-    def check(self):
-        self.run()
-        return self.faults
-
     def run(self):
+        """The blocks of commands, with the output that they have now."""
         shown, n_commands = [], 0
         for kind, block in FENCE.findall(self.text):
             if kind == "console":
@@ -193,29 +192,27 @@ class Tutorial:
                 self.quotes(block)
         if n_commands < 4:
             self.faults.append("only %d commands" % n_commands)
-        shutil.rmtree(self.folder, ignore_errors=True)
         return shown
+
+
+def run_tutorial(allogram, source, page):
+    """(the page's commands with their output of now, faults)"""
+    with tempfile.TemporaryDirectory(prefix="tutorial-") as folder:
+        tutorial = Tutorial(allogram, source, page, folder)
+        return tutorial.run(), tutorial.faults
 
 
 def main():
     allogram, source = map(os.path.abspath, sys.argv[1:3])
     if sys.argv[3:4] == ["--show"]:
-        print("\n".join(Tutorial(allogram, source, sys.argv[4]).run()))
+        print("\n".join(run_tutorial(allogram, source, sys.argv[4])[0]))
         return 0
-    cases = [("options of all command lines", lambda: check_options(allogram, source))]
-    for page in sorted(os.listdir(os.path.join(source, "docs/tutorials"))):
-        if page.endswith(".md") and page != "README.md":
-            tutorial = Tutorial(allogram, source, page)
-            cases.append(("tutorial %s prints what it shows" % page, tutorial.check))
-    failed = 0
-    print("1..%d" % len(cases))
-    for number, (name, run) in enumerate(cases, 1):
-        faults = run()
-        failed += bool(faults)
-        print("%sok %d - %s" % ("not " if faults else "", number, name))
-        for fault in faults:
-            print("".join("# %s\n" % line for line in fault.split("\n")), end="")
-    return 1 if failed else 0
+    pages = [page for page in sorted(os.listdir(os.path.join(source, "docs/tutorials"))) if page.endswith(".md") and page != "README.md"]
+    plan = tap.Plan(1 + len(pages))
+    plan.run("options of all command lines", lambda: check_options(allogram, source))
+    for page in pages:
+        plan.run("tutorial %s prints what it shows" % page, lambda page=page: run_tutorial(allogram, source, page)[1])
+    return plan.status()
 
 
 if __name__ == "__main__":
