@@ -34,8 +34,8 @@ python3 tests/browsers/run_browsers.py --build "$build" --log=bench/results/brow
 for folder in $(sed -n 's/^AG_RUNTIME(\([a-z]*\),.*/\1/p' adapters/runtimes.def); do # builds without one runtime
     tools/configure.sh "$build/without" -Dtests=enabled "-Dwithout=$folder" && ninja -C "$build/without" --quiet &&
         meson test -C "$build/without" --no-rebuild --suite unit --suite lint --suite golden --no-suite fuzz --print-errorlogs \
-            >"$build/without.out" 2>&1 || {
-        echo "make soak: fails without $folder: $build/without.out"
+            --logbase "testlog-$folder" >"$build/without-$folder.out" 2>&1 || {
+        echo "make soak: fails without $folder: $build/without-$folder.out"
         failed=1
     }
 done
