@@ -35,7 +35,7 @@ def rows_of(text):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         name = re.split(r"[ ,]", cells[0])[0]
         if name in ORDER and len(cells) == 10:
-            rows.setdefault(name, {}).update(wall=number(cells[3]), cpu=number(cells[4]), trace=number(cells[9]), peer=number(cells[5]))
+            rows.setdefault(name, {}).update(wall=number(cells[3]), cpu=number(cells[4]), trace=number(cells[9]))
         elif name in ORDER and len(cells) == 6 and "." in cells[3]:
             rows.setdefault(name, {}).update(sampled=number(cells[3]))
     return {name: rows[name] for name in ORDER if name in rows}
@@ -62,7 +62,7 @@ def chart(rows, title):
     """Two bars for each program, from 1 (as without allogram), with the interval as a line and the number behind it."""
     most = max(value[2] for row in rows.values() for value in (row.get("wall"), row.get("sampled")) if value)
     top = -(-most // 1)
-    scale = (WIDTH - LEFT - RIGHT) / (top - 0.0)
+    scale = (WIDTH - LEFT - RIGHT) / top
     height = TOP + ROW * len(rows) + 34
     out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">' % (WIDTH, height),
            '<title>%s</title>' % title, '<rect width="%d" height="%d" fill="#fff"/>' % (WIDTH, height),

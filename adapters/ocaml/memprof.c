@@ -150,7 +150,7 @@ static ag_ocaml_value allocated(ag_ocaml_value info, enum heap born, const uintp
     return result;
 }
 
-/* TELL: called with its address and heap. */
+/* Calls report_fn with the address and the heap of the block. */
 static void report_end(ag_ocaml_value tracked,
                        void (*report_fn)(uintptr_t address, uint32_t heap)) {
     const uint64_t content = (uint64_t)ag_ocaml_number(tracked);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What Erlang programs do all day, function by function of everyday.erl: the words that allogram counts are those by which the
-heap of a process grows that is not traced and is never collected. Servers, processes that hibernate or are killed, ports: by hand,
+"""What Erlang programs do all day, function by function of everyday.erl: the words that allogram counts are those by which the heap
+grows in a process that is not traced and never collected. Servers, processes that hibernate or are killed, ports: by hand,
 and by what the program itself finds. Then the ways in which nodes are started: escript, elixir -e, a release's script."""
 
 import argparse

@@ -9,8 +9,8 @@
     attach     attach and detach at random moments while the program repeats its acts
     killed     allogram run, whose writer or whose self is killed at a random moment
     removed    allogram run, whose live file is removed at a random moment: what was executed after that may be unrecorded, if that
-               is said. Not so if the first process has ended before: `run` returns then, its orphans go on, and nothing is left
-               that could say it
+               is said. Exception: if the first process has already ended, `run` has returned, its orphans continue, and no process
+               is left that could report the loss
     truncated  allogram run, whose live file is cut at a random moment: recorders may end with SIGBUS (SECURITY.md), and nothing else
                may happen: `run` ends, with the program's status, and leaves nothing
 """
