@@ -13,7 +13,6 @@
 /* Makes the compiler compute the value once, here, and not again at each use. */
 #define AG_KEEP_IN_REGISTER(x) __asm__("" : "+r"(x))
 #define AG_PREFETCH(address) __builtin_prefetch(address)
-#define AG_UNUSED __attribute__((unused))
 #define AG_TRAILING_ZEROS(x) ((unsigned)__builtin_ctzll(x)) /* of a value that is not 0 */
 #define AG_BITS(x) (64 - (unsigned)__builtin_clzll(x))      /* of a value that is not 0: 1 + log2 */
 #define AG_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))

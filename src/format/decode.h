@@ -57,7 +57,6 @@ int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
 struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* returns NULL */
 uint64_t ag_trace_file_bytes(const struct ag_trace_file *file);
 uint32_t ag_trace_file_version(const struct ag_trace_file *file);
-uint64_t ag_trace_file_session(const struct ag_trace_file *file);
 bool ag_trace_file_has_index(
     const struct ag_trace_file *file); /* sealed by a writer that finished */
 const struct ag_decode_error *ag_trace_file_damage(

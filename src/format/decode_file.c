@@ -253,10 +253,6 @@ uint32_t ag_trace_file_version(const struct ag_trace_file *file) {
     return file->header.version;
 }
 
-uint64_t ag_trace_file_session(const struct ag_trace_file *file) {
-    return file->header.session;
-}
-
 bool ag_trace_file_has_index(const struct ag_trace_file *file) {
     return file->has_index;
 }

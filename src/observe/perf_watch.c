@@ -529,7 +529,3 @@ uint64_t ag_perf_watch_lost(const struct ag_perf_watch *watch) {
 bool ag_perf_watch_sees_kernel(const struct ag_perf_watch *watch) {
     return !watch->excludes_kernel;
 }
-
-size_t ag_perf_watch_n_descriptors(const struct ag_perf_watch *watch) {
-    return watch->n_events;
-}

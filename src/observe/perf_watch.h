@@ -65,6 +65,5 @@ void ag_perf_watch_drain(struct ag_perf_watch *watch, const struct ag_perf_sink 
 uint64_t ag_perf_watch_lost(const struct ag_perf_watch *watch);
 /* Whether time that threads spend in the kernel is included. */
 bool ag_perf_watch_sees_kernel(const struct ag_perf_watch *watch);
-size_t ag_perf_watch_n_descriptors(const struct ag_perf_watch *watch);
 
 #endif

@@ -305,7 +305,7 @@ def strangers_get_nothing(tools):
     return failures
 
 
-def silent_clients_hold_up_nobody(tools):
+def silent_clients_delay_no_other(tools):
     """More of them than there are places, from before and from the middle of a request; all stay until the answer is there."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -338,7 +338,7 @@ def main():
     cases = [("every so many bytes", every_so_many_bytes), ("at a new peak", at_a_new_peak), ("every so often", every_so_often),
              ("at each collection", at_each_collection), ("at a signal", at_a_signal),
              ("nothing is overwritten", nothing_is_overwritten), ("wrong words are refused", wrong_words_are_refused),
-             ("strangers get nothing", strangers_get_nothing), ("silent clients hold up nobody", silent_clients_hold_up_nobody)]
+             ("strangers get nothing", strangers_get_nothing), ("silent clients delay no other", silent_clients_delay_no_other)]
     by_go = [("go tool pprof reads it", go_reads_it), ("growth is since it was asked for", growth_is_since_it_was_asked_for)]
     plan = tap.Plan(len(cases) + len(by_go))
     for name, case in cases:

@@ -26,9 +26,9 @@
        name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, report_session/0,
        end_session/0, report_runtime/2, count_calls/4, say/1]).
 
-%% The native half lies beside this module; who sends the module's bytes says where (adapters/erlang/link), and hears why it
-%% does not load. A module that does not load ends a node that was started with it: there it loads always, and says later why it
-%% cannot do what it is for.
+%% The native library is in this module's folder. If the module's bytes were sent (adapters/erlang/link), the sender says where the
+%% library is, and gets the reason if it does not load. In a node that was started with this module, the module always loads, since a
+%% module that does not load ends such a node; the reason is then reported later (native/0).
 load() ->
     case {application:get_env(?MODULE, folder), code:which(?MODULE)} of
         {{ok, Folder}, _} -> load_from(Folder);
