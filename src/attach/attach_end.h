@@ -12,21 +12,22 @@
 
 #include "traced_thread.h"
 
-struct ag_attach_end { /* all zero: the end cannot be requested */
+struct ag_attach_end { /* all zero: the user cannot ask for the end */
     /* When the user asked for the end, by ag_attach_now_ns; 0: not yet. May be NULL. */
     uint64_t (*asked_ns)(void *context);
     void *context;
-    /* the current operation leaves the target: it has AG_ATTACH_LEAVE_NS after the request */
+    /* the agent is being removed, which may go on for AG_ATTACH_LEAVE_NS after the request */
     bool is_leaving;
 };
 
 enum {
     AG_ATTACH_LEAVE_NS = 500 * 1000 * 1000,
-    /* A call in the target in progress gets this long: it may hold locks. */
+    /* A function that a thread of the target is executing for us gets this long, because it may
+     * hold locks. */
     AG_ATTACH_CALL_NS = 820 * 1000 * 1000,
 };
 
-/* Whether so much time has passed since the user asked for the end. */
+/* Whether TIME_NS have passed since the user asked for the end. */
 static inline bool ag_attach_end_has_passed(const struct ag_attach_end *end, uint64_t time_ns) {
     const uint64_t asked_ns = end->asked_ns != NULL ? end->asked_ns(end->context) : 0;
     return asked_ns != 0 && ag_attach_now_ns() >= asked_ns + time_ns;
@@ -36,7 +37,7 @@ static inline bool ag_attach_end_is_due(const struct ag_attach_end *end) {
     return ag_attach_end_has_passed(end, end->is_leaving ? AG_ATTACH_LEAVE_NS : 0);
 }
 
-/* The same for a call in the target in progress. */
+/* The same for the wait for a function that a thread of the target is executing for us. */
 static inline bool ag_attach_end_is_due_for_call(const struct ag_attach_end *end) {
     return ag_attach_end_has_passed(end, AG_ATTACH_CALL_NS);
 }

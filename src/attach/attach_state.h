@@ -1,4 +1,4 @@
-/* attach_state.h: the state of an attach, for the files that do its steps: attaching.c, which
+/* attach_state.h: the state of an attach, for the two files that do its steps: attaching.c, which
  * defines their order, and stop_the_world.c. */
 #ifndef AG_ATTACH_STATE_H
 #define AG_ATTACH_STATE_H
@@ -26,43 +26,46 @@ struct ag_attach {
     struct ag_code_range agent;      /* its code */
     struct ag_attachment attachment; /* as the agent filled it */
     bool is_on;
-    bool is_learnt; /* the rules of a safe stack have been looked up */
+    bool is_learnt; /* the unwind rules of a safe stack are known: section 1 of attaching.c */
     uint32_t random;
     struct ag_stopped_threads threads;
 };
 
 /* ---- stop_the_world.c ---- */
 
+/* Resumes all threads, and updates the longest time that one was stopped. */
 void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times);
-/* Stops all threads. 0: all are stopped; else as ag_stopped_threads_all. Release them in any
- * case. */
+/* Stops all threads. Returns as ag_stopped_threads_all; they have to be released in any case. */
 int ag_attach_stop_all(struct ag_attach *attach, char ret_message[512]);
-/* Stops all threads, again and again until no thread is in the ranges. 0: all are stopped. */
+/* Stops all threads, and repeats that until no thread is in the ranges. Returns 0 when all are
+ * stopped, or a negative errno when all run. */
 int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
                                size_t n_ranges, struct ag_attach_times *times,
                                char ret_message[512]);
 /* Whether a thread is in the agent. Called while all threads are stopped. */
 bool ag_attach_any_thread_is_inside(struct ag_attach *attach);
-/* The bytes that no thread may be in while they change. Returns the number of ranges. */
+/* Finds the bytes that no thread may be in while they change. Returns the number of ranges. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
                              struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]);
 /* Writes the jumps, or restores the bytes. Each place has to hold the expected bytes; a place that
  * does not is left unchanged. */
 int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char ret_message[512]);
 
-/* For an attachment that wants_all_stopped. */
+/* The next two are for agents whose runtimes need all threads stopped (wants_all_stopped of
+ * hook/attachment.h). */
 
 int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *times,
                           char ret_message[512]);
-/* Removes the hooks, ends the runtimes' work, unloads the agent. */
+/* Removes the hooks, ends the work of the runtimes' adapters, unloads the agent. */
 int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *times,
                            char ret_message[512]);
 
 /* ---- attaching.c ---- */
 
 int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread);
-void ag_attach_unload(struct ag_attach *attach); /* a call has begun */
+void ag_attach_unload(struct ag_attach *attach); /* after ag_attach_begin_call */
 void ag_attach_pause(struct ag_attach *attach);  /* a pause of random length */
-int ag_attach_interrupted(const struct ag_attach *attach, char ret_message[512]); /* -EINTR */
+/* Writes a message and returns -EINTR. */
+int ag_attach_interrupted(const struct ag_attach *attach, char ret_message[512]);
 
 #endif

@@ -1,4 +1,5 @@
-/* attachable.c: checks a process by /proc and its mapped files; see attachable.h. */
+/* attachable.c: checks, for `attach`, whether the agent can be loaded into a process: by /proc, by
+ * the files that it has mapped, and by the functions of its libc. */
 #include "attachable.h"
 
 #include <dlfcn.h>
@@ -15,9 +16,10 @@ enum { STATUS_BYTES = 4096 };
 /* __RTLD_DLOPEN: passed by callers of __libc_dlopen_mode */
 #define LIBC_DLOPEN_FLAG UINT64_C(0x80000000)
 
-/* ---- what the kernel says ---- */
+/* ---- what /proc shows ---- */
 
-/* Whether it has ended, or is just ending: its memory and its files go before it is a zombie. */
+/* Whether the process has ended or is ending: it loses its memory and its files before it becomes a
+ * zombie. */
 static bool is_over(const struct ag_remote_process *process) {
     char path[64];
     struct stat root;
@@ -29,7 +31,7 @@ static int process_ended_error(const struct ag_remote_process *process, char mes
     return ag_error_message(message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
 }
 
-/* The value after "\nNAME:\t"; NULL: not there. */
+/* Returns the value after "\nNAME:\t"; NULL: it is not there. */
 static const char *status_field(const char *status, const char *name) {
     char key[32];
     (void)snprintf(key, sizeof key, "\n%s:\t", name);
@@ -147,7 +149,8 @@ static uint64_t address_in(struct ag_observed_image *image, const char *name) {
     return symbol != NULL && symbol->is_function ? symbol->address + image->bias : 0;
 }
 
-/* The byte may be part of any instruction. */
+/* Returns the address of a byte 0xcc (int3) in the code of the image, which may be a part of any
+ * instruction; 0: there is none. */
 static uint64_t find_trap(const struct ag_observed_image *image) {
     enum { PIECE_BYTES = 4096, TRAP = 0xcc };
     uint8_t piece[PIECE_BYTES];

@@ -1,4 +1,4 @@
-/* attachable.h: whether the agent can be loaded into a process. Checked before the process is
+/* attachable.h: checks whether the agent can be loaded into a process, before the process is
  * touched. */
 #ifndef AG_ATTACHABLE_H
 #define AG_ATTACHABLE_H
@@ -16,17 +16,20 @@ struct ag_attachable {
     uint64_t trap; /* of a byte 0xcc in the libc's code; 0: the process ignores SIGTRAP */
 };
 
-/* The image of an attached agent, or NULL. */
+/* Returns the image of an attached agent, or NULL. */
 struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *images);
-/* 0; or a negative errno and in ret_message one line with the remedy: the process is traced,
- * stopped, recorded already, statically linked, uses another libc, or is filtered by seccomp.
- * images: the process' images, already read. */
+/* Returns 0, or a negative errno with one line in ret_message: the process is traced, stopped,
+ * statically linked, uses another libc, or is filtered by seccomp. images: those of the process,
+ * already read. */
 int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
                         struct ag_attachable *ret_attachable, char ret_message[512]);
+/* Checks that the process has mapped no agent and no live file of a recording. Returns 0, or
+ * -EALREADY with a message. */
 int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
                                      const struct ag_observed_images *images,
                                      char ret_message[512]);
-/* Whether the process sees the same file under this name as we do. 0, or -ENOENT with a message. */
+/* Checks that PATH names the same file for the process as for us. Returns 0 or a negative errno
+ * with a message. */
 int ag_attachable_check_file(const struct ag_remote_process *process, const char *path,
                              char ret_message[512]);
 

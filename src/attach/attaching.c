@@ -1,20 +1,22 @@
-/* attaching.c: the steps of attaching, in the order of attaching.h.
+/* attaching.c: loads the agent into a running process, switches its hooks on and off, and unloads
+ * it, for `attach` and `control`. attaching.h lists the steps.
  *
- * 1. Which thread. Threads that wait in a system call are tried first, according to /proc, which
- * needs no stop: during a wait the stack does not change and nothing of the program is delayed.
- * Running threads come next. Each is stopped, its stack is checked (safe_point.h), and it is
- * resumed if it is at no safe point. If a round over all threads finds none, another round follows
- * after a random pause, so that a periodic thread is not met at the same place each time. The first
- * safe thread is resumed, too: by then the rules of its stack have been looked up, and the next
+ * 1. Which thread. One thread has to load the agent. Threads that wait in a system call are tried
+ * first, because the program loses no time by their stop; /proc shows which they are. Running
+ * threads come next. Each is stopped, its stack is checked (safe_point.h), and it is resumed if it
+ * is at no safe point. If no thread is at one, another round over all threads follows after a
+ * random pause, so that a periodic thread is not met at the same place each time. The first thread
+ * at a safe point is resumed, too: its stack's unwind rules are known from then on, and the next
  * check takes a third of the time.
  *
- * 2. The jumps are written when all threads are stopped, and no thread is in, or will return into,
- * the bytes that are replaced. The same holds for restoring the bytes. In between a thread may be
- * anywhere in the agent: its return addresses lead back to the program.
+ * 2. The hooks are jumps at the start of functions. They are written when all threads are stopped,
+ * and no thread is in, or will return into, the bytes that are replaced. The same holds for
+ * restoring the bytes. Between these two steps a thread may be anywhere in the agent: its return
+ * addresses lead back to the program.
  *
- * 3. After the hooks are removed no thread can enter the agent, because the program's data contains
- * no address of it; threads inside leave it soon. When all have been seen outside, it is
- * unloaded. */
+ * 3. After the hooks are removed, no thread can enter the agent, because the program's data
+ * contains no address of it; threads inside leave it soon. When every thread has been seen outside,
+ * the agent is unloaded. */
 #include "attaching.h"
 
 #include <errno.h>
@@ -49,7 +51,7 @@ enum {
     CLAIM_LOOK_MS = 5,
 };
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
-/* for another allogram: finding a safe point takes it five seconds at most */
+/* for an allogram that holds the claim: it searches for a safe point for at most five seconds */
 static const uint64_t claim_patience_ns = UINT64_C(10000000000);
 
 /* ---- the claim ---- */
@@ -113,7 +115,8 @@ void ag_attach_pause(struct ag_attach *attach) {
 
 /* ---- checks before attaching ---- */
 
-/* A program that is just starting will map its libc soon. */
+/* Checks the process, several times if necessary: a program that is just starting maps its libc
+ * soon. */
 static int attach_check(struct ag_attach *attach, char message[512]) {
     const struct timespec nap = {.tv_nsec = START_NAP_NS};
     int r = ag_attachable_check(&attach->process, &attach->images, &attach->attachable, message);
@@ -193,7 +196,7 @@ const char *ag_attach_program(const struct ag_attach *attach) {
 
 enum eagerness { WAITS_STEADILY, WAITS, RUNS, UNKNOWN_WHAT, EAGERNESSES };
 
-/* What a thread does, according to /proc, which stops no thread. */
+/* Returns what a thread does, according to /proc, which stops no thread. */
 static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     char text[64];
     if (ag_remote_process_file(pid, tid, "syscall", text, sizeof text) <= 0) {
@@ -205,13 +208,13 @@ static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     const long call = strtol(text, NULL, 10);
     const bool is_steady = call == SYS_futex || call == SYS_read || call == SYS_poll ||
                            call == SYS_nanosleep || call == SYS_clock_nanosleep;
-    /* cannot be interrupted until its child has exited */
+    /* blocked outside of a system call, or until its child has exited */
     const bool is_uninterruptible = call < 0 || call == SYS_vfork;
     return is_uninterruptible ? UNKNOWN_WHAT : is_steady ? WAITS_STEADILY : WAITS;
 }
 
-/* Tries one round over all threads. 1: ret_thread is stopped at a safe point; 0: no thread was at
- * one. */
+/* Tries one round over all threads. Returns 1 if ret_thread is stopped at a safe point, 0 if no
+ * thread was at one, or a negative errno. */
 static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
                      struct ag_attach_times *times, const char **ret_obstacle) {
     static pid_t tids[AG_THREADS_MOST];
@@ -383,7 +386,8 @@ int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thre
                                 !ag_safe_point_has_room(&attach->ground, thread), &attach->end);
 }
 
-/* Called when a remote call has begun. */
+/* Makes the thread load the agent and start it. Called between ag_attach_begin_call and
+ * ag_remote_call_end. */
 static int agent_load(struct ag_attach *attach, const char *agent, const char *session_path,
                       char message[512]) {
     struct ag_remote_call *call = &attach->call;
@@ -400,7 +404,8 @@ static int agent_load(struct ag_attach *attach, const char *agent, const char *s
     }
     if (r == 0) {
         attach->handle = handle;
-        r = ag_remote_memory_read(attach->process.pid, handle, &bias, sizeof bias); /* l_addr */
+        /* the handle is the address of a struct link_map, which begins with l_addr */
+        r = ag_remote_memory_read(attach->process.pid, handle, &bias, sizeof bias);
         attach->bias = bias;
     }
     r = r < 0 ? r : write_agent_settings(attach, session_path);
@@ -544,7 +549,7 @@ static bool is_there(const struct ag_attach *attach) {
     return slash != NULL && strncmp(slash, "/liballogram-", 13) == 0;
 }
 
-/* is_empty: no thread was in the agent at that moment. */
+/* Removes the hooks. ret_is_empty: no thread was in the agent at that moment. */
 static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, bool *ret_is_empty,
                       char message[512]) {
     struct ag_code_range ranges[AG_ATTACHMENT_SITES];
@@ -660,7 +665,8 @@ static bool is_accompanied(const struct ag_attachment *attachment) {
            tool.start_ticks == attachment->tool_start_ticks;
 }
 
-/* Takes over an agent that is in the process. 0; 1: another tool uses it; negative errno. */
+/* Takes over an agent that is in the process. Returns 0; 1 if it has to stay, as another tool uses
+ * it or it is of another version; or a negative errno. */
 static int agent_adopt(struct ag_attach *attach, const struct ag_observed_image *image,
                        char message[512]) {
     const struct ag_attachment *attachment = &attach->attachment;
@@ -685,7 +691,7 @@ static int agent_adopt(struct ag_attach *attach, const struct ag_observed_image 
     return 0;
 }
 
-/* A cheap check, because nearly every process has none. */
+/* Whether the process has an agent. A cheap check, because nearly every process has none. */
 static bool has_agent(pid_t pid) {
     struct ag_remote_maps maps = {0};
     bool has = false;

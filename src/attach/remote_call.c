@@ -1,24 +1,26 @@
-/* remote_call.c: makes a stopped thread call a function.
+/* remote_call.c: makes a stopped thread of the target call a function, for the steps of an attach:
+ * loading, starting, switching and unloading the agent.
  *
- * The call returns to a byte 0xcc that occurs in the libc's code: the trap stops the thread with
- * the result in rax, and no code of the target is written. During the call all signals are blocked
- * except those that a crash raises: a handler of the program must not run on top of it, and
- * returning from a handler would overwrite the kernel's memory of an interrupted call
- * (restart_block). A crash is reported to us first and never reaches the program. If such a signal
- * was sent by a process, it is held back, too, and sent again at the end. A job-control stop stops
- * the other threads at once and this one when it is resumed: the kernel takes care of that.
+ * The function returns to a byte 0xcc (int3) that occurs in the libc's code: that trap stops the
+ * thread with the result in rax, and no code of the target is written. During the call all signals
+ * are blocked except those that a crash raises: a handler of the program must not run in the middle
+ * of the called function, and the return from a handler would overwrite what the kernel has stored
+ * about an interrupted system call (restart_block). As the tracer, this process sees a crash first,
+ * and the program never does. If another process has sent such a signal, it is held back and sent
+ * again at the end. A job-control stop affects the other threads at once, and this thread when it
+ * is resumed: the kernel takes care of that.
  *
  * If the thread's stack is a coroutine's, or short, mmap is called first, which needs some 200
  * bytes of it, and all other calls use the stack that mmap returned.
  *
  * A call that does not return is aborted when the user asks for the end, or after ten seconds: the
  * thread is stopped and its registers are restored. Locks that the called function holds by then
- * stay held: the loader's, perhaps. But a function that returns at all does so in milliseconds, and
- * a thread that never continues is the greater harm.
+ * stay held, perhaps that of the loader. That is a small risk, because a function that returns at
+ * all does so in milliseconds; a thread that never continues would be worse.
  *
- * The trap must not be a signal that the program ignores: the kernel would reset its disposition
- * (force_sig). In a process that ignores SIGTRAP the call gets a return address of 0 instead, and
- * ends with SIGSEGV. */
+ * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
+ * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address
+ * 0 instead, and the call ends with SIGSEGV. */
 #include "remote_call.h"
 
 #include <elf.h>
@@ -80,7 +82,8 @@ static int save_errno(struct ag_remote_call *call, uint64_t errno_function) {
     return r;
 }
 
-/* A coroutine's stack has room for a call of mmap, as it has for a signal handler. */
+/* Maps a stack for the calls. Even a coroutine's stack has room for a call of mmap, as it has for a
+ * signal handler. */
 static int map_stack(struct ag_remote_call *call, const struct ag_remote_libc *libc) {
     const uint64_t arguments[] = {
         0, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, UINT64_MAX, 0};
@@ -102,7 +105,7 @@ static void unmap_stack(struct ag_remote_call *call) {
     if (call->mapped_stack != 0) {
         call->stack = call->own_stack;
         (void)ag_remote_call_make(call, call->munmap, arguments, 2,
-                                  &unused); /* the thread is gone, or the mapping stays */
+                                  &unused); /* on failure it stays, or the thread is gone */
         call->mapped_stack = 0;
     }
 }
@@ -144,7 +147,7 @@ static bool was_sent(pid_t tid) {
     return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
 }
 
-/* 0: continue; -EINTR or -ETIMEDOUT: the call has to be aborted. */
+/* Returns 0 to go on waiting; -EINTR or -ETIMEDOUT: the call has to be aborted. */
 static int check_patience(const struct ag_remote_call *call, uint64_t begin_ns) {
     const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
     if (passed_ns > call_patience_ns) {
@@ -171,10 +174,10 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             if (why != 0 && cut_short_ns == 0) {
                 call->is_abandoned = true;
                 cut_short_ns = ag_attach_now_ns();
-                /* failure: the thread is gone, seen above */
+                /* on failure the thread is gone, which the next waitpid shows */
                 (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
             } else if (why != 0 && ag_attach_now_ns() - cut_short_ns > STOP_PATIENCE_NS) {
-                return why; /* blocked by a disk: nothing can be restored */
+                return why; /* it waits for a disk: nothing can be restored */
             }
             ag_attach_sleep_until_woken(NAP_NS);
             continue;
@@ -251,8 +254,9 @@ int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t 
     return r;
 }
 
-/* An aborted call may have waited in a system call, whose remaining time the kernel keeps in the
- * same place as that of the thread's own call before: so the thread's own call begins again. */
+/* The kernel stores the remaining time of an interrupted wait in one place per thread, which an
+ * aborted call may have overwritten. So if the thread's own system call is such a wait, it begins
+ * anew. */
 static void repeat_own_call(struct user_regs_struct *registers) {
     if ((long)registers->orig_rax >= 0 && (long)registers->rax == -RESTART_WITH_BLOCK) {
         registers->rip -= SYSTEM_CALL_BYTES;

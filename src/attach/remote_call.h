@@ -14,10 +14,10 @@ struct ag_remote_call {
     uint64_t trap;  /* address of a byte 0xcc in code of the target, to which calls return */
     uint64_t stack; /* memory below it is free: for a text, then the calls' frames */
     uint64_t mask;  /* the signal mask before the call */
-    uint64_t sent;  /* signals sent by processes meanwhile that cannot be blocked by a mask */
+    uint64_t sent;  /* signals that processes sent meanwhile and that the mask does not block */
     uint64_t mapped_stack, own_stack, munmap; /* mapped_stack 0: there is none */
     const struct ag_attach_end *end;
-    /* a call was aborted: no other is made except the one that unmaps the stack */
+    /* a call was aborted: after that only the stack is unmapped */
     bool is_abandoned;
     uint64_t errno_place;
     int32_t errno_value;
@@ -30,17 +30,19 @@ struct ag_remote_libc {
     uint64_t errno_location, mmap, munmap;
 };
 /* Saves all that a call could change: registers, vector state, signal mask, errno. The thread must
- * be at a safe point. needs_stack: its own has no room, or is not a thread's; a stack is mapped for
- * the calls. 0 or negative errno; then the thread is unchanged. */
+ * be at a safe point. needs_stack: the thread's own stack has no room or is a coroutine's, so a
+ * stack is mapped for the calls. Returns 0, or a negative errno; then the thread is unchanged. */
 int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *thread,
                          const struct ag_remote_libc *libc, uint64_t trap, bool needs_stack,
                          const struct ag_attach_end *end);
-/* Calls FUNCTION, whose result is *ret_result. -EFAULT: it crashed, and is stopped there; -ESRCH:
- * the process ended; -EINTR: the user asked for the end, and -ETIMEDOUT: ten seconds passed, before
- * it returned: the thread was stopped inside of it. */
+/* Calls FUNCTION, whose result is *ret_result. Returns 0 or a negative errno. -EFAULT: the function
+ * crashed, and the thread is stopped there; -ESRCH: the process has ended. -EINTR (the user asked
+ * for the end) and -ETIMEDOUT (ten seconds have passed): the function did not return in time, and
+ * the thread was stopped inside of it. */
 int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
                         size_t n_arguments, uint64_t *ret_result);
-/* Copies a text below the thread's stack, where it stays until the end. 0 or negative errno. */
+/* Copies a text below the thread's stack, where it stays until ag_remote_call_end. Returns 0 or a
+ * negative errno. */
 int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t *ret_address);
 /* Restores the thread. */
 void ag_remote_call_end(struct ag_remote_call *call);

@@ -1,21 +1,26 @@
-/* safe_point.c: decides at which points it is safe to call dlopen.
+/* safe_point.c: decides for `attach` whether a stopped thread may call dlopen at this point.
  *
  * dlopen takes the loader's lock, allocates, and reads the list of threads. A thread that holds any
  * of these locks, or is changing the data that they protect, must not be made to take them. So the
- * whole stack is walked, by the tables of the mapped files, and
+ * whole stack is walked, by the unwind tables of the mapped files, and has to meet these
+ * conditions:
  *
- *     it has to end at the thread's first frame          else it contains unknown code
- *     it lies in the thread's own stack, with room       else it is a coroutine's: then the calls
- *                                                        get a stack of their own (remote_call.c)
- *     no frame was interrupted by a signal               that code could be any of the following
- *     no frame in the loader, in the allocator, or in a  they hold the locks
- *     function of the libc that holds some (zones)
- *     in the libc itself only inside of a system call    between two calls of a function that is
- *     that waits                                         not exported its state is unknown
- *     no restartable sequence                            the kernel would not restart it
+ *     condition                                          reason
+ *     the walk ends at the thread's first frame          otherwise the stack has unknown code
+ *     the stack is the thread's own, and has room        otherwise it may be a coroutine's: the
+ *                                                        calls get a new stack (remote_call.c)
+ *     no signal interrupted a frame                      its code could hold any of these locks
+ *     no frame is in the loader, in the allocator, or    these functions hold locks
+ *     in a function of the libc that is a zone
+ *     the innermost frame is in the libc only during a   elsewhere in the libc, its state between
+ *     system call that waits                             two calls of internal functions is unknown
+ *     the thread is in no restartable sequence (rseq)    the kernel would not restart it
+ *     it has no child or parent in the same memory       they may share its thread-local storage
+ *     (clone with CLONE_VM)
  *
- * The libc's allocator is the code between the last other function before malloc's first and the
- * first other function after malloc's last: unnamed code in between belongs to it. */
+ * The allocator of the libc is taken to be all code from the end of the last function before those
+ * of malloc to the start of the first function after them. The functions without a name in between
+ * belong to it. */
 #include "safe_point.h"
 
 #include <errno.h>
@@ -24,11 +29,12 @@
 #include <sys/syscall.h>
 
 #include "base/compiler.h"
+#include "remote/memory_sharers.h"
 #include "remote/remote_memory.h"
 
 enum {
     ROOM_BYTES = 96 << 10,      /* dlopen and the start of a recording take some 12 KiB */
-    LEAST_ROOM_BYTES = 4 << 10, /* for a call that maps a stack; a signal needs as much */
+    LEAST_ROOM_BYTES = 4 << 10, /* for the call that maps a stack; a signal handler needs as much */
     SCAN_BYTES = 256 << 10,     /* of a stack that cannot be walked */
     RSEQ_CONFIGURATION = 0x420f,
     RSEQ_SECTION_OFFSET = 8,
@@ -105,8 +111,7 @@ static bool is_allocator_function(const char *name) {
     return false;
 }
 
-/* From the end of the function before malloc's first to the start of the one after malloc's
- * last. */
+/* Adds the code of the libc's allocator, as described at the top of this file. */
 static int add_libc_allocator(struct ag_safe_ground *ground,
                               const struct ag_observed_image *image) {
     const struct ag_remote_elf *elf = &image->elf;
@@ -196,7 +201,7 @@ static struct allogram_registers registers_of(const struct user_regs_struct *fro
     return to;
 }
 
-/* Fills ground->frames; returns their number. */
+/* Walks the thread's stack into ground->frames. Returns the number of frames. */
 static size_t walk_stack(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                          enum allogram_walk_end *ret_end) {
     const struct allogram_registers registers = registers_of(&thread->registers);
@@ -218,8 +223,8 @@ static uint64_t address_of(const struct allogram_native_frame *frame) {
 
 /* ---- is it safe to call from here? ---- */
 
-/* System calls that wait for something other than memory, while no lock of the libc is held except
- * those that the zones cover. */
+/* Whether a thread in this system call holds no lock of the libc, except in functions that are
+ * zones. Calls that change the process' memory are not in the list. */
 static bool is_waiting_call(long call) {
     static const long calls[] = {SYS_read,          SYS_write,           SYS_readv,
                                  SYS_writev,        SYS_pread64,         SYS_pwrite64,
@@ -262,7 +267,7 @@ bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
     if (mapping == NULL) {
         return false;
     }
-    if (thread->tid == thread->pid) { /* grows automatically, up to its limit */
+    if (thread->tid == thread->pid) { /* the first thread's stack grows automatically */
         return strcmp(mapping->path, "[stack]") == 0;
     }
     const uint64_t tcb = thread->registers.fs_base; /* glibc puts it at the top of the stack */
@@ -328,7 +333,10 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
     if (end != ALLOGRAM_WALK_OUTERMOST) {
         return "where its stack cannot be unwound";
     }
-    return sequence_obstacle(thread);
+    obstacle = sequence_obstacle(thread);
+    return obstacle == NULL && ag_thread_has_memory_sharer(thread->pid, thread->tid)
+               ? "the parent or child of a process that runs in the same memory"
+               : obstacle;
 }
 
 /* ---- is the thread in certain code? ---- */
@@ -389,7 +397,7 @@ bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_
         i--;
     }
     while (i > 1 && is_in(ranges, n_ranges, address_of(&ground->frames[i - 1]))) {
-        i--; /* it began the thread, and called the thread's function */
+        i--; /* code in the ranges began the thread and called its function */
     }
     while (i > 0 && !is_in(ranges, n_ranges, address_of(&ground->frames[i - 1]))) {
         i--;

@@ -9,9 +9,9 @@
 
 enum { AG_ZONES_MOST = 160, AG_SAFE_POINT_FRAMES = 512 };
 
-struct ag_zone { /* [low, high) of the target's code in which no lock may be taken */
+struct ag_zone { /* code of the target, [low, high), that may hold locks which dlopen takes */
     uint64_t low, high;
-    const char *what;
+    const char *what; /* as in "in the allocator" */
 };
 struct ag_code_range {
     uint64_t low, high; /* [low, high) */
@@ -33,8 +33,8 @@ int ag_safe_ground_survey(struct ag_safe_ground *ground, struct ag_observed_imag
                           const struct ag_observed_image *libc);
 void ag_safe_ground_done(struct ag_safe_ground *ground);
 
-/* NULL: the thread may call malloc and the loader here. Else the reason against it, a constant
- * text. */
+/* Returns NULL if the thread may call malloc and the loader at this point, otherwise the reason why
+ * not, a constant text. */
 const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
                                    const struct ag_traced_thread *thread);
 
@@ -47,8 +47,8 @@ bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
  * walked to its end is searched word by word; then true means that it may be. */
 bool ag_thread_is_in_ranges(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                             const struct ag_code_range *ranges, size_t n_ranges);
-/* The same, except that outermost frames in the ranges do not count if they called other code: that
- * is how code in the ranges starts a thread. */
+/* The same, except that outermost frames in the ranges do not count if they called other code: a
+ * thread that was started by code in the ranges always has such frames. */
 bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                           const struct ag_code_range *ranges, size_t n_ranges);
 

@@ -1,15 +1,16 @@
-/* stop_the_world.c: what is done to the process while all of its threads are stopped: code is
- * written, and hooks of an agent with adapters of runtimes are switched on and off. attaching.c
- * defines the order of the steps.
+/* stop_the_world.c: changes a process for `attach` while all of its threads are stopped: writes
+ * code, and switches the adapters of runtimes in the agent on and off. attaching.c defines the
+ * order of the steps.
  *
- * 1. Code. No thread may be in the bytes that change, or return into them; where one is, all are
- * resumed and stopped again after a pause of random length.
+ * 1. Code. No thread may be in the bytes that change, or return into them. If one is, all threads
+ * are resumed, and stopped again after a pause of random length.
  *
- * 2. Runtimes. A runtime is called while it is stopped: no thread is in the code that the adapters
- * named, so no thread holds a lock of the runtime or is in the middle of what the call changes.
- * Switching off is done in one stop: a garbage collector may scan the data of every loaded object,
- * so the agent must not be unloaded during a collection, and the other threads have to be stopped
- * until it is unloaded. For that no thread may hold a lock of the libc or of the loader either. */
+ * 2. Runtimes. The adapters list the code in which a thread may hold locks of the runtime or change
+ * its data (the quiet ranges of hook/attachment.h). The runtime is called only while all threads
+ * are stopped and none is in that code. Switching off is done in one stop: a garbage collector may
+ * scan the data of every loaded object, so the agent must not be unloaded during a collection, and
+ * the other threads have to be stopped until it is unloaded. For that no thread may hold a lock of
+ * the libc or of the loader either. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -40,7 +41,7 @@ int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
                : ag_stopped_threads_all(&attach->threads, message);
 }
 
-/* The bytes that no thread may be in while they change: all but the first of each site. */
+/* Without the first byte of each site: a thread there has executed nothing of the old bytes. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
                              struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]) {
     const struct ag_attachment *attachment = &attach->attachment;
@@ -88,7 +89,6 @@ static int write_code(const struct ag_attach *attach, uint64_t place, const uint
     return 0;
 }
 
-/* Each place has to hold the expected bytes; a place that does not is left unchanged. */
 int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char message[512]) {
     const struct ag_attachment *attachment = &attach->attachment;
     int result = 0;
@@ -110,7 +110,6 @@ int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char messa
     return result;
 }
 
-/* Stops all threads, again and again until no thread is in the ranges. 0: all are stopped. */
 int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
                                size_t n_ranges, struct ag_attach_times *times, char message[512]) {
     for (int i = 0; i < STOP_TRIES; i++) {
@@ -133,7 +132,7 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
                             attach->process.pid, attach->process.name);
 }
 
-/* The code of the agent and of its detours. Returns the number of ranges. */
+/* Finds the code of the agent and of its detours. Returns the number of ranges. */
 static size_t agent_ranges(const struct ag_attach *attach,
                            struct ag_code_range ret_ranges[1 + AG_ATTACHMENT_PAGES]) {
     const struct ag_attachment *attachment = &attach->attachment;
@@ -167,18 +166,20 @@ static bool any_thread_is_in_a_runtime(struct ag_attach *attach) {
     return false;
 }
 
-/* A stopped thread that may make calls, or NULL. */
+/* Returns a stopped thread that is at a safe point and may make calls, or NULL. */
 static struct ag_traced_thread *find_caller(struct ag_attach *attach) {
     for (size_t i = 0; i < attach->threads.n; i++) {
-        if (ag_safe_point_obstacle(&attach->ground, &attach->threads.items[i]) == NULL) {
-            return &attach->threads.items[i];
+        struct ag_traced_thread *thread = &attach->threads.items[i];
+        if (thread->pid == attach->process.pid &&
+            ag_safe_point_obstacle(&attach->ground, thread) == NULL) {
+            return thread;
         }
     }
     return NULL;
 }
 
-/* Stops all threads. 0: no thread is in the ranges or in a runtime, and one may make calls;
- * -EAGAIN: not this time. */
+/* Stops all threads. Returns 0 if no thread is in the ranges or in a runtime, and one of them may
+ * make calls; -EAGAIN: try again; or another negative errno. */
 static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ranges,
                         size_t n_ranges, struct ag_traced_thread **ret_caller, char message[512]) {
     const int r = ag_attach_stop_all(attach, message);
@@ -191,7 +192,8 @@ static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ra
     return *ret_caller != NULL ? 0 : -EAGAIN;
 }
 
-/* Called when a remote call has begun. */
+/* Switches the adapters of runtimes on or off. Called between ag_attach_begin_call and
+ * ag_remote_call_end. */
 static int call_switch(struct ag_attach *attach, bool is_on) {
     const uint64_t arguments[] = {is_on};
     uint64_t result = 0;
@@ -221,7 +223,7 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
                   : 0;
     }
     if (r < 0) {
-        /* those that were written */
+        /* restores the sites that were written */
         (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
     attach->is_on = r == 0;
@@ -253,13 +255,14 @@ static uint64_t place_in_attachment(const struct ag_attach *attach, size_t offse
     return attach->bias + attach->variable + offset;
 }
 
-/* Runtimes that end their work at a safe point of their own get some time for it. */
+/* Asks the adapters of runtimes to finish. Some can finish only at a safe point of their runtime,
+ * so this waits for them for a while. */
 static void ask_to_leave(struct ag_attach *attach) {
     uint32_t yes = 1, n_left = 0;
     const uint64_t place = place_in_attachment(attach, offsetof(struct ag_attachment, is_leaving));
     const struct iovec here = {&yes, sizeof yes}, there = {(void *)(uintptr_t)place, sizeof yes};
     const uint64_t begin_ns = ag_attach_now_ns();
-    /* failure: the process is gone, seen below */
+    /* on failure the process is gone, which the next read shows */
     (void)process_vm_writev(attach->process.pid, &here, 1, &there, 1, 0);
     while (
         n_left < attach->attachment.n_leaving &&
@@ -271,7 +274,8 @@ static void ask_to_leave(struct ag_attach *attach) {
     }
 }
 
-/* All threads are stopped, and no thread is in the way. */
+/* Ends the adapters' work and unloads the agent. Called while all threads are stopped and none is
+ * in ranges_out. */
 static int runtimes_leave(struct ag_attach *attach, struct ag_traced_thread *caller,
                           char message[512]) {
     uint64_t unused = 0;
@@ -295,6 +299,7 @@ static int runtimes_leave(struct ag_attach *attach, struct ag_traced_thread *cal
     return r;
 }
 
+/* Finds the code in which no thread may be when the agent is unloaded. */
 static size_t ranges_out(const struct ag_attach *attach, struct ag_code_range ranges[RANGES_MOST]) {
     size_t n = ag_attach_site_ranges(attach, ranges);
     n += agent_ranges(attach, ranges + n);

@@ -1,4 +1,4 @@
-/* stopped_threads.c: see stopped_threads.h.
+/* stopped_threads.c: stops one thread or all threads of a process, for `attach`.
  *
  * 1. A thread that is asked to stop does so when it has a CPU, but not while it is in an
  * uninterruptible wait in the kernel (a disk, the end of a child by vfork). The kernel has no way
@@ -8,8 +8,11 @@
  * 2. The wait for a single thread is longer than the wait for all, which holds up the other
  * threads. When a thread is late all others are resumed, and the late one is waited for alone.
  *
- * 3. New threads while all are being stopped: only a running thread makes another. The list of
- * threads is read again until it has no new one. */
+ * 3. A thread that is not stopped yet may start another one. So the list of threads is read again
+ * until it shows no thread that is not stopped.
+ *
+ * 4. A child of clone with CLONE_VM executes the code of this process and may be inside a hook,
+ * although it is a process of its own. So the threads of such processes are stopped, too. */
 #include "stopped_threads.h"
 
 #include <errno.h>
@@ -18,16 +21,17 @@
 #include <time.h>
 
 #include "base/error_message.h"
+#include "remote/memory_sharers.h"
 
 enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
-    ALL_PATIENCE_NS = 100 * 1000 * 1000, /* one time slice for each thread, at a load of 20 */
+    ALL_PATIENCE_NS = 100 * 1000 * 1000, /* a time slice for each thread, if 20 want to run */
     UNINTERRUPTIBLE_NAP_NS = 1000 * 1000,
     SLICE_NS = 50 * 1000 * 1000,
 };
 static const uint64_t late_patience_ns = UINT64_C(5000000000);
 
-/* The kernel's state letter; 'X': the thread is gone. */
+/* Returns the kernel's letter for the thread's state; 'X': the thread is gone. */
 static char state_of(pid_t pid, pid_t tid) {
     char text[512];
     (void)ag_remote_process_file(pid, tid, "stat", text, sizeof text); /* "" on failure */
@@ -68,7 +72,7 @@ static bool take_late(struct ag_stopped_threads *threads, pid_t tid,
     return false;
 }
 
-/* If there is no room, the thread stays stopped from its stop until this process ends. */
+/* If there is no room, nothing resumes the thread after its stop before this process ends. */
 static void remember_late(struct ag_stopped_threads *threads,
                           const struct ag_traced_thread *thread) {
     if (threads->n_late < AG_LATE_THREADS_MOST) {
@@ -86,7 +90,7 @@ void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t pati
         if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
         } else {
-            (void)ag_traced_thread_release(&thread); /* or the thread is gone */
+            (void)ag_traced_thread_release(&thread); /* nothing to do if it is gone */
         }
     }
 }
@@ -157,8 +161,8 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
     return result;
 }
 
-/* A thread in an uninterruptible wait does not stop, and the others would be stopped in vain: waits
- * a while until there is no such thread. */
+/* Waits a while until no thread is in an uninterruptible wait: such a thread does not stop, and the
+ * other threads would be stopped in vain. */
 static void await_uninterruptible(const struct ag_stopped_threads *threads) {
     static pid_t tids[AG_THREADS_MOST];
     const uint64_t until_ns = ag_attach_now_ns() + late_patience_ns;
@@ -197,31 +201,48 @@ static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
     return result;
 }
 
-/* Stops the threads that still run. 1: there were some; 0: all are stopped. */
-static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
+/* Stops the threads of one process that still run. Returns 1 if there were some, 0 if all are
+ * stopped, or a negative errno. */
+static int stop_threads_of(struct ag_stopped_threads *threads,
+                           const struct ag_remote_process *process, char message[512]) {
     static pid_t tids[AG_THREADS_MOST];
-    const pid_t pid = threads->process->pid;
     const size_t first = threads->n;
-    const size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
+    const size_t n = ag_remote_process_threads(process, tids, AG_THREADS_MOST);
     int refused = 0;
     if (n > AG_THREADS_MOST) {
-        return ag_error_message(message, -E2BIG, "%d (%s): has more than %d threads", pid,
-                                threads->process->name, AG_THREADS_MOST);
+        return ag_error_message(message, -E2BIG, "%d (%s): has more than %d threads", process->pid,
+                                process->name, AG_THREADS_MOST);
     }
     for (size_t i = 0; i < n && refused == 0 && threads->n < AG_THREADS_MOST; i++) {
         if (thread_is_stopped(threads, tids[i])) {
             continue;
         }
-        const int r = ag_traced_thread_begin_stop(pid, tids[i], &threads->items[threads->n]);
+        const int r =
+            ag_traced_thread_begin_stop(process->pid, tids[i], &threads->items[threads->n]);
         threads->n += r == 0;
-        if (r != 0 && r != -ESRCH && !ag_thread_has_ended(pid, tids[i])) {
-            refused = ag_error_message(message, r, "%d (%s): cannot trace thread %d: %s", pid,
-                                       threads->process->name, tids[i], strerror(-r));
+        if (r != 0 && r != -ESRCH && !ag_thread_has_ended(process->pid, tids[i])) {
+            refused = ag_error_message(message, r, "%d (%s): cannot trace thread %d: %s",
+                                       process->pid, process->name, tids[i], strerror(-r));
         }
     }
     const bool were_some = threads->n > first;
     const int r = wait_for_stops(threads, first);
     return refused < 0 ? refused : r < 0 ? r : were_some;
+}
+
+/* The same for the process and then, since only stopped threads make no more of them, for the
+ * processes that share its memory (section 4). */
+static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
+    pid_t sharers[AG_MEMORY_SHARERS_MOST];
+    int r = stop_threads_of(threads, threads->process, message);
+    const size_t n = r == 0 ? ag_memory_sharers(threads->process->pid, sharers) : 0;
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        struct ag_remote_process sharer = *threads->process;
+        sharer.pid = sharers[i];
+        const int more = stop_threads_of(threads, &sharer, message);
+        r = more != 0 ? more : r;
+    }
+    return r;
 }
 
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]) {

@@ -9,31 +9,33 @@
 
 enum { AG_THREADS_MOST = 4096, AG_LATE_THREADS_MOST = 64 };
 
-struct ag_stopped_threads { /* all zero except process and end: none */
+struct ag_stopped_threads { /* zero-initialize, then set process and end */
     const struct ag_remote_process *process;
     const struct ag_attach_end *end;
-    struct ag_traced_thread items[AG_THREADS_MOST]; /* stopped threads, while all are */
+    struct ag_traced_thread items[AG_THREADS_MOST]; /* the threads, while all are stopped */
     size_t n;
     struct ag_traced_thread late[AG_LATE_THREADS_MOST];
     size_t n_late;
 };
 
-/* Stops one thread, which the caller has to release. 0; -ESRCH: it is gone; -EPERM: it may not be
- * traced; -ETIMEDOUT: it has not stopped yet; a further call for it continues to wait. */
+/* Stops one thread, which the caller has to release. Returns 0; -ESRCH: the thread is gone; -EPERM:
+ * it may not be traced; -ETIMEDOUT: it has not stopped yet, and another call for the same thread
+ * continues to wait. */
 int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
                            struct ag_traced_thread *ret_thread);
-/* Stops all threads; release them whatever the result. 0: all are stopped. -EAGAIN: one has not
- * stopped in the time for which the others may be held up: release them; the next call waits for
- * that one alone. -ESRCH: the process has ended. -EINTR: the end is due. Another negative errno: a
- * thread cannot be stopped, with a message. */
+/* Stops all threads, and those of other processes in the same memory; the caller has to release
+ * them whatever the result. 0: all are stopped. -EAGAIN: one thread is late, and the others must
+ * not wait for it: after they are released, the next call waits for the late thread alone. -ESRCH:
+ * the process has ended. -EINTR: the end is due. Another negative errno: a thread cannot be
+ * stopped, with a message. */
 int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[512]);
 /* Resumes all stopped threads. Returns the longest time that one was stopped, in ns. */
 uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);
-/* A late thread stays stopped until it is noticed: resumes those that have stopped, and waits at
- * most so long for the others. */
+/* Resumes the late threads that have stopped by now: until then they stay stopped. Waits at most
+ * PATIENCE_NS for those that have not stopped. */
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t patience_ns);
 
-/* Whether the thread has ended and is not reaped (the first one, while others live). */
+/* Whether the thread has ended. It may still be listed, as a first thread is while others live. */
 bool ag_thread_has_ended(pid_t pid, pid_t tid);
 
 #endif

@@ -1,18 +1,20 @@
-/* traced_thread.c: PTRACE_SEIZE and PTRACE_INTERRUPT, which send the thread no signal; and the
- * effects of a stop on the system call that it interrupts.
+/* traced_thread.c: stops and resumes a thread of the target, for `attach`, so that the program does
+ * not notice: by PTRACE_SEIZE and PTRACE_INTERRUPT, which send no signal, and by repeating a system
+ * call that the stop has interrupted.
  *
  * The kernel takes a thread out of a blocking call to stop it. Most calls are then restarted
  * transparently, with the rest of their timeout (-ERESTARTSYS and relatives, which only a tracer
  * sees). Some end with EINTR instead, since a signal always ends them (signal(7)): epoll_wait,
  * semop, sigtimedwait, sockets with a timeout. No signal came, so the program must not see EINTR:
- * such a thread is set back to the instruction that makes the call. The call has had no effect when
- * it returns EINTR. If a signal is pending too, the program would have seen EINTR anyway, and it
- * stays.
+ * the thread is set back to the instruction that makes the call, which has had no effect when it
+ * returns EINTR. If a signal that the program does not ignore is pending, too, the program would
+ * have seen EINTR anyway, and the result is left as it is.
  *
  * The timeout of a call that is repeated begins again. */
 #include "traced_thread.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +28,7 @@
 #include "remote/remote_memory.h"
 #include "remote/remote_process.h"
 
-enum { NAP_NS = 10 * 1000 * 1000 }; /* poll interval, if another thread consumed the signal */
+enum { NAP_NS = 10 * 1000 * 1000 }; /* poll interval, in case another thread consumed SIGCHLD */
 
 uint64_t ag_attach_now_ns(void) {
     struct timespec now = {0};
@@ -48,7 +50,7 @@ void ag_attach_sleep_until_woken(uint64_t most_ns) {
     (void)sigtimedwait(&child_ended, NULL, &most); /* or the time is over */
 }
 
-/* Waits for the requested stop. Signals for the thread that arrive before are passed on. */
+/* Waits for the requested stop. Signals that arrive for the thread before that are passed on. */
 static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
     const pid_t tid = thread->tid;
     for (;;) {
@@ -65,7 +67,7 @@ static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
                 thread->is_held = WSTOPSIG(status) != SIGTRAP;
                 return 0;
             }
-            /* failure: the thread is gone, seen above */
+            /* on failure the thread is gone, which the next waitpid shows */
             (void)ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status));
             continue;
         }
@@ -96,7 +98,7 @@ int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until
         r = -ESRCH;
     }
     thread->is_stopped = r == 0;
-    if (r == 0 && thread->is_late) { /* it ran until now */
+    if (r == 0 && thread->is_late) { /* late: it ran until now */
         thread->stopped_ns = ag_attach_now_ns();
     }
     thread->is_late |= r == -ETIMEDOUT;
@@ -105,7 +107,8 @@ int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until
 
 /* ---- system calls that return EINTR ---- */
 
-/* Calls that wait, have had no effect when they return EINTR, and return it without a signal. */
+/* Whether the call may wait, may return EINTR after a stop without a signal, and has had no effect
+ * then. */
 static bool may_be_repeated(long call) {
     static const long calls[] = {
         SYS_epoll_wait, SYS_epoll_pwait,  SYS_epoll_pwait2,  SYS_rt_sigtimedwait, SYS_semop,
@@ -121,17 +124,26 @@ static bool may_be_repeated(long call) {
     return false;
 }
 
-/* Whether a signal is pending that the thread does not block. true if unknown. */
+/* The signals that do nothing unless the program has a handler for them (signal(7)). */
+#define SIGNAL_BIT(signal) (UINT64_C(1) << ((signal)-1))
+#define IGNORED_BY_DEFAULT \
+    (SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) | SIGNAL_BIT(SIGCONT))
+
+/* Whether a signal is pending that would end a system call of the thread, were it not traced: it is
+ * not blocked and not ignored. The kernel keeps an ignored signal pending only because the thread
+ * is traced; otherwise it is discarded when it is sent. Returns true if that is unknown. */
 static bool has_pending_signal(const struct ag_traced_thread *thread) {
     char text[4096];
     (void)ag_remote_process_file(thread->pid, thread->tid, "status", text, sizeof text);
-    unsigned long long own = 0, shared = 0, blocked = 0;
+    uint64_t own = 0, shared = 0, blocked = 0, ignored = 0, caught = 0;
     const char *at = strstr(text, "\nSigPnd:");
-    if (at == NULL ||
-        sscanf(at, "\nSigPnd: %llx\nShdPnd: %llx\nSigBlk: %llx", &own, &shared, &blocked) != 3) {
+    if (at == NULL || sscanf(at,
+                             "\nSigPnd: %" SCNx64 "\nShdPnd: %" SCNx64 "\nSigBlk: %" SCNx64
+                             "\nSigIgn: %" SCNx64 "\nSigCgt: %" SCNx64,
+                             &own, &shared, &blocked, &ignored, &caught) != 5) {
         return true;
     }
-    return ((own | shared) & ~blocked) != 0;
+    return ((own | shared) & ~blocked & ~ignored & (caught | ~IGNORED_BY_DEFAULT)) != 0;
 }
 
 long ag_traced_thread_call(const struct ag_traced_thread *thread) {
@@ -152,7 +164,7 @@ static void repeat_interrupted_call(const struct ag_traced_thread *thread) {
     }
     registers.rip -= CALL_BYTES;
     registers.rax = registers.orig_rax;
-    /* failure: the thread is gone and does not see EINTR */
+    /* on failure the thread is gone and does not see EINTR */
     (void)ptrace(PTRACE_SETREGS, thread->tid, NULL, &registers);
 }
 

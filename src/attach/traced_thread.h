@@ -12,16 +12,17 @@ struct ag_traced_thread { /* all zero: none */
     pid_t pid, tid;
     bool is_stopped;
     bool is_late;        /* it did not stop within the first wait */
-    bool is_held;        /* by a signal such as SIGSTOP, as the other threads of its process */
+    bool is_held;        /* its whole process is stopped by a signal such as SIGSTOP */
     uint64_t stopped_ns; /* when it stopped, by the monotonic clock */
     struct user_regs_struct registers;
 };
 
-/* Requests a stop. 0: a call of finish has to follow, since the thread stays stopped; -ESRCH: it is
- * gone; -EPERM: it may not be traced, or another process traces it. */
+/* Requests a stop. Returns 0; then ag_traced_thread_finish_stop has to be called, because the
+ * thread stays stopped; -ESRCH: the thread is gone; -EPERM: it may not be traced, or another
+ * process traces it. */
 int ag_traced_thread_begin_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread);
-/* Waits for the stop until this time by ag_attach_now_ns (0: only polls). 0; -ESRCH: the thread is
- * gone; -ETIMEDOUT: it has not stopped, and finish has to be called again. */
+/* Waits for the stop until this time by ag_attach_now_ns (0: only polls). Returns 0; -ESRCH: the
+ * thread is gone; -ETIMEDOUT: it has not stopped, and this function has to be called again. */
 int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until_ns);
 /* Resumes the thread and stops tracing it. Returns how long it was stopped, in ns. A thread that is
  * not stopped is left alone. */

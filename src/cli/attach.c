@@ -1,5 +1,9 @@
 /* attach.c: `allogram attach PID`: records a running program until Ctrl-C, --duration or the
- * program's end, and leaves the program as it was. attach_link.c attaches to nodes by name.
+ * program's end, and leaves the program as it was. attach_link.c does the same for virtual machines
+ * that have a name (nodes).
+ *
+ * The agent writes events to memory that it shares with allogram (the live segment), from which
+ * another process (the writer) makes the trace.
  *
  * Steps; each failure undoes the steps before it:
  *
@@ -49,9 +53,6 @@
 
 enum {
     OPTION_MODE = AG_OPTION_LONG_ONLY,
-    OPTION_INTERVAL,
-    OPTION_BUDGET,
-    OPTION_SEED,
     OPTION_DEPTH,
     OPTION_ADAPTERS,
     OPTION_MAX_SIZE,
@@ -73,11 +74,7 @@ static const struct ag_option table[] = {
     {OPTION_MODE, "mode", "exact|sample",
      "record a sample (default), which costs very little, or every\nallocation"},
     {OPTION_DURATION, "duration", "TIME", "how long to record (default: until Ctrl-C)"},
-    {OPTION_INTERVAL, "interval", "BYTES",
-     "sample: mean bytes between samples; suffixes K, M\n(default: 512K)"},
-    {OPTION_BUDGET, "budget", "PERCENT",
-     "sample, and keep the cost under this share of CPU by moving\nthe interval"},
-    {OPTION_SEED, "seed", "N", "seed of the sampler's random numbers (default: random)"},
+    AG_OPTIONS_OF_SAMPLING,
     {OPTION_DEPTH, "depth", "N", "largest number of frames of a stack (default: 256)"},
     {OPTION_ADAPTERS, "adapters", "auto|none|LIST",
      "which runtime adapters may act (default: all that can be\nstarted late)"},
@@ -102,13 +99,13 @@ struct request {
     struct ag_link_attach link;  /* for a NODE */
     bool is_quiet;
     pid_t pid;
-    int claim; /* claim on the process before it is recorded; -1: none */
+    int claim; /* ag_attach_claim, until the hooks are on; -1: none */
     struct ag_attach *attach;
     struct ag_supervisor supervisor;
-    struct ag_attach_times in, on, out;
-    struct ag_glibc_heap before;
+    struct ag_attach_times in, on, out; /* of loading, switching on, and unloading the agent */
+    struct ag_glibc_heap before;        /* the process' heap when the recording began */
     bool has_before;
-    /* for the last resort, which another thread executes; "": nothing to remove */
+    /* for remove_files, which another thread may execute (end_guard.h); "": nothing to remove */
     char session_path[4096], trace[4096];
 };
 static const struct ag_attach_end asked_end = {.asked_ns = ag_end_guard_asked_ns};
@@ -147,13 +144,14 @@ static int refuse_value(int id, const char *value) {
 
 static int set_sampling(struct request *request, enum ag_sampling_option option,
                         const char *value) {
-    const char *name = request->sampling_option = ag_sampling_option_names[option];
+    const char *name = request->sampling_option = ag_sampling_option_name(option);
     const char *refusal = ag_sampling_option_set(&request->session, option, value);
     return refusal ? ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s=%s: %s", name, value, refusal)
                    : AG_EXIT_OK;
 }
 
-/* Adds the parts of a list, which stay allocated. false: too many. */
+/* Adds the parts of LIST, which commas separate; their memory is never freed. Returns false if
+ * there are too many parts, or none. */
 static bool add_choices(struct ag_attach_choice *choice, const char *list) {
     char *rest = strdup(list);
     for (char *part; (part = strsep(&rest, ",")) != NULL;) {
@@ -215,12 +213,10 @@ static int set_option(void *context, int id, const char *value) {
         is_good = strcmp(value, "exact") == 0 || strcmp(value, "sample") == 0;
         session->is_sampling = strcmp(value, "sample") == 0;
         break;
-    case OPTION_INTERVAL:
-        return set_sampling(request, AG_SAMPLING_INTERVAL, value);
-    case OPTION_BUDGET:
-        return set_sampling(request, AG_SAMPLING_BUDGET, value);
-    case OPTION_SEED:
-        return set_sampling(request, AG_SAMPLING_SEED, value);
+    case AG_OPTION_INTERVAL:
+    case AG_OPTION_BUDGET:
+    case AG_OPTION_SEED:
+        return set_sampling(request, (enum ag_sampling_option)id, value);
     case OPTION_FILTER:
         return set_filter(request, value);
     case OPTION_DEPTH:
@@ -246,8 +242,8 @@ static int set_option(void *context, int id, const char *value) {
 
 /* ---- the recording ---- */
 
-/* Returns when to check again without an event: at the end of the duration, and now and then for a
- * program that executed another one, which no event reports. */
+/* Returns how long to wait for an event: until the end of the duration, but at most LOOK_NS,
+ * because no event reports that the process has executed another program. */
 static struct timespec rest_until_look(uint64_t duration_ns, uint64_t passed_ns) {
     const uint64_t left_ns = duration_ns > 0 ? duration_ns - passed_ns : LOOK_NS;
     const uint64_t rest_ns = left_ns < LOOK_NS ? left_ns : LOOK_NS;
@@ -255,7 +251,7 @@ static struct timespec rest_until_look(uint64_t duration_ns, uint64_t passed_ns)
                              .tv_nsec = (long)(rest_ns % 1000000000)};
 }
 
-/* Waits until Ctrl-C, the end of the duration, or until the process has ended or executed another
+/* Waits until Ctrl-C or the end of the duration, or until the process has ended or executed another
  * program. */
 static void wait_for_end(struct request *request) {
     struct ag_supervisor *supervisor = &request->supervisor;
@@ -286,8 +282,8 @@ static void wait_for_end(struct request *request) {
     }
 }
 
-/* While threads of the program are stopped, raises the priority of the work that they wait for.
- * Without permission for that they may wait for the scheduler. */
+/* Raises the priority of this process while threads of the program are stopped and wait for its
+ * work. Without the permission to do so, the threads wait longer when the machine is busy. */
 static void set_urgency(bool is_urgent) {
     const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
     (void)sched_setscheduler(0, is_urgent ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER,
@@ -305,9 +301,9 @@ static void say_times(const struct request *request, const char *what,
     }
 }
 
-/* The command ends at once on request; a child continues to ask the program's threads for a safe
- * point, as long as the command itself would without haste. false: the child could not be created.
- */
+/* Called when a signal ends the command before the agent could be unloaded. A child process goes on
+ * trying in the background, until a moment comes when no thread uses the agent. Returns false if
+ * the child could not be created. */
 static bool finish_in_background(struct request *request) {
     struct ag_attach_times times;
     char unused[512];
@@ -322,19 +318,20 @@ static bool finish_in_background(struct request *request) {
     }
     ag_attach_take_time(request->attach);
     int r = ag_attach_claim(request->pid, &(struct ag_attach_end){0}, &request->claim, unused);
-    for (int i = 0; i < BACKGROUND_TRIES && r >= 0; i++) { /* otherwise the next attach does it */
+    /* if all tries fail, the next attach unloads the agent */
+    for (int i = 0; i < BACKGROUND_TRIES && r >= 0; i++) {
         r = ag_attach_take_out(request->attach, &times, unused);
         if (r != -EPERM) {
             break;
         }
-        (void)poll(NULL, 0, BACKGROUND_NAP_MS); /* the parent traces a thread until it has ended */
+        (void)poll(NULL, 0, BACKGROUND_NAP_MS); /* -EPERM: the parent still traces a thread */
         r = 0;
     }
     _exit(0);
 }
 
-/* Called with the agent loaded: starts the writer, switches the hooks on, waits, switches them off.
- * Returns the exit status. */
+/* Called when the agent is loaded: starts the writer, switches the hooks on, waits for the end,
+ * switches the hooks off and unloads the agent. Returns the exit status. */
 static int record_process(struct request *request, struct ag_session *session, const char *trace) {
     struct ag_supervisor *supervisor = &request->supervisor;
     char message[512] = "";
@@ -360,7 +357,7 @@ static int record_process(struct request *request, struct ag_session *session, c
     } else {
         const bool is_over = r == -ESRCH || r == -ESTALE; /* a normal end */
         const bool is_under_way = r == -EINTR && finish_in_background(request);
-        if (r != -ESRCH) { /* the writer finds out how it ended */
+        if (r != -ESRCH) { /* the writer notices an ended process by itself */
             ag_session_first_is_gone(session, is_over ? AG_GONE_BY_EXEC : AG_GONE_LEFT_ALONE);
         }
         if (!request->is_quiet || !(is_over || is_under_way)) {
@@ -371,12 +368,12 @@ static int record_process(struct request *request, struct ag_session *session, c
         }
         status = status == AG_EXIT_OK && !is_over && !is_under_way ? AG_EXIT_OWN_FAILURE : status;
     }
-    ag_end_guard_end(); /* from here on only allogram's own work is awaited */
+    ag_end_guard_end(); /* from here on the command waits only for allogram's own processes */
     struct signalfd_siginfo info;
     while (read(supervisor->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        /* requested this end; the next signal concerns the sealing of the trace */
+        /* these signals requested the end; a later one ends the wait for the trace, too */
     }
-    supervisor->child_ended = true; /* for the loop that waits for the writer */
+    supervisor->child_ended = true; /* so that ag_supervisor_watch waits only for the writer */
     if (supervisor->writer == 0) {
         return status;
     }
@@ -437,17 +434,17 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
-/* Removes the files while there is no writer to do it. */
+/* Removes the live file and the trace, unless a writer is there to do that. */
 static void remove_files(void *context) {
     const struct request *request = context;
     if (request->supervisor.writer == 0 && request->session_path[0] != '\0') {
-        ag_session_remove_path(request->session_path); /* whether or not it exists */
+        ag_session_remove_path(request->session_path); /* it may be gone already */
         (void)unlink(request->trace);
     }
 }
 
-/* From here on signals are read as data: every change to the process is undone before the command
- * ends. */
+/* Blocks the signals, which are read as data from here on, so that the command can undo every
+ * change to the process before it ends. */
 static int begin_signals(struct request *request) {
     request->supervisor =
         (struct ag_supervisor){.child = request->pid, .report_fd = -1, .signal_fd = -1};
@@ -481,9 +478,9 @@ static int attach_to_process(struct request *request) {
                        ag_session_path(session));
         status = attach_session(request, session, agent);
         if (request->supervisor.writer == 0) {
-            ag_session_remove(session); /* a writer, if there was one, does it itself */
+            ag_session_remove(session); /* a writer, if there was one, has removed it itself */
         }
-        (void)ag_session_close(session); /* NULL */
+        (void)ag_session_close(session); /* returns NULL */
     }
     ag_attach_claim_end(&request->claim);
     request->attach = ag_attach_free(request->attach);

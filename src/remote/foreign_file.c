@@ -1,4 +1,5 @@
-/* foreign_file.c: see foreign_file.h.
+/* foreign_file.c: opens files whose names come from others, after checking that they are regular
+ * files (foreign_file.h has the reason).
  *
  * 1. Checking. O_PATH resolves a name without opening the file: no driver is called, and no pipe
  * counts a reader. The descriptor pins the file, so that fstat and the second step refer to the
@@ -8,8 +9,8 @@
  * lease makes open wait for its holder, 45 seconds by default.
  *
  * 3. Roots. Below /proc/PID/root the target controls the symbolic links. openat2 with
- * RESOLVE_IN_ROOT (Linux 5.6) resolves as the target itself would. Older kernels: reported as no
- * such file, and callers fall back to map_files. */
+ * RESOLVE_IN_ROOT (Linux 5.6) resolves them as the target itself would. On older kernels opening
+ * fails, and callers fall back to /proc/PID/map_files. */
 #include "foreign_file.h"
 
 #include <errno.h>
@@ -28,13 +29,13 @@
 enum {
     PATH_BYTES = 64,
     STORED_UNIT_BYTES = 512, /* of st_blocks, whatever the file system */
-    MOST_HOLES = 16,         /* times the stored bytes; linkers leave less than a tenth as holes */
+    MOST_HOLES = 16,         /* times the stored bytes; linkers leave less than a tenth */
 };
 /* a file up to this size may consist of holes */
 static const uint64_t small_bytes = UINT64_C(32) << 20;
 
-/* The part of PATH below "/proc/PID/root", which is copied to ret_root. NULL: PATH is not of that
- * form. */
+/* Returns the part of PATH that follows "/proc/PID/root", and copies the first part to ret_root.
+ * NULL: PATH is not of that form. */
 static const char *split_root(const char *path, char ret_root[PATH_BYTES]) {
     int end = 0;
     unsigned pid;
@@ -91,7 +92,7 @@ int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct s
     }
     (void)close(pinned); /* opened for lookup only */
     if (fd >= 0 && facts.st_blocks == 0 && lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO) {
-        facts.st_blocks = 1; /* the file is one hole; other file systems just do not count */
+        facts.st_blocks = 1; /* one hole; elsewhere 0 means that blocks are not counted */
     }
     if (fd >= 0 && ret_facts != NULL) {
         *ret_facts = facts;
@@ -111,9 +112,9 @@ bool ag_foreign_file_is_sparse(const struct stat *facts) {
            ((uint64_t)facts->st_size - small_bytes) / MOST_HOLES > stored;
 }
 
-/* /proc/PID/maps shows the device of the file system itself. btrfs and overlays report another one
- * to stat, without a driver (major number 0). map_files leads to the mapped file like its name
- * does, but only for root. */
+/* /proc/PID/maps shows the device of the file system itself. On btrfs and overlays, stat returns
+ * another device, without a driver (major number 0); then the inode decides, or for root, who alone
+ * can follow it, the link in map_files. */
 bool ag_foreign_file_is_mapped(const struct stat *facts, int pid,
                                const struct ag_remote_mapping *mapping) {
     char link[PATH_BYTES + 32];

@@ -1,12 +1,13 @@
-/* glibc_heap.c: see glibc_heap.h.
+/* glibc_heap.c: counts the blocks that a process has in glibc's main heap, for the summary of
+ * `attach`. It walks the chunks of malloc in the memory of the process.
  *
  *     chunk:  previous size | size, flags | what malloc returned ...
- *             (malloc/malloc.c, struct malloc_chunk)
+ *             (struct malloc_chunk in malloc/malloc.c of glibc)
  *
  * Chunks are contiguous from the start of the heap, and the last one (top) ends where the heap
  * ends. The flags of the next chunk show whether a chunk is in use, and a free chunk's size is
- * repeated there, too. So every step can be checked, and memory in which all steps fit up to the
- * end is a heap. */
+ * repeated there, too. So every step of the walk can be checked; memory in which all steps fit up
+ * to the end is taken for a heap. */
 #include "glibc_heap.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 enum {
     PREVIOUS_IN_USE = 1,
     FLAGS = 7,
-    MAPPED_OR_OTHER = 6, /* a mapping of its own, or of another arena: does not occur here */
+    MAPPED_OR_OTHER = 6, /* flags of chunks outside of the main heap: an error here */
     LEAST_BYTES = 32,
     ALIGNMENT = 16,
     WINDOW_BYTES = 256 << 10,

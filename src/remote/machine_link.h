@@ -1,10 +1,10 @@
 /* machine_link.h: virtual machines that have a name and a protocol, by which they can be asked to
  * record themselves: `allogram attach NAME`, `allogram control NAME`.
  *
- * The machine joins a session (writer/writer.h) that the caller made, as the agent does in other
- * programs, and leaves it. A kind of machine is a part of a runtime (base/runtimes.h). One thread
- * per link. Texts come from another process and are untrusted: escape them when
- * printing. */
+ * The machine joins a session (writer/live_session.h) that the caller made, as the agent does in
+ * other programs, and leaves it. A kind of machine is a part of a runtime (base/runtimes.h). A link
+ * may be used by one thread only. Texts come from another process and are untrusted: escape them
+ * when printing. */
 #ifndef AG_MACHINE_LINK_H
 #define AG_MACHINE_LINK_H
 
@@ -22,8 +22,8 @@ struct ag_link_place {
 };
 
 struct ag_link_options {
-    const char *live_path; /* of the session */
-    bool is_exact;         /* count every call; else only what costs next to nothing */
+    const char *live_path; /* the session's live file, which the machine maps */
+    bool is_exact;         /* count every call; otherwise only collections are recorded */
     const char *const *processes, *const *functions; /* as typed by the user; none: all */
     size_t n_processes, n_functions;
 };
@@ -38,7 +38,7 @@ enum ag_link_event {
 
 enum { AG_LINK_TEXT_BYTES = 512 };
 
-/* Functions return 0, or a negative errno with one line in the text. */
+/* Functions that return an int return 0, or a negative errno with one line in the text. */
 struct ag_link_kind {
     const char *runtime;
     /* An option of `attach` and `control` that this kind adds to theirs, without dashes: it names a
@@ -47,7 +47,8 @@ struct ag_link_kind {
     bool (*takes)(const char *name); /* whether it is a name of this kind */
     int (*open)(const struct ag_link_place *place, struct ag_link **ret_link,
                 char ret_text[AG_LINK_TEXT_BYTES]);
-    /* Closes the connection; what the machine records for this link ends. NULL does nothing. */
+    /* Closes the connection, and ends the machine's recording for this link. LINK may be NULL.
+     * Returns NULL. */
     struct ag_link *(*close)(struct ag_link *link);
     uint32_t (*pid)(const struct ag_link *link); /* of the machine, as seen by itself */
     int (*fd)(const struct ag_link *link);       /* when readable: call next */

@@ -1,11 +1,12 @@
-/* remote_elf.c: the tables of an ELF file, found by libelf and copied by us, see remote_elf.h.
+/* remote_elf.c: reads the headers, sections and symbols of an ELF file, for the code that examines
+ * another process. libelf finds the tables, and this file copies them.
  *
  * Bounds. libelf compares each offset and count with the file's size, and reads without a mapping
  * (ELF_C_READ). That alone does not bound the sum: a thousand section headers may refer to the same
- * table. So of each kind of symbol table the first one is read, which is the only one that a file
- * may have (gabi, sh_type), and contents are copied by us: what libelf reads it keeps until the
- * end. Names are looked up in copies that are terminated by us, because libelf looks for the last
- * terminator of a table again for each name. */
+ * table. So only the first symbol table of each kind is read; a file may have only one (gabi,
+ * sh_type). Tables are copied here, because libelf keeps all that it reads until the file is
+ * closed. The copies of names are terminated here, because libelf searches the end of the table
+ * again for each name. */
 #include "remote_elf.h"
 
 #include <errno.h>
@@ -44,7 +45,8 @@ bool ag_remote_elf_read(const struct ag_remote_elf *elf, uint64_t offset, void *
     return true;
 }
 
-/* A copy of n bytes of the file, followed by a zero; NULL: not in the file, or no memory. */
+/* Returns a copy of n bytes of the file, followed by a zero; NULL: they are not in the file, or
+ * there is no memory. */
 static void *elf_copy(const struct ag_remote_elf *elf, uint64_t offset, uint64_t n_bytes) {
     if (n_bytes > MOST_TABLE_BYTES || offset > elf->file_bytes ||
         n_bytes > elf->file_bytes - offset) {
@@ -71,7 +73,7 @@ static void read_section_names(struct ag_remote_elf *elf) {
     }
 }
 
-/* Takes the build id from a segment of notes. false: it has none. */
+/* Reads the build id from a segment of notes. Returns false if it has none. */
 static bool read_notes(struct ag_remote_elf *elf, const Elf64_Phdr *segment) {
     Elf_Data *notes =
         elf_getdata_rawchunk(elf->elf, (int64_t)segment->p_offset, segment->p_filesz, ELF_T_NHDR);
@@ -147,8 +149,9 @@ int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf) {
     return 0;
 }
 
-/* A file's image in memory lacks its section headers, which are behind what is loaded. libelf
- * refuses a file whose header refers to them. */
+/* A copy of what is loaded of a file (the vDSO) may lack the section headers, which are at the end
+ * of the file. libelf refuses a file whose header refers to missing ones, so the reference is
+ * removed. */
 static void forget_missing_sections(uint8_t *memory, size_t n_bytes) {
     Elf64_Ehdr header;
     if (n_bytes < sizeof header) {
@@ -255,7 +258,7 @@ uint64_t ag_remote_elf_section_address(const struct ag_remote_elf *elf, uint16_t
     return gelf_getshdr(elf_getscn(elf->elf, index), &header) != NULL ? header.sh_addr : 0;
 }
 
-/* A copy of the section's decompressed bytes. NULL: damaged, or over the limit. */
+/* Returns a copy of the section's decompressed bytes. NULL: it is damaged, or over the limit. */
 static uint8_t *decompress(Elf_Scn *section, uint64_t stored_bytes, size_t limit,
                            size_t *ret_bytes) {
     GElf_Chdr header;

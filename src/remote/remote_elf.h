@@ -1,8 +1,8 @@
 /* remote_elf.h: reads segments, sections and symbols from the ELF file of a mapped image.
  *
- * The file belongs to another user, and may be changed or truncated while it is read: it is copied,
- * never mapped, and each offset and length is checked against the file. Addresses are those in the
- * file. */
+ * The file may belong to another user, and may be changed or truncated while it is read: it is
+ * copied, never mapped, and each offset and length is checked against the file. Addresses are those
+ * in the file. */
 #ifndef AG_REMOTE_ELF_H
 #define AG_REMOTE_ELF_H
 
@@ -41,7 +41,7 @@ struct ag_remote_elf { /* all zero: closed */
 /* Opens PATH if it is a regular file. 0; -ENOEXEC: not a 64-bit ELF file, or a damaged one;
  * -EINVAL: not a regular file; else the negative errno of open. */
 int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf);
-/* The same for a file that was copied to memory, which it owns from now on, also on failure. */
+/* The same for a file that was copied to memory. Takes ownership of MEMORY, also on failure. */
 int ag_remote_elf_adopt(uint8_t *memory, size_t n_bytes, struct ag_remote_elf *ret_elf);
 void ag_remote_elf_close(struct ag_remote_elf *elf);
 
@@ -53,7 +53,7 @@ const Elf64_Phdr *ag_remote_elf_loaded(const struct ag_remote_elf *elf, uint64_t
  * mapped, or NULL. */
 const Elf64_Phdr *ag_remote_elf_segment_at(const struct ag_remote_elf *elf, uint64_t offset,
                                            uint32_t flag);
-/* Finds the section of this name. */
+/* Finds the section of this name, and its address. Returns false if there is none. */
 bool ag_remote_elf_section(const struct ag_remote_elf *elf, const char *name,
                            uint64_t *ret_address);
 /* The address of the section with this index; 0: there is none. */

@@ -1,4 +1,5 @@
-/* remote_maps.c: the lines of /proc/PID/maps, sorted by address as the kernel writes them.
+/* remote_maps.c: reads the mappings of another process from /proc/PID/maps, in which the kernel
+ * sorts them by address.
  *
  * The file is read in pieces while the process maps and unmaps: a line may occur twice or be
  * missing, so this module does not rely on the ranges being disjoint. */

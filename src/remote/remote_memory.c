@@ -1,4 +1,5 @@
-/* remote_memory.c: process_vm_readv, which does not stop the target: 0.8 us for a page.
+/* remote_memory.c: copies memory of another process by process_vm_readv, which does not stop the
+ * process and takes 0.8 us for a page.
  *
  * A remote piece that fails in the middle makes the call a short read, not an error, so the number
  * of bytes is checked. */

@@ -1,4 +1,4 @@
-/* remote_process.c: reads /proc of one process, see remote_process.h.
+/* remote_process.c: reads what /proc shows of one process, for the code that examines it.
  *
  * /proc is outside input: names contain spaces and parentheses, files vanish between two reads. The
  * name of a process is in parentheses in its stat line, and may itself contain ") R 1": fields are

@@ -1,5 +1,5 @@
-/* remote_process.h: a process being observed: whether it exists, is still the same, and may be
- * read.
+/* remote_process.h: the process that is observed or attached to: whether it exists, is still the
+ * same, and may be read.
  *
  * The kernel reuses pids. A process is identified by its start time, which is compared again
  * whenever something looks wrong. */
@@ -20,32 +20,34 @@ struct ag_remote_process {
     bool is_64_bit;
 };
 
-/* 0; or a negative errno and in ret_message one line with the remedy: no such process, a zombie, a
- * kernel thread, another user's, a 32-bit program. */
+/* Returns 0, or a negative errno with one line in ret_message: there is no such process, or it is a
+ * zombie, a kernel thread, another user's, or a 32-bit program. */
 int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process, char ret_message[512]);
-/* Whether it still exists, is not a zombie, and is not another process with the same pid. */
+/* Whether the process still exists, is not a zombie, and is not another one with the same pid. */
 bool ag_remote_process_is_alive(const struct ag_remote_process *process);
-/* Whether it is stopped by a signal or by its tracer. */
+/* Whether the process is stopped by a signal or by its tracer. */
 bool ag_remote_process_is_stopped(const struct ag_remote_process *process);
 
-/* CPU time of all its threads so far, in ns, at the kernel's resolution (10 ms or better). */
+/* Returns the CPU time of all threads so far, in ns, with the kernel's resolution of 10 ms. */
 uint64_t ag_remote_process_cpu_ns(const struct ag_remote_process *process);
-/* Its resident memory; 0 when it is gone. */
+/* Returns the resident memory of the process; 0 if it is gone. */
 uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *process);
-/* Its arguments, each terminated by a zero; at most LIMIT bytes. Returns the number of bytes. */
+/* Copies the arguments of the process, each terminated by a zero; at most LIMIT bytes. Returns the
+ * number of bytes. */
 size_t ag_remote_process_command(const struct ag_remote_process *process, char *ret_command,
                                  size_t limit);
-/* The program's file as a path in the process' own file system; false: unknown. */
+/* Finds the path of the program's file in the process' own file system. Returns false if unknown.
+ */
 bool ag_remote_process_exe(const struct ag_remote_process *process, char *ret_path, size_t limit);
 
 /* Reads /proc/PID/NAME, or with a TID /proc/PID/task/TID/NAME, as far as it fits, and terminates it
- * ("" on failure). The number of bytes, or a negative errno. */
+ * ("" on failure). Returns the number of bytes, or a negative errno. */
 ssize_t ag_remote_process_file(pid_t pid, pid_t tid, const char *name, char *ret_text,
                                size_t limit);
-/* Its current threads, as many as fit; returns how many there are. */
+/* Lists the current threads of the process, as many as fit. Returns how many there are. */
 size_t ag_remote_process_threads(const struct ag_remote_process *process, pid_t *ret_threads,
                                  size_t limit);
-/* The kernel's name of a thread; "" when the thread is gone. */
+/* Reads the kernel's name of a thread; "" if the thread is gone. */
 void ag_remote_process_thread_name(const struct ag_remote_process *process, pid_t thread,
                                    char ret_name[32]);
 

@@ -1,0 +1,20 @@
+/* memory_sharers.h: processes that run in the memory of another process: children that clone made
+ * with CLONE_VM and without CLONE_THREAD. They execute its code, but are not among its threads. */
+#ifndef AG_MEMORY_SHARERS_H
+#define AG_MEMORY_SHARERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { AG_MEMORY_SHARERS_MOST = 63 }; /* more are not looked for */
+
+/* Lists the other processes in the memory of PID, and returns how many there are. They are looked
+ * for among its children and parents, the children's children, and so on. If the kernel cannot
+ * compare memory (kcmp, CONFIG_KCMP), none is found. */
+size_t ag_memory_sharers(pid_t pid, pid_t ret_pids[AG_MEMORY_SHARERS_MOST]);
+/* Whether the thread has a child in its memory, or is the first thread of such a child. The two may
+ * use the same thread-local storage, because clone leaves that to its caller. */
+bool ag_thread_has_memory_sharer(pid_t pid, pid_t tid);
+
+#endif

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Programs that are attached to and detached from again and again, and must not notice: a wait during which an ignored signal arrives,
+and children that run in the memory of their parent."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+import recorded
+import tap
+
+SECONDS, FEWEST = 12, 20
+
+
+def attached(tools, what):
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        process = subprocess.Popen([tools.program("attached_meanwhile"), what, str(SECONDS)], stdout=subprocess.PIPE, text=True)
+        end, n = time.monotonic() + SECONDS - 2, 0
+        while time.monotonic() < end:
+            outcome = subprocess.run([tools.allogram, "attach", str(process.pid), "-q", "--mode=exact", "--duration=50ms",
+                                      "-o", os.path.join(folder, "%d.allogram" % n)], capture_output=True, text=True, check=False)
+            failures.expect("attachment %d" % n, (outcome.returncode, outcome.stderr), (0, ""))
+            n += 1
+        said = process.communicate()[0]
+        failures.require("at least %d attachments: %d" % (FEWEST, n), n >= FEWEST)
+        failures.expect("status; it printed: %s" % said.strip(), process.returncode, 0)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    plan = tap.Plan(2)
+    plan.run("waits during which an ignored signal arrives", lambda: attached(tools, "waits"))
+    plan.run("children that share the memory", lambda: attached(tools, "clones"))
+    return plan.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
