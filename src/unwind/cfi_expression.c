@@ -1,7 +1,7 @@
-/* cfi_expression.c: a small stack machine without jumps, so that every expression terminates.
- *
- * It is needed for PLT entries, hand-written assembler (libcrypto keeps its CFA in a stack slot or
- * in another register), and signal trampolines. */
+/* cfi_expression.c: evaluates the DWARF expressions of CFI rows, for general_step.c, by a small
+ * stack machine. It has no jumps, so every expression terminates. Such expressions occur in PLT
+ * entries, in hand-written assembler (libcrypto keeps its CFA in a stack slot or in another
+ * register), and in signal trampolines. */
 #include "unwind/cfi_expression.h"
 
 #include "base/byte_reader.h"
@@ -11,7 +11,7 @@ enum {
 
     DW_OP_addr = 0x03,
     DW_OP_deref = 0x06,
-    DW_OP_const1u = 0x08, /* then 1s 2u 2s 4u 4s 8u 8s, u, s */
+    DW_OP_const1u = 0x08, /* followed by const1s, 2u, 2s, 4u, 4s, 8u */
     DW_OP_const8s = 0x0f,
     DW_OP_constu = 0x10,
     DW_OP_consts = 0x11,
@@ -76,7 +76,7 @@ static uintptr_t read_constant(struct ag_byte_reader *reader, uint8_t operation)
     return is_signed ? (uintptr_t)((int64_t)(value << (64 - bits)) >> (64 - bits)) : value;
 }
 
-/* Runs an operation on the two topmost values; false: it is not one of these. */
+/* Runs an operation on the two topmost values; false: `operation` is none of them. */
 static bool run_binary(struct stack *stack, uint8_t operation) {
     const uintptr_t b = pop(stack), a = pop(stack);
     const intptr_t signed_a = (intptr_t)a, signed_b = (intptr_t)b;
@@ -126,7 +126,7 @@ static bool run_binary(struct stack *stack, uint8_t operation) {
     case DW_OP_ne:
         stack_push(stack, a != b);
         return true;
-    default: // division: does not occur in CFI
+    default: // division, which does not occur in CFI
         return false;
     }
 }
@@ -143,7 +143,7 @@ static bool push_register(struct stack *stack, struct ag_byte_reader *reader, ui
 }
 
 /* Runs an operation that pushes a number or a register; *ret_failed: the register is not available.
- * false: it is not one of these. */
+ * false: `operation` is none of them. */
 static bool run_push(struct stack *stack, struct ag_byte_reader *reader, uint8_t operation,
                      const struct ag_cfi_machine *machine, bool *ret_failed) {
     if (operation >= DW_OP_lit0 && operation <= DW_OP_lit31) {
@@ -176,7 +176,7 @@ static bool run_push(struct stack *stack, struct ag_byte_reader *reader, uint8_t
     }
 }
 
-/* Runs an operation on the topmost values; false: it is not one of these, or a word cannot be
+/* Runs an operation on the topmost values; false: `operation` is none of them, or a word cannot be
  * read. */
 static bool run_other(struct stack *stack, struct ag_byte_reader *reader, uint8_t operation,
                       const struct ag_cfi_machine *machine) {

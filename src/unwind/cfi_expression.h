@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What an expression may read; false: not available. */
+/* How an expression reads registers and memory. The functions return false if they cannot. */
 struct ag_cfi_machine {
     bool (*read_register)(void *context, uint32_t reg, uintptr_t *ret_value);
     bool (*read_word)(void *context, uintptr_t address, uintptr_t *ret_value);

@@ -1,16 +1,16 @@
-/* eh_frame.c: .eh_frame_hdr's sorted table -> FDE -> its CIE -> the row of one pc.
+/* eh_frame.c: finds the CFI row of one pc, for the unwinder. The sorted table of .eh_frame_hdr
+ * gives the FDE (the entry of one function); the FDE refers to its CIE (what several FDEs share).
  *
  *     .eh_frame_hdr   version | encodings x 3 | &.eh_frame | n | (first pc, &FDE) x n, sorted
  *     FDE             length | back to CIE | first pc | bytes of code | augmentation | program
  *     CIE             length | 0 | version | "zPLRS" | alignments | RA | augmentation | program
  *
- * Rows are computed on demand, one pc at a time: a program needs a few hundred rows (z3: 3,829) of
- * the 10^5 in its images, and one takes 100 to 140 ns. The CFI program of the CIE runs first and
- * gives the initial row, to which DW_CFA_restore returns; then the FDE's program runs until it
- * passes the pc.
+ * A row is computed on demand: a program needs a few hundred rows (z3: 3,829) of the 10^5 in its
+ * images, and one row takes 100 to 140 ns. The CFI program of the CIE runs first and gives the
+ * initial row, to which DW_CFA_restore returns; then the FDE's program runs until it passes the pc.
  *
- * Hostile input: a reader never leaves [at, end), an overrun makes it bad and reads zeros; every
- * instruction takes at least one byte, so a program terminates. The remember stack is bounded. */
+ * Against damaged tables: a reader never leaves [at, end); a read beyond sets is_bad and gives
+ * zeros. Every instruction takes a byte or more, so a program ends. REMEMBERED_ROWS is a bound. */
 #include "unwind/eh_frame.h"
 
 #include <errno.h>
@@ -28,14 +28,14 @@ enum {
     HDR_VERSION = 1,
     VERSION_WITH_SIZES = 4, /* of a CIE: DWARF 4 added two bytes after the augmentation */
     HDR_TABLE_ENCODING =
-        0x3b,            /* datarel | sdata4: what every linker writes, and what can be searched */
+        0x3b,            /* datarel | sdata4: every linker writes it; only it can be searched */
     REMEMBERED_ROWS = 3, /* compilers nest DW_CFA_remember_state once */
 };
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Reads a pointer as DW_EH_PE_* encodes it; `data_base`: the base of datarel. Indirection is not
- * followed. */
+/* Reads a pointer as DW_EH_PE_* encodes it; `data_base`: the base of datarel. ENCODING_INDIRECT is
+ * ignored. */
 static uint64_t read_encoded(struct ag_byte_reader *reader, uint8_t encoding, uintptr_t data_base) {
     const uintptr_t place = (uintptr_t)reader->at;
     uint64_t value = 0;
@@ -111,8 +111,8 @@ static bool open_entry(const struct ag_cfi_tables *tables, uintptr_t address,
     uint32_t length, id;
     memcpy(&length, (const void *)address, 4);
     memcpy(&id, (const void *)(address + 4), 4);
-    /* 0 ends the section; 0xffffffff starts 64-bit DWARF, which is not needed below 4 GiB; both
-     * fail here */
+    /* A length of 0 ends the section; 0xffffffff begins an entry of 64-bit DWARF, which sections
+     * below 4 GiB do not need. Both fail here. */
     if (length < 4 || !contains(tables, address + 4, length)) {
         return false;
     }
@@ -124,12 +124,12 @@ static bool open_entry(const struct ag_cfi_tables *tables, uintptr_t address,
     return true;
 }
 
-/* The id that marks a CIE, in place of an FDE's offset to its CIE. */
+/* The id that marks a CIE. An FDE has the offset to its CIE in the same place. */
 static uint32_t id_of_common(const struct ag_cfi_tables *tables) {
     return tables->debug_frame != 0 ? UINT32_MAX : 0;
 }
 
-/* Reads the fields that only some versions have after the augmentation. */
+/* Reads the fields that only DWARF 4 has after the augmentation; false: not supported. */
 static bool is_known_version(uint8_t version, struct ag_byte_reader *body) {
     if (version == VERSION_WITH_SIZES &&
         (ag_byte_reader_take(body, 1) != sizeof(uintptr_t) || ag_byte_reader_take(body, 1) != 0)) {
@@ -197,8 +197,8 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
     return true;
 }
 
-/* The address of the FDE that may cover pc: the last one that starts at or before it. 0: none.
- * bytes: the sorted pairs, at least one, possibly unaligned, relative to the bases. */
+/* The address of the FDE that may cover pc: the last one that starts at or before pc. 0: none.
+ * bytes: an array of ag_cfi_place, sorted, not empty, possibly unaligned, relative to the bases. */
 static uintptr_t search_places(const uint8_t *bytes, uint64_t n_places, uintptr_t pc_base,
                                uintptr_t entry_base, uintptr_t pc) {
     const int64_t relative = (int64_t)(pc - pc_base);
@@ -246,7 +246,7 @@ struct machine {
     const struct common *common;
     uint32_t wanted;                /* DWARF register */
     struct ag_cfi_row row;          /* the current row */
-    const struct ag_cfi_row *first; /* the row of the CIE; NULL while the CIE itself runs */
+    const struct ag_cfi_row *first; /* the row of the CIE; NULL while the CIE's program runs */
     struct ag_cfi_row remembered[REMEMBERED_ROWS];
     int n_remembered;
 };
@@ -294,8 +294,7 @@ static void define_cfa(struct machine *machine, uint64_t reg, int64_t offset) {
         .kind = AG_CFI_IN_REGISTER, .reg = (uint8_t)(reg < 255 ? reg : 255), .offset = offset};
 }
 
-/* Runs an instruction that sets the rule of a register, in the order of DWARF's numbers; false: it
- * is not one of these. */
+/* Runs an instruction that sets the rule of a register; false: `operation` is another one. */
 static bool run_register_instruction(struct machine *machine, struct ag_byte_reader *reader,
                                      uint8_t operation) {
     const int64_t data = machine->common->data_alignment;
@@ -452,7 +451,7 @@ static bool cfi_program_run(struct machine *machine, struct ag_byte_reader reade
     return !reader.is_bad;
 }
 
-/* Reads the head of the FDE: its CIE and its range of code. Its body is then at the program. */
+/* Reads the head of the FDE: its CIE and its range of code. ret_entry->body begins behind it. */
 static bool open_description(const struct ag_cfi_tables *tables, uintptr_t fde,
                              struct entry *ret_entry, struct common *ret_common,
                              uintptr_t *ret_first_pc, uintptr_t *ret_code_bytes) {

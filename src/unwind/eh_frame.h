@@ -1,8 +1,8 @@
 /* eh_frame.h: looks up the CFI row of one pc in an image's .eh_frame.
  *
- * Reads mapped memory, checks every address against the bounds that it was given, allocates
- * nothing, and needs half a KiB of stack. Registers are DWARF's numbers here, and the caller passes
- * the register whose rule it wants. */
+ * A lookup reads mapped memory, checks every address against the caller's bounds, allocates
+ * nothing, and needs half a KiB of stack. Registers have DWARF's numbers here, and the caller
+ * passes the register whose rule it wants. An FDE is the entry of one function. */
 #ifndef AG_EH_FRAME_H
 #define AG_EH_FRAME_H
 
@@ -31,17 +31,17 @@ enum ag_cfi_rule_kind {
     AG_CFI_UNDEFINED,     /* no value; for the return address: this is the outermost frame */
     AG_CFI_AT_CFA,        /* saved at CFA + offset */
     AG_CFI_IS_CFA,        /* its value is CFA + offset */
-    AG_CFI_IN_REGISTER,   /* its value is that of register `reg` (of the CFA: plus offset) */
+    AG_CFI_IN_REGISTER,   /* its value is that of register `reg` (for the CFA: plus offset) */
     AG_CFI_AT_EXPRESSION, /* saved at the address that the expression gives */
-    AG_CFI_IS_EXPRESSION, /* its value (for the CFA: the CFA) is the expression's */
+    AG_CFI_IS_EXPRESSION, /* the register (or the CFA) has the value of the expression */
 };
 struct ag_cfi_rule {
     union {
         int64_t offset;
-        const uint8_t *expression; /* within the tables' bounds, ... */
+        const uint8_t *expression; /* all its bytes lie within the tables' bounds */
     };
-    uint16_t expression_bytes; /* ... including its last byte */
-    uint8_t kind;              /* enum ag_cfi_rule_kind */
+    uint16_t expression_bytes;
+    uint8_t kind; /* enum ag_cfi_rule_kind */
     uint8_t reg;
 };
 struct ag_cfi_row {

@@ -1,14 +1,14 @@
-/* general_step.c: the slow step, for the few rows that a packed rule cannot hold.
+/* general_step.c: steps from a frame to its caller by a CFI row, for stack_walker.c. This is slow,
+ * and used for the few rows that a packed rule (32 bits, see frame_step_fast.h) cannot hold.
  *
- * They occur where a signal interrupts a prologue that realigns the stack (CFA = r10), in the lazy
- * binder (CFA = rbx, and it may allocate), and in hand-written assembler (CFA in a stack slot or in
- * any register): 0.06 % of libc's rows, 2 % of ld.so's, 0.6 % of libcrypto's.
+ * They occur where a signal interrupts a prologue that realigns the stack (CFA = r10), in ld.so's
+ * lazy binder (CFA = rbx), which may allocate, and in hand-written assembler (CFA in a stack slot
+ * or any register): 0.06 % of libc's rows, 2 % of ld.so's, 0.6 % of libcrypto's.
  *
  * A walk carries pc, sp and the frame pointer. The value of any other register was saved by one of
- * the frames between this one and the walk's start: their rows are searched, from this frame
- * inward, until one saved the register or belongs to a signal, where the kernel saved all. A
- * register that no frame saved still has its value in the thread's registers, which a capture does
- * not have: then the step fails. */
+ * the frames between this one and the walk's start. Their rows are searched, from this frame
+ * inward, until a row saved the register or a signal frame is found, in which the kernel saved all
+ * registers. If no frame saved the register, the step fails: its value is only in the CPU. */
 #include "unwind/general_step.h"
 
 #include "unwind/cfi_expression.h"
@@ -64,13 +64,13 @@ static bool evaluate(struct general *general, const struct ag_cfi_rule *rule, co
                                       ret_value);
 }
 
-/* Computes the caller's register from its rule. `reg`: for SAME. */
+/* Computes a register of the caller from its rule. `reg`: its number, for AG_CFI_SAME. */
 static bool apply_rule(struct general *general, const struct ag_cfi_rule *rule, uintptr_t cfa,
                        uint32_t reg, enum ag_word_role role, uintptr_t *ret_value) {
     uintptr_t address;
     switch ((enum ag_cfi_rule_kind)rule->kind) {
     case AG_CFI_SAME:
-    case AG_CFI_UNDEFINED: // no outer frame may read it
+    case AG_CFI_UNDEFINED: // no outer frame may read the register
         return read_register(general, reg, ret_value);
     case AG_CFI_AT_CFA:
         return general->read(general->context, cfa + (uintptr_t)rule->offset, role, ret_value);
@@ -122,7 +122,7 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
         return AG_STEP_FAILED;
     }
     caller.sp = cfa;
-    if (entry.is_signal_frame) { // its stack pointer is in another stack, and its pc is exact
+    if (entry.is_signal_frame) { // its caller may be on another stack, at an exact pc
         if (ag_unwind_space_find_row(space, registers->pc, AG_DWARF_STACK_POINTER, &row, &entry,
                                      &expressions) < 0 ||
             (row.wanted.kind != AG_CFI_SAME &&
@@ -132,7 +132,7 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
         }
         caller.pc++;
     } else if (cfa < registers->sp ||
-               cfa % sizeof(uintptr_t) != 0) { // equal: the pc was in a register
+               cfa % sizeof(uintptr_t) != 0) { // equal: return address in a register
         return AG_STEP_FAILED;
     }
     *ret_registers = caller;

@@ -1,4 +1,4 @@
-/* general_step.h: one step outward by a row that does not fit into a packed rule. Cold. */
+/* general_step.h: one step outward by a CFI row that does not fit into a packed rule. Rare. */
 #ifndef AG_GENERAL_STEP_H
 #define AG_GENERAL_STEP_H
 

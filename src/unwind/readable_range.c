@@ -1,4 +1,4 @@
-/* readable_range.c: the probe and the growth of a readable range.
+/* readable_range.c: finds out which pages can be read, for the walks of stack_walker.c.
  *
  * The probe: rt_sigprocmask copies the new signal mask from user memory (EFAULT if it cannot)
  * before it checks `how` (EINVAL for an unknown one). So with a wrong `how` it changes nothing and
@@ -6,8 +6,8 @@
  * mincore is no alternative: it reports a guard page as resident.
  *
  * Readable memory may be unmapped later without notice (a coroutine's stack). So a range is only a
- * second safeguard, after the walker's own reasoning (stack_walker.c, 3): it stops walks that wrong
- * rules lead astray. */
+ * second safeguard, besides section 3 of stack_walker.c, which limits what a walk reads: the range
+ * stops walks that wrong rules lead astray. */
 #include "unwind/readable_range.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@ enum {
     PAGE_BYTES = AG_READABLE_PAGE,
     KERNEL_SIGSET_BYTES = 8,
     INVALID_HOW = 0x5afe,
-    /* The distance at which a page still counts as the same stack if all pages between are
-     * readable: a frame with a large array is crossed (256 probes, once), but a stack elsewhere is
-     * not searched for. */
+    /* The largest distance at which a page counts as part of the same stack, if all pages between
+     * are readable. A frame with a large array is thus crossed (256 probes, once), but a stack
+     * elsewhere is not searched for. */
     GAP_PAGES_MAX = 256,
 };
 

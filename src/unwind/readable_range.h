@@ -23,7 +23,7 @@ AG_FAST uintptr_t ag_readable_page(uintptr_t address) {
 }
 
 /* Whether the word at address is within the range, and aligned. Rotating the offset moves a
- * misalignment into the highest bits: one compare for both. */
+ * misalignment into the highest bits, so one comparison checks both. */
 AG_FAST bool ag_readable_range_has(const struct ag_readable_range *range, uintptr_t address) {
     const uintptr_t offset = address - range->low;
     return (offset >> 3 | offset << (sizeof offset * 8 - 3)) < (range->high - range->low) >> 3;
@@ -31,16 +31,16 @@ AG_FAST bool ag_readable_range_has(const struct ag_readable_range *range, uintpt
 
 enum ag_readable_result {
     AG_READABLE_NOT,      /* no aligned word can be read there; the range is unchanged */
-    AG_READABLE_EXTENDED, /* the range grew to contain it: everything within it before still is */
+    AG_READABLE_EXTENDED, /* the range grew to contain the word, and kept what it contained */
     AG_READABLE_MOVED,    /* the range is a different one now */
 };
 enum ag_readable_result ag_readable_range_extend(struct ag_readable_range *range,
                                                  uintptr_t address);
 
-/* The same for an address that the caller knows to be readable (the stack it runs on). */
+/* As ..._extend, for an address that the caller knows to be readable (the stack it runs on). */
 enum ag_readable_result ag_readable_range_enter(struct ag_readable_range *range, uintptr_t address);
 
-/* Whether an aligned word can be read at this moment. A system call. */
+/* Whether address is aligned and its word can be read at this moment. Makes a system call. */
 bool ag_readable_word(uintptr_t address);
 
 /* Copies from memory that may be unmapped; false: not readable. For a few bytes, such as code. */

@@ -1,4 +1,5 @@
-/* stack_walker.c: the walk with a memo, and the walk without.
+/* stack_walker.c: captures stacks: with the cache of whole stacks, by a walk with a memo, or by a
+ * plain walk. A node is the id of a stack in the stack tree.
  *
  * 1. The verified memo
  *
@@ -10,11 +11,11 @@
  * and returns in between.
  *
  *     frames   [0] outermost  [1]  ...  [known] the innermost that may still be right  ...
- *     words    what frame [0] read | what [1] read | ...       of each: the return address that it
- *              found (of the frame before it in the array) at the lowest place, above it what else
- *              it read: saved rbps that matter, realigned CFAs, signals
+ *     words    those that frame [0] read | those that [1] read | ...     Each frame has the return
+ *              address into its caller, the frame before it in the array, and then the other words
+ *              that it read: saved rbps that matter (see 2), realigned CFAs, signals
  *
- * frames[known] depends on the first words, as many as it says.
+ * frames[known] depends on the first AG_NEEDED_WORDS(frames[known].needs) of words.
  *
  * The walk goes from the innermost frame outward. At each frame it pops remembered frames that are
  * younger (their sp is lower); if the registers match, it verifies the words; otherwise it takes
@@ -34,12 +35,12 @@
  *
  * A program may unmap the memory above its stack pointer at any time: a pool of coroutines divides
  * one mapping again and puts guard pages where a stack was. No list of mappings could follow that,
- * since the C library and raw system calls change them unseen. Only the program itself can be
- * relied on: a frame that it is going to return through exists. So
+ * since the C library and raw system calls change them unseen. But the program will return through
+ * its frames, so they exist. Therefore:
  *
  *     a word may be read if it lies in a frame that is known to exist. The frame that called the
- *     allocation function exists. If a frame exists and its rule is the compiler's, then so does
- *     the place of its return address, and that address leads to the next frame.
+ *     allocation function exists. If a frame exists and its rule is the compiler's, then the place
+ *     of its return address exists too, and that address leads to the next frame.
  *
  * Remembered words are therefore compared one by one from the innermost frame outward, up to the
  * first that differs: each was read by the rule of a frame whose existence the words before it have
@@ -48,21 +49,21 @@
  *
  * A guessed rule (AG_RULE_FRAME_POINTER, for generated code without CFI) proves nothing. From the
  * first guess of a walk on, a word is read only in pages that this walk itself found readable, by a
- * system call each (reach_guessed). Such a stack is remembered only if its walk reached the
- * outermost frame: then every guess of it was right, and is right again for the same pc, sp and
- * rbp.
+ * system call each (reach_guessed). The frames of such a walk are not remembered, even if it ends
+ * like a complete one: an rbp that holds a pointer to zeroed memory looks like the outermost frame,
+ * and that memory may be unmapped at the next walk with the same pc, sp and rbp.
  *
- * In addition, no walk reads outside of the walker's readable range (readable_range.h): rules are
- * sometimes wrong, above all in assembler. When the range moves to another stack the memo is
- * dropped, and of a walk that crosses stacks (a handler on a signal stack) only the frames of the
- * last stack are remembered: frames in the memo are in the order of their addresses.
+ * In addition, a step before the first guess reads only in the walker's readable range
+ * (readable_range.h), as rules are sometimes wrong, above all in assembler. When the range moves to
+ * another stack the memo is dropped. If a walk crosses stacks (a handler on a signal stack), only
+ * the last stack's frames are remembered: frames in the memo are in the order of their addresses.
  *
  * 4. Depth
  *
  * At most `depth` frames are kept. The memo of a complete stack is usable as long as remembered and
  * new frames together fit; the memo of a cut stack is usable if they are exactly `depth` again (its
- * outermost frame is the depth-th). Otherwise the walk is plain, and stops after `depth` frames:
- * the cost of a capture in a recursion is bounded by the depth, not by the recursion. */
+ * outermost frame is the depth-th). Otherwise the walk does without the memo, and stops after
+ * `depth` frames: the depth bounds the cost of a capture in a recursion. */
 #include "unwind/stack_walker.h"
 
 #include <stddef.h>
@@ -80,7 +81,7 @@ enum { /* captures */
 };
 enum { GUESS_PAGES = 4 };
 
-/* ---- life ---------------------------------------------------------------- */
+/* ---- making a walker ----------------------------------------------------- */
 static uint32_t clamp_depth(uint32_t depth) {
     return depth < 1 ? 1 : depth > AG_DEPTH_MAX ? AG_DEPTH_MAX : depth;
 }
@@ -122,8 +123,8 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
     return walker;
 }
 
-/* Empty entries are zeros, and an entry that is compared or filled meanwhile gives node 0 at
- * worst. */
+/* Zeros are empty entries. An entry that is cleared while a capture compares or fills it gives node
+ * 0 (AG_ROOT_COMPLETE, no frames) at worst. */
 void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes) {
     const uintptr_t page = 4096;
     const uintptr_t low = ((uintptr_t)walker->near_pcs + page - 1) & ~(page - 1);
@@ -135,7 +136,7 @@ void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes) {
 /* ---- reading the stack --------------------------------------------------- */
 struct reader { /* of one walk: records what it read */
     struct ag_readable_range *stack;
-    struct ag_stack_word return_word; /* the last read with that role */
+    struct ag_stack_word return_word; /* the last one read with role RETURN_ADDRESS */
     struct ag_stack_word *other;      /* where the next word of role OTHER is stored */
     bool has_moved;                   /* to another stack, since this flag was cleared */
     bool has_read_guessed;            /* a word after a guess was read */
@@ -150,40 +151,41 @@ AG_COLD static bool reach(struct reader *reader, uintptr_t address) {
     return result != AG_READABLE_NOT;
 }
 
+AG_FAST uintptr_t read_word(struct reader *reader, uintptr_t address, enum ag_word_role role,
+                            bool keeps_others) {
+    const uintptr_t *word = (const uintptr_t *)address;
+    const uintptr_t value = *word;
+    if (role == AG_WORD_RETURN_ADDRESS) {
+        reader->return_word = (struct ag_stack_word){word, value};
+    } else if (keeps_others) {
+        *reader->other++ = (struct ag_stack_word){word, value};
+    }
+    return value;
+}
+
 AG_FAST bool read_and_keep(void *context, uintptr_t address, enum ag_word_role role,
                            uintptr_t *ret_value) {
     struct reader *reader = context;
     if (AG_UNLIKELY(!ag_readable_range_has(reader->stack, address)) && !reach(reader, address)) {
         return false;
     }
-    const uintptr_t *word = (const uintptr_t *)address;
-    const uintptr_t value = *word;
-    if (role == AG_WORD_RETURN_ADDRESS) {
-        reader->return_word = (struct ag_stack_word){word, value};
-    } else {
-        *reader->other++ = (struct ag_stack_word){word, value};
-    }
-    *ret_value = value;
+    *ret_value = read_word(reader, address, role, /* keeps_others= */ true);
     return true;
 }
 
-/* Records return addresses only: for steps that are not remembered. */
+/* As read_and_keep, but records return addresses only: for steps that are not remembered. */
 AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
                        uintptr_t *ret_value) {
     struct reader *reader = context;
     if (AG_UNLIKELY(!ag_readable_range_has(reader->stack, address)) && !reach(reader, address)) {
         return false;
     }
-    const uintptr_t *word = (const uintptr_t *)address;
-    if (role == AG_WORD_RETURN_ADDRESS) {
-        reader->return_word = (struct ag_stack_word){word, *word};
-    }
-    *ret_value = *word;
+    *ret_value = read_word(reader, address, role, /* keeps_others= */ false);
     return true;
 }
 
-/* The frame at sp exists, or is assumed to, and its caller is going to be guessed. Only the page
- * from which its pc was read is known to be readable. */
+/* Called before the caller of the frame at sp is guessed for the first time. Only the page from
+ * which the frame's pc was read is known to be readable. */
 AG_COLD static void guess_begins(struct reader *reader, uintptr_t sp) {
     for (uint32_t i = 0; i < GUESS_PAGES; i++) {
         reader->pages[i] = ag_readable_page(sp - sizeof(uintptr_t));
@@ -213,14 +215,7 @@ static bool read_guessed(void *context, uintptr_t address, enum ag_word_role rol
     if (!reach_guessed(reader, address)) {
         return false;
     }
-    const uintptr_t *word = (const uintptr_t *)address;
-    const uintptr_t value = *word;
-    if (role == AG_WORD_RETURN_ADDRESS) {
-        reader->return_word = (struct ag_stack_word){word, value};
-    } else {
-        *reader->other++ = (struct ag_stack_word){word, value};
-    }
-    *ret_value = value;
+    *ret_value = read_word(reader, address, role, /* keeps_others= */ true);
     return true;
 }
 
@@ -231,11 +226,7 @@ static bool read_only_guessed(void *context, uintptr_t address, enum ag_word_rol
     if (!reach_guessed(reader, address)) {
         return false;
     }
-    const uintptr_t *word = (const uintptr_t *)address;
-    if (role == AG_WORD_RETURN_ADDRESS) {
-        reader->return_word = (struct ag_stack_word){word, *word};
-    }
-    *ret_value = *word;
+    *ret_value = read_word(reader, address, role, /* keeps_others= */ false);
     return true;
 }
 
@@ -258,8 +249,8 @@ AG_FAST uint32_t near_rule(const struct ag_walker *walker, uintptr_t pc) {
 
 /* ---- the memo ------------------------------------------------------------ */
 
-/* Compares the first n words with the stack, the youngest first; returns the number of words up to
- * and including the youngest that differs, 0 if all are equal. Reads none beyond that one. */
+/* Compares the first n words with the stack, from the last to the first; returns the number of
+ * words up to and including the one found to differ, 0 if all are equal. Reads none before it. */
 AG_FAST uint32_t words_verify(const struct ag_stack_word *words, uint32_t n) {
     const struct ag_stack_word *end = words + n;
     for (; end - words >= 4; end -= 4) {
@@ -276,7 +267,7 @@ AG_FAST uint32_t words_verify(const struct ag_stack_word *words, uint32_t n) {
     return (uint32_t)(end - words);
 }
 
-/* The same in a walk that has guessed: the frame that the words belong to may not exist. */
+/* words_verify for a walk that has guessed: the frame that the words belong to may not exist. */
 static uint32_t verify_guessed(const struct ag_stack_word *words, uint32_t n,
                                struct reader *reader) {
     while (n > 0) {
@@ -294,8 +285,8 @@ static uint32_t verify_guessed(const struct ag_stack_word *words, uint32_t n,
 struct outcome {
     enum ag_root root; /* when known < 0 */
     int32_t known;     /* the frame that matched; -1: none */
-    /* new frames up to this one are not remembered, -1: all are; they lie on another stack than the
-     * outer ones, or depend on words that are not kept */
+    /* new_frames[0 .. forgotten] are not remembered, because they lie on another stack than the
+     * outer ones or depend on words that are not kept; -1: all are remembered */
     int32_t forgotten;
     uint32_t n_new;
     struct ag_stack_word return_word; /* where the pc of frames[known] was read */
@@ -303,8 +294,8 @@ struct outcome {
     bool is_lost;                     /* no memory for the result */
 };
 
-/* Whether the rest of the stack from these registers outward is frames[known] and older. If not,
- * outcome->known becomes the youngest remembered frame that may still be right (-1: none). */
+/* Whether the rest of the stack from these registers outward is frames[known .. 0]. If not,
+ * outcome->known becomes the innermost remembered frame that may still be right (-1: none). */
 AG_FAST bool memo_match(const struct ag_walker *walker, const struct ag_registers *registers,
                         struct reader *reader, struct outcome *outcome) {
     const struct ag_known_frame *frames = walker->frames;
@@ -361,7 +352,7 @@ AG_FAST uint32_t memo_append(struct ag_walker *walker, struct ag_unwind_space *s
     uint32_t node = known >= 0 ? walker->frames[known].node : outcome->root;
     uint32_t needs = known >= 0 ? walker->frames[known].needs : 0;
     uint32_t n_frames = (uint32_t)(known + 1);
-    /* not the place of the previous walk: the same frame may have made another call */
+    /* of this walk: frames[known] may have made another call since the previous one */
     struct ag_stack_word return_word = outcome->return_word;
     for (int32_t i = (int32_t)outcome->n_new - 1; i >= (int32_t)first_frame; i--) {
         const struct ag_new_frame *frame = &walker->new_frames[i];
@@ -374,13 +365,13 @@ AG_FAST uint32_t memo_append(struct ag_walker *walker, struct ag_unwind_space *s
         if (AG_UNLIKELY(i <= outcome->forgotten)) {
             continue;
         }
-        const uint32_t first = frame[-1].n_others; // there is one before the first
+        const uint32_t first = frame[-1].n_others; // lay_out put an entry before new_frames[0]
         uint32_t end = frame->n_others, n_words = AG_NEEDED_WORDS(needs);
         const bool caller_reads_rbp = AG_NEEDS_RBP(needs);
         if (n_frames > 0) {
             walker->words[n_words++] = return_word;
         }
-        /* the word that stopped the walk at the outermost frame is kept, whatever it is */
+        /* drop a reloaded rbp that does not matter, but keep the word that stopped the walk */
         if (end > first && !caller_reads_rbp && ag_rule_reloads_rbp(rule) && n_frames > 0) {
             end--;
         }
@@ -440,7 +431,7 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
         result = step_guessed(walker, space, rule, registers, reader, outcome);
     } else if (AG_LIKELY(rule != AG_RULE_GENERAL)) {
         result = ag_frame_step_fast(registers, rule, read_and_keep, reader);
-    } else { // its reads are not recorded, so a frame that depends on them is not kept either
+    } else { // the reads are not recorded, so the frames that depend on them are forgotten
         result = ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only, reader,
                                  registers);
         outcome->forgotten = (int32_t)outcome->n_new - 1;
@@ -458,8 +449,8 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     return false;
 }
 
-/* Walks from the registers until it meets the memo or an end; false: lost. The result: new_frames[0
- * .. n_new - 1], innermost first, then frames[known .. 0]. */
+/* Walks from the registers to a frame of the memo or to an end; false: no memory for the result.
+ * The stack found is new_frames[0 .. n_new - 1], innermost first, then frames[known .. 0]. */
 AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space,
                          struct ag_registers registers, struct outcome *ret_outcome) {
     struct reader reader = {
@@ -476,7 +467,7 @@ AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space
             walker->n_frames = 0;
             return false;
         }
-        /* a return address that was read and led to no frame: the end depends on it */
+        /* if a return address was read that led to no frame, the end depends on that word */
         if (outcome.root != AG_ROOT_CUT && reader.return_word.address != NULL &&
             outcome.n_new > 0) {
             *reader.other++ = reader.return_word;
@@ -484,10 +475,10 @@ AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space
         }
         walker->is_cut = outcome.root == AG_ROOT_CUT;
         outcome.known = -1;
-        if (reader.has_read_guessed && outcome.root != AG_ROOT_COMPLETE) {
-            outcome.forgotten = (int32_t)outcome.n_new - 1;
-        }
         break;
+    }
+    if (AG_UNLIKELY(reader.has_read_guessed)) {
+        outcome.forgotten = (int32_t)outcome.n_new - 1;
     }
     outcome.return_word = reader.return_word;
     *ret_outcome = outcome;
@@ -503,9 +494,9 @@ static uint32_t walk_and_intern(struct ag_walker *walker, struct ag_unwind_space
 
 /* ---- the cache of whole stacks ------------------------------------------- */
 
-/* Mixes pc, sp and the next return addresses, as long as the walker's own cache has their rules:
- * the first miss ends the key. Only the compiler's own rules are followed, so the words lie in
- * frames that exist. */
+/* Mixes pc, sp and the next return addresses into a key, which ends before the first pc whose rule
+ * is not in near_pcs. Only the compiler's own rules are followed, so the words lie in frames that
+ * exist. */
 AG_FAST uint64_t stack_key(const struct ag_walker *walker, const struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp) {
     uintptr_t pc = *sp, cfa = (uintptr_t)(sp + 1);
@@ -543,7 +534,7 @@ static uint16_t place_in_lines(uint32_t index) {
     return (uint16_t)(index * (sizeof(struct ag_cached_stack) / AG_CACHE_LINE));
 }
 
-/* Adds words to the entry, the youngest first; false: they do not fit. */
+/* Adds words to the entry, from the last to the first; false: they do not fit. */
 static bool fill_words(struct ag_cached_stack *entry, const uintptr_t *sp,
                        const struct ag_stack_word *words, uint32_t n_words, uint32_t *n_filled) {
     if (*n_filled + n_words > AG_CACHED_BLOCKS * 4) {
@@ -619,7 +610,7 @@ AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwin
            words_verify(walker->words, AG_NEEDED_WORDS(frame->needs)) == 0;
 }
 
-/* Called before a walk: makes sure that the memo is of this generation and this stack. */
+/* Called before a walk: drops the memo if it is of an older generation or another stack. */
 AG_FAST struct ag_registers begin_walk(struct ag_walker *walker, struct ag_unwind_space *space,
                                        const uintptr_t *sp, uintptr_t rbp) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
@@ -641,8 +632,8 @@ static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space
     return walk_and_intern(walker, space, begin_walk(walker, space, sp, rbp), ret_outcome);
 }
 
-/* The place in its node's set where a stack is or may be filled in; NULL: the others stay until
- * this stack is missed there again. */
+/* The entry in the node's set that has the stack or may be filled with it; NULL: both entries stay,
+ * unless the next stack missed in this set is the same. */
 static struct ag_cached_stack *choose_place(struct ag_walker *walker, uint32_t node) {
     const uint32_t set = node * UINT32_C(0x9e3779b1) >> (32 - AG_CACHED_SETS_BITS);
     struct ag_cached_stack *entries = &walker->cache[set * 2];
@@ -661,8 +652,8 @@ static struct ag_cached_stack *choose_place(struct ag_walker *walker, uint32_t n
     return &entries[next];
 }
 
-/* After a walk that a cache hit could have avoided: fills in the stack, or records where it is.
- * Filling is free of charge as long as it replaces no other stack. */
+/* Called after a walk that a cache hit could have avoided: stores the stack, or records its place.
+ * This costs no credit as long as no other stack is replaced. */
 static void cache_learn(struct ag_walker *walker, struct ag_unwind_space *space, uint16_t by_key[2],
                         const uintptr_t *sp, uintptr_t rbp, uint32_t node, uint16_t *expected) {
     walker->last = node;
@@ -785,8 +776,8 @@ uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_spa
 
 /* ---- the plain walk ------------------------------------------------------ */
 
-/* Walks into frames; returns their number, and how the walk ended: AG_ROOT_NOT_KEPT has no
- * frames. */
+/* Walks without memo and fills `frames`; returns their number (0 for AG_ROOT_NOT_KEPT). *ret_root:
+ * how the walk ended. */
 static uint32_t walk_plain(struct ag_unwind_space *space, struct ag_registers registers,
                            struct ag_new_frame *frames, enum ag_root *ret_root) {
     struct ag_readable_range stack = {0};

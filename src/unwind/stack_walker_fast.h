@@ -1,22 +1,22 @@
 /* stack_walker_fast.h: the inline first part of a capture: the cache of whole stacks.
  *
- * A program mostly allocates from few stacks, to which it returns. Each walker keeps up to 512 of
- * them whole: all words that the walk read, which prove the stack, and the node. The place of a
- * stack in the cache depends on its node. Two predictions say which entry to try, and only the
- * proof counts:
+ * A program mostly allocates from few stacks, again and again. Each walker keeps up to 512 of them
+ * whole: the node (the stack's id in the tree), and all words that the walk read, which prove that
+ * the stack is the same. The place of a stack in the cache depends on its node. Two predictions
+ * choose the entries to try, and the words are compared:
  *
- *     expected   the stack that followed the last one at the previous capture from here (pc, sp)
- *     by key     the last two that had this pc, sp and next two return addresses (one is too few:
- *                wrappers; three lose again)
+ *     expected   the stack that followed the same last stack when this pc and sp last captured
+ *     by key     the last two that had this pc, sp and next two return addresses (with one, all
+ *                callers of a wrapper share a key; with three, captures were slower)
  *
- * So a program whose stacks differ far out, with one key, still hits when it repeats its sequence.
- * If stacks do not recur, filling the cache would cost more than it gains. So an entry is replaced
+ * If many stacks share one key, `expected` still hits when the program repeats their sequence. If
+ * stacks do not recur, filling the cache would cost more than it gains. So an entry is replaced
  * only after another stack was missed there twice in a row, and each walker has a credit: a hit
  * earns, a miss costs, and without credit the cache is bypassed for a while.
  *
- * Budget, hot: 3 ns for an expected stack, 6 ns for another one, 0.45 ns for each word proven
- * (about one per frame). A bypass costs one load and one branch. bench/micro_walker.c measures
- * it. */
+ * Budget, with warm caches: 3 ns for an expected stack, 6 ns for one found by key, 0.45 ns for each
+ * compared word (about one per frame). A bypass costs one load and one branch.
+ * bench/micro_walker.c measures these times. */
 #ifndef AG_STACK_WALKER_FAST_H
 #define AG_STACK_WALKER_FAST_H
 
@@ -25,20 +25,20 @@
 #include "unwind/unwind_space.h"
 
 enum {
-    AG_CACHED_SETS_BITS = 8, /* sets of two: two stacks with one key do not replace each other */
+    AG_CACHED_SETS_BITS = 8, /* log2 of the number of sets, which have two entries each */
     AG_CACHED_STACKS = 2 << AG_CACHED_SETS_BITS,
-    AG_CACHED_BLOCKS = 13,     /* 52 words; a stack that needs more is left to the memo */
+    AG_CACHED_BLOCKS = 13,     /* 52 words; a stack that needs more is not cached */
     AG_CACHED_KEY_RETURNS = 2, /* return addresses in the key besides the first */
     AG_EXPECTED_BITS = 10,
     AG_CACHE_CREDIT_MAX = 96, /* a hit earns one ... */
-    AG_CACHE_MISS_COST = 2,   /* ... a miss costs this much: it loses twice what a hit saves */
+    AG_CACHE_MISS_COST = 2,   /* ... a miss costs this much: a miss wastes twice what a hit saves */
     AG_CACHE_CREDIT_START = 24,
-    AG_NEAR_BITS = 9, /* near pcs: 8 KiB */
+    AG_NEAR_BITS = 9, /* log2 of the number of struct ag_near_pc: 8 KiB */
 };
 
-/* The words of a stack are compared from the innermost frame outward, and none is read before those
- * inside of it were found equal (stack_walker.c, 3): an `or` over several differences would save a
- * branch, but read memory that may no longer exist. */
+/* The words of a stack are compared from the innermost frame outward, and no word is read before
+ * all words further inside were found equal (section 3 of stack_walker.c). An `or` over several
+ * differences would save a branch, but read memory that may no longer exist. */
 struct ag_cached_words { /* sp[offsets[i]] was values[i] */
     uintptr_t values[4];
     uint16_t offsets[4];
@@ -50,12 +50,12 @@ struct ag_cached_stack { /* 576 bytes: an odd number of cache lines, so that the
     uintptr_t rbp;                 /* compared when reads_rbp */
     uint32_t node;
     uint32_t generation;   /* of the space when it was filled */
-    uint32_t blocks_bytes; /* of those in use; the last block is padded with repeated words */
+    uint32_t blocks_bytes; /* of the blocks in use; the last one is padded with repeated words */
     uint32_t reads_rbp;
     struct ag_cached_words blocks[AG_CACHED_BLOCKS];
 };
 _Static_assert(sizeof(struct ag_cached_stack) == 576, "an odd number of cache lines");
-/* The walker's own copies of recent lookups, one compare away. */
+/* A walker's own copy of a recent lookup, found by one comparison. */
 struct ag_near_pc {
     uintptr_t pc;
     uint64_t value; /* AG_PC_VALUE */
@@ -89,23 +89,23 @@ struct ag_walker {
     bool is_cut;       /* the outermost known frame is not the outermost of the stack */
     /* the memo: [depth], outermost first */
     struct ag_known_frame *frames;
-    struct ag_stack_word *words; /* [depth * (AG_STEP_OTHER_WORDS_MAX + 1)], + 1 for what stopped a
-                                    walk: frame by frame, the last to be compared first */
+    struct ag_stack_word *words; /* [depth * (AG_STEP_OTHER_WORDS_MAX + 1)], + 1 for the word that
+                                    stopped a walk; compared from the last to the first */
     /* scratch of one capture: innermost first; new_returns[i] is where the pc of new_frames[i] was
      * read */
     struct ag_new_frame *new_frames;
     struct ag_stack_word *new_returns;
     struct ag_stack_word *new_others;
     AG_CACHE_ALIGNED struct ag_near_pc near_pcs[1 << AG_NEAR_BITS]; /* two places each: i, i ^ 1 */
-    uint16_t expected[1 << AG_EXPECTED_BITS];     /* where in the cache, in cache lines */
-    uint16_t by_key[1 << AG_CACHED_SETS_BITS][2]; /* likewise, the last two */
+    uint16_t expected[1 << AG_EXPECTED_BITS];     /* places in the cache, in cache lines */
+    uint16_t by_key[1 << AG_CACHED_SETS_BITS][2]; /* likewise, the last two places of a key */
     /* node of the last miss in a full set; bit 31: which of the two is replaced next */
     uint32_t missed[1 << AG_CACHED_SETS_BITS];
     struct ag_cached_stack cache[AG_CACHED_STACKS];
 };
 
-/* Without the cache, or after the prediction missed. expected: where the right prediction is
- * stored. */
+/* Captures without the cache (expected: NULL), or after the prediction missed: then the right one
+ * is stored in *expected. */
 uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space *space,
                                 const uintptr_t *sp, uintptr_t rbp, uint16_t *expected);
 
@@ -121,7 +121,7 @@ AG_FAST bool ag_stack_word_is(const uintptr_t *address, uintptr_t value) {
     return *(const volatile uintptr_t *)address == value;
 }
 
-/* Whether the stack at sp is this one. */
+/* Whether the stack at sp is the entry's. */
 AG_FAST bool ag_cached_stack_is(const struct ag_cached_stack *entry,
                                 const struct ag_unwind_space *space, const uintptr_t *sp,
                                 uintptr_t rbp) {
@@ -157,8 +157,7 @@ AG_FAST uint32_t ag_walker_capture_fast(struct ag_walker *walker, struct ag_unwi
     AG_KEEP_IN_REGISTER(entry);
     if (AG_LIKELY(ag_cached_stack_is(entry, space, sp, rbp))) {
         walker->credit += walker->credit < AG_CACHE_CREDIT_MAX;
-        walker->last =
-            *expected; // and not the node: the next prediction need not wait for the entry
+        walker->last = *expected; // not the node, for which the next prediction would wait
         return entry->node;
     }
     return ag_walker_capture_slow(walker, space, sp, rbp, expected);

@@ -1,13 +1,12 @@
-/* unwind_space.c: resolves a pc once: image -> CFI row -> packed rule, and its site in the tree.
- *
- * Results are cached by pc permanently; only ag_unwind_space_forget removes them. A word that is
- * not a pc at all (a walk gone wrong) is neither cached nor given a site, or else garbage would
- * fill the tables.
+/* unwind_space.c: resolves each pc once, for the walkers of all threads: finds the image, the CFI
+ * row, the packed rule (frame_step_fast.h), and the site, the pc's number in the stack tree. The
+ * results are cached; only ag_unwind_space_forget removes them. A word that is not a pc (read by a
+ * wrong walk) is neither cached nor given a site: such words would fill the tables.
  *
  * A forget may run concurrently with a resolution in another thread: forget changes the generation,
  * clears the values, and changes it again; a resolution whose generation changed between its begin
- * and its end removes what it stored. So either forget clears the value, or the resolver does, or
- * it called `find` after the image was gone. If no slot has a pc of the range and no thread
+ * and its end removes what it stored. So either forget or the resolver clears the value, or the
+ * resolver called `find` after the image was gone. If no slot has a pc of the range and no thread
  * resolves one, there is nothing to forget, and the caches of other threads stay valid. */
 #include "unwind/unwind_space.h"
 
@@ -52,12 +51,12 @@ struct row_search {
     uint32_t wanted;
     struct ag_cfi_row row;
     struct ag_cfi_entry entry;
-    struct ag_row_expressions *expressions; /* NULL: not wanted */
+    struct ag_row_expressions *expressions; /* where to copy them; NULL: nowhere */
     int result;
 };
 
-/* The rule points into the image, which may be unmapped. Copies the expression; false: it is too
- * long. */
+/* Copies the expression from the image, which may be unmapped later, to `bytes` (NULL: drops it);
+ * false: it is too long. */
 static bool keep_expression(struct ag_cfi_rule *rule, uint8_t *bytes) {
     if (rule->kind != AG_CFI_AT_EXPRESSION && rule->kind != AG_CFI_IS_EXPRESSION) {
         return true;
@@ -118,9 +117,9 @@ static void use_for_rule(void *context, const struct ag_unwind_image *image) {
         search->rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
         return;
     }
-    /* Addresses that no call can have left on a stack were put there by hand. The first byte of a
-     * function, with nothing before it, is what a coroutine's first function returns to
-     * (makecontext): the end. A signal trampoline is what the kernel makes a handler return to. */
+    /* No row covers pc - 1, so no call pushed pc. A coroutine's first function returns to the first
+     * byte of a function (makecontext stored it): the stack ends there. A signal handler returns to
+     * a trampoline, whose address the kernel stored. */
     if (r == -ENOENT && ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row, &entry) == 0) {
         const uint32_t rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
         if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) {
@@ -209,12 +208,12 @@ static uint64_t pc_resolve(struct ag_unwind_space *space, uintptr_t pc) {
         atomic_store_explicit(&space->has_unkept, true, memory_order_seq_cst);
         return value;
     }
-    /* release: pairs with the acquire in ag_pc_find_fast */
+    /* release: pairs with the acquire in ag_pc_peek_fast and find_known */
     atomic_store_explicit(&entry->value, value, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&space->generation, memory_order_relaxed) != generation) {
         atomic_store_explicit(&entry->value, 0, memory_order_relaxed);
-        ag_stack_tree_kill_site(&space->tree, site); /* if it has no image */
+        ag_stack_tree_kill_site(&space->tree, site); /* only if the site has no image */
     }
     return value;
 }
@@ -245,7 +244,7 @@ static bool is_anything_kept(struct ag_unwind_space *space, uintptr_t low, uintp
         const bool is_used = atomic_load_explicit(&space->uses_level[level], memory_order_seq_cst);
         for (; is_used && slot < end; slot++) {
             const uint64_t pc = atomic_load_explicit(&space->pcs[slot].pc, memory_order_relaxed);
-            if (pc - 1 - low < high - low) { // 0: free, and in no image
+            if (pc - 1 - low < high - low) { // a free slot's pc, 0, is in no image
                 return true;
             }
         }
@@ -262,7 +261,7 @@ void ag_unwind_space_forget_made(struct ag_unwind_space *space, uintptr_t low, u
 
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
     if (!is_anything_kept(space, low, high)) {
-        return; // as for most modules that iconv loads: all threads keep their other caches
+        return; // true of most modules that iconv loads: all threads keep their caches
     }
     atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&space->has_unkept, memory_order_seq_cst) &&
@@ -280,7 +279,7 @@ void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintpt
                 const uint64_t value =
                     atomic_exchange_explicit(&entry->value, 0, memory_order_relaxed);
                 if (AG_PC_SITE(value) != 0) {
-                    ag_stack_tree_kill_site(&space->tree, AG_PC_SITE(value)); // without an image
+                    ag_stack_tree_kill_site(&space->tree, AG_PC_SITE(value)); // if imageless
                 }
             }
         }

@@ -1,10 +1,10 @@
-/* test_walker_simulated.c: the walker on a stack that the test builds itself, so that the truth is
- * known frame by frame.
+/* test_walker_simulated.c: the stack walker on a stack that the test builds itself, so that every
+ * frame is known.
  *
- * A simulated program calls and returns at random among functions of every kind of rule:
- * sp-relative with rbp untouched, saved or full of program data; frame pointers; DRAP frames;
- * signal frames that switch to another stack. It scribbles over everything that a walk must not
- * depend on. Every capture is compared with the list of calls. */
+ * A simulated program calls and returns at random among functions with every kind of unwind rule:
+ * sp-relative with rbp untouched, saved or full of program data; frame pointers; frames that
+ * realign the stack (DRAP); signal frames that switch to another stack. It overwrites everything
+ * that a walk must not depend on. Every captured stack is compared with the list of calls. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,8 +41,8 @@ static struct {
 static uintptr_t *stack, *other_stack;
 static uintptr_t sp, rbp;
 static struct call {
-    uintptr_t pc;      /* of the call that this frame makes */
-    uintptr_t sp, rbp; /* of the caller, to return to */
+    uintptr_t pc;      /* the pc of the call that this frame makes */
+    uintptr_t sp, rbp; /* those of the caller, for the return */
     bool is_signal;
 } calls[CALLS_MAX];
 static int n_calls;
@@ -58,7 +58,7 @@ static int no_image(void *context, uintptr_t pc, ag_image_use_fn *use, void *use
     return -ENOENT;
 }
 
-/* Teaches the space a rule, as if it had been read from CFI. */
+/* Adds a rule to the unwinder's table, as if it had been read from CFI. */
 static void know(uintptr_t pc, uint32_t rule) {
     struct ag_pc_entry *bucket =
         &unwinder.space
@@ -116,7 +116,7 @@ static void start(uint32_t depth, uint64_t seed) {
             know(PC_BASE + f * 64 + call * 5 + 1, rule_of(f));
         }
     }
-    /* a page of each kind of nothing around the stacks: a read beyond them dies */
+    /* inaccessible pages around the stacks: a read beyond them crashes */
     const size_t bytes = STACK_WORDS * sizeof(uintptr_t);
     char *pages = mmap(NULL, 2 * bytes + 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(pages + 4096, bytes, PROT_READ | PROT_WRITE);
@@ -137,7 +137,7 @@ static void end(void) {
     munmap((char *)lower - 4096, 2 * STACK_WORDS * sizeof(uintptr_t) + 3 * 4096);
 }
 
-/* The innermost function calls function f at its current call. */
+/* The innermost function calls function f from its current pc. */
 static void call(uint32_t f) {
     struct call *frame = &calls[n_calls];
     *frame = (struct call){.pc = PC_BASE + f * 64 + random_below(3) * 5 + 1, .sp = sp, .rbp = rbp};
@@ -183,8 +183,8 @@ static void give_back(void) {
     rbp = calls[n_calls].rbp;
 }
 
-/* A signal interrupts the innermost function between calls; its handler runs on `onto`, or on this
- * stack when NULL. */
+/* A signal interrupts the innermost function between two calls; its handler runs on the stack
+ * `onto`, or on the current stack when NULL. */
 static void interrupt(uintptr_t *onto) {
     uintptr_t interrupted = calls[n_calls - 1].pc;
     const struct call before = {.pc = interrupted, .sp = sp, .rbp = rbp};
@@ -200,8 +200,8 @@ static void interrupt(uintptr_t *onto) {
     n_calls++;
 }
 
-/* Captures at a call of an allocation function by the innermost frame and compares with the calls.
- */
+/* Captures the stack at a call of an allocation function by the innermost frame, and compares it
+ * with the calls. */
 static void check_capture(void) {
     const uintptr_t at = sp - 8;
     *word(at) = calls[n_calls - 1].pc;
@@ -230,7 +230,7 @@ static void run(int n_steps, int deepest, bool with_signals) {
             call(random_below(FUNCTIONS));
         } else if (dice < 11 && n_calls > 1) {
             give_back();
-        } else if (dice == 11 && n_calls > 1) { // longjmp, or an exception: many frames go at once
+        } else if (dice == 11 && n_calls > 1) { // longjmp or an exception: many frames end at once
             for (uint32_t n = random_below((uint32_t)n_calls); n > 0; n--) {
                 give_back();
             }
@@ -282,7 +282,8 @@ static void check_incomplete(int n_frames_kept) {
     *word(at) = calls[n_calls - 1].pc;
     uint64_t pcs[CALLS_MAX];
     enum ag_root root;
-    for (int i = 0; i < 2; i++) { // walked, then remembered
+    // first walked, then found in the memo (frames remembered from the last walk)
+    for (int i = 0; i < 2; i++) {
         const uint32_t node = ag_walker_capture(unwinder.walker, unwinder.space, word(at), rbp);
         assert_int_equal(ag_stack_tree_frames(&unwinder.space->tree, node, CALLS_MAX, pcs, &root),
                          n_frames_kept);
@@ -299,7 +300,7 @@ static void return_address_that_is_no_code_ends_incomplete(void **state) {
     *word(calls[2].sp - 8) = 0x66666666;
     check_incomplete(2);
     *word(calls[2].sp - 8) = calls[1].pc;
-    check_capture(); // repaired: the memo noticed
+    check_capture(); // the memo does not hide that the stack was repaired
     end();
 }
 static void unreadable_frame_ends_incomplete(void **state) {
@@ -337,7 +338,7 @@ static void forgotten_images_sites_are_new_ones(void **state) {
     const uint32_t node = ag_walker_capture(unwinder.walker, unwinder.space, word(at), rbp);
     ag_unwind_space_forget(unwinder.space, PC_BASE + 64, PC_BASE + 128); // function 1
     assert_int_equal(ag_walker_capture(unwinder.walker, unwinder.space, word(at), rbp),
-                     AG_ROOT_INCOMPLETE); // nothing is known of it now
+                     AG_ROOT_INCOMPLETE); // no rule of the function is known now
     know(calls[2].pc, rule_of(1));
     const uint32_t later = ag_walker_capture(unwinder.walker, unwinder.space, word(at), rbp);
     assert_true(later >= AG_NODE_FIRST);
@@ -355,14 +356,16 @@ static void take_top_page_away(void) {
     assert_int_equal(mprotect(word(top_page()), 4096, PROT_NONE), 0);
 }
 
-/* Captures a stack whose outer half lies in the top page until it is remembered, ends it below that
- * page, takes the page away and captures again: nothing beyond the new end may be read. */
+/* Captures a stack whose outer half lies in the top page until the memo has it. Ends the stack
+ * below that page, makes the page inaccessible, and captures again: nothing beyond the new end may
+ * be read. */
 static void check_divided_anew(int n_below) {
     start(256, 10);
     while (sp - 8 >= top_page()) {
         call(0);
     }
-    const int outermost = n_calls - 1; // the first frame whose callee's return address is below
+    // the first frame whose callee's return address is below the page
+    const int outermost = n_calls - 1;
     for (int i = 0; i < n_below; i++) {
         call(0);
     }
@@ -385,8 +388,8 @@ static void check_divided_anew(int n_below) {
 static void stack_divided_anew_is_read_no_further(void **state) {
     (void)state;
     for (int i = 0; i < 8; i++) {
-        check_divided_anew(20 + i);  // whole stacks are kept
-        check_divided_anew(120 + i); // the memo alone
+        check_divided_anew(20 + i);  // the cache keeps whole stacks
+        check_divided_anew(120 + i); // only the memo is used
     }
 }
 static void guessed_frames_are_looked_for_in_memory_that_is_there_now(void **state) {
@@ -420,6 +423,31 @@ static void guessed_frames_are_looked_for_in_memory_that_is_there_now(void **sta
     end();
 }
 
+/* rbp points to zeros, which look like the outermost frame; then that page is unmapped. */
+static void guessed_ends_are_not_remembered(void **state) {
+    (void)state;
+    enum { GENERATED_PC = 0x7000000 };
+    start(256, 12);
+    while (sp - 8 >= top_page()) {
+        call(0);
+    }
+    check_capture();
+    know(GENERATED_PC, AG_RULE_FRAME_POINTER);
+    calls[0] = calls[n_calls - 1];
+    calls[0].pc = GENERATED_PC;
+    n_calls = 1;
+    sp -= 512;
+    rbp = top_page() + 64;
+    *word(rbp) = 0;
+    *word(rbp + 8) = 0;
+    for (int i = 0; i < 5; i++) {
+        check_capture();
+    }
+    take_top_page_away();
+    check_incomplete(1);
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_calls_within_depth),
@@ -433,6 +461,7 @@ int main(void) {
         cmocka_unit_test(forgotten_images_sites_are_new_ones),
         cmocka_unit_test(stack_divided_anew_is_read_no_further),
         cmocka_unit_test(guessed_frames_are_looked_for_in_memory_that_is_there_now),
+        cmocka_unit_test(guessed_ends_are_not_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

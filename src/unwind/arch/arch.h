@@ -1,12 +1,12 @@
-/* arch.h: includes the folder of the machine. Each folder has the same files:
+/* arch.h: includes the unwinder's part for this CPU. The folder of each CPU has the same files:
  *
- *     frame_step_fast.h   registers, the packed rule, one step, which registers a rule reads;
- *                         all inline
- *     frame_rule.c/.h     a CFI row -> a packed rule; a rule from the code bytes if there is no row
+ *     frame_step_fast.h   the registers, the packed rule (32 bits: how to get from a frame at one
+ *                         pc to its caller), one step by a rule; all inline
+ *     frame_rule.c/.h     makes the packed rule of a CFI row, or of code bytes if there is no row
  *     capture_entry.h     the assembler stub that passes (sp, rbp) of a call to C
  *
- * A port to another CPU keeps the scheme: one 32-bit rule per pc, and a frame pointer that may or
- * may not be live. */
+ * A port to another CPU keeps this scheme: one 32-bit rule per pc, and a frame pointer register
+ * that may hold other data. */
 #ifndef AG_ARCH_H
 #define AG_ARCH_H
 

@@ -1,12 +1,12 @@
 /* capture_entry.h (x86-64): the entry of a hook that needs the exact registers of the call.
  *
- *     void *malloc(size_t bytes)
+ *     void *malloc(size_t bytes)                        the entry; jumps to:
  *     void *implementation(size_t bytes, const uintptr_t *sp, uintptr_t rbp)
  *
  * A C function cannot get its caller's sp and rbp without a frame pointer; three instructions in
- * front of it can. They pass the two as additional last arguments and jump, so the implementation
- * returns to the caller. Their CFI is that of a function that has not pushed anything. endbr64: the
- * entry may be called through a pointer under CET. */
+ * front of it can. They pass sp and rbp as additional last arguments and jump, so the
+ * implementation returns to the caller. Their CFI is that of a function that has not pushed
+ * anything. They follow an endbr64, because CET requires it of a function called by a pointer. */
 #ifndef AG_CAPTURE_ENTRY_H
 #define AG_CAPTURE_ENTRY_H
 

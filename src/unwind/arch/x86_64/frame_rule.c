@@ -1,8 +1,8 @@
-/* frame_rule.c (x86-64): packs CFI rows into 32 bits, and reads code if there is no CFI.
- *
- * Every row of libc, libstdc++, z3 and jq that can apply at a call fits (measured), except for a
- * handful of hand-written functions that keep their CFA in another register: those become
- * GENERAL. */
+/* frame_rule.c (x86-64): makes the packed rule of a pc (frame_step_fast.h), for unwind_space.c: it
+ * packs the CFI row into 32 bits, or guesses the rule from the code if no row covers the pc. Every
+ * row of libc, libstdc++, z3 and jq that can apply at a call fits (measured), except in a handful
+ * of hand-written functions that keep their CFA in another register: their rows get the rule
+ * GENERAL, and general_step.c evaluates them. */
 #include "unwind/arch/x86_64/frame_rule.h"
 
 #include <string.h>
@@ -35,8 +35,8 @@ static bool is_deref_of(const struct ag_cfi_rule *rule, uint8_t operation, int64
     return is_register_plus(rule, operation, deref, sizeof deref, ret_offset);
 }
 
-/* The linker's PLT: rsp + 8 + ((rip & 15) >= N) * 8, where N is the offset in the entry at which
- * the push ends. */
+/* Whether this is the expression that linkers write for the PLT: rsp + 8 + ((rip & 15) >= N) * 8,
+ * where N is the offset in the PLT entry at which the push ends. */
 static bool is_plt(const struct ag_cfi_rule *rule, uint32_t *ret_push_end) {
     /* breg7 8 | breg16 0 | lit15 | and | litN | ge | lit3 | shl | plus */
     static const uint8_t head[] = {DW_OP_breg7, 8, 0x80, 0, 0x3f, 0x1a};
@@ -54,12 +54,12 @@ static bool is_plt(const struct ag_cfi_rule *rule, uint32_t *ret_push_end) {
     return true;
 }
 
-/* The place of the caller's rbp as a slot; false: no slot can express it. */
+/* Packs the place of the caller's rbp as a slot (frame_step_fast.h); false: no slot can hold it. */
 static bool pack_rbp_slot(const struct ag_cfi_rule *rule, uint32_t *ret_slot) {
     int64_t offset;
     switch ((enum ag_cfi_rule_kind)rule->kind) {
     case AG_CFI_SAME:
-    case AG_CFI_UNDEFINED: // no outer frame reads it then
+    case AG_CFI_UNDEFINED: // then no outer frame reads rbp
         *ret_slot = AG_RULE_SLOT_SAME;
         return true;
     case AG_CFI_AT_CFA:
@@ -122,8 +122,7 @@ uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame) 
     }
 }
 
-/* Whether the bytes before a return address end with a call. The longest indirect form has 7
- * bytes. */
+/* Whether a call instruction ends right before `end`. The longest indirect form has 7 bytes. */
 static bool ends_with_call(const uint8_t *end) {
     if (end[-5] == 0xe8) { // call rel32
         return true;
@@ -162,7 +161,7 @@ uint32_t ag_frame_rule_guess(uintptr_t pc) {
     return is_code ? AG_RULE_FRAME_POINTER : AG_RULE_NOTHING;
 }
 
-/* ---- for rows that do not fit -------------------------------------------- */
+/* ---- for the general step (general_step.c) ------------------------------- */
 bool ag_registers_get(const struct ag_registers *registers, uint32_t reg, uintptr_t *ret_value) {
     switch (reg) {
     case AG_DWARF_FRAME_POINTER:
@@ -171,7 +170,7 @@ bool ag_registers_get(const struct ag_registers *registers, uint32_t reg, uintpt
     case AG_DWARF_STACK_POINTER:
         *ret_value = registers->sp;
         return true;
-    case AG_DWARF_RETURN_ADDRESS: // rip: of the instruction at which the frame stands
+    case AG_DWARF_RETURN_ADDRESS: // rip: pc - 1 lies inside the frame's current instruction
         *ret_value = registers->pc - 1;
         return true;
     default:
@@ -184,8 +183,7 @@ bool ag_register_is_preserved(uint32_t reg) {
 }
 
 bool ag_signal_register_offset(uint32_t reg, uintptr_t *ret_offset) {
-    /* the kernel's order: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip from offset 40 on
-     */
+    /* by DWARF number; the kernel saves r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip */
     static const uint8_t place[] = {
         [0] = 13, [1] = 12, [2] = 14, [3] = 11, [4] = 9,  [5] = 8,  [6] = 10, [7] = 15,  [8] = 0,
         [9] = 1,  [10] = 2, [11] = 3, [12] = 4, [13] = 5, [14] = 6, [15] = 7, [16] = 16,

@@ -9,21 +9,21 @@
 #include "unwind/arch/x86_64/frame_step_fast.h"
 #include "unwind/eh_frame.h"
 
-/* DWARF's numbers; a row must include the rule of the frame pointer */
+/* DWARF's register numbers */
 enum { AG_DWARF_FRAME_POINTER = 6, AG_DWARF_STACK_POINTER = 7, AG_DWARF_RETURN_ADDRESS = 16 };
 
-/* The rule of a row (whose `wanted` is rbp's rule); OTHER/GENERAL if it does not fit into 32
- * bits. */
+/* The packed rule of a row, whose `wanted` is rbp's rule; AG_RULE_GENERAL if the row does not fit
+ * into 32 bits. */
 uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame);
 
-/* The rule of a pc that no row covers, from the bytes of code around it: SIGNAL (a trampoline
- * without CFI, as musl's), OTHER/FRAME_POINTER (a call ends right before pc) or OTHER/NONE. Never
- * faults. */
+/* Guesses the rule of a pc that no row covers from the bytes of code around pc: of kind SIGNAL (a
+ * signal trampoline without CFI, as musl's), AG_RULE_FRAME_POINTER (a call ends right before pc) or
+ * AG_RULE_NOTHING. Never faults. */
 uint32_t ag_frame_rule_guess(uintptr_t pc);
 
-/* ---- for rows that do not fit -------------------------------------------- */
+/* ---- for the general step (general_step.c) ------------------------------- */
 
-/* Reads a register that a walk carries; false: it carries no such register. */
+/* Reads a register that a walk carries from frame to frame: pc, sp, rbp; false: another one. */
 bool ag_registers_get(const struct ag_registers *registers, uint32_t reg, uintptr_t *ret_value);
 
 /* Whether a function has to preserve the register. */

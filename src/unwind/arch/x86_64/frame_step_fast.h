@@ -6,18 +6,18 @@
  *     SP         sp + offset                             *(CFA - 8)      slot
  *     BP         rbp + offset                            *(CFA - 8)      slot
  *     BP_DEREF   *(rbp + offset), offset signed (DRAP)   *(CFA - 8)      slot
- *     PLT        sp + 8 or, with pc & 15 >= offset / 8,  *(CFA - 8)      rbp
- *                sp + 16 (a signal came in a PLT entry)
+ *     PLT        sp + 8, or sp + 16 if (pc - 1) & 15     *(CFA - 8)      rbp
+ *                >= offset / 8 (a PLT entry that a signal interrupted)
  *     SIGNAL     *(sp + 160), from the kernel's ucontext *(sp + 168)+1   *(sp + 120)
  *     END        the outermost frame: no caller
  *     OTHER      offset / 8 is an enum ag_rule_other; FRAME_POINTER steps like BP with offset 16
  *
- *     slot         0: rbp as it is; AT_BP: *rbp; else *(CFA - 8 * slot)
+ *     slot         0: rbp is unchanged; AT_BP: *rbp; else *(CFA - 8 * slot)
  *
- * A pc is always such that pc - 1 lies inside the instruction at which the frame stands
- * (base/stack_tree.h), which is why a signal frame adds one.
+ * For every frame, pc - 1 lies inside the instruction that the frame is executing
+ * (base/stack_tree.h). Therefore the step out of a signal frame adds one.
  *
- * Budget: 3 ns a frame hot, of which the loads are most. */
+ * Budget: 3 ns per frame with warm caches, mostly for the loads. */
 #ifndef AG_FRAME_STEP_FAST_H
 #define AG_FRAME_STEP_FAST_H
 
@@ -37,7 +37,7 @@ enum ag_rule_kind {
     AG_RULE_OTHER,
 };
 enum ag_rule_other {
-    AG_OTHER_NONE = 0,          /* unknown; it may not be code at all */
+    AG_OTHER_NONE = 0,          /* no rule is known; pc may not lie in code at all */
     AG_OTHER_FRAME_POINTER = 1, /* code without a row: try rbp as a frame pointer */
     AG_OTHER_GENERAL = 2,       /* a row that does not fit into 32 bits */
 };
@@ -45,10 +45,10 @@ enum {
     AG_RULE_SLOT_SAME = 0,
     AG_RULE_SLOT_AT_BP = 511,
     AG_RULE_OFFSET_MAX =
-        (1 << 20) - 1, /* in units of 8 bytes; half of it for BP_DEREF, both ways */
+        (1 << 20) - 1, /* in units of 8 bytes; BP_DEREF: half of it in each direction */
     AG_GUESSED_FRAME_BYTES_MAX =
         1 << 20,                 /* if rbp is further away, it is data and not a frame pointer */
-    AG_STEP_OTHER_WORDS_MAX = 2, /* read by one step, besides the return address */
+    AG_STEP_OTHER_WORDS_MAX = 2, /* that one step reads, besides the return address */
 };
 #define AG_RULE(kind, slot, offset8) \
     ((uint32_t)(kind) | (uint32_t)(slot) << 3 | ((uint32_t)(offset8)&AG_RULE_OFFSET_MAX) << 12)
@@ -69,15 +69,15 @@ struct ag_registers { /* a frame: its pc, and what its caller is computed from *
 
 enum ag_step_result {
     AG_STEP_CALLER, /* registers are the caller's now */
-    AG_STEP_END,    /* there is no caller, as expected */
+    AG_STEP_END,    /* this is the outermost frame */
     AG_STEP_FAILED, /* no rule, or the rule led to an unreadable or impossible address */
 };
 
-/* Why a step reads a word: a walk that caches words treats the two differently. */
+/* Why a step reads a word: a walk that caches words treats the two roles differently. */
 enum ag_word_role { AG_WORD_RETURN_ADDRESS, AG_WORD_OTHER };
 
-/* Reads one word of the stack; false: unreadable. In process it is a load within verified bounds;
- * from outside it depends on the reader. */
+/* Reads one word of the stack; false: unreadable. In the recorded process this is a load within
+ * verified bounds; an observer of another process supplies its own function. */
 typedef bool ag_read_word_fn(void *context, uintptr_t address, enum ag_word_role role,
                              uintptr_t *ret_value);
 
@@ -149,8 +149,8 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
 
 /* ---- liveness of rbp ------------------------------------------------------ */
 
-/* Whether the walk from this frame outward depends on rbp, given whether it does from the caller
- * on. */
+/* Whether the walk from this frame outward depends on rbp. caller_reads_rbp: the same of the walk
+ * from its caller outward. */
 AG_FAST bool ag_rule_reads_rbp(uint32_t rule, bool caller_reads_rbp) {
     switch (AG_RULE_KIND(rule)) {
     case AG_RULE_BP:
