@@ -1,5 +1,6 @@
-/* call_tree.c: one numbering of (parent, key) is the whole tree. Special frames have the highest
- * keys, which no frame, function or place of a profile reaches. */
+/* call_tree.c: merges the stacks of a profile into a tree, see call_tree.h. One numbering of pairs
+ * (parent, key) is the whole tree. The marks of format_writer.h ("[cut]") are negative frames, so
+ * as unsigned keys they are larger than any frame, function or place. */
 #include "export/call_tree.h"
 
 #include <errno.h>
@@ -7,8 +8,8 @@
 
 #include "table/array.h"
 
-/* Numbers functions as the profile's sites distinguish them: by name and image; texts are interned,
- * so their addresses are enough. */
+/* Numbers functions as the profile's sites distinguish them: by name and image. Equal texts have
+ * equal addresses, so addresses are compared. */
 static uint32_t function_of(struct ag_call_tree *tree, const struct ag_frame *frame) {
     return ag_numbering_of(&tree->functions, ag_numbering_pointer(frame->label),
                            ag_numbering_pointer(frame->image), NULL);
@@ -26,7 +27,7 @@ static uint64_t key_of(enum ag_call_key key, const struct ag_stack_frame *at, ui
     return 0;
 }
 
-/* The node of a frame below PARENT, new or known; AG_CALL_ROOT: out of memory. */
+/* The node of a frame below PARENT; adds it if it is new. AG_CALL_ROOT: out of memory. */
 static uint32_t call_tree_step(struct ag_call_tree *tree, const struct ag_export *export,
                                enum ag_call_key key, uint32_t parent,
                                const struct ag_stack_frame *at) {

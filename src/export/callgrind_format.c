@@ -1,14 +1,15 @@
-/* callgrind_format.c: a call graph with costs, for KCachegrind, QCachegrind and callgrind_annotate.
+/* callgrind_format.c: exports a call graph with costs, for KCachegrind, QCachegrind and
+ * callgrind_annotate.
  *
- * Specified in valgrind's manual, "Callgrind Format Specification", version 1. A block for each
- * function (its object, file and name) contains lines `LINE COST...` of what it allocated itself,
- * and for each call it made `cfn=`, `calls=COUNT LINE` and a line with the cost of the call. Names
- * are written once, as `(id) name`, and later by their id.
+ * The format is specified in valgrind's manual, "Callgrind Format Specification", version 1. There
+ * is a section for each function, with its object, file and name. It contains lines `LINE COST...`
+ * for what the function allocated itself, and for each call `cfn=`, `calls=COUNT LINE` and a line
+ * with the cost of the call. A name is written once as `(id) name`, later only as `(id)`.
  *
- * All metrics are events; --metric comes first, which is the one that viewers show first. A call's
- * cost counts a stack once however often the call recurs in it, so the cost of a recursion is not
- * multiplied; the graph of a recursive function has the usual limits of callgrind graphs. A memory
- * profile does not count calls: COUNT is the number of stacks that contain the call. */
+ * All metrics are events; the metric of --metric comes first, because viewers show the first event.
+ * A stack adds to a call's cost once, however often the call recurs in it, so the cost of a
+ * recursion is not multiplied. A memory profile does not count calls: COUNT is the number of stacks
+ * that contain the call. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +19,12 @@
 #include "table/array.h"
 #include "text/number.h"
 
-struct cost {       /* of a function's line, or of a call from there */
-    int64_t frame;  /* that stands for the line */
-    int64_t callee; /* one of the function that is called; NO_CALLEE: own cost */
+struct cost {       /* the cost of a line of a function, or of a call from that line */
+    int64_t frame;  /* a frame of the line */
+    int64_t callee; /* a frame of the called function; NO_CALLEE: own cost */
     uint32_t n_stacks;
-    uint32_t last_row;         /* + 1: was counted already */
-    uint32_t next_of_function; /* cost + 1 */
+    uint32_t last_row;         /* the last row that was added + 1; 0: none */
+    uint32_t next_of_function; /* index in costs + 1; 0: the last one */
     struct ag_metrics metrics;
 };
 #define NO_CALLEE INT64_MIN
@@ -32,11 +33,11 @@ enum name_kind { NAME_OBJECT, NAME_FILE, NAME_FUNCTION, NAME_KINDS };
 struct callgrind {
     struct ag_export *export;
     struct ag_numbering functions; /* (name, image) */
-    struct ag_numbering keys;      /* (frame, callee function + 1), numbers are those of costs */
+    struct ag_numbering keys;      /* (frame, callee function + 1); numbers are indices in costs */
     struct cost *costs;
-    uint32_t *first_cost, *last_cost; /* by function: cost + 1 */
+    uint32_t *first_cost, *last_cost; /* by function: index in costs + 1; 0: none */
     size_t n_costs;
-    struct ag_numbering names[NAME_KINDS]; /* texts that were written */
+    struct ag_numbering names[NAME_KINDS]; /* names that were written, with their ids */
 };
 
 static uint32_t function_of(struct callgrind *all, int64_t frame) {
@@ -45,7 +46,7 @@ static uint32_t function_of(struct callgrind *all, int64_t frame) {
                            ag_numbering_pointer(known->image), NULL);
 }
 
-/* NULL: no memory. */
+/* The cost of a line or a call; adds it if it is new. NULL: out of memory. */
 static struct cost *cost_of(struct callgrind *all, int64_t frame, int64_t callee) {
     bool is_new;
     const uint32_t callee_key = callee == NO_CALLEE ? 0 : function_of(all, callee) + 1;
@@ -77,7 +78,7 @@ static int count_row(struct callgrind *all, uint32_t row) {
     return r;
 }
 
-/* Lists of costs by function, in the order in which they came. */
+/* Links the costs of each function, in the order in which they were first seen. */
 static int list_costs(struct callgrind *all) {
     for (size_t i = 0; i < all->keys.count; i++) {
         function_of(all, all->costs[i].frame);
@@ -101,15 +102,16 @@ static int list_costs(struct callgrind *all) {
 
 /* ---- writing ---- */
 
-/* "fn=(3) name", or "fn=(3)" where it was written before. */
+/* Writes "fn=(3) name", or "fn=(3)" if the name was written before. */
 static void put_name(struct callgrind *all, const char *key, enum name_kind kind,
                      const struct ag_frame *frame) {
     const char *name = kind == NAME_OBJECT ? frame->image
                        : kind == NAME_FILE ? frame->file
                                            : frame->label;
-    const char *known = name && *name ? name : "???"; /* callgrind's word for it */
+    /* callgrind's name for an unknown object, file or function. */
+    const char *known = name && *name ? name : "???";
     bool is_new;
-    /* equal names of two images are two functions */
+    /* Equal names in two images are two functions. */
     const uint32_t id =
         ag_numbering_of(&all->names[kind], ag_numbering_pointer(known),
                         kind == NAME_FUNCTION ? ag_numbering_pointer(frame->image) : 0, &is_new);
@@ -126,7 +128,7 @@ static void put_name(struct callgrind *all, const char *key, enum name_kind kind
 }
 
 static enum ag_metric event_metric(const struct callgrind *all, enum ag_metric at) {
-    const enum ag_metric first = all->export->metric; /* it changes places with the first one */
+    const enum ag_metric first = all->export->metric; /* swaps places with AG_METRIC_FIRST */
     return at == AG_METRIC_FIRST ? first : at == first ? AG_METRIC_FIRST : at;
 }
 
@@ -155,7 +157,7 @@ static void put_cost(struct callgrind *all, const struct cost *cost) {
 static void put_function(struct callgrind *all, uint32_t function) {
     uint32_t at = all->first_cost[function];
     if (at == 0) {
-        return; /* only called */
+        return; /* the function is only a callee */
     }
     const struct ag_frame *first = ag_export_frame(all->export, all->costs[at - 1].frame);
     const char *file = first->file;

@@ -1,13 +1,14 @@
-/* csv_format.c: a row for each stack and allocation function, for spreadsheets and databases: the
- * metrics, then the names of function, type and so on, then the stack from the allocating function
- * outward.
+/* csv_format.c: exports CSV for spreadsheets and databases. Each stack with its allocation function
+ * is a row: the metrics, then the names of its function, type and so on, then the stack from the
+ * allocating function outward.
  *
  * In a sampled trace each metric has two more columns: the bounds of its 95 % interval. Values that
  * cannot be estimated from samples are empty.
  *
- * RFC 4180: fields of text in quotes, a quote doubled, lines end in CR LF, the first one names the
- * columns. A spreadsheet evaluates a field that begins with = + - @ as a formula (OWASP calls it
- * CSV injection), so such a name gets an apostrophe in front, which makes it text. */
+ * As RFC 4180 demands, text fields are in quotes, a quote inside is doubled, and lines end in CR
+ * LF. The first line names the columns. A spreadsheet evaluates a field that begins with = + - @ as
+ * a formula (OWASP calls this CSV injection), so such a name gets an apostrophe in front, which
+ * makes it text. */
 #include <string.h>
 
 #include "export/format_writer.h"
@@ -24,12 +25,13 @@ static void put_field(FILE *out, const char *text) {
     if (is_formula(text)) {
         putc_unlocked('\'', out);
     }
-    for (const char *at = text ? text : ""; *at;) { /* between the quotes, which are doubled */
+    /* Each part ends before a quote, or after at most 511 bytes. */
+    for (const char *at = text ? text : ""; *at;) {
         char part[512];
         const size_t quote = strcspn(at, "\"");
         size_t length = quote < sizeof(part) - 1 ? quote : sizeof(part) - 1;
         while (length > 0 && length < quote && ((unsigned char)at[length] & 0xc0) == 0x80) {
-            length--; /* not inside of a character */
+            length--; /* do not split a UTF-8 character */
         }
         length = length == 0 && quote > 0 ? 1 : length;
         memcpy(part, at, length);
@@ -75,10 +77,6 @@ static void put_metric(struct ag_export *export, const struct ag_metrics *metric
 }
 
 static void put_row(struct ag_export *export, uint32_t row) {
-    static const char *const states[] = {[AG_STACK_COMPLETE] = "complete",
-                                         [AG_STACK_INCOMPLETE] = "incomplete",
-                                         [AG_STACK_CUT] = "cut",
-                                         [AG_STACK_NOT_KEPT] = "not_kept"};
     const struct ag_stack_row *stack = &export->rows[row];
     const struct ag_stack_frame *frames;
     const size_t n = ag_export_stack(export, row, &frames);
@@ -94,7 +92,8 @@ static void put_row(struct ag_export *export, uint32_t row) {
     }
     ag_put_number(export->out, first->line);
     const char *const more[] = {ag_profile_stack_type(export->profile, stack->stack),
-                                stack->via_name, stack->heap_name, states[stack->state]};
+                                stack->via_name, stack->heap_name,
+                                ag_stack_state_name(stack->state)};
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
         putc_unlocked(',', export->out);
         put_field(export->out, more[i]);

@@ -1,19 +1,19 @@
-/* dhat_format.c: the output of valgrind's DHAT, version 2, which its viewer (dh_view.html), Firefox
- * Profiler and dhat-rs' tools read.
+/* dhat_format.c: exports the format of valgrind's DHAT, version 2, which its viewer (dh_view.html),
+ * Firefox Profiler and the tools of dhat-rs read.
  *
- * Written down in valgrind's dhat/dh_main.c, above `dhat_fini`, and checked by dh_view.js. One JSON
- * object: "pps" are program points, each with its frames "fs" as numbers into "ftbl", innermost
- * first; entry 0 of the table is the root. The viewer refuses two points with equal frames, so a
- * point begins with the allocation function, as valgrind's do, and a stack that was not whole ends
- * with a mark.
+ * The format is described in valgrind's dhat/dh_main.c, above `dhat_fini`; dh_view.js checks it.
+ * The file is one JSON object. "pps" are program points. The frames of a point, "fs", are indices
+ * into "ftbl", innermost first; entry 0 of "ftbl" is the root. The viewer rejects two points with
+ * equal frames. So the first frame of a point is the allocation function, as in valgrind, and the
+ * last frame of an incomplete stack is a mark.
  *
  *     tb, tbk    all it allocated, bytes and blocks       gb, gbk    its share of the process' peak
  *     mb, mbk    its own highest moment                   eb, ebk    in use at the end
  *     tl         sum of its blocks' lifetimes in "tu"; open blocks live until the end
  *
  * "tu" is the unit of time, the microsecond; "tuth" is the lifetime below which a block counts as
- * short-lived. "bkacc" is false, since reads and writes are not recorded. In a sampled trace all
- * numbers are estimates, and "cmd" ends with their intervals. mb, mbk and tl need one pass over the
+ * short-lived. "bkacc" is false, because reads and writes are not recorded. In a sampled trace all
+ * numbers are estimates, and "cmd" ends with their intervals. mb, mbk and tl need a pass over the
  * events. */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,7 +29,7 @@ enum { SHORT_LIVED_US = 10, NS_PER_US = 1000 };
 struct dhat {
     struct ag_export *export;
     struct ag_json json;
-    struct ag_numbering frames; /* (frame, place); (via name, VIA) */
+    struct ag_numbering frames; /* frames as (frame, place), allocation functions as (name, VIA) */
 };
 #define VIA (UINT64_MAX - 1)
 
@@ -53,7 +53,7 @@ static void write_head(struct dhat *all) {
     }
     char note[AG_EXPORT_NOTE_BYTES];
     if (words && ag_export_note(all->export, note)[0]) {
-        fprintf(words, " [%s]", note); /* the one text that the viewer shows */
+        fprintf(words, " [%s]", note); /* the viewer shows no other free text */
     }
     if (words) {
         fclose(words);
@@ -98,7 +98,7 @@ static void write_point(struct dhat *all, uint32_t row, const struct ag_stack_li
     ag_json_close(json, '}');
 }
 
-/* "0x4011D6: main (main.c:12)", the way valgrind prints a frame. */
+/* Writes a frame as valgrind does: "0x4011D6: main (main.c:12)". */
 static void write_frame(struct dhat *all, const struct ag_numbered *number) {
     char text[4096];
     if (number->b == VIA) {

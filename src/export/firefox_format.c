@@ -1,26 +1,26 @@
-/* firefox_format.c: a profile for profiler.firefox.com, with native allocations: its call trees and
- * flame graphs of allocated, retained and deallocated bytes, over any range of time.
+/* firefox_format.c: exports a profile with native allocations for profiler.firefox.com, which shows
+ * call trees and flame graphs of allocated, retained and deallocated bytes for any range of time.
  *
  * 1. The format is the "processed profile" of github.com/firefox-devtools/profiler
- *    (src/types/profile.ts), written in version 66; later versions upgrade it when they read it.
- *    Tables are objects of columns. A stack is a frame and the distance to its caller's row in the
- *    table (0: no caller). The allocations of a thread are rows of time, bytes (negative: a free),
- *    stack, address. A free belongs to the last allocation of the same address before it. A block
- *    that is not freed in a range counts as retained there. A counter holds the curve of bytes in
- *    use.
+ *    (src/types/profile.ts). This file writes version 66, which later versions of the viewer
+ *    convert. Tables are objects of columns. A stack is a frame and the distance to its caller's
+ *    row in the table (0: no caller). Each row of a thread's allocations has a time, bytes
+ *    (negative: a free), a stack and an address. A free belongs to the last allocation of the same
+ *    address before it. A block that is not freed in a range of time counts as retained there. A
+ *    counter contains the bytes in use over time.
  *
  * 2. Blocks are added up before they are written, because a viewer in a browser cannot open a
- *    hundred million of them. The recording is divided into slices of time. The blocks of a stack
- *    that were allocated in one slice and freed in another one (or the same, or never) are one row,
- *    with one more row for their free, and an address of their own. Sums are exact over the whole
- *    recording and at the borders of slices. There are SLICES slices; the number is halved until
- *    there are at most ROWS_MOST rows.
+ *    hundred million rows. The recording is divided into slices of time. All blocks of one stack
+ *    that were allocated in the same slice, and were also freed in the same slice (or never), form
+ *    a span. A span has an address of its own, one row for its allocation, and one row for its
+ *    free. Sums are exact for the whole recording, and at the borders of slices. There are at most
+ *    SLICES slices; adjacent slices are merged until there are at most ROWS_MOST spans.
  *
- * 3. In a sampled trace all bytes are estimates. "extra" of the meta data, which the viewer shows
- *    with the profile's other facts, contains the interval of the sums.
+ * 3. In a sampled trace all bytes are estimates. "extra" in the metadata contains the interval of
+ *    the sums; the viewer shows it with the other facts about the profile.
  *
- * 4. There is one thread, "heap", since a block may be freed by another thread than allocated
- *    it. */
+ * 4. There is one thread, "heap", because a block may be freed by another thread than the one that
+ *    allocated it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +31,9 @@
 #include "text/json_writer.h"
 
 enum { SLICES = 512, ROWS_MOST = 1 << 20, VERSION = 66, GECKO_VERSION = 24 };
-enum { NEVER = SLICES }; /* the slice in which open blocks die */
+enum { NEVER = SLICES }; /* the slice of the free of a block that is never freed */
 
-struct allocation { /* a line of the table */
+struct allocation { /* a row of the table of allocations */
     uint64_t time_ns;
     int64_t bytes;
     uint32_t span;
@@ -42,8 +42,9 @@ struct firefox {
     struct ag_export *export;
     struct ag_call_tree tree;
     struct ag_json json;
-    struct ag_numbering strings, libs, keys; /* keys: (row, born << 16 | died) */
-    uint64_t *span_bytes;                    /* by key */
+    struct ag_numbering strings, libs, keys; /* keys: the spans, as (row, born slice << 16 | died
+                                              * slice) */
+    uint64_t *span_bytes;                    /* by number in keys */
     size_t n_spans;
     uint64_t slice_ns, duration_ns;
     struct allocation *allocations;
@@ -73,7 +74,7 @@ static uint64_t slice_of(const struct firefox *all, uint64_t time_ns) {
     return slice < SLICES ? slice : SLICES - 1;
 }
 
-/* Two slices become one. */
+/* Doubles the length of slices, so that each new slice is two old ones. */
 static int halve(struct firefox *all) {
     struct ag_numbering keys = all->keys;
     uint64_t *bytes = all->span_bytes;
@@ -92,7 +93,8 @@ static int halve(struct firefox *all) {
     return r;
 }
 
-/* A birth is an open block; its death takes it away from there. */
+/* An allocation adds to the span that is never freed. A free moves the bytes from there to the span
+ * of its slice. */
 static int count_step(void *context, const struct ag_replay_step *step) {
     struct firefox *all = context;
     if (all->keys.count >= ROWS_MOST && all->slice_ns <= all->duration_ns) {
@@ -117,12 +119,13 @@ static int by_time(const void *left, const void *right) {
         return a->time_ns < b->time_ns ? -1 : 1;
     }
     if ((a->bytes > 0) != (b->bytes > 0)) {
-        return a->bytes > 0 ? -1 : 1; /* births first */
+        return a->bytes > 0 ? -1 : 1; /* allocations before frees */
     }
     return a->span < b->span ? -1 : a->span > b->span;
 }
 
-/* A birth at the start of its slice, a death in the middle of its own: behind every birth of it. */
+/* Lists the rows of all spans. An allocation is at the start of its slice, a free in the middle of
+ * its slice, so it comes after every allocation of that slice. */
 static int list_allocations(struct firefox *all) {
     all->allocations = malloc((2 * all->keys.count + 1) * sizeof(*all->allocations));
     if (!all->allocations) {
@@ -178,7 +181,7 @@ static uint32_t string(struct firefox *all, const char *text) {
 
 /* ---- shared tables ---- */
 
-struct frames { /* frames of the profile that are in stacks, and their functions */
+struct frames { /* frames of the profile that occur in stacks, their functions and source files */
     struct ag_numbering frames, functions, sources;
 };
 
@@ -314,7 +317,7 @@ static void write_resources(struct firefox *all, const struct frames *frames) {
     repeat_null(all, "lib", n);
     write_strings_of(all, "name", &all->libs);
     repeat_null(all, "host", n);
-    repeat(all, "type", n, 1); /* a library */
+    repeat(all, "type", n, 1); /* 1: a library */
     ag_json_integer(json, "length", n);
     ag_json_close(json, '}');
     const size_t n_sources = frames->sources.count;
@@ -441,7 +444,7 @@ static void write_thread(struct firefox *all, const char *name) {
     ag_json_close(json, ']');
 }
 
-/* How the counter's graph looks: a line that adds up. */
+/* How the viewer draws the counter: as a line of accumulated values. */
 static void write_display(struct ag_json *json) {
     static const char *const sources[][2] = {{"accumulated", "bytes in use at this time"},
                                              {"count-range", "bytes between lowest and highest"}};
@@ -467,7 +470,8 @@ static void write_display(struct ag_json *json) {
     ag_json_close(json, '}');
 }
 
-/* The curve of bytes in use, as the profile has it: what came and went between two moments. */
+/* Writes the bytes in use over time as a counter: for each point of the timeline, the difference
+ * from the point before. */
 static void write_counter(struct firefox *all) {
     struct ag_json *json = &all->json;
     const struct ag_timeline_point *points;

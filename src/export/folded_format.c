@@ -1,12 +1,13 @@
-/* folded_format.c: collapsed stacks, a line `outer;inner;innermost N` for each: read by
- * flamegraph.pl, inferno, speedscope and most flame graph tools.
+/* folded_format.c: exports collapsed stacks, a line `outer;inner;innermost N` for each stack, for
+ * flamegraph.pl, inferno, speedscope and most other flame graph tools.
  *
  * The format has no specification; its reference is stackcollapse-perf.pl and flamegraph.pl of
  * github.com/brendangregg/FlameGraph. The last blank of a line separates the stack from its number,
- * so names keep their blanks; a semicolon, which Rust has in its types, becomes a colon, as in
- * inferno. Each line has one number: --metric chooses it, and lines with 0 are left out.
+ * so names may contain blanks. A semicolon in a name, which Rust types have, becomes a colon, as in
+ * inferno. Each line has one number, which --metric selects; lines with 0 are left out.
  *
- * A trace by `allogram observe` that has CPU samples and no blocks gives the number of samples. */
+ * For a trace of `allogram observe` with CPU samples and no blocks, the number is that of
+ * samples. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@
 #include "model/answers/functions.h"
 #include "text/number.h"
 
-/* The functions from the outermost to NODE. */
+/* Writes the functions from the outermost to NODE. PATH has room for all nodes. */
 static void put_path(struct ag_export *export, const struct ag_call_tree *tree, uint32_t node,
                      uint32_t *path) {
     size_t depth = 0;
@@ -28,7 +29,7 @@ static void put_path(struct ag_export *export, const struct ag_call_tree *tree, 
     }
 }
 
-/* PATH has room for all nodes. */
+/* The same for a tree of CPU samples. */
 static void put_sampled_path(struct ag_export *export, const struct ag_functions *functions,
                              uint32_t node, uint32_t *path) {
     size_t depth = 0;

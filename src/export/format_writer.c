@@ -1,4 +1,5 @@
-/* format_writer.c: what the formats have in common. */
+/* format_writer.c: functions that the writers of formats share, see format_writer.h: stacks as
+ * lists of frames, numbers of sampled traces, and names in lines of text. */
 #include "export/format_writer.h"
 
 #include <inttypes.h>
@@ -10,9 +11,9 @@
 
 /* ---- stacks ---- */
 
-/* A row's stack as one list of frames, with a mark where callers are missing: a flame graph whose
- * stacks start in the middle of a program without a mark is misleading. So a stack that was cut
- * gets a frame for that, outermost. */
+/* The stack of a row is a list of frames. If callers are missing, the outermost frame is a mark,
+ * because a flame graph with a stack that begins in the middle of the program would be
+ * misleading. */
 static const struct ag_frame marks[] = {
     {.function = "[no stack]", .label = "[no stack]", .image = "", .runtime = "c"},
     {.function = "[cut]", .label = "[cut]", .image = "", .runtime = "c"},
@@ -59,9 +60,8 @@ size_t ag_export_stack(struct ag_export *export, uint32_t row,
 
 /* ---- sampled traces ---- */
 
-/* In a sampled trace every number is an estimate. Formats that can store intervals
- * have the 95 % interval of each number; the others have a line of text, if they have a field for
- * it. */
+/* In a sampled trace every number is an estimate. Formats that can store intervals contain the 95 %
+ * interval of each number. The others contain a line of text, if they have a field for it. */
 
 bool ag_export_is_estimate(const struct ag_export *export) {
     return ag_profile_identity(export->profile)->is_sampled;
@@ -108,7 +108,8 @@ void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
         ag_json_integer(json, name, ag_metric_of(metrics, metric));
         return;
     }
-    if (metric == AG_METRIC_TEMPORARY_BLOCKS) { /* what came between two samples passed by unseen */
+    /* Temporary blocks are unknown, because allocations between two samples are not recorded. */
+    if (metric == AG_METRIC_TEMPORARY_BLOCKS) {
         ag_json_null(json, name);
         ag_json_null(json, sibling);
         return;
@@ -124,9 +125,9 @@ void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
 
 /* ---- names in formats that are lines of text ---- */
 
-/* Writes names into lines of text. Names come from untrusted files: a line feed in a
- * name would end the line and begin a forged one, and an escape sequence would act on the terminal
- * that shows the file. Both are replaced by visible text. */
+/* Names come from untrusted files. A line feed in a name would end the line and begin a forged one;
+ * an escape sequence would control the terminal that shows the file. Both are replaced by visible
+ * text. */
 
 void ag_put_plain(FILE *out, const char *text, char from, char to) {
     const char *at = text ? text : "";

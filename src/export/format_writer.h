@@ -16,10 +16,10 @@ struct ag_export {
     struct ag_profile *profile;
     const struct ag_stack_row *rows;
     size_t n_rows;
-    enum ag_metric metric; /* allocated_bytes unless another was asked for */
-    bool has_metric;       /* it was asked for */
+    enum ag_metric metric; /* the metric of --metric; default: allocated_bytes */
+    bool has_metric;       /* --metric was given */
     const char *version;
-    uint32_t *places; /* room for one stack, see ag_export_stack */
+    uint32_t *places; /* for one stack, used by ag_export_stack */
     struct ag_stack_frame *frames;
     size_t frame_capacity;
 };
@@ -31,8 +31,8 @@ ag_export_writer ag_callgrind_format, ag_csv_format, ag_dhat_format, ag_firefox_
     ag_perf_map_format, ag_pprof_format, ag_speedscope_format;
 
 /* ---- stacks ---- */
-/* Frames that the profile does not have: the only frame of an empty stack, and the one in place of
- * callers that were not recorded. */
+/* Marks: frames that the profile does not have. One is the only frame of an empty stack, the others
+ * replace callers that were not recorded. */
 enum {
     AG_FRAME_NO_STACK = -1,   /* "[no stack]" */
     AG_FRAME_CUT = -2,        /* "[cut]": deeper than --depth */
@@ -41,11 +41,14 @@ enum {
 #define AG_NO_PLACE UINT32_MAX
 
 struct ag_stack_frame {
-    int64_t frame;  /* of the profile, or one of the above */
-    uint32_t place; /* that it stands at, AG_NO_PLACE for those above */
-    bool is_last;   /* of its place: what the others of the place were inlined into */
+    int64_t frame;  /* a frame of the profile, or a mark */
+    uint32_t place; /* its place, a code address with the frames inlined there
+                     * (model/answers/places.h); AG_NO_PLACE for a mark */
+    bool is_last;   /* the last frame of its place: the function that the others were inlined
+                     * into */
 };
-/* The frames of a row, innermost first, at least 1; valid until the next call. 0: no memory. */
+/* The frames of a row, innermost first, at least 1; valid until the next call. Returns 0 if out of
+ * memory. */
 size_t ag_export_stack(struct ag_export *export, uint32_t row,
                        const struct ag_stack_frame **ret_frames);
 const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t frame);
@@ -53,11 +56,11 @@ const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t f
 /* ---- sampled traces ---- */
 bool ag_export_is_estimate(const struct ag_export *export);
 enum { AG_EXPORT_NOTE_BYTES = 320 };
-/* For a format's free text: that its numbers are estimates, and the uncertainty of the sums, in
- * TEXT, which is returned; "" for an exact trace. */
+/* Writes a sentence for a format's free text into TEXT, and returns it: the numbers are estimates,
+ * and the intervals of the sums. "" for an exact trace. */
 const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_NOTE_BYTES]);
-/* A metric by its name, and of a sampled trace its 95 % interval as NAME_ci95; null where samples
- * do not show it. */
+/* Writes a metric by its name, and for a sampled trace its 95 % interval as NAME_ci95. Both are
+ * null if samples cannot show the metric. */
 void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
                            const struct ag_metrics *metrics, enum ag_metric metric);
 
@@ -65,9 +68,9 @@ void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
 /* Writes TEXT for use in a line: control characters as \x1b, invalid UTF-8 as U+FFFD, and the
  * character FROM (0: none), which the format reserves, as TO. */
 void ag_put_plain(FILE *out, const char *text, char from, char to);
-/* "[runtime] " in front of the function where it is no native one. */
+/* Writes the name of the function like ag_put_plain, after "[runtime] " if it is not native. */
 void ag_put_function(FILE *out, const struct ag_frame *frame, char from, char to);
-/* The words of the recorded command, separated by blanks. */
+/* Writes the words of the recorded command, separated by blanks. */
 void ag_put_command(struct ag_export *export);
 
 #endif

@@ -1,4 +1,5 @@
-/* formats.c: the table of formats, and the input that every writer gets. */
+/* formats.c: the table of all formats, and the call of a format's writer with its input. See
+ * export.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ bool ag_export_takes_several(const char *name) {
     return format && !format->is_of_one_process;
 }
 
-/* Refuses metrics and formats that need what samples do not show. */
+/* Rejects a metric that samples cannot show. */
 static int check_sampled(const struct ag_export_options *options, char ret_message[512]) {
     if (options->metric == AG_METRIC_TEMPORARY_BLOCKS) {
         snprintf(ret_message, 512,

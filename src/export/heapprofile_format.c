@@ -1,11 +1,12 @@
-/* heapprofile_format.c: Chrome's sampling heap profile, .heapprofile: DevTools, VS Code and
- * speedscope open it.
+/* heapprofile_format.c: exports Chrome's sampling heap profile (.heapprofile), for DevTools, VS
+ * Code and speedscope.
  *
- * It is SamplingHeapProfile of the DevTools protocol (chromedevtools.github.io/devtools-protocol,
- * domain HeapProfiler): a tree of nodes {callFrame, selfSize, id, children} below a head called
- * (root), and a list of samples {size, nodeId, ordinal}. Lines and columns of callFrame count from
- * 0, and -1 is unknown; scriptId is "0", as for native functions. selfSize is the value of
- * --metric. Each node has one sample, since the tree contains sums already. */
+ * The format is SamplingHeapProfile of the DevTools protocol
+ * (chromedevtools.github.io/devtools-protocol, domain HeapProfiler): a tree of nodes {callFrame,
+ * selfSize, id, children} below a head called (root), and a list of samples {size, nodeId,
+ * ordinal}. Lines and columns of callFrame count from 0; -1 is unknown. scriptId is "0", as for
+ * native functions. selfSize is the value of --metric. Each node with a value has one sample,
+ * because the tree contains only sums. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,10 +18,11 @@ struct heapprofile {
     struct ag_call_tree tree;
     struct ag_json json;
     uint64_t *own;
-    uint32_t *first_child, *next_sibling; /* by node; the head's first child is at [count] */
+    uint32_t *first_child, *next_sibling; /* by node; first_child[count] is that of the head */
 };
 
-/* Goes through the nodes backwards, so the children of each come out in rising order. */
+/* Links the children of each node. The loop runs backwards, so that children are in ascending
+ * order. */
 static int link_children(struct heapprofile *all) {
     const size_t n = all->tree.count;
     all->first_child = malloc((n + 1) * sizeof(*all->first_child));
@@ -61,7 +63,8 @@ static void close_node(struct heapprofile *all) {
     ag_json_close(&all->json, '}');
 }
 
-/* A loop, not a recursion: stacks are as deep as a program's own recursion. */
+/* Writes all nodes, without recursion, because a stack can be as deep as the program's own
+ * recursion. */
 static void write_nodes(struct heapprofile *all) {
     uint32_t node = all->first_child[all->tree.count];
     while (node != AG_CALL_ROOT) {

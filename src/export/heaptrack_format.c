@@ -1,8 +1,9 @@
-/* heaptrack_format.c: heaptrack's own text, for heaptrack_gui and heaptrack_print.
+/* heaptrack_format.c: exports the text format of heaptrack, for heaptrack_gui and heaptrack_print.
  *
- * There is no specification; its reference is the reader, AccumulatedTraceData::read of
+ * There is no specification; the reference is the reader, AccumulatedTraceData::read of
  * github.com/KDE/heaptrack (src/analyze/accumulatedtracedata.cpp), for the file that
- * heaptrack_interpret writes. Lines, all numbers in hexadecimal, indices from 1 unless said:
+ * heaptrack_interpret writes. All numbers are hexadecimal; indices begin with 1 except those of
+ * `a`, which begin with 0. The lines are:
  *
  *     v VERSION FORMAT    X COMMAND       I PAGE_BYTES PAGES
  *     s TEXT              a string        i PC MODULE [FUNCTION FILE LINE]...   innermost first
@@ -10,16 +11,16 @@
  *     a BYTES STACK       what an allocation is, from 0
  *     + A   - A           one block more, one less         c MS   R PAGES   time, resident size
  *
- * Written in format 2, which every heaptrack since 1.0 reads; a string is the rest of its line
- * there. It contains the whole history, event by event: a hundred million events are some gigabytes
- * of text. `... | zstd >x.zst` compresses it, and heaptrack reads the compressed file.
+ * This file writes format 2, which every heaptrack since 1.0 reads; in it, a string is the rest of
+ * its line. The output contains every event: a hundred million events take some gigabytes of text.
+ * `... | zstd >x.zst` compresses it, and heaptrack reads the compressed file.
  *
- * In a sampled trace a sample is written as one block with the bytes that it stands for: bytes are
- * estimates, the number of calls is that of samples. X says so.
+ * In a sampled trace each sample becomes one block with the bytes that it stands for: bytes are
+ * estimates, and calls are the number of samples. The line X contains a note about this.
  *
- * heaptrack defines temporary differently: a free directly after an allocation of the same size and
- * stack, in any threads. heaptrack takes index 0 of `a` for "nothing allocated yet", so no block
- * has it. */
+ * heaptrack calls a block temporary if its free directly follows an allocation of the same size and
+ * stack, in any thread; that is another definition than allogram's. heaptrack takes index 0 of `a`
+ * as "nothing allocated yet", so no block uses it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 struct heaptrack {
     struct ag_export *export;
     struct ag_call_tree tree;
-    struct ag_numbering strings, places, allocations; /* texts; (place or mark); (bytes, row) */
+    /* Of texts; of places and marks; of (bytes, row). */
+    struct ag_numbering strings, places, allocations;
     struct ag_image_row *images;
     size_t n_images;
     const struct ag_timeline_point *points;
@@ -58,7 +60,8 @@ static void put_one(FILE *out, char letter, uint64_t a) {
     putc_unlocked('\n', out);
 }
 
-/* The number of a text; writes it where it is new. 0: there is none. */
+/* The number of a text; writes the text if it is new. FUNCTION is its frame if the text is a
+ * function, otherwise NULL. 0: there is no text. */
 static uint32_t string(struct heaptrack *all, const char *text, const struct ag_frame *function) {
     if (!text || !*text) {
         return 0;
@@ -156,7 +159,7 @@ static int put_step(void *context, const struct ag_replay_step *step) {
                     (uint64_t)all->tree.node_of_row[step->row] + 1);
     }
     put_one(all->export->out, step->is_death ? '-' : '+', allocation);
-    return ferror(all->export->out) ? -EIO : 0; /* a full disk ends a long history early */
+    return ferror(all->export->out) ? -EIO : 0; /* stops the export if the disk is full */
 }
 
 static int put_history(struct heaptrack *all) {
@@ -175,7 +178,7 @@ static int put_history(struct heaptrack *all) {
     putc_unlocked('\n', out);
     put_numbers(out, 'I', all->page_bytes, 0);
     put_stacks(all);
-    if (all->tree.count > 0) { /* number 0, which no block has */
+    if (all->tree.count > 0) { /* index 0, which no block uses */
         ag_numbering_of(&all->allocations, UINT64_MAX, UINT64_MAX, NULL);
         put_numbers(out, 'a', 0, 1);
     }
@@ -198,7 +201,7 @@ int ag_heaptrack_format(struct ag_export *export) {
         ag_profile_images(export->profile, all.images, all.n_images);
         r = put_history(&all);
     }
-    r = r == -EIO ? 0 : r; /* the stream has the error */
+    r = r == -EIO ? 0 : r; /* the caller sees the error in the stream */
     free(all.images);
     ag_call_tree_end(&all.tree);
     ag_numbering_done(&all.strings);

@@ -1,6 +1,6 @@
-/* json_format.c: all data of an export as one JSON object for scripts; its keys are in
- * docs/reference/report-schema.md. Frames stand in a table and stacks name them by number, so a
- * file is some ten times smaller than the stacks of `report --json`; no other tool reads it. */
+/* json_format.c: exports all data as one JSON object for scripts; docs/reference/report-schema.md
+ * describes its keys. Frames are in a table and stacks contain their indices, so a file is about
+ * ten times smaller than the stacks in `report --json`. No other tool reads this format. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -27,10 +27,6 @@ static void write_trace(struct ag_export *export, struct ag_json *json) {
 
 static void write_stack(struct ag_export *export, struct ag_json *json, uint32_t row,
                         struct ag_numbering *numbers) {
-    static const char *const states[] = {[AG_STACK_COMPLETE] = "complete",
-                                         [AG_STACK_INCOMPLETE] = "incomplete",
-                                         [AG_STACK_CUT] = "cut",
-                                         [AG_STACK_NOT_KEPT] = "not_kept"};
     const struct ag_stack_row *stack = &export->rows[row];
     const struct ag_stack_frame *frames;
     const size_t n = ag_export_stack(export, row, &frames);
@@ -42,7 +38,7 @@ static void write_stack(struct ag_export *export, struct ag_json *json, uint32_t
     ag_json_string(json, "label", ag_profile_stack_label(export->profile, stack->stack));
     ag_json_string(json, "via", stack->via_name);
     ag_json_string(json, "heap", stack->heap_name);
-    ag_json_string(json, "state", states[stack->state]);
+    ag_json_string(json, "state", ag_stack_state_name(stack->state));
     ag_json_open(json, "frames", '[');
     for (size_t i = 0; i < n; i++) {
         ag_json_integer(json, NULL, ag_numbering_of(numbers, (uint64_t)frames[i].frame, 0, NULL));

@@ -1,16 +1,18 @@
-/* massif_format.c: the output file of valgrind's massif, for ms_print and massif-visualizer.
+/* massif_format.c: exports the output file of valgrind's massif, for ms_print and
+ * massif-visualizer.
  *
- * Written down in valgrind's massif/ms_main.c ("Writing snapshots"). A head, then snapshots: time,
- * heap bytes, and a tree of the stacks that held them, from the allocation functions to their
- * callers: a line `nK: BYTES LABEL` has K lines below it, indented by one blank more. What is below
- * 1 % of a snapshot stands in one line `in N places`. A tree is at most 30 deep, as massif's.
+ * The format is described in valgrind's massif/ms_main.c ("Writing snapshots"). The file has a
+ * head, then snapshots with a time, the heap bytes, and a tree of the stacks that held them, from
+ * the allocation functions to their callers. A line `nK: BYTES LABEL` of a tree has K lines below
+ * it, indented by one more blank. Stacks with less than 1 % of a snapshot are together in a line
+ * `in N places`. A tree has at most 30 levels, as in massif.
  *
- * There are some hundred snapshots, evenly distributed over the recording, and one each for the
- * peak and the end. Every tenth snapshot and the peak have a tree ("detailed"). The peak is that of
- * the report, to the byte, also if it lasted less than a tick; the other snapshots show what was in
- * use when their time began, counted in one pass over the events. Time is in milliseconds with a
- * fraction, since ms_print knows only i, ms and B. In a sampled trace all bytes are estimates, and
- * `desc` contains their intervals. */
+ * There are about a hundred snapshots at equal distances in time, the last of them at the end, and
+ * one for the peak. Every tenth snapshot, the peak and the end have a tree ("detailed"). The bytes
+ * of the peak are those of the report, even if it lasted less than a clock tick. Each other
+ * snapshot has the bytes in use at its time, counted in one pass over the events. Times are
+ * milliseconds with a fraction, because ms_print supports only the units i, ms and B. In a sampled
+ * trace all bytes are estimates, and `desc` contains their intervals. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,25 +23,25 @@
 
 enum { SNAPSHOTS = 100, DETAILED_EVERY = 10, DEPTH_MOST = 30, THRESHOLD_PERCENT = 1 };
 
-struct listed { /* a row's innermost frames, for sorting */
+struct listed { /* a stack with its innermost frames, for sorting */
     uint32_t row;
     uint32_t n_frames;
     const struct ag_stack_frame *frames;
 };
 struct snapshot {
     uint64_t time_ns, bytes;
-    const uint64_t *row_bytes; /* NULL: "empty" */
+    const uint64_t *row_bytes; /* by row; NULL: the snapshot has no tree ("empty") */
     bool is_peak;
 };
-struct child { /* rows [first, end) of the sorted list share their frame at some depth */
+struct child { /* entries [first, end) of `stacks`, which share their frames up to some depth */
     size_t first, end;
     uint64_t bytes;
 };
 struct massif {
     struct ag_export *export;
-    struct listed *stacks; /* sorted by their frames */
+    struct listed *stacks; /* one for each row, sorted by frames */
     struct ag_stack_frame *frames;
-    uint64_t *bytes; /* beside stacks: of the snapshot at hand */
+    uint64_t *bytes; /* by index in stacks: bytes in the current snapshot */
     struct ag_moment *moments;
     struct snapshot *snapshots;
     size_t n_moments, n_snapshots;
@@ -90,14 +92,15 @@ static int list_stacks(struct massif *all) {
     return 0;
 }
 
-/* ---- which moments ---- */
+/* ---- the moments of snapshots ---- */
 
 static int by_time(const void *left, const void *right) {
     const struct snapshot *a = left, *b = right;
     return a->time_ns < b->time_ns ? -1 : a->time_ns > b->time_ns;
 }
 
-/* Moments but the peak come from a replay; the end is the last of them. */
+/* Counts the bytes at all moments except the peak in one replay of the events. The last moment is
+ * the end. */
 static int take_moments(struct massif *all) {
     const struct ag_summary *summary = ag_profile_summary(all->export->profile);
     all->moments = calloc(SNAPSHOTS + 1, sizeof(*all->moments));
@@ -118,7 +121,7 @@ static int take_moments(struct massif *all) {
         }
     }
     struct ag_moment *end = &all->moments[all->n_moments - 1];
-    end->time_ns = UINT64_MAX; /* behind every event */
+    end->time_ns = UINT64_MAX; /* after every event */
     if (!end->row_bytes) {
         end->row_bytes = calloc(all->export->n_rows + 1, sizeof(*end->row_bytes));
     }
@@ -144,7 +147,7 @@ static void take_snapshots(struct massif *all) {
         peak.bytes += all->peak_bytes[row];
     }
     all->snapshots[all->n_snapshots++] = peak;
-    /* equal times: the peak came last, and stays behind */
+    /* Of two snapshots at the same time, the peak is the second: it was added last. */
     qsort(all->snapshots, all->n_snapshots, sizeof(*all->snapshots), by_time);
 }
 
@@ -163,7 +166,8 @@ static int largest_first(const void *left, const void *right) {
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* The children at DEPTH of the stacks [first, end); those that end above it are none. */
+/* Finds the children at DEPTH of the stacks [first, end), largest first. A stack that ends above
+ * DEPTH has none. */
 static size_t find_children(const struct massif *all, size_t first, size_t end, uint32_t depth,
                             struct child *ret_children) {
     size_t count = 0;
@@ -205,8 +209,8 @@ static void put_label(struct massif *all, const struct ag_stack_frame *at) {
     }
 }
 
-/* Writes what is below stacks [first, end), which share DEPTH frames; as deep as DEPTH_MOST calls.
- */
+/* Writes the tree of the stacks [first, end), which share DEPTH frames. Recurses at most DEPTH_MOST
+ * levels. */
 static int put_below(struct massif *all, const struct child *parent, uint32_t depth,
                      uint64_t total) {
     FILE *out = all->export->out;

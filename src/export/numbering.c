@@ -1,4 +1,5 @@
-/* numbering.c: an array of the items in the order in which they came, and a map of their hashes. */
+/* numbering.c: numbers items in the order in which they are first seen, see numbering.h: an array
+ * of the items, and a map from their hashes to indices. */
 #include "export/numbering.h"
 
 #include <stdlib.h>

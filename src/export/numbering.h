@@ -1,5 +1,5 @@
-/* numbering.h: numbers items 0, 1, 2 ... in the order in which they are first seen, for a format's
- * string table, frame table, stack table. An item is a pair of integers or pointers. */
+/* numbering.h: numbers items 0, 1, 2 ... in the order in which they are first seen, for the tables
+ * of strings, frames and stacks in a format. An item is a pair of integers or pointers. */
 #ifndef AG_NUMBERING_H
 #define AG_NUMBERING_H
 
@@ -13,13 +13,13 @@ struct ag_numbered {
     uint64_t a, b;
 };
 struct ag_numbering {           /* zero-initialize */
-    struct ag_numbered *things; /* by number */
+    struct ag_numbered *things; /* the items, by number */
     size_t count;
     struct ag_index_map by_hash;
-    bool has_failed; /* no memory: numbers from then on are 0 */
+    bool has_failed; /* out of memory: further new items get the number 0 */
 };
 uint32_t ag_numbering_of(struct ag_numbering *numbering, uint64_t a, uint64_t b,
-                         bool *ret_is_new); /* ret_is_new may be NULL */
+                         bool *ret_is_new); /* the number of (a, b); ret_is_new may be NULL */
 void ag_numbering_done(struct ag_numbering *numbering);
 
 static inline uint64_t ag_numbering_pointer(const void *pointer) {

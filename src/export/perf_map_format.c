@@ -1,13 +1,14 @@
-/* perf_map_format.c: code that a compiler generated at run time, in the file from which perf takes
- * its names: a line `START SIZE NAME` for each function, addresses and sizes in hexadecimal. perf
- * looks for it as /tmp/perf-PID.map.
+/* perf_map_format.c: exports the names of functions that were compiled at run time, in the file
+ * that perf reads as /tmp/perf-PID.map. Each function has a line `START SIZE NAME`, with addresses
+ * and sizes in hexadecimal.
  *
- * The format is tools/perf/Documentation/jit-interface.txt of the Linux kernel. A trace contains
- * the addresses that were in stacks, not where functions begin and end. A range extends from the
- * first to the last address of one function without an address of another one between them. So the
- * names that perf finds are correct, and a sample elsewhere has no name. An inlined function has no
- * line of its own, since its code belongs to the function around it. `allogram observe --perf-map`
- * has the bounds of all functions of a program that still runs. */
+ * The format is specified in tools/perf/Documentation/jit-interface.txt of the Linux kernel. A
+ * trace contains the addresses that were in stacks, not where functions begin and end. So the range
+ * of a function extends from its first to its last known address, and ends before an address of
+ * another function. The names that perf finds are therefore correct, but a sample outside of a
+ * range has no name. An inlined function has no line of its own, because its code belongs to the
+ * function around it. `allogram observe --perf-map` writes the exact bounds of all functions of a
+ * running program. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +19,13 @@
 
 struct code_place {
     uint64_t address;
-    const struct ag_frame *frame; /* the function that the code is of */
+    const struct ag_frame *frame; /* the function of the code */
 };
 
 struct code {
     struct code_place *places;
     size_t count;
-    bool *is_seen; /* by place of the profile */
+    bool *is_seen; /* by place (model/answers/places.h) */
     uint32_t *stack;
 };
 

@@ -1,28 +1,29 @@
-/* pprof_format.c: a heap profile for pprof and everything that reads its format: go tool pprof,
- * Pyroscope, Parca, Grafana, Datadog, Speedscope's cousins.
+/* pprof_format.c: exports a heap profile in the format of pprof, which go tool pprof, Pyroscope,
+ * Parca, Grafana and Datadog read.
  *
- * 1. The format is profile.proto of github.com/google/pprof (proto/profile.proto), gzip'ed. All
- *    texts stand in one table, of which entry 0 is the empty text. Samples name locations (a pc,
- *    with a line for each function that was inlined there, innermost first); locations name
- *    mappings and functions. The first mapping is the main program. Fields may come in any order,
- *    so samples are written as they are made, and the tables after them.
+ * 1. The format is profile.proto of github.com/google/pprof (proto/profile.proto), compressed with
+ *    gzip. All texts are in one table, whose entry 0 is the empty text. Samples refer to locations
+ *    (a pc, with a line for each function that was inlined there, innermost first); locations refer
+ *    to mappings and functions. The first mapping is the main program. Fields may come in any
+ *    order, so samples are written as they are made, and the tables after them.
  *
- * 2. Sample types are those of every heap profile, in the order that its readers expect:
- *    alloc_objects, alloc_space, inuse_objects, inuse_space; behind them ours: peak_objects and
- *    peak_space (what the memory was made of at its highest moment), temp_objects. inuse_space is
- *    what opens, unless --metric asks for another. The values are exact, so the period is 1.
+ * 2. The first sample types are those of every heap profile, in the order that readers expect:
+ *    alloc_objects, alloc_space, inuse_objects, inuse_space. Types of our own follow: peak_objects
+ *    and peak_space (in use at the peak), temp_objects. Viewers show inuse_space first, unless
+ *    --metric selects another one. The period is 1, because no value has to be multiplied.
  *
- * 3. A sample is a stack and its allocation function: labels `via` and `heap` name them (-tagfocus,
- *    -tagroot), `type` is the type of its blocks, if it is known, `label` the label that the
- *    program had set, if any, `bytes` the mean size of its blocks, as in the profiles of Go.
+ * 3. A sample is a stack and its allocation function. Its labels are `via` (the allocation
+ *    function) and `heap`, which -tagfocus and -tagroot can use; `type`, the type of its blocks, if
+ *    known; `label`, the label that the program had set, if any; and `bytes`, the mean size of its
+ *    blocks, as in the profiles of Go.
  *
  * 4. In a sampled trace the values are unbiased estimates. A comment contains the intervals of the
- *    sums; the labels alloc_objects_ci95, alloc_space_ci95, inuse_objects_ci95 and
- *    inuse_space_ci95 ("120 to 480") contain those of each sample.
+ *    sums; the labels alloc_objects_ci95, alloc_space_ci95, inuse_objects_ci95 and inuse_space_ci95
+ *    ("120 to 480") contain those of each sample.
  *
- * 5. An address is the one that was looked up: within the call instruction, not after it. Mappings
- *    state whether they have functions, files and lines, so that pprof does not look them up
- *    again. */
+ * 5. An address lies within the call instruction, not after it: it is the address that was
+ *    symbolized. Mappings state whether they have functions, files and lines, so that pprof does
+ *    not symbolize them again. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,12 +39,13 @@
 
 /* ---- protocol buffers ---- */
 
-/* Messages of protocol buffers, written field by field.
+/* Writes messages of protocol buffers, field by field.
  *
- * The wire format (protobuf.dev/programming-guides/encoding) is three things: a field is its number
- * and its kind as a varint, then a varint or a length with bytes; a message inside of another is
- * bytes too, so it is made first; repeated integers may be packed into one field. That is less than
- * a library of it. A message is a list of bytes, one at a time; a count of 0 begins a new one. */
+ * In the wire format (protobuf.dev/programming-guides/encoding), a field is a varint that contains
+ * its number and its kind, then a varint, or a length and bytes. A nested message is a field of
+ * bytes, so it is made before the message around it. Repeated integers may be packed into one field
+ * of bytes. This is less code than using a library. Each message is made in a list of bytes;
+ * setting the count of the list to 0 begins a new message. */
 
 enum { KIND_VARINT = 0, KIND_BYTES = 2, KIND_BITS = 3 };
 
@@ -69,8 +71,8 @@ static void message_message(struct ag_byte_list *message, uint32_t field,
 
 /* ---- gzip ---- */
 
-/* Zlib's deflate with a gzip wrapper, through one buffer. Equal input gives equal output: the
- * header has no time and no name. */
+/* Compresses with zlib's deflate and a gzip header. Equal input gives equal output, because the
+ * header contains neither a time nor a name. */
 
 enum { BUFFER_BYTES = 1 << 16, LEVEL = 6, WINDOW_BITS = 15, GZIP_WRAPPER = 16, MEMORY_LEVEL = 8 };
 
@@ -181,33 +183,36 @@ static const struct sample_type {
 };
 enum { N_SAMPLE_TYPES = sizeof sample_types / sizeof sample_types[0], BUILD_ID_BYTES = 64 };
 
-struct facts { /* of a mapping: what its locations know */
+struct facts { /* of a mapping: what is known of any of its locations */
     bool has_functions, has_files, has_lines, has_inlined;
 };
-enum { N_RANGES = 4 }; /* sample types that have their interval as a label */
-struct ranges {        /* of a row; the text table holds them by their address */
+enum { N_RANGES = 4 }; /* the first sample types, which have their interval as a label */
+struct ranges {        /* the intervals of a row; numbered in the text table by their address, so
+                        * they must not move */
     char text[N_RANGES][44];
 };
 static const char *const range_labels[N_RANGES] = {"alloc_objects_ci95", "alloc_space_ci95",
                                                    "inuse_objects_ci95", "inuse_space_ci95"};
-struct build_id { /* the text table holds it by its address */
+struct build_id { /* numbered in the text table by its address, so it must not move */
     char hex[2 * BUILD_ID_BYTES + 1];
 };
 struct pprof {
     struct ag_export *export;
     struct gzip *gzip;
     struct ag_numbering strings, functions, locations;
-    struct ag_byte_list field, message, part; /* of the profile; in it; in that */
+    /* A field of the profile, the message in it, and a part of that message. */
+    struct ag_byte_list field, message, part;
     struct ag_image_row *images;
     struct facts *facts; /* by image */
     struct build_id *build_ids;
-    uint32_t *mapping; /* by image: its id */
+    uint32_t *mapping; /* by image: its id in the file */
     size_t n_images;
-    struct ranges *ranges; /* by row; NULL: exact */
+    struct ranges *ranges; /* by row; NULL: an exact trace */
     char note[AG_EXPORT_NOTE_BYTES];
 };
 
-/* Each text of the profile has one address, because texts are interned; so has each constant. */
+/* The number of a text. Equal texts of the profile have equal addresses, so addresses are
+ * compared. */
 static uint64_t text(struct pprof *all, const char *text) {
     return ag_numbering_of(&all->strings, ag_numbering_pointer(text && *text ? text : ""), 0, NULL);
 }
@@ -330,7 +335,7 @@ static void put_location(struct pprof *all, size_t number) {
     struct facts none = {0};
     all->message.count = 0;
     message_integer(&all->message, LOCATION_ID, number + 1);
-    if (key < 0) { /* a mark */
+    if (key < 0) { /* a mark, see format_writer.h */
         add_line(all, key, &none);
     } else {
         const struct ag_place place = ag_profile_place(all->export->profile, (uint32_t)key);
@@ -379,8 +384,8 @@ static void put_mapping(struct pprof *all, size_t image) {
     put_field(all, PROFILE_MAPPING, &all->message);
 }
 
-/* UTF-8, as protocol buffers want it, and without control characters: pprof prints names as they
- * are. */
+/* Writes a text as valid UTF-8, which protocol buffers require, and without control characters,
+ * because pprof prints names unchanged. */
 static void put_string(struct pprof *all, const char *from) {
     all->part.count = 0;
     for (uint32_t c; (c = ag_utf8_next(&from)) != 0;) {
@@ -417,7 +422,8 @@ static void put_tables(struct pprof *all) {
     }
 }
 
-/* The main program gets id 1, the others follow as they were loaded. */
+/* Sets the ids of mappings: 1 for the main program, then the others in the order in which they were
+ * loaded. */
 static void number_mappings(struct pprof *all) {
     const char *exe = ag_profile_identity(all->export->profile)->exe;
     size_t first = 0;

@@ -1,10 +1,10 @@
-/* speedscope_format.c: the file format of speedscope.app, profile type "sampled".
+/* speedscope_format.c: exports the file format of speedscope.app, with a profile of type "sampled".
  *
- * Specified in github.com/jlfwong/speedscope, src/lib/file-format-spec.ts: shared.frames is a table
- * of functions; a profile has samples, each a stack of frame numbers from the outermost inward, and
- * their weights. Here a sample is a stack, and its weight the value of --metric; the unit is bytes,
- * or none for blocks. Frames are functions, not lines, so that the sandwich view adds up what one
- * function does. */
+ * The format is specified in github.com/jlfwong/speedscope, src/lib/file-format-spec.ts.
+ * shared.frames is a table of functions. A profile has samples, each a stack of frame numbers from
+ * the outermost inward, and their weights. Here each stack is a sample, and its weight is the value
+ * of --metric; the unit is bytes, or none for blocks. Frames are functions, not lines, so that the
+ * viewer's sandwich view adds up all lines of a function. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ struct speedscope {
     struct ag_json json;
     uint64_t *own;
     uint32_t *path;
-    uint32_t *node_of_function; /* the first that names it */
+    uint32_t *node_of_function; /* the first node of each function */
 };
 
 static void write_frames(struct speedscope *all) {

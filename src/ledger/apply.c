@@ -136,8 +136,8 @@ static int apply_undo(struct ag_ledger *ledger, uint32_t index, uint64_t address
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
     const bool is_live = ledger->live.blocks[at].address != 0;
     if (!is_death || (is_live && !ag_ledger_can_give_way(ledger, at, index))) {
-        /* nothing to undo; or another block is there: then the undone block is freed by an event to
-         * come */
+        /* nothing to undo; or another block lives there already: then the restored block would be
+         * freed at once by an event to come */
         return 0;
     }
     const int r = is_live ? ag_ledger_give_way(ledger, at, /* n_passed_on= */ 0) : 0;
@@ -175,9 +175,9 @@ static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream,
     }
 }
 
-/* Applies all but the two fast cases: an alloc of a dead address, and a free of a live one, for
- * which no event waits. Returns 1 where the caller has to take the fast path after all, 0 when
- * done, or negative errno. */
+/* Applies an event that is not one of the two fast cases (an alloc of a dead address, a free of a
+ * live one) or whose address may have waiting events. Returns 1 where the caller has to take the
+ * fast path after all, 0 when done, or negative errno. */
 static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
                               const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
@@ -231,8 +231,8 @@ AG_FAST void prefetch_event(const struct ag_ledger *ledger, const struct ag_even
     __builtin_prefetch(ag_sum_index_home(&ledger->sum_index, event->stack, event->via));
 }
 
-/* The second step: prefetches the sum that the lines of the first step name. A wrong guess costs
- * only the line it fetches; a branch on the kind would cost more than it saves. */
+/* The second step: prefetches the sum that the lines of prefetch_event refer to. A wrong guess
+ * costs only the line it fetches; a branch on the kind would cost more than it saves. */
 AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t home = ag_live_table_home(&ledger->live, event->address);
     const uint32_t of_block = ledger->live.blocks[home].sum;

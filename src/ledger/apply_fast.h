@@ -1,6 +1,6 @@
-/* apply_fast.h: applies one event to the totals, in at most some ten nanoseconds: for apply.c, and
- * for the writer's loop that encodes and counts each event while it is in registers
- * (writer/one_pass.c).
+/* apply_fast.h: applies one event to the totals of the ledger, in about ten nanoseconds at most:
+ * for apply.c, and for the writer's loop that encodes and counts each event while it is in
+ * registers (writer/one_pass.c).
  *
  * Totals are kept in registers (struct ag_ledger_hot) and stored only where a slow path may read
  * them.
@@ -109,9 +109,9 @@ AG_FAST int ag_ledger_notify_fast(struct ag_ledger *ledger, enum ag_step_kind ki
                               : 0;
 }
 
-/* An alloc of a dead address, whose slot is AT, by stream INDEX with SUM of its stack and via
- * (AG_INDEX_NONE: there was no memory for it). is_reported: there is a visitor (ledger.step_visit).
- */
+/* Applies an alloc by stream INDEX at an address without a block; AT is the address's slot, SUM
+ * that of its stack and via (allocation function; AG_INDEX_NONE: no memory). is_reported: there is
+ * a visitor (ledger.step_visit). */
 AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                  uint32_t index, uint64_t at, uint32_t sum,
                                  const struct ag_event *event, const bool is_reported) {
@@ -170,7 +170,7 @@ AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_
     return 0;
 }
 
-/* A free of the live block in slot AT. */
+/* Applies a free of the live block in slot AT. */
 AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
                                 uint64_t at, const struct ag_event *event, const bool is_reported) {
     const struct ag_live_block block = ledger->live.blocks[at];

@@ -1,18 +1,18 @@
-/* collected.c: what a garbage collector does to live blocks.
+/* collected.c: applies what a garbage collector does to live blocks, for apply.c.
  *
- * 1. A block that moves stays the same block: it keeps its site, size, thread and birth time, and
- *    no sum changes; only its address does. A move of an unknown block is ignored, and its death
- *    counts as a ghost. Only events of known blocks are counted.
+ * 1. A block that moves stays the same block: only its address changes. It keeps its stack, size,
+ *    thread and birth time, and no sum changes. A move of an unknown block is ignored, and its
+ *    death counts as a ghost (a free of an unknown block). Only events of known blocks are counted.
  *
  * 2. Moves happen while the threads that use the heap are stopped: the recorder stamps what follows
  *    a collection, so windows of other threads lie before or after the moves. If one overlaps
  *    nevertheless, events that wait at an address that a move has emptied (or filled) are tried
  *    again.
  *
- * 3. A type that becomes known late moves the block to another site, since a stack with a type leaf
- *    is a stack of its own. It counts there as if it had been born there, also for the reader's
- *    window. The peak so far keeps its shares, since the blocks that were live then are no longer
- *    known. A step visitor sees the birth undone and reported anew. */
+ * 3. A type that becomes known after the allocation moves the block to another sum, since a stack
+ *    with a type as its leaf is a stack of its own. The block counts there as if it had been born
+ *    there, also for the reader's time window. A past peak keeps its shares, since the blocks that
+ *    were live then are no longer known. A step visitor sees the birth undone and reported anew. */
 #include "ledger/apply_fast.h"
 
 #include <stdlib.h>
@@ -66,7 +66,8 @@ static void promote(struct ag_ledger *ledger, uint64_t address) {
 
 /* ---- late types ---- */
 
-/* Both sums have a base in the reader's window, because the block was born before it. */
+/* Moves a block that was born before the reader's time window from one sum's base to the other's.
+ * */
 static int shift_bases(struct ag_ledger *ledger, uint32_t from, uint32_t to, uint64_t bytes) {
     if (ledger->n_sum_bases < ledger->n_sums) {
         struct ag_sum_base *bases =
@@ -94,7 +95,7 @@ static void shift_sums(struct ag_ledger *ledger, uint32_t from, uint32_t to, uin
     ledger->sums[from].allocated_bytes -= bytes;
     ledger->sums[to].allocated_blocks++;
     ledger->sums[to].allocated_bytes += bytes;
-    if (ledger->tally.at_peak) { /* it is live at the peak, which is now */
+    if (ledger->tally.at_peak) { /* the block is live at the peak, which is now */
         ledger->sums[from].peak_blocks--;
         ledger->sums[from].peak_bytes -= bytes;
         ledger->sums[to].peak_blocks++;

@@ -185,8 +185,8 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
     ledger->visit(ledger->visit_context, &block);
 }
 
-/* Notifies the visitor of all deaths except number `kept`, which stays. Their sums are in no order.
- */
+/* Notifies the visitor of all deaths except number KEPT, which stays. Prefetches their sums, which
+ * are in no order. */
 static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
     enum { AHEAD = 8 };
     uint32_t n_kept = 0, n_indexed = 0;
@@ -313,8 +313,8 @@ void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns) {
     ledger->written_reset_ns = time_ns;
 }
 
-/* Time goes on: the totals after the last event held until now, so the curve gets a point there
- * too. */
+/* Advances the time. The totals after the last event were valid until TIME_NS, so the curve gets a
+ * point at both times. */
 static void go_on_to(struct ag_ledger *ledger, uint64_t time_ns) {
     if (time_ns > ledger->now_ns) {
         timeline_note(ledger);
@@ -418,10 +418,10 @@ void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes)
 
 /* ---- steps for a visitor ----
  *
- * Sums cannot be replayed: to draw a curve for every stack, or to write the history for another
+ * Sums contain no history: to draw a curve for every stack, or to write the history for another
  * tool, a reader needs the births and deaths themselves, in the order that made the peak. That is
  * the order in which the ledger applies them, so it notifies at the same places where it counts.
- * Steps that a repair undoes are notified as well: a reader that wants a final history holds steps
+ * Steps that a repair undoes are notified as well: a reader that needs a final history holds steps
  * back until no open window could change them (as model/pass/replay.c does). */
 
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *context) {
@@ -564,7 +564,7 @@ static int settle_sums(struct ag_ledger *ledger) {
 }
 
 static struct ag_thread_sum *row_of_thread(struct ag_ledger *ledger, uint32_t thread_id) {
-    /* starts at the last: the kernel reuses tids */
+    /* from the last row, since the kernel reuses thread ids */
     for (size_t i = ledger->n_thread_results; i-- > 0;) {
         if (ledger->thread_results[i].thread_id == thread_id) {
             return &ledger->thread_results[i];
@@ -702,7 +702,7 @@ static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
     return 0;
 }
 
-/* Heaps cost nothing per event: they are sums over the sums of their vias. */
+/* Heaps cost nothing per event: their results are added from the sums of their vias. */
 static int settle_heaps(struct ag_ledger *ledger) {
     struct ag_index_map index = {0};
     int r = ag_mapped_ranges_settle(&ledger->mapped);

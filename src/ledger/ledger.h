@@ -1,16 +1,16 @@
 /* ledger.h: computes the live blocks of a process and the sums of each stack from events.
  *
- * Used twice on the same events: by the writer as they come (the result is the index of the trace)
- * and by the model when a reader asks for a part of them (a time window, a thread, another
- * value of --within). Both results agree, because the same code computes them.
+ * The writer applies all events as they come (the result is the index of the trace). The model
+ * applies them again when a reader asks for a part of them (a time window, a thread, another value
+ * of --within). Both results agree, because the same code computes them.
  *
- * Feed a single stream directly, several streams through merge.h. For one stream all results are
- * exact. For several, the number and bytes of allocations do not depend on the order between
- * threads. Where two threads raced for an address, the order is restored by alternation: a second
- * alloc of a live address waits for the free that must come; a free of an unknown address waits for
- * an alloc whose window overlaps, otherwise it is a ghost, the free of a block whose allocation is
- * not in the trace. Repairs are counted. order_repair.c and order_bounds.c describe what this
- * cannot decide, and how often that matters.
+ * Apply a single stream (the events of one thread) directly, several through merge.h. For one
+ * stream all results are exact. For several, the number and bytes of allocations do not depend on
+ * the order between threads. Where two threads raced for an address, the order is restored by
+ * alternation: a second alloc of a live address waits for its free; a free of an unknown address
+ * waits for an alloc whose window (the time between two stamps) overlaps, otherwise it is a ghost,
+ * the free of a block whose allocation is not in the trace. Repairs are counted. order_repair.c and
+ * order_bounds.c describe which orders remain unknown, and how large the error is.
  *
  * Threads: a ledger belongs to one thread. Memory: 32 bytes per live block at a load of 1/4 to 3/4,
  * about 200 bytes per stack. */
@@ -33,14 +33,14 @@ int ag_ledger_apply(struct ag_ledger *ledger, uint32_t stream, const struct ag_e
  * without its partner then waits for it instead of becoming a ghost. Must precede the first event
  * that could be out of order. */
 void ag_ledger_expect_streams(struct ag_ledger *ledger);
-/* Are the tables larger than the caches? Then the prefetching of ag_ledger_apply halves the time,
- * otherwise it doubles it (measured on a core with 1 MiB of L2). */
+/* Are the tables larger than the caches? Then prefetching halves the time of ag_ledger_apply;
+ * otherwise prefetching doubles that time (measured on a core with 1 MiB of L2). */
 bool ag_ledger_is_large(const struct ag_ledger *ledger);
 void ag_ledger_set_temporary_within(struct ag_ledger *ledger, uint32_t within); /* default 0 */
 void ag_ledger_thread(struct ag_ledger *ledger, uint32_t stream,
                       uint32_t thread_id); /* for the results */
 void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via,
-                        uint32_t heap); /* the heap to which a via belongs */
+                        uint32_t heap); /* the heap of a via, which is an allocation function */
 /* Adds a resident size; it takes effect when events or ag_ledger_reach get to TIME_NS. Calls come
  * in the order of their times. */
 void ag_ledger_resident(struct ag_ledger *ledger, uint64_t time_ns, uint64_t rss_bytes);
@@ -49,7 +49,7 @@ void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes)
 /* The values after the events applied so far. Call it before ag_ledger_close. */
 void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
                    uint64_t *ret_allocated_bytes);
-/* The recording lasted until TIME_NS, with or without events. */
+/* Advances the end of the recording to TIME_NS, with or without events. */
 void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns);
 /* Sets the time that the trace has for the last reset, which is applied already or soon. */
 void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns);
@@ -67,11 +67,11 @@ struct ag_ledger_period {
 };
 void ag_ledger_end_period(struct ag_ledger *ledger, struct ag_ledger_period *ret_period);
 
-/* Ends the ledger: pending frees become ghosts, and shares of the peak are final. Then the results
- * may be read. */
+/* Ends the ledger: waiting frees become ghosts, and each stack's share of the peak is final. Then
+ * the results may be read. */
 int ag_ledger_close(struct ag_ledger *ledger);
-/* The caller fills in unique_stacks, truncated_stacks and incomplete_stacks. time_resolution_ns: 99
- * % of the events are between two stamps of their stream that are no further apart. */
+/* The caller fills in unique_stacks, truncated_stacks and incomplete_stacks. time_resolution_ns:
+ * for 99 % of the events, the stamps before and after the event are at most this far apart. */
 const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger);
 /* Freed blocks whose frees were not recorded, noticed because their addresses were allocated
  * again. */
@@ -91,14 +91,14 @@ size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,
                               const struct ag_thread_pair **ret_pairs);
 size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums);
 
-/* For callers that need single blocks (blocks, lifetimes): called for each death when its window is
- * over (until then a failed realloc can undo it), and in close for each live block. freed_by
- * UINT32_MAX: its free was lost. */
+/* For callers that need single blocks (blocks, lifetimes): the visit is called for each death when
+ * its window is over (until then a failed realloc can undo it), and in close for each live block.
+ * freed_by UINT32_MAX: it is live, or its free was lost. */
 struct ag_block {
     uint64_t address, size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: still live */
     uint32_t stack, allocated_by, freed_by;
     uint32_t free_stack;            /* 0: live, or unknown */
-    uint32_t n_moves, n_promotions; /* how often a garbage collector did that to it */
+    uint32_t n_moves, n_promotions; /* how often a garbage collector moved and promoted it */
     uint8_t via;
     /* NULL in the ledger: a caller that forwards a visit may set it */
     const struct ag_weight *weight;
@@ -106,8 +106,8 @@ struct ag_block {
 typedef void ag_block_visit(void *context, const struct ag_block *block);
 int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit,
                        void *context); /* before the first event */
-/* Called for each ghost free when it is counted. IS_TAKEN_BACK: the last one of that address was
- * not a ghost after all (the rest of GHOST is empty). */
+/* Called for each ghost free when it is counted. IS_TAKEN_BACK: the last free of that address was
+ * not a ghost after all (GHOST has only the address). */
 struct ag_ghost {
     uint64_t address, time_ns;
     uint32_t stream, free_stack; /* the freeing stream and its stack; 0: unknown */

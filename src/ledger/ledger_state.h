@@ -1,4 +1,4 @@
-/* ledger_state.h: the fields of a ledger. Internal to the files of the ledger.
+/* ledger_state.h: the fields of a ledger (ledger.h). Internal to the files of the ledger.
  *
  *     apply.c          the hot loop: one event after the other
  *     order_repair.c   the few events whose partner has not come yet
@@ -21,10 +21,10 @@
 
 enum { AG_VIAS = 256 };
 
-struct ag_sum { /* sums of one (stack, via); one cache line, written at each of its events */
+struct ag_sum { /* of one (stack, allocation function); one cache line, written at each event */
     AG_CACHE_ALIGNED uint64_t allocated_blocks;
     uint64_t allocated_bytes, freed_blocks, freed_bytes; /* live = allocated - freed */
-    uint64_t peak_blocks, peak_bytes; /* live at the peak numbered peak_version */
+    uint64_t peak_blocks, peak_bytes; /* live at the peak numbered peak_version (apply_fast.h) */
     uint64_t temporary_blocks;
     uint64_t peak_version;
 };
@@ -65,7 +65,8 @@ struct ag_stream {
     uint64_t realloc_waits_at; /* address where its last realloc_free waits or waited; 0: none */
 };
 
-/* order_repair.c. Indexes into its arrays; 0 is never used and means none. */
+/* For order_repair.c: an event that waits for its partner. Items refer to each other by their
+ * indexes in the arrays of ag_repair; index 0 means none. */
 struct ag_waiting {
     uint64_t address, size, time_ns, serial, deadline_ns;
     int64_t order; /* among those of its address: rises with arrival */
@@ -75,7 +76,7 @@ struct ag_waiting {
     uint32_t next_of_expiry;
     uint32_t free_stack; /* of a free; 0: unknown */
     uint8_t kind;        /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: settled, to be recycled */
-    uint8_t n_passed_on; /* how often an expired event has displaced another one, in this chain */
+    uint8_t n_passed_on; /* how many events were displaced in sequence, up to this one */
 };
 struct ag_waiting_line { /* the events of one stream that wait at one address */
     uint64_t address;
@@ -89,7 +90,7 @@ struct ag_waiting_place { /* an address at which events wait */
     uint32_t first, last; /* lines */
     uint32_t next_of_bucket;
 };
-/* A free that found no block, or a block whose address was allocated again without a free. */
+/* A free that found no block, or a buried block: its address was allocated again without a free. */
 struct ag_odd {
     bool is_free;
     uint32_t stream, next; /* stream: of the free; or of the buried block's allocation */
@@ -120,7 +121,7 @@ struct ag_repair {
     uint64_t buried; /* blocks whose address was allocated again while they were in use */
 };
 
-/* open_deaths.c */
+/* For open_deaths.c: a death in the open window of the stream that freed the block. */
 struct ag_open_death {
     uint64_t address, number;
     uint32_t freed_by, allocated_by; /* indexes of streams */
@@ -151,14 +152,14 @@ struct ag_tally { /* the running totals; apply.c keeps a copy in registers */
     uint64_t now_ns;       /* the stamp before the event */
     bool at_peak;          /* the total is at its highest value: no event has come since */
     int64_t net, rise,
-        /* rise and dip of the bytes in use by the stream's own events, since the window began */
+        /* change, rise and dip of the bytes in use by the stream's events since the window began */
         dip;
 };
 
 struct ag_ledger {
     struct ag_live_table live;
     struct ag_sum *sums;
-    /* stack and via are set when a sum is created, the rest in close */
+    /* stack and via are set when a sum is created, the rest in close and end_period */
     struct ag_stack_sum *results;
     size_t n_sums, sum_capacity;
     struct ag_sum_index sum_index;
@@ -178,7 +179,7 @@ struct ag_ledger {
     struct ag_repair repair;
     struct ag_open_deaths open_deaths;
     struct ag_order_bounds bounds;
-    /* late events of the stream that is being applied: passed to bounds after its window */
+    /* bytes of late events (order_bounds.c, section 5), passed to bounds after the window */
     int64_t late_plus, late_minus;
 
     uint64_t now_ns; /* newest stamp of all streams */
@@ -199,7 +200,7 @@ struct ag_ledger {
 
     uint32_t via_heap[AG_VIAS];
     struct ag_mapped_ranges mapped;
-    struct ag_heap_collected { /* counts of garbage collectors' actions, by the heap's space */
+    struct ag_heap_collected { /* blocks by what garbage collectors did; by heap number */
         uint64_t moved, promoted, collected;
     } collected[AG_VIAS],
         collected_before[AG_VIAS]; /* _before: at the start of the reader's time window */
@@ -207,7 +208,7 @@ struct ag_ledger {
     struct ag_sum_base
         *sum_bases; /* at the start of the reader's time window inside the trace, otherwise NULL */
     size_t n_sum_bases;
-    uint64_t base_buried_blocks; /* as base */
+    uint64_t base_buried_blocks; /* repair.buried when the reader's time window began */
     struct ag_summary base;      /* results are differences from it; zero without a time window */
 
     ag_block_visit *visit;
@@ -237,7 +238,7 @@ AG_FAST uint32_t ag_ledger_sum(struct ag_ledger *ledger, uint32_t stack, uint8_t
     return AG_LIKELY(sum != AG_INDEX_NONE) ? sum : ag_ledger_sum_slow(ledger, stack, via);
 }
 int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t time_ns);
-/* The window's events so far are complete: passes them to the bounds and starts the next. */
+/* Passes the net, rise and dip since the last call to ledger.bounds, as one window. */
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream);
 void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
                            uint32_t freed_by); /* only where ledger.visit is set */
@@ -260,14 +261,14 @@ void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address);
 /* ---- collected.c ---- */
 /* A MOVE, PROMOTE or BLOCK_TYPE. 0 or -ENOMEM. */
 int ag_ledger_collected(struct ag_ledger *ledger, const struct ag_event *event);
-/* A live block dies; deaths by a COLLECT event are counted separately. */
+/* Called when a live block dies: counts the death for its heap if KIND is COLLECT. */
 AG_FAST void ag_ledger_count_collected(struct ag_ledger *ledger, uint8_t kind, uint64_t address) {
     ledger->collected[AG_EVENT_SPACE(address) % AG_VIAS].collected += kind == AG_RECORD_COLLECT;
 }
 
 /* ---- open_deaths.c ---- */
 void ag_open_deaths_done(struct ag_open_deaths *open);
-/* STREAM may have a new death: it is indexed by the next search. 0 or -ENOMEM. */
+/* Lists STREAM if it has new deaths, so that the next search indexes them. 0 or -ENOMEM. */
 int ag_ledger_list_deaths(struct ag_ledger *ledger, uint32_t stream);
 /* Removes the death at place AT of the stream's list from the index. */
 void ag_ledger_forget_death(struct ag_ledger *ledger, struct ag_stream *stream, uint32_t at);
@@ -287,8 +288,8 @@ int ag_ledger_notify_step(struct ag_ledger *ledger, enum ag_step_kind kind,
                           const struct ag_live_block *block, uint64_t time_ns,
                           uint64_t allocated_ns, bool is_temporary);
 
-/* ---- single steps, the way the slow paths take them (apply.c) ---- */
-/* Adds a block to the totals and the live table; its address must be dead. */
+/* ---- single steps, for the slow paths (apply.c) ---- */
+/* Adds a block to the totals and the live table; its address must be dead (without a block). */
 int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns);
 struct ag_freeing {  /* a free: stream, time and stack */
     uint64_t serial; /* number of blocks that the stream had allocated by then */
@@ -299,8 +300,7 @@ struct ag_freeing {  /* a free: stream, time and stack */
 /* The live block in slot AT dies. */
 int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freeing *freeing,
                     struct ag_death *ret_death);
-/* A block is allocated at the address of the one in slot AT, which no other thread can have freed:
- * its free was lost. */
+/* Ends the block in slot AT, whose free was lost: another block is allocated at its address. */
 int ag_ledger_bury(struct ag_ledger *ledger, uint64_t at);
 /* Undoes a death: the block lives on. Its address must be dead. */
 int ag_ledger_restore(struct ag_ledger *ledger, const struct ag_death *death, uint32_t freed_by);
@@ -316,8 +316,8 @@ void ag_repair_done(struct ag_repair *repair);
 /* Handles an event that does not fit the state of its address, or whose address has waiting events.
  * Applies what can be applied. */
 int ag_ledger_defer(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *event);
-/* STREAM has just undone its realloc_free of ADDRESS: true when that was still waiting, and has
- * been removed. */
+/* Removes the realloc_free of ADDRESS that STREAM has just undone, if it still waits; returns
+ * whether it did. */
 bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_t address);
 /* Was the live block in SLOT born in the open window of another stream than STREAM? Then its birth
  * may be moved later. */
@@ -331,9 +331,9 @@ int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address);
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
                            uint64_t deadline_ns); /* its window ended */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
-/* A reader's time window begins: the totals count waiting events inside it, when they are applied.
- * The sums of threads, which counted allocs on arrival, and the visits of single blocks must do the
- * same: the time of waiting events becomes the window's beginning. */
+/* A reader's time window begins. The totals count waiting events inside it, when they are applied.
+ * So the allocs that the threads' sums counted on arrival are moved into the window, and waiting
+ * events get its beginning as their time. */
 void ag_ledger_take_waiting_along(struct ag_ledger *ledger);
 
 /* Returns when a block ended. A time is that of the preceding stamp in the same stream, so a thread

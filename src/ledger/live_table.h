@@ -1,7 +1,7 @@
 /* live_table.h: address -> live block; the table that the ledger accesses at every event.
  *
  * Open addressing, linear probing, 32 bytes per slot (two per cache line, none across two), at most
- * 1/4 full, 1/2 from 2 MiB on, 3/4 when it is large. A removal shifts the following blocks back, so
+ * 1/4 full, 1/2 from 2 MiB on, 3/4 from 64 MiB on. A removal shifts the following blocks back, so
  * there are no tombstones and a long trace does not slow down. The home slot is the high bits of
  * the hash, so growing keeps the order of slots: the table is read and written sequentially, from
  * its end.
@@ -20,11 +20,11 @@ struct ag_live_block {
     uint64_t address; /* 0: empty slot */
     uint64_t size;    /* bytes asked for */
     uint64_t serial;  /* number of blocks that its thread had allocated, this one included */
-    uint32_t sum;     /* index of its (stack, via) */
+    uint32_t sum;     /* index of its (stack, allocation function) in ag_ledger.sums */
     uint32_t stream;  /* index of the stream that allocated it */
 };
 _Static_assert(sizeof(struct ag_live_block) == 32, "two to a cache line");
-struct ag_live_collections { /* how often a garbage collector did that to a block */
+struct ag_live_collections { /* how often a garbage collector moved and promoted a block */
     uint32_t n_moves, n_promotions;
 };
 struct ag_live_past { /* data of a block that the sums do not need */
@@ -34,8 +34,8 @@ struct ag_live_past { /* data of a block that the sums do not need */
 
 struct ag_live_table {
     struct ag_live_block *blocks;
-    /* Arrays parallel to the blocks. NULL: not requested; collections is NULL until the first one,
-     * too. */
+    /* Arrays parallel to the blocks. NULL: not requested; collections is also NULL until the first
+     * move or promotion. */
     uint64_t *times_ns;
     struct ag_live_collections *collections;
     uint64_t mask;
@@ -46,8 +46,8 @@ struct ag_live_table {
 int ag_live_table_init(struct ag_live_table *table);
 void ag_live_table_done(struct ag_live_table *table);
 int ag_live_table_keep_times(struct ag_live_table *table); /* before the first block */
-/* Keeps collections from now on, if times are kept; before the first call no garbage collector has
- * touched a block. 0 or -ENOMEM. */
+/* Keeps collections from now on, if times are kept. Call it before each move and promotion. 0 or
+ * -ENOMEM. */
 int ag_live_table_keep_collections(struct ag_live_table *table);
 /* Doubles the table. 0, or -ENOMEM: then it may only be freed. */
 int ag_live_table_grow(struct ag_live_table *table);

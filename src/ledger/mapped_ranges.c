@@ -1,6 +1,7 @@
-/* mapped_ranges.c: settles the log by one sweep over the sorted ends of all logged operations.
- * Between two neighbouring ends the newest operation that covers the place decides; it is on top of
- * a heap ordered by age, from which ended operations are removed lazily. */
+/* mapped_ranges.c: reduces the log of maps and unmaps to the mapped ranges, by one sweep over the
+ * operations in the order of their first addresses. At each address the newest operation that
+ * covers it decides; it is on top of a binary heap, from which ended operations are removed late.
+ * */
 #include "ledger/mapped_ranges.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 enum { FIRST_CAPACITY = 1024 };
 
-struct edge { /* an address at which an operation begins or ends */
+struct edge { /* the address at which an operation begins */
     uint64_t address;
     uint32_t operation;
 };
@@ -71,8 +72,8 @@ static void emit(struct ag_mapped_range *result, size_t *count, uint32_t heap, u
     }
 }
 
-/* Walks the begins in order; between two begins, older operations become visible as newer ones end.
- */
+/* Walks the begins in order. Between two begins, an older operation decides again where a newer one
+ * ends. */
 static size_t sweep_ranges(struct sweep *sweep, const struct edge *begins, size_t n,
                            struct ag_mapped_range *result) {
     size_t count = 0;

@@ -10,7 +10,7 @@
 
 #include "table/index_map.h"
 
-enum { FIRST_EVENTS = 16 }; /* of a queue: there may be as many queues as the file has chunks */
+enum { FIRST_EVENTS = 16 }; /* few, as a file may have a queue (a stream) for each of its chunks */
 
 struct queue {
     uint32_t stream;
@@ -29,7 +29,7 @@ struct ag_merge {
     size_t heap_count;
     uint64_t advanced_ns;
     /* Empty queues that have memory, in the order in which they became empty; numbers + 1, 0: none.
-     * The thread of the oldest may have ended: beyond IDLE_MOST its memory is freed. */
+     * Beyond IDLE_MOST the oldest queue's memory is freed, as its thread may have ended. */
     uint32_t first_idle, last_idle;
     size_t n_idle;
 };
@@ -223,8 +223,8 @@ int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event 
 }
 
 /* ---- applying ---- */
-/* Returns how much of the queue may be applied in one batch: windows that start before or at
- * LIMIT_NS, and always the first one. */
+/* Returns the end of the events that may be applied in one batch: those of the windows that start
+ * before LIMIT_NS, and always those of the first window. */
 static size_t batch_end(const struct queue *queue, uint64_t limit_ns) {
     size_t at = queue->head + 1;
     while (at < queue->tail &&

@@ -1,9 +1,9 @@
-/* merge.h: merges the streams of one process into one order for the ledger.
+/* merge.h: merges the streams (one per thread) of a process into one order for the ledger.
  *
  * A stream's events between two stamps are a window; its start is the first stamp. Windows are
  * applied by start time; the order inside a window is the stream's own. The order between two
- * windows that overlap in time is unknown: the ledger repairs addresses by alternation, and the
- * summary says how far the peak may be off (peak_low_bytes, peak_high_bytes).
+ * windows that overlap in time is unknown: the ledger makes the allocs and frees of each address
+ * alternate, and the summary has bounds for the peak (peak_low_bytes, peak_high_bytes).
  *
  * Nothing is applied before ag_merge_advance allows it. Threads: one. Memory: the events that are
  * not applied yet. */
@@ -20,10 +20,10 @@ struct ag_merge *ag_merge_free(struct ag_merge *merge);
 int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event *events,
                  size_t count);
 /* All streams have delivered everything that happened before `time_ns`: applies windows that
- * started before. A window whose end has not been delivered is applied as far as it goes (unless
- * there is only one stream: then it waits), and the rest of it counts as happened at or after
- * `time_ns`. The reader of a live program passes a time two ticks in the past: then the windows of
- * busy threads have ended, and no window is cut. */
+ * started before. A window whose end has not been delivered is applied as far as it is known
+ * (unless there is only one stream: then it waits), and the rest of it counts as happened at or
+ * after `time_ns`. The reader of a live program passes a time two ticks (about 2 ms) in the past:
+ * then the windows of busy threads have ended, and no window is cut. */
 int ag_merge_advance(struct ag_merge *merge, uint64_t time_ns);
 int ag_merge_finish(struct ag_merge *merge); /* applies all remaining events */
 

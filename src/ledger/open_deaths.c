@@ -1,11 +1,12 @@
-/* open_deaths.c: finds the deaths at an address in the streams' open windows.
+/* open_deaths.c: finds the deaths at an address in the open windows (since each stream's last
+ * stamp).
  *
  * Only order_repair.c searches, and most traces never need a search, so applying a death costs
  * nothing extra: the stream is listed once per batch, and the next search indexes the deaths of
  * listed streams. Each death is indexed at most once and is removed with its window.
  *
  * At one address a search examines at most LOOKED_AT deaths. No allocator produces more of them in
- * the open windows of one moment; beyond the limit any order is accepted. */
+ * the windows that are open at one time. Beyond the limit any result is accepted. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -203,6 +204,14 @@ static int index_all(struct ag_ledger *ledger) {
 
 /* ---- searches ---- */
 
+/* The result of a search: BEST, or nothing. Always 0. */
+static int open_death_found(const struct ag_ledger *ledger, const struct ag_open_death *best,
+                            const struct ag_death **ret_death, uint32_t *ret_freed_by) {
+    *ret_death = best ? ag_ledger_find_death(&ledger->streams[best->freed_by], best->number) : NULL;
+    *ret_freed_by = best ? best->freed_by : AG_INDEX_NONE;
+    return 0;
+}
+
 int ag_ledger_first_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
                                const struct ag_death **ret_death, uint32_t *ret_freed_by) {
     const int r = index_all(ledger);
@@ -224,9 +233,7 @@ int ag_ledger_first_open_death(struct ag_ledger *ledger, uint64_t address, uint3
             best = death;
         }
     }
-    *ret_death = best ? ag_ledger_find_death(&ledger->streams[best->freed_by], best->number) : NULL;
-    *ret_freed_by = best ? best->freed_by : AG_INDEX_NONE;
-    return 0;
+    return open_death_found(ledger, best, ret_death, ret_freed_by);
 }
 
 int ag_ledger_last_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
@@ -246,7 +253,5 @@ int ag_ledger_last_open_death(struct ag_ledger *ledger, uint64_t address, uint32
             best = death;
         }
     }
-    *ret_death = best ? ag_ledger_find_death(&ledger->streams[best->freed_by], best->number) : NULL;
-    *ret_freed_by = best ? best->freed_by : AG_INDEX_NONE;
-    return 0;
+    return open_death_found(ledger, best, ret_death, ret_freed_by);
 }

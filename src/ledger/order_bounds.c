@@ -1,12 +1,12 @@
-/* order_bounds.c: an interval for the peak of several threads, from windows instead of times.
+/* order_bounds.c: computes an interval for the true peak of several threads, for ledger.c.
  *
  * 1. What is known
  *
  * Stream k's events change the bytes in use by known amounts in a known order; D_k is their running
- * sum. Its stamps cut the events into windows: what stands between two stamps happened at some time
- * between them, nothing more is known. The process' bytes in use at a time t are the sum over k of
- * D_k(t), and at any t each stream is inside exactly one of its windows. So with, for the window w
- * of stream k,
+ * sum. The stream's stamps cut its events into windows: an event between two stamps happened at
+ * some time between them, and nothing more is known. The process' bytes in use at a time t are the
+ * sum over k of D_k(t), and at any t each stream is inside exactly one of its windows. The window w
+ * of stream k has
  *
  *     base(w)            D_k at its start, exact
  *     high(w), low(w)    the extremes of D_k inside it, both ends included
@@ -15,14 +15,14 @@
  *     stream A  |-- w1 -----|---- w4 ------|-
  *     stream B          |-- w2 -----|-- w5 ---
  *
- * between two neighbouring starts (one step) no stream changes its window, and the starts of
- * windows are the only times at which anything changes.
+ * Between two neighbouring starts of windows (one step) no stream changes its window, so the
+ * values above do not change.
  *
  * 2. The upper bound
  *
  * Inside one step the total is at most the sum of the streams' highs: peak_high is the largest such
- * sum over all steps. It is as low as windows allow: streams that share a step may all stand at
- * their highs at one moment of it.
+ * sum over all steps. Windows alone allow no smaller bound: all streams that share a step may have
+ * their highs at the same moment.
  *
  * 3. The lower bound: the largest of three
  *
@@ -36,29 +36,29 @@
  *
  * 4. The minimum over the steps of a window
  *
- * Windows end in any order, so the minimum is asked for from any step in the past up to now. A
- * stack of floors answers: rising steps with rising lows, each the minimum from there on; a new sum
- * of lows removes the floors above it. A search finds the first floor at or behind the asked step.
- * The stack is bounded: when it is full neighbours are joined at the lower value, which can only
- * lower peak_low.
+ * Windows end in any order, so the minimum may be needed from any past step up to now. An array of
+ * floors contains it, with rising steps and rising lows: each low is the minimum of all steps after
+ * the floor below. A new sum of lows removes the floors that are not lower. A search finds the
+ * first floor at or after the window's first step. When the array is full, neighbours are joined at
+ * the lower value, which can only lower peak_low.
  *
  * 5. Late events
  *
  * A free that is applied before the alloc it belongs to (their windows overlap and start in the
  * wrong order) has an unknown size until that alloc comes; an alloc of an address that is still
- * live waits for its free. Such an event counts nothing in its window and is reported when its
- * partner comes, with the stream still in the same window. It happened after its partner, hence
- * after the start of the partner's window, which is now: what was computed for earlier steps holds.
- * From here on high or low of its window move by its size; `attained` is what high may be relied on
- * for, `first_low` what was subtracted before.
+ * live waits for its free. Such an event counts nothing until its partner comes; its stream is then
+ * still in the same window (ag_order_bounds_late). It happened after its partner, hence after the
+ * start of the partner's window, which is being applied: the bounds of earlier steps stay valid.
+ * From then on high or low of its window includes its size. `attained` is the part of high that is
+ * certain, and `first_low` is the low that the earlier floors contain.
  *
- * 6. What the bounds take for granted
+ * 6. What the bounds assume
  *
- * That each free took the block it took in truth, so that the D_k are exact. Where the order at one
- * address cannot be known (order_repair.c, section 5) and the blocks differ in size, the total is
- * off by the difference for as long as the wrong one is taken for alive, and the true peak can lie
- * outside: in 13 of 900 simulated runs, by at most 2 % of it, and in none of 900 with blocks of
- * one size. To include that doubt each contested address would have to be known at its next free.
+ * The D_k are exact only if each free is applied to the block that it really freed. Where the order
+ * at one address cannot be known (order_repair.c, section 5) and the blocks differ in size, the
+ * total is wrong by the difference while the wrong block counts as live, and the true peak can lie
+ * outside the bounds: in 13 of 900 simulated runs, by at most 2 % of it, and in none of 900 with
+ * blocks of one size. To bound this error too, each such address would have to be remembered.
  *
  * Sums are kept in wrapping arithmetic: a hostile trace may overflow them, which gives nonsense but
  * nothing worse. */

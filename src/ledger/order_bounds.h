@@ -11,12 +11,12 @@
 struct ag_bounds_stream { /* running sum of the bytes of one stream's events; may be negative */
     int64_t base;         /* at the start of its window: exact */
     int64_t net;          /* the change over the whole window */
-    int64_t high, low;    /* extremes inside the window, late events included */
+    int64_t high, low;    /* extremes inside the window, with its late events (see below) */
     int64_t first_low;    /* `low` when the window started: the floors of that time used it */
     int64_t attained;     /* certainly reached inside the window; <= high */
     uint64_t step;        /* when its window started */
 };
-/* least sum of lows over the steps after the floor below, up to this one */
+/* the least sum of all streams' lows over the steps after the floor below, up to this step */
 struct ag_bounds_floor {
     uint64_t step;
     int64_t low;

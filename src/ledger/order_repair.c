@@ -1,10 +1,10 @@
-/* order_repair.c: corrects events whose order between threads came out wrong.
+/* order_repair.c: corrects the order of events of different threads at one address, for apply.c.
  *
  * 1. What can be wrong
  *
- * Windows of different streams are applied by their starts, each as a whole, although their events
- * interleave in reality. At one address events must alternate: alloc, free, alloc, free. An event
- * that does not fit is out of order, or its partner is lost:
+ * A window is the events of a stream (a thread) between two stamps. Windows are applied as a whole,
+ * by their starts, although their events interleave in reality. At one address events must
+ * alternate: alloc, free, alloc, free. An event that does not is out of order, or has no partner:
  *
  *     true order                      applied as                     repair
  *     A: alloc x      B: free x       B: free x, A: alloc x          the free waits for the alloc
@@ -32,31 +32,31 @@
  *     applied as    A: alloc x, free x;  then B: free x, alloc x
  *
  * and no later event will free the last one. B's two events fit between A's. So when a free and an
- * alloc of one stream wait at a dead address that died in another stream's open window, that death
- * is undone, the two are applied, and the death is applied again, to the new block. For this, the
- * deaths of open windows are kept when there are several streams (ledger.deaths_are_kept). The
+ * alloc of one stream wait at a dead address whose block died in another stream's open window, that
+ * death is undone, the two are applied, and the death is applied again, to the new block. For this,
+ * the deaths of open windows are kept when there are several streams (ledger.deaths_are_kept). The
  * mirror image,
  *
  *     true order    A: free x | B: alloc x, free x | A: alloc x
  *     applied as    A: free x, alloc x;  then B: alloc x, free x
  *
- * is a whole life that fits before the block that lives at x now, if that was born in an open
- * window: the block is set aside while the two events are applied.
+ * is the whole life of a block, which fits before the block that lives at x now if the latter was
+ * born in an open window: the latter is set aside while the two events are applied.
  *
  * 4. Expiry
  *
  * An event that still waits when its window has ended (section 1) is forced: it is applied now,
  * whether it fits or not.
  *
- *     a free, and the address is dead    If the death there is of another stream's open window, it
- *                                        is undone: the forced free frees that block, and the free
- *                                        that had freed it waits again.
+ *     a free, and the address is dead    If its block died in another stream's open window, that
+ *                                        death is undone: the forced free frees the block, and the
+ *                                        free that had freed it waits again.
  *     an alloc, and the address is live  If the block there was born in another stream's open
  *                                        window, its birth is undone: the forced alloc is applied,
  *                                        and the alloc that had been applied waits again.
  *
- * So of two events the one whose window has ended goes first; the other has an open window, and
- * still time to find its place. If any valid order exists, one with this property does.
+ * So of two events the one whose window has ended goes first; the other can still be applied later,
+ * as its window is open. If any valid order exists, there is one with this property.
  *
  * If there is nothing to undo, the partner is lost: the free is counted as a ghost, and the alloc
  * buries the block that lives there, whose free was not recorded. When both happen at one address,
@@ -65,31 +65,31 @@
  *
  * 5. What cannot be known
  *
- * Where an address is reused twice inside overlapping windows, more than one order alternates.
- * Allocation counts are right in any case. Which of two blocks died first, hence which stack still
- * owns one and how many bytes it has, may be wrong; so may be which thread freed it, hence which
- * blocks were temporary.
+ * Where an address is reused twice inside overlapping windows, allocs and frees alternate in more
+ * than one order. Allocation counts are right in any case. The ledger may be wrong about which of
+ * two blocks died first (hence the stack and size of the other one), and about which thread freed a
+ * block (hence whether it was temporary).
  *
- * Measured with simulated allocators, a cache of freed addresses per thread, 4 threads, windows of
- * 64 events, stopped while all threads were running, blocks of 1 to 200 bytes: with 100 blocks per
- * thread and a fifth of the frees by another thread, no ghost and no wrong count of blocks in 1.8
- * million events, and an error of 0.2 % in the bytes in use. With 3 blocks per thread and 95 % of
- * the frees by others, one ghost in 11,000 events. Two threads that pass single blocks back and
- * forth: no ghost, but temporary blocks are counted up to twice too often. More stamps (shorter
- * windows) make all of it rarer.
+ * Measured with simulated allocators (4 threads, each with a cache of freed addresses; windows of
+ * 64 events; blocks of 1 to 200 bytes; stopped while all threads run): with 100 blocks per thread
+ * and a fifth of the frees by another thread, no ghost and no wrong count of blocks in 1.8 million
+ * events, and an error of 0.2 % in the bytes in use. With 3 blocks per thread and 95 % of the frees
+ * by others, one ghost in 11,000 events. With two threads that pass single blocks back and forth,
+ * no ghost, but temporary blocks are counted up to twice too often. Shorter windows make all of
+ * these errors rarer.
  *
  * 6. Cost
  *
- * Waiting events stand in lines: per address one line for each stream that waits there, in the
- * order of the stream. Addresses and lines are found by a hash, so an event joins or leaves at
- * constant cost, and only the first of each line can be next. Three limits keep any input
- * near-linear; no allocator comes near them: of more than LINES_LOOKED_AT lines at one address the
- * rest waits until it expires; an event is displaced by at most PASSED_ON_MOST expired ones in
+ * Waiting events are kept in lines (queues): each stream has one line at each address where it
+ * waits, in the order of the stream. Addresses and lines are found by a hash, so an event joins or
+ * leaves at constant cost, and only the first of each line can be next. Three limits keep the cost
+ * of any input near-linear; no allocator comes near them: of more than LINES_LOOKED_AT lines at one
+ * address the rest waits until it expires; at most PASSED_ON_MOST events displace each other in
  * sequence; and when TAKEN_MOST events are kept, all open windows end for the waiting events.
  * open_deaths.c finds the deaths that can be undone.
  *
- * A thread's number of allocations is counted when an event arrives, which is in the order of its
- * stream; everything else when it is applied. order_bounds.c gets both (late events). */
+ * A thread's allocations are counted when they arrive, in the order of its stream; all else is
+ * counted when an event is applied. order_bounds.c gets waiting events then, as late events. */
 #include "ledger/ledger_state.h"
 
 #include <errno.h>
@@ -120,7 +120,7 @@ void ag_repair_done(struct ag_repair *repair) {
     *repair = (struct ag_repair){0};
 }
 
-/* ---- what waits: by address, and there by stream ---- */
+/* ---- waiting events, by address and then by stream ---- */
 static uint32_t *place_bucket(const struct ag_repair *repair, uint64_t address) {
     return &repair->place_buckets[ag_keyed_hash(address) & (repair->capacity - 1)];
 }
@@ -279,8 +279,8 @@ static void link_by_address(struct ag_repair *repair, uint32_t at, bool in_front
     line->count++;
 }
 
-/* Removes an event from its line; it stays in the list of its stream or of the expiring until that
- * is walked, and is then recycled. */
+/* Removes an event from its line. It stays in the list of its stream or in that of ended windows
+ * until ag_ledger_expire recycles it. */
 static void waiting_settle(struct ag_repair *repair, uint32_t at) {
     struct ag_waiting *event = &repair->pool[at];
     struct ag_waiting_line *line = &repair->lines[event->line];
@@ -348,7 +348,7 @@ static int apply_waiting(struct ag_ledger *ledger, uint32_t at) {
     return r;
 }
 
-/* Is it followed by a waiting event of the other kind in its stream? Together they leave the
+/* Is EVENT followed by a waiting event of the other kind in its stream? Together the two leave the
  * address unchanged. */
 static bool has_partner_behind(const struct ag_repair *repair, const struct ag_waiting *event) {
     return event->behind && (repair->pool[event->behind].kind == AG_RECORD_ALLOC) !=
@@ -577,9 +577,9 @@ static int newest_odd_at(struct ag_repair *repair, uint64_t address, uint32_t **
     return 0;
 }
 
-/* When an address changed threads many times, a free may find no partner at one place of the order
- * and a burial none at another. The two belong together. Returns 1 when EVENT meets one of the
- * other kind, *ret_partner; 0 when it waits for one; or -ENOMEM. */
+/* When an address changed threads many times, a free without a block and a buried block (whose
+ * address was allocated again without a free) may belong together. Returns 1 when EVENT meets one
+ * of the other kind, *ret_partner; 0 when EVENT waits for one; or -ENOMEM. */
 static int meet_odd(struct ag_repair *repair, uint64_t address, const struct ag_odd *event,
                     struct ag_odd *ret_partner) {
     uint32_t *newest;

@@ -9,8 +9,8 @@ enum {
     STACKS_AT_FIRST = 1 << 10,
     /* stacks below this are in the array even if there are few sums: 128 KiB */
     STACKS_FREE = 1 << 15,
-    /* limits the array to one cache line per sum, the size of the sum itself; deep trees have two
-     * or three nodes per stack */
+    /* limits the array to one cache line per sum, the size of the sum itself; a stack's number is
+     * that of its node in the stack tree, and deep trees have two or three nodes per stack */
     STACKS_A_SUM = 16,
 };
 
@@ -20,7 +20,7 @@ void ag_sum_index_done(struct ag_sum_index *index) {
     *index = (struct ag_sum_index){0};
 }
 
-/* Is there a place for it in the array, or can one be made? `sum` is the number of sums. */
+/* Has the array a place for STACK, or can it grow to have one? SUM is the number of sums so far. */
 static bool has_place(struct ag_sum_index *index, uint32_t stack, uint32_t sum) {
     if (sum >= AG_SUM_MASK) {
         return false;

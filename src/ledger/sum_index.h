@@ -1,4 +1,5 @@
-/* sum_index.h: (stack, via) -> sum. A recorder numbers stacks in the order of first use, so the
+/* sum_index.h: (stack, via) -> number of the ledger's sum of that stack and via (the allocation
+ * function), for apply.c. A recorder numbers stacks in the order of first use, so the
  * numbers are dense, and stacks that a program uses together have neighbouring numbers. An array
  * indexed by stack, 4 bytes per entry, keeps that locality; a hash takes 16 bytes per entry, is
  * half empty, and scatters neighbours over all of its lines. The hash remains for what does not fit

@@ -6,9 +6,9 @@
  *
  * 2. Resident sizes. A recording is measured by the clock, but its events come by the chunk,
  *    minutes later if a program does little: a measurement waits for the events of its time. When
- *    the list is full, each pair of neighbours is replaced by the higher one, over the whole list:
- *    so it contains the peak, its spacing is even, and days of inactivity cost no more than this
- *    list. */
+ *    the list is full, the higher one of each two neighbours replaces both, over the whole list: so
+ *    the list contains the peak, its spacing is even, and it does not grow in days of inactivity.
+ */
 #include "ledger/timeline.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-    FIRST_SLICE_BITS = 10, /* 1 us: no trace has stamps that are closer together */
+    FIRST_SLICE_BITS = 10, /* 1 us: stamps are seldom closer together */
     KEPT_APART = 2,        /* room for the peak and the end */
     WAITING_MOST = 4096,   /* resident sizes: as many as a timeline has points; must be even */
 };

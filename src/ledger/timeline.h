@@ -1,5 +1,5 @@
-/* timeline.h: the curve of memory over time, at most AG_TIMELINE_POINTS real moments whatever the
- * trace's length, and the measured resident sizes that wait for the events of their time. */
+/* timeline.h: the curve of memory over time, with at most AG_TIMELINE_POINTS points for any length
+ * of trace, and the measured resident sizes (RSS) that wait for the events of their time. */
 #ifndef AG_TIMELINE_H
 #define AG_TIMELINE_H
 
@@ -20,11 +20,11 @@ struct ag_timeline {                  /* zero-initialise */
 
 int ag_timeline_init(struct ag_timeline *timeline);
 void ag_timeline_done(struct ag_timeline *timeline);
-/* Adds a moment; times must not decrease. Of those in one slice the highest is kept. */
+/* Adds a moment; times must not decrease. Of the moments in one slice the highest is kept. */
 void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 /* Inserts a moment at its place in the curve, whatever its slice; for the peak and the end, at most
- * 2 times. Its time is the stamp of its own thread, and others may have been ahead: it is placed
- * after every point with fewer allocated bytes, and takes that point's time. */
+ * 2 times. The moment's time is a stamp of one thread, and other threads may have later stamps: so
+ * the moment is placed after every point with fewer allocated bytes, and gets at least its time. */
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 
 /* ---- resident sizes ---- */
@@ -35,14 +35,14 @@ struct ag_resident {
 struct ag_residents { /* zero-initialise */
     struct ag_resident *items;
     size_t first, end; /* waiting: [first, end) */
-    uint64_t share;    /* how many measurements each of them stands for, a power of two */
-    uint64_t in_last;  /* measurements in the last one so far */
+    uint64_t share;    /* how many measurements each item stands for, a power of two */
+    uint64_t in_last;  /* how many measurements the last item stands for so far */
 };
 
 void ag_residents_done(struct ag_residents *residents);
 /* Adds a measurement, in the order of times. 0 or -ENOMEM. */
 int ag_residents_add(struct ag_residents *residents, const struct ag_resident *resident);
-/* Removes and returns the first if its time is not after TIME_NS. */
+/* Removes and returns the oldest if its time is not after TIME_NS. */
 bool ag_residents_take(struct ag_residents *residents, uint64_t time_ns,
                        struct ag_resident *ret_resident);
 

@@ -1,9 +1,10 @@
-/* filters.c: selects the stacks of a runtime, and checks what --runtime and --thread name.
+/* filters.c: selects the stacks of a runtime, and checks that a trace contains the runtime of
+ * --runtime and the thread of --thread. profile.c and the views use it.
  *
- * A runtime's stacks are those whose blocks are from one of its heaps, and those that contain one
- * of its frames, at any depth: a runtime also allocates in native functions of its own. `c` selects
- * the stacks without any managed frame. The node of a frame is enough to decide, so nothing has to
- * be looked up in a file. */
+ * A stack belongs to a runtime if its blocks are from a heap of the runtime, or if it contains a
+ * frame of the runtime at any depth: a runtime also allocates in its own native functions. `c`
+ * selects the stacks without any managed frame (a frame of a virtual machine's function). The trace
+ * defines which frames are managed, so no symbol file has to be read for this. */
 #include "model/filters.h"
 
 #include <errno.h>
@@ -17,10 +18,8 @@ static const char native_name[] = "c";
 
 /* ---- the names ---- */
 
-enum {
-    NAMES_MOST = 32
-}; /* listed in a message; a trace with more names was not written by a
-                           * runtime */
+/* The most names that a message lists. No valid trace has more runtimes. */
+enum { NAMES_MOST = 32 };
 
 struct names {
     const char *wanted, *list[NAMES_MOST];
@@ -39,8 +38,8 @@ static void add_name(struct names *names, const char *name) {
     }
 }
 
-/* There are hundreds of thousands of functions of a few runtimes: most have the same as the one
- * before. */
+/* A trace may have hundreds of thousands of functions and only a few runtimes, so a name equal to
+ * the previous one is skipped first. */
 static void find_names(const struct ag_definitions *definitions, struct names *names) {
     add_name(names, native_name);
     for (size_t i = 0; i < definitions->n_runtimes; i++) {
@@ -63,7 +62,7 @@ static void find_names(const struct ag_definitions *definitions, struct names *n
             add_name(names, ag_text(&definitions->texts, last));
         }
     }
-    const char *last_name = NULL; /* texts are kept once */
+    const char *last_name = NULL; /* equal texts have the same address */
     for (size_t i = 0; i < definitions->n_collections; i++) {
         if (definitions->collections[i].row.runtime != last_name) {
             last_name = definitions->collections[i].row.runtime;
@@ -92,7 +91,8 @@ int ag_runtime_filter_check(const struct ag_definitions *definitions, const char
 
 /* ---- stacks ---- */
 
-/* The frame record of a site that the trace itself names; 0: none. */
+/* The number of the FRAME record that defines the function at SITE; 0: there is none, the code is
+ * native. */
 static uint32_t managed_frame_of(const struct ag_definitions *definitions,
                                  const struct ag_stack_site *site) {
     if (site->image == AG_IMAGE_MANAGED) {
@@ -152,8 +152,8 @@ bool ag_runtime_filter_keeps(const struct ag_runtime_filter *filter, uint32_t no
 
 /* ---- --thread ---- */
 
-/* The trace knows a thread by its name, by what it allocated or freed, by a collection or by
- * counted calls. A cut trace may have only one of these. */
+/* A thread is found by its name record, its allocations and frees, its garbage collections, or its
+ * counted calls. An incomplete trace may have only one of these. */
 static bool is_known(const struct ag_definitions *definitions, const struct ag_model_sums *sums,
                      int64_t thread) {
     for (size_t i = 0; i < definitions->n_threads; i++) {

@@ -1,5 +1,5 @@
-/* filters.h: --runtime=NAME: which stacks belong to a runtime, and which names exist; --thread=ID:
- * whether a trace has that thread, and which ones it has. */
+/* filters.h: the filters --runtime=NAME and --thread=ID. The functions select the stacks of a
+ * runtime, and check that a trace contains the runtime or the thread that the user named. */
 #ifndef AG_FILTERS_H
 #define AG_FILTERS_H
 
@@ -8,24 +8,27 @@
 struct ag_runtime_filter {
     const char *wanted; /* NULL: all stacks are kept */
     bool wants_native;
-    bool *has_frame; /* by node: from it outward a frame of the runtime; wants_native: a managed one
-                      */
+    /* By node: the node, or one of its callers, is a frame of the runtime. With wants_native: is a
+     * managed frame (of a virtual machine's function). */
+    bool *has_frame;
 };
 
 /* Returns 0, or -EINVAL if NAME (NULL: no filter) is no runtime of this trace: the message lists
  * those that are. */
 int ag_runtime_filter_check(const struct ag_definitions *definitions, const char *name,
                             const char *path, char ret_message[512]);
-/* 0 or -ENOMEM; end it in any case. */
+/* Returns 0 or -ENOMEM; call ag_runtime_filter_end in either case. */
 int ag_runtime_filter_start(struct ag_runtime_filter *filter,
                             const struct ag_definitions *definitions, const char *name);
 void ag_runtime_filter_end(struct ag_runtime_filter *filter);
-/* NODE: the innermost of a stack, or AG_NODE_ROOT; HEAP: that its blocks are from, or NULL. */
+/* Whether the filter selects a stack. NODE: its innermost node, or AG_NODE_ROOT. HEAP: the heap of
+ * its blocks, or NULL. */
 bool ag_runtime_filter_keeps(const struct ag_runtime_filter *filter, uint32_t node,
                              const struct ag_model_heap *heap);
 
-/* THREAD: its kernel tid; -1: no filter. SUMS: of the pass with the filter. Returns 0, or -ESRCH if
- * nothing in this trace is from that thread: the message lists some that exist. */
+/* THREAD: the kernel tid; -1: no filter. SUMS: the result of the pass with this filter. Returns 0,
+ * or -ESRCH if the trace contains nothing from this thread; then the message lists some threads
+ * that exist. */
 int ag_thread_filter_check(const struct ag_definitions *definitions,
                            const struct ag_model_sums *sums, int64_t thread, const char *path,
                            char ret_message[512]);

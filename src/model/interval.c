@@ -1,58 +1,66 @@
-/* interval.c: 95 % intervals of sums of weighted samples, also for few samples.
+/* interval.c: computes 95 % intervals for the estimates of a sampled trace, which are sums of
+ * weighted samples. The reports show them. The intervals are valid also for few samples.
  *
- * 1. A sum Y of samples that weigh the same, w, is w times a number of samples, and that number has
- * a Poisson distribution (nearly: the probability of one block is small). For numbers of blocks, Y
- * with the estimated variance V is treated as w = V / Y times n = Y^2 / V; with equal small
- * probabilities this is exactly the weight and the count, with unequal ones the Poisson variable
- * with the same two moments.
+ * 1. If all samples of a sum Y have the same weight w, then Y is w times the number of samples.
+ * That number has nearly a Poisson distribution, because the probability of each block is small.
+ * For numbers of blocks, Y and its estimated variance V are converted to a weight w = V / Y and a
+ * number of samples n = Y^2 / V. With equal small probabilities these are exactly the weight and
+ * the number of samples. With unequal ones, w times a Poisson variable of mean n has the same mean
+ * and variance as Y.
  *
- * 2. For bytes w is known beforehand: whatever their sizes, small blocks weigh an interval each,
- * the portion. A block much larger than the interval is certain to be a sample: it adds to Y and
- * nothing to V, and gives no information about the small ones. So Y is split: V / w of it are n = V
- * / w^2 samples of weight w, the rest is certain. Without a certain part that is the same as 1.
- * With only a certain part n is 0, and the amount that may have been missed is still at most 3.69
- * w.
+ * 2. For bytes w is known beforehand: whatever its size, a sample of a small block represents as
+ * many bytes as the sampling interval has. This number is called the portion. A block much larger
+ * than the interval is always a sample: it adds its size to Y and nothing to V, and gives no
+ * information about the small blocks. So Y is split in two: V / w bytes come from n = V / w^2
+ * samples of weight w, and the rest is certain. Without large blocks this is the same as section 1.
+ * With only large blocks n is 0, and the bytes of small blocks that may have been missed are at
+ * most 3.69 w.
  *
- * 3. For n of 20 and more the bounds are those of Jeffreys, chi-square quantiles with 2n + 1
- * degrees of freedom: they cover 95 % on the average. Below 20 they are Garwood's, with 2n degrees
- * and 2n + 2: these cover at least 95 %.
+ * 3. For n of 20 and more the bounds are those of Jeffreys: chi-square quantiles with 2n + 1
+ * degrees of freedom. They contain the true value in 95 % of all cases on average. Below 20 the
+ * bounds are those of Garwood, with 2n and 2n + 2 degrees of freedom. They contain it in at least
+ * 95 %.
  *
- * 4. A site without a sample is not in the report. So a row is read under the condition that there
- * was a sample, which is rarely met for a site with few expected samples: its lower bound is that
- * of a Poisson variable that is not zero. The difference matters below 6 samples; for one sample
- * the bound is 0.
+ * 4. A report has no row for a site without a sample. So every row that a reader sees has at least
+ * one sample, which rarely happens for a site whose expected number of samples is small. The lower
+ * bound of a row is therefore computed with the distribution of a Poisson variable that is not
+ * zero. The difference matters below 6 samples; for one sample the bound is 0.
  *
- * 5. If sizes differ, so do the numbers of blocks that samples stand for: one of 152 bytes for
- * seven times as many as one of 1048. And the small blocks, which weigh most, are the ones that may
- * not have been seen at all. So the upper bound allows for one sample more (half of one, with
- * Jeffreys) of twice the heaviest weight seen; of four times, with few samples (the form is Fay and
- * Feuer's, 1997; with equal weights and no factor it is Garwood's). The factors were chosen by
- * simulation: tests/unit/test_estimates.c. If only blocks were seen that could hardly be missed, no
- * weight is known for the missed ones: then the bound is that of blocks of size 0, of which a
- * sample stands for as many as the interval has bytes.
+ * 5. If the sizes of blocks differ, the numbers of blocks that samples represent differ, too: a
+ * sample of 152 bytes represents seven times as many blocks as one of 1048 bytes. Small blocks have
+ * the largest weights, and they are the ones that may have no sample at all. So the upper bound is
+ * computed as if there were one sample more (half a sample, with Jeffreys' bounds), with twice the
+ * largest weight among the samples, or four times if there are few samples. The form is that of Fay
+ * and Feuer (1997); with equal weights and without the factor it is Garwood's. The factors were
+ * chosen by simulation, see tests/unit/test_estimates.c. If all samples are of blocks that could
+ * hardly be missed, they do not show the weight of missed blocks. Then the upper bound is that for
+ * blocks of size 0: one sample of them represents as many blocks as the interval has bytes.
  *
- * 6. Quantiles by Wilson and Hilferty's cube (1931), within 1 % here. Why not 1.96 deviations: for
- * three samples that is 0 to 6.4, and it covers 79 % instead of 95. */
+ * 6. Chi-square quantiles are approximated by the cube of Wilson and Hilferty (1931), whose error
+ * is below 1 % here. The usual estimate +- 1.96 standard deviations is not used: for three samples
+ * it is 0 to 6.4 and contains the true value in 79 % of all cases instead of 95 %. */
 #include "model/interval.h"
 
 #include <math.h>
 
 #include "model/profile.h"
 
-#define NORMAL_QUANTILE 1.959963985 /* of 97.5 % */
-#define NOTHING_SEEN 3.688879454    /* ln 40: above it a count of 0 has a chance below 2.5 % */
+#define NORMAL_QUANTILE 1.959963985 /* the quantile of 97.5 % of a normal distribution */
+/* ln 40: if the mean of a Poisson variable is above this, its value is 0 with a probability below
+ * 2.5 % */
+#define NOTHING_SEEN 3.688879454
 enum { ENOUGH_SAMPLES = 20, UNSEEN_OF_MANY = 2, UNSEEN_OF_FEW = 4 };
 
-#define MOST_WHOLE 0x1p62 /* beyond it sums of two would not fit */
+#define MOST_WHOLE 0x1p62 /* the sum of two values of this size still fits in 64 bits */
 
 uint64_t ag_estimate_whole(double estimate) {
     return estimate >= MOST_WHOLE ? UINT64_C(1) << 62
            : estimate > 0         ? (uint64_t)(estimate + 0.5)
-                                  : 0; /* also what is no number */
+                                  : 0; /* also if estimate is a NaN */
 }
 
 float ag_estimate_variance(double variance) {
-    const double most = 1e38; /* FLT_MAX is 3.4 times it */
+    const double most = 1e38; /* FLT_MAX is 3.4e38 */
     return variance >= most ? (float)most : variance > 0 ? (float)variance : 0;
 }
 
@@ -63,8 +71,9 @@ static double gamma_quantile(double shape, double normal_quantile) {
     return root > 0 ? shape * root * root * root : 0;
 }
 
-/* The mean at which a Poisson variable that is not 0 reaches n with a chance of 2.5 %, solved
- * numerically for n = 1 ... 8; between them in straight lines. */
+/* The mean at which a Poisson variable, given that it is not 0, is at least n with a probability of
+ * 2.5 %. The table was solved numerically for n up to 8; the values between are interpolated
+ * linearly. */
 static double lowest_mean(double n) {
     static const double solved[] = {0, 0, 0.0504, 0.4083, 0.9333, 1.5200, 2.1375, 2.7759, 3.4316};
     enum { LAST = sizeof(solved) / sizeof(solved[0]) - 1 };
@@ -75,13 +84,13 @@ static double lowest_mean(double n) {
     return solved[whole] + (n - whole) * (solved[whole + 1] - solved[whole]);
 }
 
-/* Samples whose blocks are not small compared with the interval count for a little less than
- * one. */
+/* The limit is 0.5 below, because samples whose blocks are not small compared with the interval add
+ * a little less than 1 to n. */
 static bool is_enough(double n) {
     return n >= ENOUGH_SAMPLES - 0.5;
 }
 
-/* The upper bound with one more sample, or part of one, of weight WEIGHT added to mean and
+/* The upper bound after PART (1 or 0.5) of a sample of weight WEIGHT is added to mean and
  * variance. */
 static double upper_bound(double value, double variance, double weight, double part) {
     const double mean = value + part * weight, spread = variance + part * weight * weight;
@@ -127,8 +136,9 @@ struct ag_interval ag_interval_of_nothing(double scale) {
     return (struct ag_interval){0, ag_estimate_whole(ceil(NOTHING_SEEN * scale))};
 }
 
-/* Whether one of the samples was more likely missed than not, or all together were with a chance of
- * one half: then their weight is a hint at what else may have been missed. */
+/* Whether the samples show what weight missed blocks may have: one of them was more likely to be
+ * missed than to be taken, or the expected number of misses among all of them is at least about one
+ * half. */
 static bool is_hint(double heaviest, double variance) {
     return heaviest > 0 && (heaviest >= 2 || variance >= heaviest * heaviest / 2);
 }
@@ -162,8 +172,8 @@ static int64_t whole_change(double change) {
     return change < 0 ? -(int64_t)ag_estimate_whole(-change) : (int64_t)ag_estimate_whole(change);
 }
 
-/* The bounds of the two are combined by squares (Zou and Donner 2008), because they may be
- * asymmetric. */
+/* The distances of the bounds from their estimates are combined as the root of the sum of squares
+ * (Zou and Donner 2008), lower and upper bounds separately, because intervals may be asymmetric. */
 struct ag_interval_of_change ag_interval_of_change(const struct ag_metrics *before,
                                                    const struct ag_metrics *after,
                                                    enum ag_metric metric) {

@@ -1,5 +1,6 @@
-/* interval.h: the bounds that contain the true value, in 95 of 100 recordings, of a number that is
- * an estimate from samples. docs/explanation/sampling.md derives the bounds. */
+/* interval.h: computes the interval of an estimate from samples, for reports. In 95 of 100
+ * recordings the interval contains the true value. docs/explanation/sampling.md derives the
+ * formulas. */
 #ifndef AG_INTERVAL_H
 #define AG_INTERVAL_H
 
@@ -7,24 +8,25 @@
 
 #include "model/metric.h"
 
-/* An estimate, and its variance, as reports show them: numbers in a trace are not trusted, so a
- * value that is out of range or not a number is clamped. */
+/* Convert an estimate and its variance to the types of ag_metrics. They are computed from numbers
+ * in a trace, which are not trusted: a value that is out of range is clamped, a NaN becomes 0. */
 uint64_t ag_estimate_whole(double estimate);
 float ag_estimate_variance(double variance);
 
 struct ag_interval {
-    uint64_t low, high; /* low <= estimate <= high; both are it where it is exact */
+    uint64_t low, high; /* low <= estimate <= high; all three are equal if the value is exact */
 };
-/* From the estimate, the estimate of its variance, and the bytes that a sample of small blocks
- * stands for (0: the estimate is exact). */
+/* The interval of a number of bytes. PORTION: how many bytes one sample of a small block represents
+ * (0: the estimate is exact). */
 struct ag_interval ag_interval_of_bytes(uint64_t estimate, double variance, double portion);
-/* The same of a number of blocks, and what the heaviest sample stands for. */
+/* The interval of a number of blocks. HEAVIEST: the largest number of blocks that one of the
+ * samples represents. */
 struct ag_interval ag_interval_of_blocks(uint64_t estimate, double variance, double heaviest);
-/* For an estimate without any sample, if a sample of its kind stands for SCALE. */
+/* The interval of an estimate of 0, without any sample, where one sample would represent SCALE. */
 struct ag_interval ag_interval_of_nothing(double scale);
-/* Exact where the metrics have no portion. */
+/* The interval of a metric; exact where METRICS have portion_bytes 0. */
 struct ag_interval ag_interval_of_metric(const struct ag_metrics *metrics, enum ag_metric metric);
-/* Of AFTER minus BEFORE, which were sampled independently. */
+/* The interval of AFTER minus BEFORE, which come from independent samples. */
 struct ag_interval_of_change {
     int64_t low, high;
 };

@@ -1,4 +1,5 @@
-/* metric.c: metrics by name, see metric.h. */
+/* metric.c: names, parses, reads and adds metrics, for the views and exporters. The tables of
+ * metric.h generate most of the code. */
 #include "model/metric.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* metric.h: the metrics by name: the names that --sort accepts and the JSON uses, and their
- * values. */
+/* metric.h: lists the metrics (allocated_bytes, peak_blocks ...) and gives their names and values.
+ * --sort accepts these names, and the JSON of reports uses them. */
 #ifndef AG_METRIC_H
 #define AG_METRIC_H
 
@@ -21,7 +21,7 @@ struct ag_metrics;
     X(FREED_BLOCKS, freed_blocks)
 
 enum ag_metric {
-    AG_METRIC_DEFAULT, /* the view's own choice */
+    AG_METRIC_DEFAULT, /* each view chooses its own */
 #define AG_METRIC_MEMBER(NAME, name) AG_METRIC_##NAME,
     AG_METRIC_TABLE(AG_METRIC_MEMBER) AG_METRIC_END,
 #undef AG_METRIC_MEMBER
@@ -33,10 +33,11 @@ bool ag_metric_parse(const char *name, enum ag_metric *ret_metric);
 bool ag_metric_is_bytes(enum ag_metric metric);
 enum ag_metric ag_metric_blocks_of(enum ag_metric metric); /* in_use_bytes -> in_use_blocks */
 uint64_t ag_metric_of(const struct ag_metrics *metrics, enum ag_metric metric);
-/* 0 where the metric is exact. */
+/* The variance of a metric; 0: the metric is exact. */
 double ag_metric_variance(const struct ag_metrics *metrics, enum ag_metric metric);
 void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more);
-bool ag_metrics_are_nothing(const struct ag_metrics *metrics); /* each is 0 */
+/* whether all metrics are 0; variances are not considered */
+bool ag_metrics_are_nothing(const struct ag_metrics *metrics);
 
 /* The metrics of function counters, in the order in which reports print them. */
 #define AG_CALL_METRIC_TABLE(X) \
@@ -49,7 +50,7 @@ bool ag_metrics_are_nothing(const struct ag_metrics *metrics); /* each is 0 */
     X(ACC_NS, acc_ns)
 
 enum ag_call_metric {
-    AG_CALL_METRIC_DEFAULT, /* own words */
+    AG_CALL_METRIC_DEFAULT, /* the same as AG_CALL_METRIC_OWN_WORDS */
 #define AG_CALL_METRIC_MEMBER(NAME, name) AG_CALL_METRIC_##NAME,
     AG_CALL_METRIC_TABLE(AG_CALL_METRIC_MEMBER) AG_CALL_METRIC_END,
 #undef AG_CALL_METRIC_MEMBER
@@ -62,7 +63,8 @@ struct ag_call_counts {
 const char *ag_call_metric_name(enum ag_call_metric metric); /* "own_words" */
 bool ag_call_metric_parse(const char *name, enum ag_call_metric *ret_metric);
 uint64_t ag_call_metric_of(const struct ag_call_counts *counts, enum ag_call_metric metric);
-/* Add to SUM calls and the own_ metrics; or the acc_ metrics. */
+/* The first adds `calls` and the own_ metrics to SUM, the second adds the acc_ metrics (of a
+ * function with all functions that it called). */
 void ag_call_counts_add_own(struct ag_call_counts *sum, const struct ag_call_counts *more);
 void ag_call_counts_add_acc(struct ag_call_counts *sum, const struct ag_call_counts *more);
 

@@ -1,17 +1,20 @@
-/* process_merge.c: merges several processes to one profile.
+/* process_merge.c: merges the profiles of several processes, called parts here, into one profile.
+ * The commands use it when the user names several traces.
  *
- * Frames are the same if their names are, whatever the addresses, so only the names of a part can
- * be shared. A merged profile has nodes of its own: one for each used node of each part, whose site
- * stands for (part, site of the part, exactness) and whose frames are added beforehand. Sites,
- * trees, types and groups then work as in any profile. Queries that need events (single blocks,
- * lifetimes, sites by thread) are passed to the parts, which stay open, and their results are
- * translated.
+ * The same code has different addresses in different processes, so frames of two parts are merged
+ * if their names (function, file, line) are equal. A merged profile has its own stack nodes: one
+ * for each used node of each part. The site of such a node (normally a code address) contains the
+ * number of the part, the part's own site and whether its pc is exact. merge_frames copies the
+ * frames of all sites from the parts. After that the queries for sites, trees and types work as for
+ * one process. Queries that need events (single blocks, lifetimes, sites by thread) call the parts,
+ * which stay open; functions below translate the results.
  *
- * Samples of different processes were drawn independently, so variances of sums are sums of
- * variances; the counts of an exact part have none.
+ * Samples of different processes are independent, so the variance of a sum is the sum of the
+ * variances. The counts of a part that was not sampled have variance 0.
  *
- * Peaks: processes reach theirs at different moments. The sum of a site's shares is taken at each
- * process's own highest moment; the merged timeline shows what all had at the same time. */
+ * Processes reach their peaks at different moments. The peak of a merged site is the sum of what
+ * each process had at its own peak; the merged timeline shows what all processes had in use at the
+ * same time. */
 #include "model/process_merge.h"
 
 #include <errno.h>
@@ -25,7 +28,7 @@
 #include "table/array.h"
 
 enum { POINTS_MOST = 4096 };
-#define LEAF_IDS (UINT32_C(1) << 31) /* from here on; there are never as many nodes */
+#define LEAF_IDS (UINT32_C(1) << 31) /* ids of leaves begin here; the ids of nodes are smaller */
 
 /* ---- nodes and rows ---- */
 
@@ -56,8 +59,8 @@ static int add_nodes(struct ag_profile *merged, size_t number) {
     return r;
 }
 
-/* The number of a part's type in the merged profile: types are the same when their names are. 0:
- * none, or no memory. */
+/* The merged profile's number for a type of a part. Types with equal names are merged. 0: the part
+ * has no such type, or memory is exhausted. */
 static uint32_t merged_type(struct ag_profile *merged, const struct ag_profile *own,
                             uint32_t number) {
     const struct ag_model_type *type = ag_definitions_type(&own->definitions, number);
@@ -72,7 +75,7 @@ static uint32_t merged_type(struct ag_profile *merged, const struct ag_profile *
     return ag_definitions_add_type(to, copy.name + 1, &copy) == 0 ? copy.name + 1 : 0;
 }
 
-/* The same for a label. */
+/* The merged profile's number for a label of a part, as merged_type. */
 static uint32_t merged_label(struct ag_profile *merged, const struct ag_profile *own,
                              uint32_t number) {
     const char *name = ag_definitions_label(&own->definitions, number);
@@ -95,7 +98,8 @@ static int add_leaf(struct ag_stack_nodes *nodes, uint32_t number, uint32_t imag
     return ag_stack_nodes_add(nodes, &node);
 }
 
-/* Leaves of the merged profile: for each part, stack, label and type. */
+/* Adds the part's leaves to the merged profile. A leaf is a node below a stack that gives the label
+ * or the type of its blocks. */
 static int add_leaves(struct ag_profile *merged, struct ag_merged_part *part) {
     const struct ag_profile *own = part->profile;
     const struct ag_stack_nodes *from = &own->definitions.nodes;
@@ -118,7 +122,7 @@ static int add_leaves(struct ag_profile *merged, struct ag_merged_part *part) {
     return r;
 }
 
-/* The stack's id in the merged profile. */
+/* The merged profile's id for a stack of a part. */
 static uint32_t merged_stack(const struct ag_merged_part *part, uint32_t stack) {
     const struct ag_stack_nodes *nodes = &part->profile->definitions.nodes;
     const uint32_t leaf = ag_index_map_find(&nodes->by_leaf, stack);
@@ -133,7 +137,7 @@ static const char *merged_keep_text(struct ag_profile *merged, const char *text)
     return text ? ag_text_keep(&merged->definitions.texts, text, strlen(text)) : NULL;
 }
 
-/* The type of all blocks of a stack, if the part has one. */
+/* Copies the type of a stack, if all its blocks have one type that the part knows by stack. */
 static int copy_stack_type(struct ag_profile *merged, const struct ag_profile *own, uint32_t stack,
                            uint32_t new_stack) {
     struct ag_index_map *to = &merged->definitions.stack_type_index;
@@ -164,11 +168,11 @@ static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
     return 0;
 }
 
-/* Adds the frames of all sites: those of the part's site that each stands for. */
+/* Gives each site of the merged profile the frames of the part's site that its pc contains. */
 static int merge_frames(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
     int r = ag_frame_table_init(&merged->frames, definitions, merged->options.symbol);
-    r = r < 0 ? r : ag_frame_table_expect_sites(&merged->frames);
+    r = r < 0 ? r : ag_frame_table_make_answers(&merged->frames);
     for (size_t site = 0; site < definitions->nodes.n_sites && r == 0; site++) {
         const uint64_t pc = definitions->nodes.sites[site].pc;
         const struct ag_frame_table *own =
@@ -178,8 +182,8 @@ static int merge_frames(struct ag_profile *merged) {
         merged->frames.answers[2 * site].is_shim = answer->is_shim;
         for (uint32_t i = 0; i < answer->count && r == 0; i++) {
             const uint32_t frame = own->list[answer->first + i];
-            r = ag_frame_table_report(&merged->frames, (uint32_t)site,
-                                      &ag_frame_table_get(own, frame)->frame);
+            r = ag_frame_table_add_frame(&merged->frames, (uint32_t)site,
+                                         &ag_frame_table_get(own, frame)->frame);
         }
     }
     return r;
@@ -187,7 +191,8 @@ static int merge_frames(struct ag_profile *merged) {
 
 /* ---- vias, heaps, threads ---- */
 
-/* Heaps with one name are one, except that what holds other heaps stays apart. */
+/* Heaps with equal names are merged, except that a heap whose blocks hold other heaps (is_backing)
+ * is not merged with one that is not. HEAP's sums are added to the merged heap. */
 static int merged_heap(struct ag_profile *merged, const struct ag_heap_row *heap,
                        uint32_t *ret_heap) {
     const uint32_t name = ag_text_id(&merged->definitions.texts, heap->name, strlen(heap->name));
@@ -232,7 +237,8 @@ static int merged_heap(struct ag_profile *merged, const struct ag_heap_row *heap
     return 0;
 }
 
-/* Vias with one name and heap are one; where 256 are not enough the last stands for the rest. */
+/* Merges vias (allocation functions) with equal name and heap. If AG_MODEL_VIAS numbers are not
+ * enough, all remaining vias get the last number. */
 static int add_vias(struct ag_profile *merged, struct ag_merged_part *part) {
     struct ag_definitions *to = &merged->definitions;
     const struct ag_definitions *from = &part->profile->definitions;
@@ -240,14 +246,7 @@ static int add_vias(struct ag_profile *merged, struct ag_merged_part *part) {
         if (!from->vias[via].name) {
             continue;
         }
-        const struct ag_model_heap *heap = ag_definitions_heap(from, from->vias[via].heap);
-        const struct ag_heap_row row = {.name = heap ? heap->name : "unknown",
-                                        .domain = heap ? heap->domain : "unknown",
-                                        .allocator = heap ? heap->allocator : "",
-                                        .runtime = heap ? heap->runtime : "",
-                                        .kind = heap ? heap->kind : "malloc",
-                                        .unit = heap ? heap->unit : "bytes",
-                                        .is_backing = heap && heap->is_backing};
+        const struct ag_heap_row row = ag_heap_row_of(from, from->vias[via].heap);
         uint32_t number = 0;
         const int r = merged_heap(merged, &row, &number);
         if (r < 0) {
@@ -295,8 +294,9 @@ static void add_threads(struct ag_profile *merged, struct ag_merged_part *part, 
 /* ---- time ---- */
 
 struct moment {
-    struct ag_timeline_point point;    /* of its part; time in the merged profile's */
-    const struct ag_metrics *estimate; /* with its variances; NULL: exact */
+    /* values of one part; its time counts from the merged profile's start */
+    struct ag_timeline_point point;
+    const struct ag_metrics *estimate; /* the point with variances; NULL: the part is not sampled */
     size_t part;
 };
 
@@ -308,7 +308,8 @@ static int by_time(const void *a, const void *b) {
     return (left->part > right->part) - (left->part < right->part);
 }
 
-/* All moments of all parts in order; a process that has ended holds nothing. */
+/* Lists the points of all timelines, sorted by time. After the last point of a process that ended,
+ * one with nothing in use is added. */
 static size_t list_moments(const struct ag_profile *merged, struct moment *moments) {
     size_t count = 0;
     for (size_t p = 0; p < merged->n_parts; p++) {
@@ -337,8 +338,8 @@ static size_t list_moments(const struct ag_profile *merged, struct moment *momen
     return count;
 }
 
-/* What all parts have at this moment: the sums of POINT, and of their variances. of_parts: by part,
- * its current point. */
+/* The values of POINT, which are the sums over all parts, with the sums of the parts' variances.
+ * of_parts: the current point of each part. */
 static struct ag_metrics estimate_of_all(const struct ag_profile *merged,
                                          const struct moment *of_parts,
                                          const struct ag_timeline_point *point) {
@@ -346,7 +347,8 @@ static struct ag_metrics estimate_of_all(const struct ag_profile *merged,
     for (size_t p = 0; p < merged->n_parts; p++) {
         struct ag_metrics own = {0};
         own = of_parts[p].estimate ? *of_parts[p].estimate : own;
-        if (of_parts[p].point.in_use_blocks == 0) { /* it has ended, or holds nothing */
+        /* the process has ended, or has nothing in use */
+        if (of_parts[p].point.in_use_blocks == 0) {
             own.variance[AG_METRIC_IN_USE_BYTES - AG_METRIC_FIRST] = 0;
             own.variance[AG_METRIC_IN_USE_BLOCKS - AG_METRIC_FIRST] = 0;
         }
@@ -358,7 +360,8 @@ static struct ag_metrics estimate_of_all(const struct ag_profile *merged,
     return all;
 }
 
-/* Adds the parts up over time; where there are too many points the highest of each step stays. */
+/* Adds the timelines of all parts. If there are more than POINTS_MOST points, each group of
+ * consecutive points is replaced by the one with the most bytes in use. */
 static int merge_timelines(struct ag_profile *merged) {
     size_t most = 1;
     for (size_t p = 0; p < merged->n_parts; p++) {
@@ -449,7 +452,7 @@ static bool is_same_runtime(const struct ag_profile_runtime *one,
            strcmp(one->note, other->note) == 0 && one->hooked == other->hooked;
 }
 
-/* Equal for equal runtimes; equal for different ones with a chance of 2^-64. */
+/* A hash; different runtimes have the same hash with a probability of 2^-64. */
 static uint64_t runtime_key(const struct ag_profile_runtime *runtime) {
     const uint64_t parts[] = {ag_keyed_hash_bytes(runtime->name, strlen(runtime->name)),
                               ag_keyed_hash_bytes(runtime->version, strlen(runtime->version)),
@@ -458,7 +461,8 @@ static uint64_t runtime_key(const struct ag_profile_runtime *runtime) {
     return ag_keyed_hash_bytes(parts, sizeof(parts));
 }
 
-/* Sums; the rate and the cost are those of the first that was looked at. */
+/* Adds FROM to TO. The sampling rate and the cost per sample are those of the first process that
+ * was observed from outside. */
 static void merge_observed(struct ag_profile_observed *to, const struct ag_profile_observed *from) {
     if (from->is_there && !to->is_there) {
         to->is_there = true;
@@ -502,7 +506,8 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     return 0;
 }
 
-/* The identity of the first process, the number of processes, and damage of any. */
+/* The identity is that of the first process, with the number of processes, the sum of the file
+ * sizes, and the first damage found in any file. */
 static void make_identity(struct ag_profile *merged) {
     merged->identity = merged->parts[0].profile->identity;
     merged->identity.n_processes = (uint32_t)merged->n_parts;
@@ -512,7 +517,7 @@ static void make_identity(struct ag_profile *merged) {
         const struct ag_profile *own = merged->parts[p].profile;
         merged->identity.file_bytes += own->identity.file_bytes;
         if (own->identity.interval_bytes != merged->identity.interval_bytes) {
-            merged->identity.interval_bytes = 0; /* each has its own */
+            merged->identity.interval_bytes = 0; /* the processes have different intervals */
         }
         if (own->identity.is_damaged && !merged->identity.is_damaged) {
             merged->identity.is_damaged = true;
@@ -622,7 +627,8 @@ static int merge(struct ag_profile *merged) {
     for (size_t i = 0; i < merged->n_rows; i++) {
         ag_metrics_add(&merged->total, &merged->rows[i].metrics);
     }
-    for (size_t p = 0; p < merged->n_parts; p++) { /* also of those without a row */
+    /* also for parts without a row, whose uncertainty counts */
+    for (size_t p = 0; p < merged->n_parts; p++) {
         const struct ag_metrics nothing = ag_profile_nothing(merged->parts[p].profile);
         ag_metrics_add(&merged->total, &nothing);
     }
@@ -742,7 +748,8 @@ int ag_profile_replay_of_parts(struct ag_profile *merged, ag_replay_visit *visit
     return r;
 }
 
-/* Adds what one part had in use; its rows are its own, so they are written where they belong. */
+/* Adds what one part had in use to MOMENTS. The sums by row need no addition: no two parts share a
+ * row, so the part writes to its own range of row_bytes. */
 static int add_moments(struct ag_merged_part *part, struct ag_moment *moments, size_t n) {
     struct ag_moment *own = calloc(n + 1, sizeof(*own));
     for (size_t i = 0; own && i < n; i++) {

@@ -1,11 +1,11 @@
-/* profile.c: opens a trace as a profile.
+/* profile.c: opens a trace as a profile, the form in which reports, exports and the page read it.
  *
  *     file -> definitions -> sums of the index, or of a pass over the events -> rows -> views
  *
- * The sums of the index are enough for queries that use all events alike. A time window, one
- * thread, another --within or --tail need the events themselves; so does a trace that was not
- * sealed. Times in the interface count from the start of the process' recording; inside they are
- * the session's. */
+ * The index at the end of a trace contains the sums of all events. They are enough for queries that
+ * do not select events. A time window, one thread, --within or --tail need the events themselves;
+ * so does a trace that was not sealed (completed). Times in profile.h count from the start of the
+ * process's recording; the times of definitions and passes count from the start of the session. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -20,7 +20,8 @@
 #include "model/profile_state.h"
 #include "symbol/symbol.h"
 
-enum { DECODERS_MOST = 3 }; /* beside the thread that keeps the ledger */
+/* threads that decode chunks, in addition to the thread that applies the events to the ledger */
+enum { DECODERS_MOST = 3 };
 
 /* ---- sums ---- */
 
@@ -69,7 +70,7 @@ static int take_results(const struct ag_ledger *ledger, struct ag_model_sums *su
 int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *options,
                     struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live) {
     if (!profile->file) {
-        return -ENOTSUP; /* merged: its parts have events */
+        return -ENOTSUP; /* a merged profile has no file: its parts have the events */
     }
     struct ag_ledger *ledger = ag_ledger_new();
     int r = ledger ? 0 : -ENOMEM;
@@ -85,7 +86,7 @@ int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *op
 }
 
 int ag_profile_visit(struct ag_profile *profile, const struct ag_pass_options *options) {
-    if (profile->definitions.is_sampled) { /* blocks come with their weights */
+    if (profile->definitions.is_sampled) { /* visitors receive the weight of each sampled block */
         struct ag_model_sums sums = {0};
         struct ag_live_sum *live = NULL;
         const int r = ag_profile_pass(profile, options, &sums, &live);
@@ -96,11 +97,11 @@ int ag_profile_visit(struct ag_profile *profile, const struct ag_pass_options *o
     struct ag_ledger *ledger = ag_ledger_new();
     const int r =
         ledger ? ag_event_pass(profile->file, &profile->definitions, options, ledger) : -ENOMEM;
-    (void)ag_ledger_free(ledger); /* NULL always */
+    (void)ag_ledger_free(ledger);
     return r;
 }
 
-/* Times count from the start of the process' recording from here on. */
+/* Converts session times to times since the start of the process's recording. */
 static void rebase_times(struct ag_profile *profile) {
     const uint64_t start_ns = profile->definitions.start_ns;
     struct ag_summary *summary = &profile->sums.summary;
@@ -116,8 +117,9 @@ static uint64_t recording_ns(const struct ag_definitions *definitions) {
                                                        : definitions->index.summary.duration_ns;
 }
 
-/* What the events of the window do not show, or show under another name: if blocks from before it
- * are not counted, their frees look like ghosts. */
+/* Fills in profile->window after a pass. If blocks from before the window are not counted, the pass
+ * counts their frees as ghost frees (frees without a recorded allocation); these are moved to
+ * older_frees. */
 static void set_window(struct ag_profile *profile) {
     const struct ag_model_sums *index = &profile->definitions.index;
     struct ag_profile_window *window = &profile->window;
@@ -162,14 +164,15 @@ static int make_sums(struct ag_profile *profile) {
     return 0;
 }
 
-/* ---- the summary of what the filters let through ---- */
+/* ---- the summary of the rows that the filters select ---- */
 
 static void count_stacks(struct ag_profile *profile) {
     struct ag_summary *summary = &profile->summary;
     struct ag_index_map seen = {0};
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct ag_stack_row *row = &profile->rows[i];
-        const uint32_t node = profile->row_nodes[i]; /* a stack of several types is one */
+        /* rows of one stack with different types count once */
+        const uint32_t node = profile->row_nodes[i];
         const uint64_t key = AG_IS_ROOT(node) ? UINT64_C(1) << 32 | row->stack : node;
         if (ag_index_map_number(&seen, key, NULL) > 0) {
             summary->unique_stacks++;
@@ -180,7 +183,8 @@ static void count_stacks(struct ag_profile *profile) {
     ag_index_map_done(&seen);
 }
 
-/* If nothing was sampled at all, the interval with which it was missed is unknown. */
+/* The portion of a profile without any sample: nothing shows which interval was in effect, so the
+ * widest one of the trace is used. */
 static float widest_interval(const struct ag_definitions *definitions) {
     const uint64_t asked = definitions->interval_bytes,
                    most = definitions->sampler.most_interval_bytes;
@@ -219,7 +223,7 @@ static void make_summary(struct ag_profile *profile) {
 
 /* ---- threads and heaps ---- */
 
-/* With --thread only that one's rows and pairs. */
+/* With --thread, only the row of that thread is kept. */
 static int make_threads(struct ag_profile *profile) {
     const struct ag_model_sums *sums = &profile->sums;
     profile->threads = calloc(sums->n_threads + 1, sizeof(*profile->threads));
@@ -245,6 +249,24 @@ static int make_threads(struct ag_profile *profile) {
     return 0;
 }
 
+struct ag_heap_row ag_heap_row_of(const struct ag_definitions *definitions, uint32_t number) {
+    static const struct ag_model_heap unknown = {.name = "unknown",
+                                                 .domain = "unknown",
+                                                 .allocator = "",
+                                                 .runtime = "",
+                                                 .kind = "malloc",
+                                                 .unit = "bytes"};
+    const struct ag_model_heap *defined = ag_definitions_heap(definitions, number);
+    const struct ag_model_heap *heap = defined ? defined : &unknown;
+    return (struct ag_heap_row){.name = heap->name,
+                                .domain = heap->domain,
+                                .allocator = heap->allocator,
+                                .runtime = heap->runtime,
+                                .kind = heap->kind,
+                                .unit = heap->unit,
+                                .is_backing = heap->is_backing};
+}
+
 static int make_heaps(struct ag_profile *profile) {
     const struct ag_model_sums *sums = &profile->sums;
     profile->heaps = calloc(sums->n_heaps + 1, sizeof(*profile->heaps));
@@ -252,21 +274,7 @@ static int make_heaps(struct ag_profile *profile) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < sums->n_heaps; i++) {
-        const struct ag_model_heap *heap =
-            ag_definitions_heap(&profile->definitions, sums->heaps[i].heap);
-        profile->heaps[i] = heap ? (struct ag_heap_row){.name = heap->name,
-                                                        .domain = heap->domain,
-                                                        .allocator = heap->allocator,
-                                                        .runtime = heap->runtime,
-                                                        .kind = heap->kind,
-                                                        .unit = heap->unit,
-                                                        .is_backing = heap->is_backing}
-                                 : (struct ag_heap_row){.name = "unknown",
-                                                        .domain = "unknown",
-                                                        .allocator = "",
-                                                        .runtime = "",
-                                                        .kind = "malloc",
-                                                        .unit = "bytes"};
+        profile->heaps[i] = ag_heap_row_of(&profile->definitions, sums->heaps[i].heap);
         const struct ag_heap_sum *sum = &sums->heaps[i];
         profile->heaps[i].memory = ag_definitions_memory(&profile->definitions, sum->heap);
         profile->heaps[i].sum = *sum;
@@ -293,7 +301,7 @@ static const char *end_name(const struct ag_definitions *definitions, bool is_da
         return is_damaged ? "cut" : "running";
     }
     switch ((enum ag_slot_end)definitions->end_how) {
-    case AG_END_NOT_KNOWN: /* the profile says so beside it */
+    case AG_END_NOT_KNOWN: /* ag_profile_identity.is_end_unseen reports it */
     case AG_END_EXIT:
         return "exit";
     case AG_END_SIGNAL:
@@ -336,7 +344,7 @@ static void make_identity(struct ag_profile *profile) {
     };
 }
 
-/* Session time of a time that counts from the start of the process' recording. */
+/* Converts a time since the start of the process's recording to session time. */
 static uint64_t session_time(const struct ag_profile *profile, uint64_t time_ns) {
     const uint64_t start_ns = profile->definitions.start_ns;
     return time_ns < UINT64_MAX - start_ns ? start_ns + time_ns : UINT64_MAX;
@@ -369,7 +377,8 @@ static void plan_pass(struct ag_profile *profile) {
         .counts_older = options->counts_older,
     };
     profile->is_reset = begins_at_reset(profile);
-    if (profile->is_reset) { /* the program's own reset, if the reader has none */
+    /* the user chose no start time, so the window begins at the program's reset */
+    if (profile->is_reset) {
         profile->pass.from_ns = profile->definitions.index.summary.reset_ns;
         profile->pass.counts_older = true;
         profile->options.from_ns = profile->pass.from_ns > profile->definitions.start_ns
@@ -380,7 +389,8 @@ static void plan_pass(struct ag_profile *profile) {
     const bool has_rows_left_out = options->thread >= 0 || options->tail_percent > 0;
     profile->needs_pass = options->force_pass || options->from_ns > 0 || options->to_ns > 0 ||
                           options->temporary_within > 0 || has_rows_left_out ||
-                          profile->definitions.is_sampled; /* the index counts samples */
+                          profile->definitions.is_sampled; /* the index contains counts of samples,
+                                                            * not estimates */
     profile->is_filtered =
         has_rows_left_out || options->focus || options->ignore || options->runtime;
 }
@@ -409,8 +419,9 @@ static int fail_open(const char *path, const struct ag_decode_error *error, int 
     return r;
 }
 
-/* If the sums need a pass over events, another thread loads the stacks meanwhile and opens the
- * files for their names. The sums of the index are too quick for that to gain anything. */
+/* If the sums need a pass over the events, another thread loads the stacks during the pass and
+ * opens the symbol files. Sums from the index are read so quickly that a thread would save no
+ * time. */
 static int load_sums_and_stacks(struct ag_profile *profile) {
     struct ag_definitions *definitions = &profile->definitions;
     int r;
@@ -424,10 +435,10 @@ static int load_sums_and_stacks(struct ag_profile *profile) {
         r = ag_definitions_load_stacks_and_sums(definitions, profile->file);
         r = r < 0 ? r : make_sums(profile);
     }
-    return r < 0 ? r : ag_frame_table_expect_sites(&profile->frames);
+    return r < 0 ? r : ag_frame_table_make_answers(&profile->frames);
 }
 
-/* The rows have them: with a million stacks, 90 MiB. */
+/* The rows contain copies of the stack sums, which take 90 MiB with a million stacks. */
 static void drop_stack_sums(struct ag_profile *profile) {
     free(profile->sums.stacks);
     profile->sums.stacks = NULL;
@@ -481,7 +492,8 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
 int ag_profile_open(const char *path, const struct ag_profile_options *options,
                     struct ag_profile **ret_profile, char ret_message[512]) {
     struct ag_profile_options known = {.thread = -1};
-    if (options) { /* an older caller's options are shorter: the rest is default */
+    /* the options of an older caller are shorter; the remaining members keep their defaults */
+    if (options) {
         memcpy(&known, options, options->size < sizeof(known) ? options->size : sizeof(known));
     }
     struct ag_profile *profile = calloc(1, sizeof(*profile));
@@ -505,7 +517,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
         return NULL;
     }
     for (size_t i = 0; i < profile->n_lists; i++) {
-        free(profile->list_places[i].frames);
+        free(profile->lists[i].frames);
     }
     for (size_t i = 0; i < AG_ARRAY_SIZE(profile->sites); i++) {
         free(profile->sites[i]);
@@ -524,7 +536,7 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     }
     ag_index_map_done(&profile->frame_lists);
     ag_index_map_done(&profile->heaps_by_name);
-    free(profile->list_places);
+    free(profile->lists);
     free(profile->blamed_lines);
     free(profile->line_of_row);
     free(profile->site_types);
@@ -567,7 +579,8 @@ const struct ag_summary *ag_profile_summary(const struct ag_profile *profile) {
     return &profile->summary;
 }
 
-/* Adds damage that passes over the events found since the profile was opened to the identity. */
+/* Copies the damage found so far to the identity: passes over the events, made after the profile
+ * was opened, may have found more. */
 static void refresh_damage(struct ag_profile *profile) {
     struct ag_profile_identity *identity = &profile->identity;
     if (profile->n_parts == 0) {
@@ -594,7 +607,8 @@ static void refresh_damage(struct ag_profile *profile) {
 }
 
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile) {
-    refresh_damage((struct ag_profile *)(uintptr_t)profile); /* a cache: no caller sees a change */
+    /* casts const away: the identity is a cache, callers see no change */
+    refresh_damage((struct ag_profile *)(uintptr_t)profile);
     return &profile->identity;
 }
 
@@ -670,7 +684,7 @@ void ag_profile_open_images(struct ag_profile *profile) {
 }
 
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines) {
-    if (profile->n_parts > 0) { /* the lines are a cache: no caller sees a change */
+    if (profile->n_parts > 0) { /* casts const away: the lines are a cache */
         return ag_profile_problems_of_parts((struct ag_profile *)(uintptr_t)profile, ret_lines);
     }
     return ag_symbolizer_problems(profile->frames.symbolizer, ret_lines);

@@ -1,17 +1,17 @@
-/* profile_state.h: the state of a profile; shared by the files of the model that implement its
- * queries.
+/* profile_state.h: the state of a profile. The files of src/model that implement its queries share
+ * it; all other modules use model/profile.h.
  *
  *     profile.c       opening: definitions, then the index or a pass over the events
  *     stack_rows.c    stacks with their sums, filtered, and their frames
  *     sites.c         functions, lines, images, threads, heaps
- *     stack_forest.c  callers downward, callees upward
+ *     stack_forest.c  trees of stacks, from callers to callees and reverse
  *     blocks.c        single blocks
  *     types.c         types of blocks
  *     lifetimes.c     lifetimes of blocks
  *     functions.c     function counters, from the trees of call_trees.c
  *     collections.c   collections and their causes
  *     blamed_lines.c  the lines that the reader can change
- *     findings.c      what is most worth a look */
+ *     findings.c      what the summary suggests to examine first */
 #ifndef AG_PROFILE_STATE_H
 #define AG_PROFILE_STATE_H
 
@@ -30,15 +30,21 @@
 
 struct ag_merged_part { /* process_merge.c: one process of a merged profile */
     struct ag_profile *profile;
-    uint32_t *ids;                /* by node: its id in the merged profile */
-    uint32_t *leaf_ids;           /* by leaf: the same, 0: none */
-    uint32_t vias[AG_MODEL_VIAS]; /* by via: the merged profile's */
-    uint64_t offset_ns;           /* from the start of the earliest process to its own */
-    uint32_t stream_base;         /* what its streams are counted from */
-    size_t row_base;              /* what its rows are counted from */
-    size_t image_base;            /* what its images are counted from */
+    /* by node of the part's stack tree: the id in the merged profile */
+    uint32_t *ids;
+    /* by leaf (a node that names a block's type or label): the id in the merged profile, 0: none */
+    uint32_t *leaf_ids;
+    /* by via (allocation function) of the part: the via of the merged profile */
+    uint32_t vias[AG_MODEL_VIAS];
+    /* time from the start of the earliest process to the start of this one */
+    uint64_t offset_ns;
+    uint32_t stream_base; /* number of its first stream (thread) in the merged profile */
+    size_t row_base;      /* number of its first row in the merged profile */
+    size_t image_base;    /* number of its first image in the merged profile */
 };
-/* The pc of a site of a merged profile: part << this | the part's site << 1 | is it exact. */
+/* A site of a merged profile (a code address in a stack) has no address of its own. Its pc is:
+ * number of the part << this | number of the part's site << 1 | 1 if its pc is exact, which means
+ * that a signal interrupted the frame there. */
 enum { AG_MERGED_SITE_BITS = 40 };
 
 struct ag_profile {
@@ -49,30 +55,34 @@ struct ag_profile {
     struct ag_pass_options pass;
     regex_t focus, ignore;
     bool has_focus, has_ignore, needs_pass, is_filtered;
-    bool is_reset; /* a pass begins where the program reset the recording */
+    bool is_reset; /* a pass begins at the moment when the program reset the recording */
     struct ag_profile_identity identity;
     char *path;
 
-    struct ag_model_sums sums; /* of the index or of a pass */
-    struct ag_live_sum *live;  /* beside sums.stacks where a time window makes a difference */
+    /* taken from the trace's index, or computed by a pass over the events */
+    struct ag_model_sums sums;
+    /* by entry of sums.stacks, its blocks in use at the end; NULL if no pass was made */
+    struct ag_live_sum *live;
     struct ag_metrics total;   /* of all rows */
-    struct ag_summary summary; /* of what the filters let through */
+    struct ag_summary summary; /* of the rows that the filters select */
     struct ag_profile_window window;
     bool has_window;
 
     struct ag_stack_row *rows;
     uint32_t *row_nodes; /* the innermost node of each row's stack, or AG_NODE_ROOT */
     size_t n_rows;
-    bool *node_is_used;  /* by node: a row's stack goes through it */
-    bool *node_is_exact; /* by node: interrupted by a signal */
+    bool *node_is_used; /* by node: the stack of some row contains it */
+    /* by node: its pc is exact, because a signal interrupted the frame there */
+    bool *node_is_exact;
     bool nodes_are_resolved;
 
-    struct ag_index_map frame_lists;   /* stack -> list_places */
-    struct ag_index_map heaps_by_name; /* of a merged profile: text << 1 | is_backing -> heap */
+    struct ag_index_map frame_lists; /* stack -> index in lists */
+    /* of a merged profile: text id of the name << 1 | is_backing -> heap */
+    struct ag_index_map heaps_by_name;
     struct ag_frame_list {
         uint32_t *frames;
         size_t count;
-    } * list_places;
+    } * lists;
     size_t n_lists;
     uint64_t listed_frames;
 
@@ -81,9 +91,9 @@ struct ag_profile {
     uint32_t *line_of_row;
     struct ag_site_row *sites[AG_SITE_KEYS];
     size_t n_sites[AG_SITE_KEYS];
-    uint32_t *site_types; /* types.c: by site and exactness */
+    uint32_t *site_types; /* types.c: by 2 * site + (1 if the pc is exact) */
     bool has_learned_types;
-    struct ag_index_map learned_types; /* types.c: number -> text */
+    struct ag_index_map learned_types; /* types.c: type number -> text id of the name */
     struct ag_type_row *types;
     size_t n_types;
     struct ag_lifetimes lifetimes[AG_SITE_KEYS];
@@ -93,10 +103,10 @@ struct ag_profile {
     size_t n_threads;
     struct ag_heap_row *heaps;
 
-    struct ag_functions functions; /* functions.c, once asked for */
-    uint32_t *outer_callers;       /* by node of functions */
+    struct ag_functions functions; /* functions.c: made by the first query */
+    uint32_t *outer_callers;       /* by node of `functions`: the node of its caller */
     bool has_functions;
-    struct ag_collections collections; /* collections.c, once asked for */
+    struct ag_collections collections; /* collections.c: made by the first query */
     bool has_collections;
 
     struct ag_merged_part *parts; /* of a merged profile, which has no file */
@@ -105,39 +115,45 @@ struct ag_profile {
 };
 
 /* ---- profile.c ---- */
-/* A pass over the events with other options than the profile's. 0 or negative errno. */
+/* Makes a pass over the events with options of the caller. Returns 0 or a negative errno. */
 int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *options,
                     struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live);
 
-/* The same for the visits of single blocks that OPTIONS request; the sums are not used. */
+/* Makes a pass only to call the visitors in OPTIONS for each block; discards the sums. */
 int ag_profile_visit(struct ag_profile *profile, const struct ag_pass_options *options);
 
 /* ---- stack_rows.c ---- */
-/* The stacks of all rows, for ag_pass_options.kept; the caller ends the map. If nothing is left out
- * *ret_is_needed is false and the map is empty. */
+/* Returns the set of the stacks of all rows, for ag_pass_options.kept; the caller frees it with
+ * ag_index_map_done. If the filters select all stacks, *ret_is_needed is false and the set is
+ * empty. */
 int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_kept,
                            bool *ret_is_needed);
+/* Whether the expression matches the frame's function, or its label ("[vm] f"). */
+bool ag_frame_matches(const regex_t *regex, const struct ag_frame *frame);
+/* The row, without sums, of a heap of the trace; of an unknown number the row "unknown". */
+struct ag_heap_row ag_heap_row_of(const struct ag_definitions *definitions, uint32_t number);
 int ag_profile_make_rows(struct ag_profile *profile);
 /* Looks up every frame of every row. 0 or -ENOMEM. */
 int ag_profile_resolve(struct ag_profile *profile);
-/* The node where the stack begins for users: not in a runtime's binding to its allocator. After
- * ag_profile_resolve. */
+/* Returns the innermost node that users see: the functions that connect a runtime to its allocator
+ * are skipped. Call ag_profile_resolve first. */
 uint32_t ag_profile_start_node(const struct ag_profile *profile, uint32_t node);
-/* The frames of a used node after ag_profile_resolve. */
+/* The frames of a node with node_is_used. Call ag_profile_resolve first. */
 const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node,
                                        size_t *ret_count);
 
 /* ---- types.c ---- */
-int ag_profile_prepare_types(struct ag_profile *profile); /* resolves; 0 or -ENOMEM */
+/* calls ag_profile_resolve; 0 or -ENOMEM */
+int ag_profile_prepare_types(struct ag_profile *profile);
 void ag_profile_forget_types(struct ag_profile *profile);
-/* After prepare: the text of the type of rows[row], 0: unknown. */
+/* The text id of the type of rows[row], 0: unknown. Call ag_profile_prepare_types first. */
 uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row);
 
 /* ---- process_merge.c ---- */
 void ag_profile_close_parts(struct ag_profile *merged);
 int ag_profile_blocks_of_parts(struct ag_profile *merged, unsigned states,
                                ag_block_row_visit *visit, void *context);
-int ag_profile_threads_of_parts(struct ag_profile *merged); /* sites by thread */
+int ag_profile_threads_of_parts(struct ag_profile *merged); /* makes sites[AG_BY_THREAD] */
 int ag_profile_replay_of_parts(struct ag_profile *merged, ag_replay_visit *visit, void *context);
 int ag_profile_moments_of_parts(struct ag_profile *merged, struct ag_moment *moments, size_t n);
 size_t ag_profile_problems_of_parts(struct ag_profile *merged, const char *const **ret_lines);
@@ -152,7 +168,8 @@ void ag_collections_end(struct ag_profile *profile);
 void ag_lifetimes_end(struct ag_lifetimes *lifetimes);
 
 /* ---- sites.c ---- */
-/* Which frames have the same key: by frame its key, by key one frame. The caller frees both. */
+/* Numbers the keys (functions, lines or images, as BY requires): ret_of_frame has the key number of
+ * each frame, ret_frame has one frame of each key. The caller frees both arrays. */
 int ag_profile_function_keys(struct ag_profile *profile, enum ag_site_key by,
                              uint32_t **ret_of_frame, uint32_t **ret_frame, size_t *ret_count);
 

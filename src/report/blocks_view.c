@@ -1,6 +1,8 @@
-/* blocks_view.c: single blocks. JSON without a limit is written as the blocks come, so a trace of
- * any size passes; with a limit, and in text, the largest are kept: a heap of that many, the
- * smallest on top. */
+/* blocks_view.c: `report --view=blocks`, which lists single blocks.
+ *
+ * JSON without a limit writes each block as soon as it is read, so a trace of any size needs little
+ * memory. Text, and JSON with a limit, keep only the largest blocks in a binary heap with the
+ * smallest of them on top. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,10 +15,11 @@
 
 struct blocks {
     struct ag_view *view;
-    struct ag_block_row *kept; /* a heap; NULL: each is written as it comes */
+    struct ag_block_row *kept; /* the largest, as a binary heap; NULL: blocks are written as they
+                                * are read */
     size_t n_kept, most;
     uint64_t n_open, n_closed, n_ghosts, open_bytes, closed_bytes;
-    bool has_free_stacks; /* of at least one */
+    bool has_free_stacks; /* at least one block has the stack of its free */
 };
 
 static const char *state_name(enum ag_block_state state) {
@@ -31,9 +34,10 @@ static const char *state_name(enum ag_block_state state) {
     return "";
 }
 
-/* ---- the largest ---- */
+/* ---- the largest blocks ---- */
 
-/* Is A to be shown after B? Larger ones come first, among equals the older. */
+/* Positive if A is shown after B. Larger blocks come first, and older ones among those of equal
+ * size. */
 static int compare(const void *a, const void *b) {
     const struct ag_block_row *left = a, *right = b;
     if (left->size != right->size) {
@@ -126,7 +130,7 @@ static void write_block_json(struct ag_view *view, const struct ag_block_row *ro
     ag_json_close(json, '}');
 }
 
-/* ---- one after the other ---- */
+/* ---- reading the blocks ---- */
 
 static void visit(void *context, const struct ag_block_row *row) {
     struct blocks *blocks = context;
@@ -190,7 +194,7 @@ int ag_blocks_view_json(struct ag_view *view) {
 
 /* ---- text ---- */
 
-enum { BLOCK_INDENT = 4 }; /* of the lines of a block after its first */
+enum { BLOCK_INDENT = 4 }; /* of each line of a block except the first */
 
 static void write_stack(struct ag_view *view, struct ag_profile *profile, uint32_t stack) {
     enum { USUAL_FRAMES = 3 };
@@ -216,7 +220,7 @@ static void write_free_stack(struct ag_view *view, const struct ag_block_row *ro
     }
 }
 
-/* A type or a label, short enough for a line; NULL: none. */
+/* Writes a type or a label, shortened to fit a line. NULL: there is none. */
 static void write_name(struct ag_page *page, const char *before, const char *name) {
     struct ag_fitted fitted;
     char words[AG_FITTED_BYTES + 8];

@@ -1,4 +1,6 @@
-/* branch_walk.c: a walk through a tree for a view, see branch_walk.h. */
+/* branch_walk.c: walks through a tree for the reports that print one (--view=tree, and
+ * --view=functions with --tree), and draws the lines that connect the nodes in text. See
+ * branch_walk.h. */
 #include "report/branch_walk.h"
 
 #include <errno.h>
@@ -10,8 +12,8 @@
 
 enum { BRANCH_COLUMNS = 3 };
 
-struct ag_branch_level { /* start < next <= end, in ranks: the node that the walk is at on this
-                            level is next - 1 */
+struct ag_branch_level { /* Indices into the array ranks: start < next <= end. The walk is currently
+                          * at node next - 1 of this level. */
     uint32_t start, next, end;
 };
 

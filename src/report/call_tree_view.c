@@ -1,9 +1,11 @@
-/* call_tree_view.c: function counters by call path, callers downward: functions --tree. A node has
- * what its function did on this path itself (own) and with all that it called (acc).
+/* call_tree_view.c: `report --view=functions --tree`: function counters by call path, from callers
+ * down to callees. "own" counts what a function did itself on this path, "acc" (accumulated) also
+ * what the functions that it called did. Memory is counted in words, as the runtimes do.
  *
- * Text has the words of acc unless --sort wants something else, and where time was counted that of
- * acc with the words that it made in a microsecond. Branches are hidden by what they have with all
- * below them, also where they are ordered by what they have alone. */
+ * The first column of the text is the metric of --sort; by default it is acc words, or acc time if
+ * only time was counted. If both words and time were counted, two more columns show acc time and
+ * acc words per microsecond. Branches are hidden by their acc metric, even if --sort names an own
+ * metric. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,8 +20,9 @@ struct call_walk {
     struct ag_view *view;
     const struct ag_functions *functions;
     enum ag_call_metric sort;
-    bool is_time_only;             /* no words were counted: calls are samples */
-    enum ag_call_metric hidden_by; /* acc_*: what is below a node is never more than it has */
+    bool is_time_only;             /* no words were counted; calls are then samples */
+    enum ag_call_metric hidden_by; /* an acc_ metric: a descendant never has more than its
+                                    * ancestor */
     uint64_t least;                /* nodes with less of hidden_by are hidden */
     struct ag_branch_walk branches;
 };
@@ -108,13 +111,14 @@ int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions
         uint32_t node;
         if (r < 0 || !ag_branch_walk_next(branches, &node)) {
             ag_branch_walk_leave(branches);
-            close_node(view->json); /* the node whose children these were */
+            close_node(view->json); /* closes the parent of the level that was left */
             continue;
         }
         ag_json_open(view->json, NULL, '{');
         open_node(view, functions, &functions->nodes[node]);
         r = ag_branch_walk_enter(branches, node);
-        if (r < 0) { /* without a level to leave it is closed here; the others by leaving theirs */
+        if (r < 0) { /* No level was opened for this node, so it is closed here; leaving the levels
+                      * closes the other nodes. */
             close_node(view->json);
         }
     }
@@ -128,7 +132,7 @@ struct tree_columns {
     const char *own_head, *calls_head;
     struct ag_unit unit;
     int width, own_width, calls_width;
-    bool has_time; /* was any counted? then in time_unit */
+    bool has_time; /* time was counted; its unit is time_unit */
     struct ag_unit time_unit;
     int time_width;
     char time_head[32];
@@ -176,7 +180,7 @@ static void choose_columns(const struct call_walk *walk, struct tree_columns *co
                                 ag_quantity_in(&number, total->acc_ns, columns->time_unit));
 }
 
-/* Returns how many columns it took. */
+/* Returns the number of columns written. */
 static size_t write_time(struct ag_page *page, const struct ag_call_counts *counts,
                          const struct tree_columns *columns) {
     if (!columns->has_time) {
@@ -221,7 +225,7 @@ static void write_node(const struct call_walk *walk, const struct ag_function_no
     const struct ag_function_row *row = &walk->functions->rows[node->row];
     const struct ag_frame frame =
         ag_function_frame(row, ag_profile_frame(walk->view->profile, row->frame));
-    (void)ag_page_fit(&fitted, ag_frame_function(&text, &frame), /* it is the last of the line */
+    (void)ag_page_fit(&fitted, ag_frame_function(&text, &frame), /* the last cell of the line */
                       page->columns > taken + LEAST_NAME_COLUMNS ? page->columns - taken
                                                                  : LEAST_NAME_COLUMNS);
     ag_page_text(page, AG_STYLE_PLAIN, fitted.text);

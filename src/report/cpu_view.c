@@ -1,7 +1,8 @@
-/* cpu_view.c: where a process that was looked at from outside spent its CPU time: the table of
- * functions, in place of that of calls and words, of which samples know nothing.
+/* cpu_view.c: where a process that was observed from outside spent its CPU time. Such a trace has
+ * samples instead of counted calls and words, so this table replaces that of functions_view.c.
  *
- * A count of calls is a count of samples there, and own time is what these stand for. */
+ * In the counters, "calls" is then the number of samples, and own time is the CPU time that these
+ * samples stand for. */
 #include <errno.h>
 
 #include "model/answers/functions.h"

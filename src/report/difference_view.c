@@ -1,5 +1,6 @@
-/* difference_view.c: what grew and what shrank. A sign alone is misread (of which from which?), so
- * every change has a word beside it, and the totals say both numbers. */
+/* difference_view.c: `allogram diff`: what grew and what shrank between two traces. A bare sign
+ * does not show which trace is subtracted from which, so each change also has a word ("grew"), and
+ * the totals show both numbers. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 #include "report/table.h"
 #include "report/view.h"
 
-struct change { /* of one number */
+struct change { /* of one quantity, from one trace to the other */
     uint64_t before, after;
 };
 
@@ -34,7 +35,7 @@ static const char *word_of(struct change change) {
     return change.after > change.before ? "grew" : change.after < change.before ? "shrank" : "same";
 }
 
-/* What may as well be chance has no direction. */
+/* A change of estimates is unsure if its 95 % interval includes 0. */
 static bool is_unsure(const struct ag_metrics *before, const struct ag_metrics *after,
                       enum ag_metric metric) {
     const struct ag_interval_of_change interval = ag_interval_of_change(before, after, metric);
@@ -187,7 +188,7 @@ static void write_total(struct ag_view *view, const struct ag_difference *differ
     }
 }
 
-/* "+412.3" */
+/* Adds a cell such as "+412.3". */
 static void signed_cell(struct ag_table *table, struct change change, struct ag_unit unit) {
     struct ag_quantity number;
     char text[64];
@@ -205,7 +206,6 @@ static void add_row(struct ag_view *view, struct ag_table *table,
                   ag_metric_is_bytes(view->sort) ? ag_metric_blocks_of(view->sort)
                                                  : AG_METRIC_ALLOCATED_BLOCKS);
     struct ag_quantity number;
-    struct ag_frame_text text;
     const struct ag_frame frame = {.function = row->function,
                                    .file = row->file,
                                    .image = row->image,
@@ -216,17 +216,7 @@ static void add_row(struct ag_view *view, struct ag_table *table,
     ag_table_cell(table, ag_quantity_in(&number, change.before, unit));
     ag_table_cell(table, ag_quantity_in(&number, change.after, unit));
     signed_cell(table, blocks, blocks_unit);
-    if (ag_site_key_is_named(view->options->by)) {
-        ag_table_cell(table,
-                      row->label != NULL ? row->label : ag_report_no_name(view->options->by));
-        ag_table_cell(table, "");
-    } else if (view->options->by == AG_BY_IMAGE) {
-        ag_table_cell(table, row->image != NULL ? row->image : "?");
-        ag_table_cell(table, "");
-    } else {
-        ag_table_cell(table, ag_frame_function(&text, &frame));
-        ag_table_cell(table, ag_frame_where(&text, &frame));
-    }
+    ag_table_key_cells(table, view->options->by, row->label, &frame);
 }
 
 static int write_table(struct ag_view *view, const struct ag_difference *difference,

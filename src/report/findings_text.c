@@ -1,5 +1,5 @@
-/* findings_text.c: writes the end of the summary: the findings of the model as sentences, each with
- * the number that is its reason and the command that shows more. */
+/* findings_text.c: writes the end of the summary: the findings of model/answers/findings.h. Each is
+ * a sentence with the number that is its reason, and the command that shows more. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { WORDS_BYTES = 512, INDENT = 12, WHERE_COLUMNS = 40, NAME_COLUMNS = 48 };
 
 static const struct {
     const char *name, *view;
-    bool has_focus; /* the command shows that function alone */
+    bool has_focus; /* the command gets --focus with the name of the function */
 } kinds[] = {
     [AG_FINDING_UNSEEN] = {"unseen_allocations", "blocks --state=ghost", false},
     [AG_FINDING_UNSEEN_FREES] = {"unseen_frees", "blocks", false},
@@ -24,7 +24,7 @@ static const struct {
     [AG_FINDING_PEAK] = {"peak_holder", "peak", true},
 };
 
-/* ---- words ---- */
+/* ---- sentences ---- */
 
 static const char *thread_name(char name[64], const struct ag_thread_row *thread) {
     if (thread == NULL) {
@@ -128,9 +128,9 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
 
 /* ---- the command that shows more ---- */
 
-/* It is copied into a shell, so of a function's name only what neither a shell nor a regular
- * expression understands stays; the rest is "any character". Of a long name the beginning is
- * enough. */
+/* Writes the options of the command. Users paste it into a shell, so characters of the function's
+ * name that a shell or a regular expression could interpret become ".", which matches any
+ * character. A long name is cut after NAME_MOST bytes. */
 static void write_options(const struct ag_finding *finding, const struct ag_frame *frame,
                           char options[WORDS_BYTES]) {
     enum { NAME_MOST = 60 };
@@ -149,7 +149,7 @@ static void write_options(const struct ag_finding *finding, const struct ag_fram
     snprintf(options + used, WORDS_BYTES - used, "%s'", length <= NAME_MOST ? "$" : "");
 }
 
-/* A path as a shell takes it: plain, or in quotes. */
+/* The path as a word of a shell command: unchanged, or in single quotes. */
 static const char *shell_word(const char *path, char *word, size_t word_bytes) {
     if (path[0] != '\0' && path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                              "0123456789_-+./%@=:,")] == '\0') {

@@ -1,9 +1,10 @@
-/* frame_text.c: frames, metrics and times as the views print them. */
+/* frame_text.c: formats frames, metrics and lifetimes for all views, as text and as JSON. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "model/answers/lifetimes.h"
 #include "model/interval.h"
+#include "report/table.h"
 #include "report/view.h"
 
 const char *ag_metric_words(enum ag_metric metric) {
@@ -60,7 +61,8 @@ void ag_json_metric(const struct ag_view *view, const char *key, const struct ag
         return;
     }
     snprintf(name, sizeof name, "%s_ci95", key);
-    if (metric == AG_METRIC_TEMPORARY_BLOCKS) { /* what came between two samples passed by unseen */
+    /* Temporary blocks are unknown, because allocations between two samples are not recorded. */
+    if (metric == AG_METRIC_TEMPORARY_BLOCKS) {
         ag_json_null(view->json, key);
         ag_json_null(view->json, name);
         return;
@@ -131,7 +133,8 @@ const char *ag_frame_function(struct ag_frame_text *buffer, const struct ag_fram
 }
 
 const char *ag_frame_where(struct ag_frame_text *buffer, const struct ag_frame *frame) {
-    if (frame->file == NULL) { /* of a managed one the mark says as much as its image */
+    if (frame->file == NULL) { /* the image of a managed frame is its runtime, which
+                                * ag_frame_function writes */
         const bool has_image = frame->image != NULL && !ag_frame_is_managed(frame);
         snprintf(buffer->text, sizeof buffer->text, "%s", has_image ? frame->image : "");
         return buffer->text;
@@ -144,6 +147,21 @@ const char *ag_frame_where(struct ag_frame_text *buffer, const struct ag_frame *
         snprintf(buffer->text, sizeof buffer->text, "%s", base);
     }
     return buffer->text;
+}
+
+void ag_table_key_cells(struct ag_table *table, enum ag_site_key by, const char *label,
+                        const struct ag_frame *frame) {
+    struct ag_frame_text text;
+    if (ag_site_key_is_named(by)) {
+        ag_table_cell(table, label != NULL ? label : ag_report_no_name(by));
+        ag_table_cell(table, "");
+    } else if (by == AG_BY_IMAGE) {
+        ag_table_cell(table, frame->image != NULL ? frame->image : "?");
+        ag_table_cell(table, "");
+    } else {
+        ag_table_cell(table, ag_frame_function(&text, frame));
+        ag_table_cell(table, ag_frame_where(&text, frame));
+    }
 }
 
 struct ag_metrics ag_view_total(const struct ag_view *view) {

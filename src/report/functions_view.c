@@ -1,10 +1,10 @@
-/* functions_view.c: how often functions were called, what they allocated, in how long: the table
- * of function counters, or with --callers who made one of them allocate; with --by a line for each
- * process or initial call.
+/* functions_view.c: `report --view=functions`: how often functions were called, how many words of
+ * memory they allocated, and how long they took. With --callers it lists the callers of one
+ * function, with --by one row for each process or initial call.
  *
- * Words are what the counters have; bytes are in the JSON, and in text where one sorts by them.
- * What is no function's (messages, arguments of what was started, the profiler) stands apart, so
- * that shares are of what the program's own code made. */
+ * The counters count words. Bytes are in the JSON, and in the text only if --sort names them. Words
+ * that no function allocated (messages, arguments of new processes, the profiler itself) are listed
+ * apart, so that shares refer to what the program's own code allocated. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static const struct ag_frame *frame_of(const struct ag_view *view,
     return ag_profile_frame(view->profile, row->frame);
 }
 
-/* What the rows are, by enum ag_call_group. */
+/* Names for the rows, indexed by enum ag_call_group. */
 static const struct group_words {
     const char *key, *rows_key, *head, *more;
 } group_words[] = {
@@ -161,13 +161,14 @@ int ag_functions_view_json(struct ag_view *view) {
 /* ---- text: the table ---- */
 
 struct function_columns {
-    bool has_marks;     /* functions of several runtimes: each with its own */
-    bool has_time;      /* something was timed */
-    bool has_processes; /* how many each row is of */
+    bool has_marks;     /* functions of several runtimes are shown, so each name begins with its
+                         * runtime */
+    bool has_time;      /* time was counted */
+    bool has_processes; /* rows have a count of processes */
     const char *name_head;
-    enum ag_call_metric extra; /* what is sorted by and has no column else; DEFAULT: none */
+    enum ag_call_metric extra; /* the metric of --sort if no other column shows it; DEFAULT: none */
     struct ag_unit time_unit;
-    char own_head[32], acc_head[32]; /* a table keeps its heads where they are */
+    char own_head[32], acc_head[32]; /* ag_table does not copy heads */
 };
 
 static bool has_several_runtimes(const struct ag_view *view, const struct ag_functions *functions) {
@@ -319,7 +320,7 @@ static int write_table(struct ag_view *view, const struct ag_functions *function
     return r;
 }
 
-/* "  apart: messages 12.1 M words in 0.9 M, ..."; quantities that are 0 are left out. */
+/* Writes "  apart: messages 12.1 M words in 0.9 M, ...". Quantities that are 0 are left out. */
 static void write_apart(struct ag_page *page, const struct ag_functions *functions) {
     const struct {
         const char *name, *between;

@@ -1,4 +1,6 @@
-/* gate.c: what the names of an expression stand for in a trace, and what came of it. */
+/* gate.c: `report --fail-if`: finds the values of the names in an expression in a trace, computes
+ * the expression (gate_expression.c), and keeps the results for the files that gate_files.c
+ * writes. */
 #include "report/gate.h"
 
 #include <errno.h>
@@ -76,16 +78,16 @@ static uint64_t value_of_key(struct ag_profile *profile, enum ag_gate_key key) {
     return 0;
 }
 
-/* What a key of the summary is a sum of, where samples tell it; AG_METRIC_DEFAULT: it is counted.
- */
+/* The metric whose interval in a sampled trace is also that of the key. AG_METRIC_DEFAULT: the key
+ * is an exact count. */
 static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
     return term->key == AG_GATE_PEAK_TIME || term->key == AG_GATE_RSS_PEAK ? AG_METRIC_DEFAULT
                                                                            : term->metric;
 }
 
-struct quantity { /* of a trace */
+struct quantity { /* a number of a trace, and its bounds */
     uint64_t value, low, high;
-    bool is_estimate, is_unknown; /* unknown: the trace does not contain it */
+    bool is_estimate, is_unknown; /* unknown: a sampled trace does not contain the number */
 };
 
 static void widen(struct quantity *quantity, const struct ag_metrics *metrics,
@@ -97,7 +99,7 @@ static void widen(struct quantity *quantity, const struct ag_metrics *metrics,
     quantity->high = quantity->is_unknown ? UINT64_MAX : interval.high;
 }
 
-/* All sites of the name. */
+/* Adds up all sites whose function has the name. */
 static int quantity_of_site(const struct ag_gate_term *term, struct ag_profile *profile,
                             struct quantity *ret_quantity, bool *ret_is_known) {
     const struct ag_site_row *rows;
@@ -138,7 +140,7 @@ static int quantity_in(const struct ag_gate_term *term, struct ag_profile *profi
     return 0;
 }
 
-/* From nothing to nothing is no growth; from nothing to something is more than any percentage. */
+/* Growth from 0 to 0 is 0. Growth from 0 to any other number is infinite. */
 static long double growth(uint64_t before, uint64_t after) {
     if (before == 0) {
         return after == 0 ? 0 : (long double)INFINITY;
@@ -174,7 +176,7 @@ static struct ag_gate_range put_growth(FILE *words, const struct quantity *befor
     return range;
 }
 
-/* The bounds of a term, and "TERM = VALUE" for people. */
+/* Finds the bounds of a term, and writes "TERM = VALUE" for people. */
 static int find_value(const struct ag_gate_term *term, struct ag_profile *profile,
                       struct ag_profile *base, struct ag_gate_range *ret_range, bool *ret_is_known,
                       FILE *words) {
@@ -281,7 +283,7 @@ int ag_gate_add_unread(struct ag_gate *gate, const char *trace) {
     return 0;
 }
 
-/* ---- the whole ---- */
+/* ---- gates ---- */
 
 static int add_expression(struct ag_gate *gate, const char *text, bool has_base, bool *needs_base,
                           char message[MESSAGE_BYTES]) {

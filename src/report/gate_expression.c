@@ -1,18 +1,22 @@
-/* gate_expression.c: --fail-if, read by precedence climbing into a row of nodes and computed from
- * there.
+/* gate_expression.c: parses an expression of --fail-if by precedence climbing into an array of
+ * nodes, and computes it from that array.
  *
- * 1. Nodes. Operands come before their operator in the row (the order of a stack machine), so
- *    computing is one loop over the row without recursion, and a node's place in the text is kept
- * for messages.
- * 2. Kinds. Each node is a number or a condition, known when it is read: `1 + (a > b)` is refused
- * at its `(`, before any trace is opened.
- * 3. Bounds. The text may come from anywhere: TEXT_MOST bytes, DEPTH_MOST parentheses, `not` and
- * minus inside one another. There are no more nodes than bytes.
- * 4. Numbers are long doubles: every 64-bit count is exact in them, which a double is not.
- * 5. Quantities of a sampled trace are intervals. Expressions are computed with both bounds, and a
- * condition is true, false, or uncertain when it is true for only some values in the intervals. A
- * quantity that occurs twice counts as two independent ones: the result may be uncertain too often,
- * but is never wrong. */
+ * 1. Nodes. Operands come before their operator in the array (the order of a stack machine), so one
+ *    loop without recursion computes the expression. Each node keeps its position in the text for
+ *    messages.
+ *
+ * 2. Kinds. A node is a number or a condition, and its kind is known as soon as it is parsed. So
+ *    `1 + (a > b)` is rejected at its `(` before a trace is opened.
+ *
+ * 3. Limits. The text may come from an untrusted source. It has at most TEXT_MOST bytes, and at
+ *    most DEPTH_MOST levels of parentheses, `not` and minus. There are no more nodes than bytes.
+ *
+ * 4. Numbers are long doubles, which hold every 64-bit count exactly; doubles do not.
+ *
+ * 5. Quantities of a sampled trace are intervals. Expressions are computed with both bounds. A
+ *    condition is true, false, or uncertain, which means that it is true for only some values in
+ *    the intervals. A quantity that occurs twice counts as two independent ones, so a result may be
+ *    uncertain although it could be decided, but it is never wrong. */
 #include "report/gate_expression.h"
 
 #include <ctype.h>
@@ -61,7 +65,8 @@ enum {
     BINDS_MINUS
 };
 
-/* Longer words first: ">=" is not ">". */
+/* The longer of two operators with the same beginning comes first, so that ">=" is not read as
+ * ">". */
 static const struct operator_row {
     const char *word;
     enum operator_kind kind;
@@ -88,7 +93,7 @@ struct node {
     enum operator_kind kind;
     long double number;
     size_t term;
-    size_t place; /* in the text */
+    size_t place; /* offset in the text */
 };
 struct ag_gate_expression {
     char *text;
@@ -109,17 +114,17 @@ static const enum ag_metric key_metrics[] = {[AG_GATE_SITE] = AG_METRIC_DEFAULT,
 #undef KEY_METRIC
 };
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 struct reader {
     struct ag_gate_expression *expression;
-    size_t at; /* in the text */
+    size_t at; /* offset in the text */
     unsigned depth;
     char *message;
 };
 enum value_kind { VALUE_NUMBER, VALUE_CONDITION };
 
-/* As people count: a letter of several bytes is one. */
+/* The position in characters, from 1; a character can have several bytes. */
 static size_t character_of(const char *text, size_t place) {
     size_t count = 1;
     for (size_t i = 0; i < place; i++) {
@@ -128,7 +133,7 @@ static size_t character_of(const char *text, size_t place) {
     return count;
 }
 
-/* "at character 8, 'foo > 1': WHAT" */
+/* Writes a message such as "at character 8, 'foo > 1': not a key". */
 AG_PRINTF(3, 4)
 static int refuse(struct reader *reader, size_t place, const char *format, ...) {
     const char *rest = reader->expression->text + place;
@@ -145,7 +150,7 @@ static int refuse(struct reader *reader, size_t place, const char *format, ...) 
     return -EINVAL;
 }
 
-/* All keys, or all metrics, with a space before each. */
+/* All keys with a space before each. */
 static const char *list_keys(char list[MESSAGE_BYTES]) {
     size_t used = 0;
     for (enum ag_gate_key key = AG_GATE_SITE + 1; key < AG_GATE_KEY_END; key++) {
@@ -195,7 +200,8 @@ static bool takes_word(struct reader *reader, const char *word) {
 
 static void add_node(struct reader *reader, struct node node) {
     struct ag_gate_expression *expression = reader->expression;
-    expression->nodes[expression->n_nodes++] = node; /* one per byte of text at most: see new */
+    /* Cannot overflow, see ag_gate_expression_new. */
+    expression->nodes[expression->n_nodes++] = node;
 }
 
 static int read_number(struct reader *reader) {
@@ -212,7 +218,7 @@ static int read_number(struct reader *reader) {
         (point != NULL && memchr(point + 1, '.', length - (size_t)(point + 1 - start)) != NULL)) {
         return refuse(reader, place, "not a number such as 20, 1.5M or 5%%");
     }
-    /* By hand: strtold would ask the locale which point to take. */
+    /* strtold is not used, because the locale decides which decimal point it accepts. */
     long double number = 0, unit = 1;
     memcpy(digits, start, length);
     for (size_t i = 0; i < length; i++) {
@@ -265,7 +271,8 @@ metric:;
     return 0;
 }
 
-/* Behind "sites". Either quote opens a name and ends it, so that a name may hold the other. */
+/* Parses what follows "sites". A name begins and ends with the same kind of quote, so it can
+ * contain the other kind. */
 static int read_site(struct reader *reader, struct ag_gate_term *term) {
     if (!takes_word(reader, "[")) {
         return refuse(reader, reader->at, "sites is followed by [\"NAME OF A FUNCTION\"]");
@@ -309,7 +316,8 @@ static int read_term(struct reader *reader) {
     struct ag_gate_expression *expression = reader->expression;
     (void)rest_of(reader);
     const size_t place = reader->at;
-    /* Counted before it is complete, so that freeing the expression also frees the name in it. */
+    /* The term is counted before it is complete, so that freeing the expression frees its name,
+     * too. */
     struct ag_gate_term *term = &expression->terms[expression->n_terms++];
     *term = (struct ag_gate_term){.of = AG_GATE_OF_TRACE, .text = expression->text + place};
     if (takes_word(reader, "base")) {
@@ -392,7 +400,7 @@ static const struct operator_row *next_operator(struct reader *reader, unsigned 
     return NULL;
 }
 
-/* An operand and all operators behind it that bind at least so tight. */
+/* Parses an operand, and all operators after it that bind at least as tightly as LEAST. */
 static int read_binary(struct reader *reader, unsigned least, enum value_kind *ret_kind) {
     (void)rest_of(reader);
     const size_t place = reader->at;
@@ -442,8 +450,8 @@ int ag_gate_expression_new(const char *text, struct ag_gate_expression **ret_exp
     struct ag_gate_expression *expression = calloc(1, sizeof *expression);
     int r = expression != NULL ? 0 : -ENOMEM;
     if (r == 0) {
-        /* Each node and each term takes a byte of the text, but for those that end it with an
-         * error. */
+        /* Each node and each term takes at least one byte of the text. The extra entries are for
+         * those that are added after an error, at most one for each level. */
         expression->text = strdup(text);
         expression->nodes = calloc(length + 2 + DEPTH_MOST, sizeof *expression->nodes);
         expression->terms = calloc(length + 2, sizeof *expression->terms);
@@ -487,7 +495,7 @@ size_t ag_gate_expression_terms(const struct ag_gate_expression *expression,
 
 /* ---- computing ---- */
 
-/* A condition is a range too, of 0 (it does not hold) and 1. */
+/* A condition as a range of truth values: {0, 0} is false, {1, 1} is true, {0, 1} is uncertain. */
 static struct ag_gate_range condition(bool always, bool ever) {
     return (struct ag_gate_range){always, ever};
 }
@@ -500,13 +508,13 @@ static struct ag_gate_range product(struct ag_gate_range left, struct ag_gate_ra
         range.low = corners[i] < range.low ? corners[i] : range.low;
         range.high = corners[i] > range.high ? corners[i] : range.high;
         if (corners[i] != corners[i]) {
-            return (struct ag_gate_range){corners[i], corners[i]}; /* no number */
+            return (struct ag_gate_range){corners[i], corners[i]}; /* not a number */
         }
     }
     return range;
 }
 
-/* By what may be nothing: any number. */
+/* If the divisor may be 0, the result may be any number. */
 static struct ag_gate_range quotient(struct ag_gate_range left, struct ag_gate_range right) {
     if (right.low <= 0 && right.high >= 0) {
         return (struct ag_gate_range){-(long double)INFINITY, (long double)INFINITY};
@@ -566,8 +574,8 @@ static struct ag_gate_range apply(enum operator_kind kind, struct ag_gate_range 
     return condition(false, false);
 }
 
-/* A sum that is no number (growth without bound minus the same) would make every comparison false:
- * a gate that cannot be computed says so instead. */
+/* A result that is not a number (such as infinite growth minus infinite growth) would make every
+ * comparison false, so it is an error. */
 static int check_number(const struct ag_gate_expression *expression, const struct node *node,
                         struct ag_gate_range range, char ret_message[1024]) {
     if (range.low == range.low && range.high == range.high) {

@@ -1,5 +1,5 @@
-/* gate_expression.h: the expression of --fail-if, read and computed. What its names stand for comes
- * from the caller: a trace in gate.c, a table in the tests.
+/* gate_expression.h: parses and computes an expression of --fail-if. The caller supplies the values
+ * of the names: gate.c takes them from a trace, the tests from a table.
  *
  *     condition  = condition "or" condition | condition "and" condition | "not" condition
  *                | sum OPERATOR sum | "(" condition ")"          OPERATOR: > >= < <= == !=
@@ -7,10 +7,9 @@
  *                | NUMBER [k | K | M | G | %] | ["base." | "growth."] quantity | "(" sum ")"
  *     quantity   = KEY | "sites" "[" "NAME" "]" "." ["own." | "total."] METRIC
  *
- * "and" binds tighter than "or", "not" tighter than both, then comparisons (which do not chain), +
- * -,
- * * /, and the minus of a number. k is 1000; K, M and G are powers of 1024 as everywhere in
- * allogram; % is a hundredth. */
+ * From the loosest to the tightest binding: "or"; "and"; "not"; comparisons, which cannot be
+ * chained; "+" and "-"; "*" and "/"; the minus of a number. The suffix k is 1000; K, M and G are
+ * powers of 1024 as everywhere in allogram; % is a hundredth. */
 #ifndef AG_GATE_EXPRESSION_H
 #define AG_GATE_EXPRESSION_H
 
@@ -19,7 +18,8 @@
 
 #include "model/metric.h"
 
-/* Keys of the summary view, and the metric whose largest stack tells where to look. */
+/* Keys of the summary view. The third argument is the metric whose largest stack is the place that
+ * a result names. */
 #define AG_GATE_KEY_TABLE(X)                                \
     X(ALLOCATED_BLOCKS, allocated_blocks, ALLOCATED_BLOCKS) \
     X(ALLOCATED_BYTES, allocated_bytes, ALLOCATED_BYTES)    \
@@ -42,44 +42,46 @@
     X(DURATION, duration_ns, DEFAULT)
 
 enum ag_gate_key {
-    AG_GATE_SITE, /* no key: a site's metric */
+    AG_GATE_SITE, /* not a key: the metric of a site */
 #define AG_GATE_KEY_MEMBER(NAME, name, METRIC) AG_GATE_##NAME,
     AG_GATE_KEY_TABLE(AG_GATE_KEY_MEMBER) AG_GATE_KEY_END,
 #undef AG_GATE_KEY_MEMBER
 };
 enum ag_gate_of { AG_GATE_OF_TRACE, AG_GATE_OF_BASE, AG_GATE_OF_GROWTH };
 
-/* A quantity of a trace, as it stands in the expression. */
+/* A quantity that an expression uses. */
 struct ag_gate_term {
     enum ag_gate_of of;
     enum ag_gate_key key;
-    const char *site;      /* of AG_GATE_SITE: the function's name; else NULL */
-    bool is_total;         /* of AG_GATE_SITE */
-    enum ag_metric metric; /* of AG_GATE_SITE; of a key: whose largest stack to look at */
-    const char *text;      /* of the expression, text_len bytes */
+    const char *site;      /* AG_GATE_SITE: the name of the function; otherwise NULL */
+    bool is_total;         /* AG_GATE_SITE: with everything that the function calls */
+    enum ag_metric metric; /* AG_GATE_SITE: the metric asked for; a key: see AG_GATE_KEY_TABLE */
+    const char *text;      /* its part of the expression, text_len bytes, not terminated */
     size_t text_len;
 };
 
 struct ag_gate_expression;
-/* 0; -EINVAL with one line that says what is wrong where, and what would be right; -ENOMEM. */
+/* 0, -ENOMEM, or -EINVAL with a line that says what is wrong at which place and what is
+ * expected. */
 int ag_gate_expression_new(const char *text, struct ag_gate_expression **ret_expression,
                            char ret_message[1024]);
 struct ag_gate_expression *ag_gate_expression_free(struct ag_gate_expression *expression);
 const char *ag_gate_expression_text(const struct ag_gate_expression *expression);
-/* The quantities it names, in their order. */
+/* The quantities of the expression, in the order of the text. */
 size_t ag_gate_expression_terms(const struct ag_gate_expression *expression,
                                 const struct ag_gate_term **ret_terms);
-/* Between what bounds a quantity lies: both are its value where that is known. */
+/* The bounds of a quantity. Both are equal if its value is known exactly. */
 struct ag_gate_range {
     long double low, high;
 };
 enum ag_gate_answer {
-    AG_GATE_NO,     /* whatever the quantities are between their bounds */
-    AG_GATE_UNSURE, /* some say yes, some no */
-    AG_GATE_YES,    /* whatever they are */
+    AG_GATE_NO,     /* false for all values between the bounds */
+    AG_GATE_UNSURE, /* true for some of these values */
+    AG_GATE_YES,    /* true for all of these values */
 };
-/* Does it hold when its quantities are VALUES, in their order? 0, or -EDOM with a message: a
- * division by nothing. Both sides of `and` and `or` are computed. */
+/* Computes whether the condition holds if its quantities are VALUES, in the order of
+ * ag_gate_expression_terms. Returns 0, -ENOMEM with a message, or -EDOM with a message: a division
+ * by 0, or a result that is not a number. Both sides of `and` and `or` are always computed. */
 int ag_gate_expression_compute(const struct ag_gate_expression *expression,
                                const struct ag_gate_range *values, enum ag_gate_answer *ret_answer,
                                char ret_message[1024]);

@@ -1,11 +1,13 @@
-/* gate_files.c: what came of a gate, as JUnit's XML and as SARIF 2.1.0: what machines that build
- * and test read.
+/* gate_files.c: writes the results of `report --fail-if` for CI systems, as JUnit XML and as SARIF
+ * 2.1.0.
  *
- * JUnit: one test case per trace and expression; one that holds is a failure, one that could not be
- * computed an error. SARIF: one rule per expression, one result per trace where it holds, at the
- * line that has most of what was asked; what could not be computed is a notification of an
- * invocation that did not succeed. Names come from traces: XML has no way to write most control
- * characters, so they become U+FFFD; JSON escapes them, URIs are percent-encoded byte by byte. */
+ * JUnit has one test case for each trace and expression. A condition that holds is a failure; one
+ * that could not be computed is an error. SARIF has one rule for each expression, and one result
+ * for each trace where its condition holds, at the line that has most of the quantity. A condition
+ * that could not be computed is a notification of an invocation that did not succeed.
+ *
+ * Names come from traces, so they are escaped. XML cannot represent most control characters, so
+ * they become U+FFFD; JSON escapes them; URIs are percent-encoded byte by byte. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,7 +104,7 @@ static void write_message(struct ag_json *json, const char *key, const char *tex
     ag_json_close(json, '}');
 }
 
-/* A path as a reference: relative to ROOT where it lies below it, else absolute. */
+/* Writes a path as a URI: relative to ROOT if it is below it, otherwise absolute. */
 static void write_artifact(struct ag_json *json, const char *path, const char *root) {
     static const char unreserved[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                      "0123456789-._~/";
@@ -180,7 +182,7 @@ static void write_tool(struct ag_json *json, const struct ag_gate *gate, const c
     ag_json_close(json, '}');
 }
 
-/* "EXPRESSION: VALUES (TRACE)" */
+/* Writes the message "EXPRESSION: VALUES (TRACE)". */
 static void write_words(struct ag_json *json, const struct ag_gate *gate,
                         const struct ag_gate_result *result) {
     char *words = NULL;

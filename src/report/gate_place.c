@@ -1,9 +1,10 @@
-/* gate_place.c: which line of the sources a gate points at.
+/* gate_place.c: finds the source line that a result of `report --fail-if` names.
  *
- * Of a quantity of the trace: the stack that has most of it; of a growth: the line that grew most.
- * Within a stack the innermost frame is often a library's (strdup, operator new's caller in a
- * header), which the reader of the result cannot change. So the place is the first frame whose file
- * is not a system header, or, if there is none, the first frame with any file. */
+ * For a quantity of the trace it is a line of the stack that has most of the quantity; for a growth
+ * it is the line that grew most. The innermost frame of a stack is often in a library (strdup, or a
+ * header that calls operator new), which the reader of the result cannot change. So the line is
+ * that of the first frame whose file does not belong to the system, or, if there is none, of the
+ * first frame with any file. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,8 @@
 #include "model/answers/difference.h"
 #include "report/gate.h"
 
-/* Files of the compiler and the C library: absolute below /usr, or relative to the folder they were
- * built in. */
+/* Whether a file belongs to the compiler or the C library: its path is absolute below /usr, or
+ * relative to the folder in which the library was built. */
 static bool is_of_system(const char *file) {
     return strncmp(file, "/usr/", 5) == 0 || strncmp(file, "./", 2) == 0 ||
            strncmp(file, "../", 3) == 0;
@@ -28,7 +29,8 @@ static int set_place(struct ag_gate_place *place, const char *function, const ch
     return is_whole ? 0 : -ENOMEM;
 }
 
-/* The first of the frames in the program's own code; NULL without frames. */
+/* The first frame in the program's own code, else the first with a file, else the first; NULL if
+ * there are no frames. */
 static const struct ag_frame *own_frame(struct ag_profile *profile, const uint32_t *frames,
                                         size_t n_frames) {
     const struct ag_frame *best = n_frames > 0 ? ag_profile_frame(profile, frames[0]) : NULL;
@@ -45,7 +47,8 @@ static const struct ag_frame *own_frame(struct ag_profile *profile, const uint32
     return best;
 }
 
-/* Where the named site stands in the stack; n_frames: nowhere. No name: at its beginning. */
+/* The index of the term's site in the stack; N_FRAMES if it is not there. A term without a site
+ * begins at frame 0. If "own" is asked for, only frame 0 is compared. */
 static size_t find_site(const struct ag_gate_term *term, struct ag_profile *profile,
                         const uint32_t *frames, size_t n_frames) {
     const size_t n_looked_at = term->site != NULL && !term->is_total && n_frames > 0 ? 1 : n_frames;
@@ -109,7 +112,7 @@ int ag_gate_find_place(const struct ag_gate_term *term, struct ag_profile *profi
     int r = term->of == AG_GATE_OF_GROWTH && !term->is_total
                 ? place_of_growth(term, profile, base, ret_place)
                 : 0;
-    /* What grew most may be a library's line: then as for the trace alone. */
+    /* If the line that grew most belongs to the system, the stacks of this trace decide. */
     if (r == 0 && (ret_place->file == NULL || is_of_system(ret_place->file))) {
         free(ret_place->function);
         free(ret_place->file);

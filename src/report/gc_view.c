@@ -1,8 +1,9 @@
-/* gc_view.c: what collectors did: how often, for how long, what came of it; with --blame because of
- * whom, with --by=process in whose heap. A person gets the longest pauses first, a script all of
- * them in order of time.
+/* gc_view.c: `report --view=gc`: the collections of garbage collectors: their number, their pauses,
+ * and how much memory they reclaimed. With --blame it groups them by the function that caused them,
+ * with --by=process by the process whose heap was collected. Text lists the longest pauses first;
+ * JSON without a limit lists all collections in the order of time.
  *
- * The bytes of --blame are those that were needed when the collections came: what caused them. */
+ * The bytes of --blame are those that the program requested when the collections started. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,8 +13,8 @@
 #include "report/table.h"
 #include "report/view.h"
 
-/* Of the time that the view shows. Heaps of their own are collected side by side: it may be more
- * than all of it. */
+/* The share of the shown time that was spent in pauses. Several heaps can be collected at the same
+ * time, so the share can exceed 1. */
 static double time_share(const struct ag_view *view, const struct ag_collection_sum *sum) {
     const struct ag_span span = ag_view_span(view);
     const uint64_t all_ns = span.to_ns > span.from_ns ? span.to_ns - span.from_ns : 0;
@@ -50,7 +51,7 @@ int ag_gc_summary_json(struct ag_view *view) {
     return r;
 }
 
-/* A heap of the program's own may say that it is of none. */
+/* A heap that the program registers itself need not name a runtime. */
 static const char *runtime_words(const char *runtime) {
     return runtime[0] != '\0' ? runtime : "the program";
 }
@@ -78,14 +79,16 @@ static int rank_pauses(const struct ag_collections *collections, struct ag_ranki
         const struct ag_collection_row *row = &collections->rows[i];
         ag_ranking_add(ranking, (struct ag_rank){.first = row->known & AG_GC_KNOWN_END
                                                               ? row->pause_ns
-                                                              : UINT64_MAX, /* for ever */
+                                                              /* no end is known: the longest */
+                                                              : UINT64_MAX,
                                                  .row = (uint32_t)i});
     }
     ag_ranking_sort(ranking);
     return r;
 }
 
-/* What was allocated before them is known of collections that were seen from outside. */
+/* Whether the bytes allocated before a collection are known, which is only so for collections
+ * observed from outside. */
 static bool has_allocated(const struct ag_collections *collections) {
     for (size_t i = 0; i < collections->n_runtimes; i++) {
         if (collections->runtimes[i].allocated_bytes != 0) {
@@ -95,7 +98,7 @@ static bool has_allocated(const struct ag_collections *collections) {
     return false;
 }
 
-/* By what was allocated, else by how many. */
+/* Sorts by allocated bytes if any sum has them, otherwise by the number of collections. */
 static int rank_sums(const struct ag_collection_sum *sums, size_t count,
                      struct ag_ranking *ranking) {
     const int r = ag_ranking_start(ranking, count);
@@ -126,7 +129,7 @@ static void write_row_json(struct ag_json *json, const struct ag_collection_row 
     write_known(json, "heap_after_bytes", row->heap_after_bytes, has_heap);
     write_known(json, "needed_bytes", row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
     write_known(json, "promoted_bytes", row->promoted_bytes, row->known & AG_GC_KNOWN_PROMOTED);
-    if (row->known & AG_GC_KNOWN_ALLOCATED) { /* only collections seen from outside tell */
+    if (row->known & AG_GC_KNOWN_ALLOCATED) { /* only known for collections observed from outside */
         ag_json_integer(json, "allocated_bytes", row->allocated_bytes);
         ag_json_integer(json, "weight_bytes", row->weight_bytes);
     }
@@ -215,7 +218,8 @@ static const char *cause_name(struct ag_frame_text *buffer, const struct ag_view
                                : "unknown";
 }
 
-/* The runtime's word; where several collect, after its name. */
+/* The runtime's name for the kind of collection; with several runtimes, the runtime's name comes
+ * first. */
 static const char *kind_name(struct ag_frame_text *buffer, const struct ag_collections *collections,
                              const struct ag_collection_row *row) {
     const bool has_several = collections->n_runtimes > 1;
@@ -229,7 +233,7 @@ static void add_bytes(struct ag_table *table, uint64_t bytes, bool is_known) {
     ag_table_cell(table, is_known ? ag_quantity_bytes(&number, bytes) : "");
 }
 
-/* The columns that not every runtime fills: shown are those that any of the collections does. */
+/* Columns that not every runtime fills. A column is shown if any collection fills it. */
 struct pause_columns {
     bool has_needed, has_promoted, has_process;
 };
@@ -327,7 +331,8 @@ static int write_pauses(struct ag_view *view, const struct ag_collections *colle
 typedef void add_sum(struct ag_table *table, struct ag_view *view,
                      const struct ag_collections *collections, const struct ag_collection_sum *sum);
 
-/* The largest sums as rows of a new table, which may be NULL: there was no memory. */
+/* Writes the largest sums as rows of TABLE, and frees TABLE. Returns -ENOMEM if TABLE is NULL,
+ * because ag_table_new had no memory then. */
 static int write_ranked(struct ag_view *view, const struct ag_collections *collections,
                         const struct ag_collection_sum *sums, size_t n_sums, struct ag_table *table,
                         add_sum *add, const char *what) {
@@ -420,7 +425,7 @@ static int write_processes(struct ag_view *view, const struct ag_collections *co
                         "processes more");
 }
 
-/* Where there were too many to tell of each. */
+/* Says how many collections were recorded, if there were too many to record all. */
 static void write_sampled(struct ag_view *view, const struct ag_collections *collections) {
     const uint64_t n_seen = ag_profile_observed(view->profile)->collections_seen;
     struct ag_quantity seen, reported;

@@ -1,5 +1,6 @@
-/* heading.c: which process a section is about, and what is missing from its recording. This comes
- * first, so that the limits of the numbers are read before the numbers. */
+/* heading.c: the heading of a report: what is missing from the recording, and which process was
+ * recorded. What is missing is printed first, so that users read the limits of the numbers before
+ * the numbers. */
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static const char *end_words(struct ag_frame_text *buffer,
         const char *name = sigabbrev_np(WTERMSIG(status));
         if (name != NULL) {
             snprintf(buffer->text, sizeof buffer->text, "ended by SIG%s", name);
-        } else { /* a real-time signal has a number only */
+        } else { /* a real-time signal has no name */
             snprintf(buffer->text, sizeof buffer->text, "ended by signal %d", WTERMSIG(status));
         }
     } else {
@@ -95,7 +96,8 @@ static const char *end_words(struct ag_frame_text *buffer,
     return buffer->text;
 }
 
-/* What the recording left out on purpose; and where its words about types could not be followed. */
+/* Writes the filter of the recording, and the heaps for which the filter could not decide by
+ * type. */
 static void write_recording_filter(struct ag_page *page,
                                    const struct ag_profile_identity *identity) {
     if (identity->filter == NULL) {
@@ -125,7 +127,8 @@ static void write_command(char *to, size_t capacity, const struct ag_profile_ide
     }
 }
 
-/* A window that leaves older blocks out says how many frees that concerns, and what was there. */
+/* Writes what a time window changes: the recording had ended before the window; or the program
+ * reset the recording when the window began; or blocks from before the window are not counted. */
 static void write_window(struct ag_page *page, const struct ag_profile *profile) {
     const struct ag_profile_window *window = ag_profile_window(profile);
     if (window == NULL) {
@@ -239,13 +242,14 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
     ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
     ag_json_string(json, "exe", identity->exe);
     ag_json_string(json, "mode", identity->mode);
-    if (identity->is_sampled && identity->interval_bytes == 0) { /* of several, each its own */
+    /* Several processes, each with its own interval. */
+    if (identity->is_sampled && identity->interval_bytes == 0) {
         ag_json_null(json, "interval_bytes");
     } else if (identity->is_sampled) {
         ag_json_integer(json, "interval_bytes", identity->interval_bytes);
         ag_json_integer(json, "seed", identity->seed);
     } else {
-        ag_json_null(json, "interval_bytes"); /* exact: nothing lies between two samples */
+        ag_json_null(json, "interval_bytes"); /* an exact trace */
     }
     if (identity->filter != NULL) {
         ag_json_string(json, "filter", identity->filter);

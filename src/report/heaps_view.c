@@ -1,5 +1,6 @@
-/* heaps_view.c: domains and allocators: what passed through them, what they hold, what they took
- * from the kernel; under it who holds the process' memory. */
+/* heaps_view.c: `report --view=heaps`: for each heap (an allocator with its domain: cpu, gpu or
+ * external), what was allocated in it, what is in use, and what it mapped from the kernel. Below is
+ * the table of the memory of each runtime (memory_table.c). */
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ static uint64_t value_of(const struct ag_heap_sum *sum, enum ag_metric metric) {
         return sum->allocated_blocks - sum->in_use_blocks;
     case AG_METRIC_DEFAULT:
     case AG_METRIC_ALLOCATED_BYTES:
-    case AG_METRIC_PEAK_BLOCKS: /* what heaps do not count */
+    case AG_METRIC_PEAK_BLOCKS: /* not counted for each heap */
     case AG_METRIC_TEMPORARY_BLOCKS:
     case AG_METRIC_END:
         break;
@@ -54,7 +55,8 @@ static bool is_collected(const struct ag_heap_row *row) {
            row->sum.moved_blocks + row->sum.promoted_blocks + row->sum.collected_blocks > 0;
 }
 
-/* How often a collector did it, of the blocks that were recorded: of a sample that says nothing. */
+/* Writes how many blocks a collector moved, promoted and freed. A sampled trace does not contain
+ * these numbers. */
 static void put_collected(struct ag_view *view, const struct ag_heap_row *row) {
     const struct {
         const char *key;
@@ -110,7 +112,7 @@ int ag_heaps_view_json(struct ag_view *view) {
         ag_json_metric(view, "peak_bytes", &row->metrics, AG_METRIC_PEAK_BYTES);
         ag_json_integer(view->json, "mapped_bytes", row->sum.mapped_bytes);
         ag_json_null(view->json,
-                     "resident_bytes"); /* the kernel tells it for the process, not for a heap */
+                     "resident_bytes"); /* the kernel reports it only for the whole process */
         ag_json_bool(view->json, "backing", row->is_backing);
         ag_json_string(view->json, "kind", row->kind);
         ag_json_string(view->json, "unit", row->unit);

@@ -1,5 +1,6 @@
-/* lifetimes_view.c: how long blocks live: all of them as a histogram, and site by site (or type by
- * type) in percentiles. Only blocks that died have a lifetime; how many did not is beside it. */
+/* lifetimes_view.c: `report --view=lifetimes`: how long blocks live, as a histogram of all blocks,
+ * and as percentiles for each site (or type). Only freed blocks have a lifetime, so the numbers of
+ * allocated and of ended blocks are shown, too. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static uint64_t value_of(const struct ag_lifetime *lifetime, enum ag_metric metr
         return lifetime->ended;
     case AG_METRIC_DEFAULT:
     case AG_METRIC_ALLOCATED_BYTES:
-    case AG_METRIC_PEAK_BYTES: /* what has no lifetime of its own */
+    case AG_METRIC_PEAK_BYTES: /* these have no sum in struct ag_lifetime */
     case AG_METRIC_PEAK_BLOCKS:
     case AG_METRIC_TEMPORARY_BLOCKS:
     case AG_METRIC_END:
@@ -51,8 +52,8 @@ static int rank_lifetimes(struct ag_view *view, const struct ag_lifetimes **ret_
 
 /* ---- JSON ---- */
 
-/* Native blocks are not collected, and a collector that moves no blocks does not report
- * survivors. */
+/* Writes how blocks survived garbage collections. All values are null if that is unknown: native
+ * blocks are not collected, and a collector that moves no blocks does not report survivors. */
 static void write_survival_json(struct ag_json *json, const struct ag_survival *survival) {
     static const char *const counts[] = {"young_blocks", "survived_blocks", "died_young_blocks",
                                          "promoted_blocks", "promoted_bytes"};
@@ -130,7 +131,7 @@ int ag_lifetimes_view_json(struct ag_view *view) {
 
 /* ---- text ---- */
 
-/* A time as text; times below the trace's resolution are not known more exactly. */
+/* Formats a time. A time below the trace's resolution becomes "<" and the resolution. */
 static const char *time_text(struct ag_quantity *buffer, const struct ag_view *view,
                              uint64_t time_ns, bool is_known) {
     const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;
@@ -148,7 +149,8 @@ static const char *time_text(struct ag_quantity *buffer, const struct ag_view *v
 
 enum { BAR_MOST_COLUMNS = 40, BAR_LEAST_COLUMNS = 8, BESIDE_BAR_COLUMNS = 58 };
 
-/* A bar is drawn as long as it may be: one that is shortened like a name has a hole in it. */
+/* The width of the bars. It is chosen to fit the page, because a table shortens longer cells in
+ * their middle. */
 static size_t bar_columns(const struct ag_page *page) {
     const size_t room = page->columns > BESIDE_BAR_COLUMNS + BAR_LEAST_COLUMNS
                             ? page->columns - BESIDE_BAR_COLUMNS
@@ -173,8 +175,8 @@ static void add_step(struct ag_table *table, const struct ag_lifetime_step *step
     ag_table_cell(table, bar);
 }
 
-/* Merges the steps that end below the trace's resolution, because the trace cannot distinguish
- * them. */
+/* Writes the histogram. Steps that end below the trace's resolution become one step, because the
+ * trace cannot distinguish them. */
 static int write_histogram(struct ag_view *view, const struct ag_lifetimes *lifetimes) {
     static const struct ag_column columns[] = {
         {.head = "lived"}, {.head = "blocks", .style = AG_STYLE_BRIGHT}, {.head = "share"},
@@ -216,7 +218,8 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
     return r;
 }
 
-/* How much of what a collection has decided on it kept, and how much was promoted. */
+/* Adds two cells: the share of blocks that survived a collection, among those that survived or died
+ * before one; and the bytes that were promoted to an older generation. */
 static void add_survival(struct ag_table *table, const struct ag_survival *survival) {
     struct ag_quantity number;
     const uint64_t decided = survival->survived_blocks + survival->died_young_blocks;
@@ -231,7 +234,6 @@ static void add_row(struct ag_view *view, struct ag_table *table, const struct a
     const struct ag_lifetime *lifetime = &row->lifetime;
     const bool is_known = lifetime->ended > 0;
     struct ag_quantity number;
-    struct ag_frame_text text;
     ag_table_cell(table, ag_quantity_bytes(&number, lifetime->bytes));
     ag_table_cell(table, ag_quantity_count(&number, lifetime->blocks));
     ag_table_cell(table, ag_quantity_count(&number, lifetime->ended));
@@ -242,21 +244,12 @@ static void add_row(struct ag_view *view, struct ag_table *table, const struct a
     if (has_survival) {
         add_survival(table, &row->survival);
     }
-    if (ag_site_key_is_named(view->options->by)) {
-        ag_table_cell(table,
-                      row->label != NULL ? row->label : ag_report_no_name(view->options->by));
-        ag_table_cell(table, "");
-        return;
-    }
-    const struct ag_frame *frame = ag_profile_frame(view->profile, row->frame);
-    const bool is_image = view->options->by == AG_BY_IMAGE;
-    ag_table_cell(table, is_image ? (frame->image != NULL ? frame->image : "?")
-                                  : ag_frame_function(&text, frame));
-    ag_table_cell(table, is_image ? "" : ag_frame_where(&text, frame));
+    ag_table_key_cells(table, view->options->by, row->label,
+                       ag_profile_frame(view->profile, row->frame));
 }
 
-/* HAS_SURVIVAL: there are blocks that a collection moves or promotes. Where numbers leave no room
- * for a name, the shape of a life is left out before its length. */
+/* HAS_SURVIVAL: there are blocks that a collector moves or promotes. On a narrow page, columns are
+ * left out in the order of their spare values, the highest first. */
 static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
     const struct ag_column all[] = {
         {.head = "allocated", .style = AG_STYLE_BRIGHT},

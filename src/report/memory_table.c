@@ -1,5 +1,5 @@
-/* memory_table.c: the table of each runtime's memory: reserved, committed, in use, lent to other
- * runtimes, and lost to fragmentation. */
+/* memory_table.c: the table of each runtime's memory, the second table of `report --view=heaps`:
+ * the bytes reserved, committed, in use, lent to other runtimes, and lost to fragmentation. */
 #include "report/memory_table.h"
 
 #include <errno.h>
@@ -11,7 +11,8 @@
 
 enum { SIZES = 6 };
 
-struct cells { /* the numbers of a row, in bytes, and whether each is known */
+struct cells { /* the numbers of a row, in bytes, in the order of the array words; is_known[i]:
+                * bytes[i] is known */
     uint64_t bytes[SIZES];
     bool is_known[SIZES];
 };
@@ -96,7 +97,7 @@ int ag_memory_table_json(struct ag_view *view) {
 
 /* ---- text ---- */
 
-/* Columns that have nothing in any row are left out. */
+/* Adds a row. Columns without a known number in any row are left out. */
 static void write_cells(struct ag_table *table, const struct cells *cells,
                         const struct cells *largest, const struct ag_unit units[SIZES],
                         const char *name) {

@@ -1,6 +1,8 @@
-/* page.c: the paper of a text report, see page.h. A control character of a name is shown as U+FFFD,
- * like a byte that is no UTF-8: the reader sees that there was something, and the terminal does
- * nothing. */
+/* page.c: writes the text of reports: styles, line breaks, and shortening of long names. See
+ * page.h.
+ *
+ * A control character in a name, or a byte that is not UTF-8, is written as U+FFFD. So the reader
+ * sees that a character was there, and the terminal does not interpret it. */
 #include "report/page.h"
 
 #include <stdarg.h>
@@ -8,7 +10,7 @@
 
 #include "text/utf8.h"
 
-enum { LINE_BYTES = 4096 }; /* of one formatted piece; only a crafted trace has longer names */
+enum { LINE_BYTES = 4096 }; /* of one formatted string; only a crafted trace has longer names */
 
 static const char *escape_of(enum ag_style style) {
     switch (style) {
@@ -34,8 +36,8 @@ void ag_page_end_line(struct ag_page *page) {
     page->taken = 0;
 }
 
-/* From TEXT to END; a style ends before a line does: what follows on the terminal is not ours to
- * colour. */
+/* Writes the text from TEXT to END. The style is reset before the line ends, so that it does not
+ * apply to later output on the terminal. */
 static void write_clean(struct ag_page *page, enum ag_style style, const char *text,
                         const char *end) {
     bool is_styled = page->has_colour && style != AG_STYLE_PLAIN && text < end;
@@ -62,7 +64,7 @@ void ag_page_text(struct ag_page *page, enum ag_style style, const char *text) {
     }
 }
 
-/* FORMAT filled in; what is cut off at its end takes no line feed of the format with it. */
+/* Fills in FORMAT. If the result is cut, the line feed at the end of FORMAT remains. */
 static void fill_in(char line[LINE_BYTES], const char *format, va_list arguments) {
     const size_t format_length = strlen(format);
     const bool ends_line = format_length > 0 && format[format_length - 1] == '\n';
@@ -80,7 +82,7 @@ void ag_page_print(struct ag_page *page, enum ag_style style, const char *format
     ag_page_text(page, style, line);
 }
 
-/* Where the word ends that TEXT begins with, with the blanks before it. */
+/* The end of the first word of TEXT, which may have blanks before it. */
 static const char *word_end(const char *text) {
     const size_t blanks = strspn(text, " ");
     return text + blanks + strcspn(text + blanks, " ");
@@ -96,7 +98,7 @@ static size_t columns_between(const char *text, const char *end) {
 
 void ag_page_wrap(struct ag_page *page, enum ag_style style, size_t indent, const char *text) {
     while (*text != '\0') {
-        const char *end = text; /* of the words that go on this line */
+        const char *end = text; /* the end of the words that fit on this line */
         size_t taken = page->taken;
         do {
             const char *next = word_end(end);
@@ -145,8 +147,8 @@ size_t ag_page_fit(struct ag_fitted *fitted, const char *text, size_t columns) {
     static const char ellipsis[] = "…";
     columns = columns < AG_PAGE_MOST_COLUMNS ? columns : AG_PAGE_MOST_COLUMNS;
     size_t all = ag_page_columns_of(text);
-    /* What is kept of a long text: more of its head, where a name differs from others, than of its
-     * tail. */
+    /* A long text loses its middle. More is kept of its beginning than of its end, because names
+     * differ more often in their beginning. */
     size_t head = all <= columns ? all : columns * 3 / 5;
     size_t tail_starts = all <= columns ? all : all - (columns - head - (columns > 0));
     size_t passed = 0, taken = 0, used = 0;
@@ -156,7 +158,8 @@ size_t ag_page_fit(struct ag_fitted *fitted, const char *text, size_t columns) {
         bool is_kept = passed + width <= head || passed >= tail_starts;
         passed += width;
         if (is_kept &&
-            used + AG_UTF8_BYTES < AG_FITTED_BYTES) { /* marks without width could be many */
+            /* many combining marks, which take no column, could fill the buffer */
+            used + AG_UTF8_BYTES < AG_FITTED_BYTES) {
             used += ag_utf8_put(fitted->text + used, c);
             taken += width;
         } else if (!has_ellipsis && columns > 0 && used + sizeof ellipsis < AG_FITTED_BYTES) {

@@ -1,8 +1,9 @@
-/* page.h: what a text report is written on: a stream with a width, and colour where a terminal
- * wants it.
+/* page.h: the output of a text report: a stream with a width in columns, and colors if the output
+ * is a terminal.
  *
- * All text goes through ag_page_text and its kin: names out of a trace are cleaned on the way
- * (page.c says how), so that a hostile one can neither move the cursor nor pass for another. */
+ * All text is written with ag_page_text and the functions below it. They replace control characters
+ * in names that come from a trace (see page.c), so that a crafted name can neither move the cursor
+ * nor imitate other output. */
 #ifndef AG_PAGE_H
 #define AG_PAGE_H
 
@@ -12,11 +13,11 @@
 
 #include "base/compiler.h"
 
-enum ag_style { /* never the only carrier of a meaning */
+enum ag_style { /* the text must be clear without styles */
                 AG_STYLE_PLAIN,
-                AG_STYLE_DIM,     /* context */
-                AG_STYLE_BRIGHT,  /* the answer */
-                AG_STYLE_WARNING, /* what must not be overlooked */
+                AG_STYLE_DIM,     /* less important */
+                AG_STYLE_BRIGHT,  /* the main numbers and names */
+                AG_STYLE_WARNING, /* problems, such as lost events */
 };
 enum { AG_PAGE_LEAST_COLUMNS = 40, AG_PAGE_MOST_COLUMNS = 400, AG_PAGE_USUAL_COLUMNS = 100 };
 
@@ -24,29 +25,31 @@ struct ag_page {
     FILE *out;
     unsigned columns; /* AG_PAGE_LEAST_COLUMNS <= columns <= AG_PAGE_MOST_COLUMNS */
     bool has_colour;
-    size_t taken; /* columns of the line at hand; begins with 0, kept by the functions below */
+    size_t taken; /* columns written on the current line; maintained by the functions below,
+                   * initially 0 */
 };
-/* A line feed ends the line when it is the last character; elsewhere it came out of a name, and is
- * cleaned with it. */
+/* A line feed as the last character ends the line. A line feed elsewhere comes from a name, and is
+ * replaced like other control characters. */
 void ag_page_text(struct ag_page *page, enum ag_style style, const char *text);
 void ag_page_print(struct ag_page *page, enum ag_style style, const char *format, ...)
     AG_PRINTF(3, 4);
-/* Words that go on in the next line, at INDENT, where the page ends. A word that is wider than the
- * page is not broken. The line is not ended. */
+/* Writes words, and begins a new line at column INDENT where the page ends. A word that is wider
+ * than the page is not broken. The last line is not ended. */
 void ag_page_wrap(struct ag_page *page, enum ag_style style, size_t indent, const char *text);
-/* A line of such words, ended here; the next lines are two columns further in than it begins. */
+/* Formats and writes words like ag_page_wrap, and ends the last line. Further lines are indented by
+ * two columns more than the first. */
 void ag_page_prose(struct ag_page *page, enum ag_style style, const char *format, ...)
     AG_PRINTF(3, 4);
 void ag_page_end_line(struct ag_page *page);
 void ag_page_spaces(struct ag_page *page, size_t count);
 
-/* TEXT as it fits in COLUMNS: cleaned, and shortened in the middle with an ellipsis. Returns the
- * columns it takes. */
+/* Shortens TEXT to COLUMNS with an ellipsis in its middle, and replaces control characters. Returns
+ * the columns that the result takes. */
 enum { AG_FITTED_BYTES = 4 * AG_PAGE_MOST_COLUMNS + 8 };
 struct ag_fitted {
     char text[AG_FITTED_BYTES];
 };
 size_t ag_page_fit(struct ag_fitted *fitted, const char *text, size_t columns);
-size_t ag_page_columns_of(const char *text); /* that the whole of it takes */
+size_t ag_page_columns_of(const char *text); /* of the whole text */
 
 #endif

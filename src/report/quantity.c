@@ -1,4 +1,4 @@
-/* quantity.c: numbers as people read them, see quantity.h. */
+/* quantity.c: formats numbers for people, see quantity.h. */
 #include "report/quantity.h"
 
 #include <inttypes.h>
@@ -27,8 +27,8 @@ static struct scale scale_of(double value, const struct scale *scales, size_t n_
     return scales[i];
 }
 
-/* Three digits that count: 1.02, 10.2, 102. What rounds up to the next digit takes its form: 9.996
- * is 10.0. */
+/* The decimals that show three significant digits: 1.02, 10.2, 102. A number that rounds up to one
+ * more digit gets the decimals of the rounded number: 9.996 becomes 10.0. */
 static int decimals_of(double number) {
     return number < 9.995 ? 2 : number < 99.95 ? 1 : 0;
 }
@@ -97,8 +97,8 @@ const char *ag_quantity_share(struct ag_quantity *buffer, uint64_t part, uint64_
     return buffer->text;
 }
 
-/* A column steps up to the next unit at ten of it, not at one: 412 beside 1,032 says more than 0.40
- * beside 1.01. */
+/* A column uses a unit only if its largest number is at least ten of that unit: 412 and 1,032 KiB
+ * are easier to compare than 0.40 and 1.01 MiB. */
 static struct ag_unit unit_of(uint64_t largest, const struct scale *scales, size_t n_scales) {
     struct scale scale = scale_of((double)largest / 10, scales, n_scales);
     double number = (double)largest / scale.size;
@@ -115,15 +115,16 @@ struct ag_unit ag_unit_of_bytes(uint64_t largest) {
     return unit_of(largest, byte_scales, AG_ARRAY_SIZE(byte_scales));
 }
 
-struct ag_unit ag_unit_of_time(uint64_t largest_ns) { /* steps up at one of it: people say 1.60 s */
+/* A column of times uses the largest unit of which its largest time is at least one: 1.60 s. */
+struct ag_unit ag_unit_of_time(uint64_t largest_ns) {
     struct scale scale = scale_of((double)largest_ns, time_scales, AG_ARRAY_SIZE(time_scales));
     return (struct ag_unit){
         .name = scale.name, .size = scale.size, .decimals = scale.size > 1 ? 2 : 0};
 }
 
 struct ag_unit ag_unit_of_blocks(uint64_t largest) {
-    /* Up to ten million every digit is shown: the reader wants to see that 7,000,001 is one too
-     * many. */
+    /* Below ten million all digits are shown, so that a reader sees that 7,000,001 is one more than
+     * expected. */
     if (largest < 10000000) {
         return (struct ag_unit){.name = "", .size = 1, .decimals = 0};
     }
@@ -131,7 +132,7 @@ struct ag_unit ag_unit_of_blocks(uint64_t largest) {
 }
 
 const char *ag_quantity_in(struct ag_quantity *buffer, uint64_t value, struct ag_unit unit) {
-    static const double least[] = {1, 0.1, 0.01}; /* what the decimals can show */
+    static const double least[] = {1, 0.1, 0.01}; /* the smallest number with this many decimals */
     double number = (double)value / unit.size;
     if (value == 0) {
         return strcpy(buffer->text, "0");

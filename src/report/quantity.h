@@ -1,8 +1,8 @@
-/* quantity.h: numbers as people read them. No locale: a comma parts thousands, a point the
- * fraction.
+/* quantity.h: formats numbers for people. It ignores the locale: a comma separates thousands, a
+ * point the fraction.
  *
- * Every function fills a buffer of the caller and returns it, so that it can stand in an argument
- * list. */
+ * Every function fills a buffer of its caller and returns the buffer's text, so that a call can be
+ * an argument of printf. */
 #ifndef AG_QUANTITY_H
 #define AG_QUANTITY_H
 
@@ -12,7 +12,7 @@ struct ag_quantity { /* room for one formatted number with its unit */
     char text[40];
 };
 
-/* Alone: with its own unit and about three digits that count. */
+/* Numbers in running text: each has its own unit and about three significant digits. */
 const char *ag_quantity_bytes(struct ag_quantity *buffer, uint64_t bytes);  /* "1.02 GiB" */
 const char *ag_quantity_time(struct ag_quantity *buffer, uint64_t time_ns); /* "930 ms" */
 const char *ag_quantity_count(struct ag_quantity *buffer, uint64_t count);  /* "12,704,112" */
@@ -20,7 +20,8 @@ const char *ag_quantity_short(struct ag_quantity *buffer, uint64_t count);  /* "
 const char *ag_quantity_share(struct ag_quantity *buffer, uint64_t part,
                               uint64_t whole); /* "32 %" "<1 %" */
 
-/* In a column: all numbers in one unit, chosen by the largest, so that they line up and compare. */
+/* Numbers in a column: all have the unit chosen for the largest, so that they align and can be
+ * compared. */
 struct ag_unit {
     const char *name; /* for the head of the column; "" for plain counts */
     double size;
@@ -29,7 +30,7 @@ struct ag_unit {
 struct ag_unit ag_unit_of_bytes(uint64_t largest);
 struct ag_unit ag_unit_of_blocks(uint64_t largest);
 struct ag_unit ag_unit_of_time(uint64_t largest_ns);
-/* "412.3"; "<0.1" for what would look like nothing, "0" for nothing. */
+/* Returns "412.3"; "<0.1" for a number that would round to 0, and "0" only for 0. */
 const char *ag_quantity_in(struct ag_quantity *buffer, uint64_t value, struct ag_unit unit);
 
 #endif

@@ -1,4 +1,4 @@
-/* ranking.c: the order of rows, see ranking.h. */
+/* ranking.c: sorts the rows of a view, and writes how many rows a limit hides. See ranking.h. */
 #include "report/ranking.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* ranking.h: the order in which rows are shown: the largest first, and equal ones as they come in
- * the profile. */
+/* ranking.h: sorts the rows of a view: the largest first, and equal ones in their order in the
+ * profile. */
 #ifndef AG_RANKING_H
 #define AG_RANKING_H
 
@@ -10,23 +10,26 @@ struct ag_page;
 struct ag_table;
 
 struct ag_rank {
-    uint64_t first, second; /* sorted by the first, among equals by the second */
+    uint64_t first, second; /* sorted by first, equal ones by second */
     uint32_t row;
 };
 struct ag_ranking {
     struct ag_rank *ranks;
     size_t count, capacity;
 };
-int ag_ranking_start(struct ag_ranking *ranking, size_t capacity);    /* 0 or -ENOMEM */
-void ag_ranking_add(struct ag_ranking *ranking, struct ag_rank rank); /* at most capacity times */
+int ag_ranking_start(struct ag_ranking *ranking, size_t capacity); /* 0 or -ENOMEM */
+/* Ranks beyond the capacity are ignored. */
+void ag_ranking_add(struct ag_ranking *ranking, struct ag_rank rank);
 void ag_ranking_sort(struct ag_ranking *ranking);
 void ag_ranking_sort_part(struct ag_rank *ranks, size_t count);
 void ag_ranking_end(struct ag_ranking *ranking);
 
-/* "  312 more: 4 % (--limit=0 shows all)"; nothing when nothing is hidden. */
+/* Writes a line such as "  312 stacks more, 4 %; --limit=0 shows all" (WHAT is "stacks more"), or
+ * nothing if N_HIDDEN is 0. */
 void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *what, uint64_t part,
                            uint64_t whole);
-/* The same after the table of the first LIMIT rows, which it writes and ends. 0 or -ENOMEM. */
+/* Writes and frees TABLE, which has the first LIMIT rows, then that line for the others. 0 or
+ * -ENOMEM. */
 int ag_ranking_write_table(const struct ag_ranking *ranking, size_t limit, struct ag_table *table,
                            struct ag_page *page, const char *what, uint64_t whole);
 

@@ -1,12 +1,12 @@
-/* report.h: the views of a profile, as text for a person or as JSON for a script
+/* report.h: writes the views of a profile, as text for people or as JSON for scripts
  * (docs/reference/report-schema.md).
  *
  *     ag_report_start(stdout, &options, n_traces, &report, message);
  *     ag_report_add(report, profile, message);   // once for each trace
  *     report = ag_report_finish(report);
  *
- * Several traces become one section each, or {"schema", "reports": [...]}. Nothing is printed but
- * to the stream. */
+ * Each of several traces has its own section; in JSON they are {"schema", "reports": [...]}. Output
+ * goes only to the given stream. */
 #ifndef AG_REPORT_H
 #define AG_REPORT_H
 
@@ -25,44 +25,47 @@ struct ag_report_options {
     const char *view; /* NULL: summary */
     bool is_json;
     enum ag_metric sort;
-    enum ag_call_metric call_sort; /* functions: instead of sort */
+    enum ag_call_metric call_sort; /* --view=functions: replaces sort */
     uint64_t limit;                /* rows, or children of a tree node; 0: no limit */
     enum ag_site_key by;
     bool is_bottom_up;
-    bool is_tree;        /* functions: by call path */
-    const char *callers; /* functions: who called this one; NULL: the table of all */
-    bool has_blame;      /* gc: who caused the collections */
-    uint64_t frames;     /* kept of a stack, or levels of a tree; 0: all */
+    bool is_tree;        /* --view=functions: by call path */
+    const char *callers; /* --view=functions: lists the callers of this function; NULL: lists all
+                          * functions */
+    bool has_blame;      /* --view=gc: groups collections by the function that caused them */
+    uint64_t frames;     /* how many frames of a stack, or levels of a tree, are shown; 0: all */
     uint64_t min_count;  /* rows with fewer blocks are left out */
     double
-        min_share_percent; /* tree: nodes below it are left out; negative: 1 in text, 0 in JSON */
-    const char *suppressions_path; /* leaks: a file as in suppression.h; NULL: none */
-    const char
-        *filter;     /* what the profile was narrowed to, in words, for the reader; NULL: nothing */
-    bool has_window; /* by --from, --to or --at */
-    bool has_stack_filter; /* by --focus, --ignore or --runtime: some views cannot obey that, and
-                              say so */
-    const char *type;      /* types, blocks: only blocks of this type; NULL: all */
-    unsigned states;       /* blocks: flags of enum ag_block_state; 0: all */
-    bool has_all_findings; /* summary: those that take all events of a large trace, too */
-    bool is_at_a_time;     /* peak: the profile ends at another moment, which is shown instead */
-    /* text */
-    unsigned columns; /* of the page; 0: 100 */
+        min_share_percent; /* trees: nodes with less are left out; negative: 1 in text, 0 in JSON */
+    const char *suppressions_path; /* --view=leaks: a file as in suppression.h; NULL: none */
+    const char *filter;    /* a description of the profile's filters for the heading; NULL: none */
+    bool has_window;       /* --from, --to or --at was given */
+    bool has_stack_filter; /* --focus, --ignore or --runtime was given; views that cannot apply it
+                            * print a note */
+    const char *type;      /* --view=types or blocks: only blocks of this type; NULL: all */
+    unsigned states;       /* --view=blocks: flags of enum ag_block_state; 0: all */
+    bool has_all_findings; /* --view=summary: also findings that need all events of a large trace */
+    bool is_at_a_time;     /* --view=peak: shows what is in use at the end of the profile, instead
+                            * of at the peak */
+    /* only for text: */
+    unsigned columns; /* width of the page; 0: AG_PAGE_USUAL_COLUMNS */
     bool has_colour;
 };
 
-/* Is VIEW one that can be shown? 0, or -EINVAL: the message says which there are. */
+/* Whether VIEW is the name of a view: 0, or -EINVAL with a message that names a similar view, or
+ * all. */
 int ag_report_check_view(const char *view, char ret_message[512]);
 bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by);
 
 struct ag_report;
-/* 0 or negative errno: the view or the suppressions are no good, the message says why. */
+/* 0, or a negative errno with a message: the view, an option or the suppressions file is
+ * invalid. */
 int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n_traces,
                     struct ag_report **ret_report, char ret_message[512]);
 int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret_message[512]);
 struct ag_report *ag_report_finish(struct ag_report *report);
 
-/* What grew and what shrank from one profile to another: `allogram diff`. 0 or negative errno with
+/* Writes what grew and what shrank between two profiles: `allogram diff`. 0 or negative errno with
  * a message. */
 int ag_report_difference(FILE *out, const struct ag_report_options *options,
                          struct ag_profile *before, struct ag_profile *after,

@@ -1,5 +1,7 @@
-/* sites_view.c: which functions (lines, stacks, images, threads, heaps) allocate: what is theirs,
- * and what happens below them. */
+/* sites_view.c: `report --view=sites`: which functions (lines, stacks, images, threads or heaps)
+ * allocate. "own" is what a function allocates itself, "total" also what the functions that it
+ * calls allocate. The summary uses the same table for its blamed lines: the lines that a reader of
+ * the report can change (model/answers/blamed_lines.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,8 @@
 struct sites {
     const struct ag_site_row *rows;
     size_t n_rows;
-    struct ag_site_row *of_blamed_lines; /* the rows, where they are blamed_lines; else NULL */
+    struct ag_site_row *of_blamed_lines; /* owns the rows if they are blamed lines; otherwise
+                                          * NULL */
     struct ag_ranking ranking;
 };
 
@@ -77,7 +80,7 @@ static void write_key_json(struct ag_view *view, const struct ag_site_row *row) 
     const struct ag_frame *frame =
         ag_site_key_is_named(by) ? &none : ag_profile_frame(view->profile, row->frame);
     struct ag_frame key = *frame;
-    if (by == AG_BY_IMAGE) { /* the frame only stands for the image */
+    if (by == AG_BY_IMAGE) { /* the frame represents its image only */
         key.function = NULL;
         key.file = NULL;
         key.line = 0;
@@ -112,8 +115,8 @@ int ag_sites_view_json(struct ag_view *view) {
     return 0;
 }
 
-/* The columns: own and total of the metric, and besides it the number of blocks and another moment
- * to compare with. */
+/* The columns: own and total of the metric, the number of blocks, and for comparison the bytes of
+ * another metric (beside). */
 struct site_columns {
     bool has_total;
     enum ag_metric metric, blocks, beside;
@@ -150,7 +153,6 @@ static void choose_columns(const struct ag_view *view, const struct ag_metrics *
 static void add_row(struct ag_table *table, struct ag_view *view, const struct ag_site_row *row,
                     const struct site_columns *columns, uint64_t whole) {
     struct ag_quantity number;
-    struct ag_frame_text text;
     uint64_t own = ag_metric_of(&row->own, columns->metric);
     ag_table_cell(table, ag_quantity_in(&number, own, columns->metric_unit));
     if (ag_profile_identity(view->profile)->is_sampled) {
@@ -165,20 +167,8 @@ static void add_row(struct ag_table *table, struct ag_view *view, const struct a
                                         columns->blocks_unit));
     ag_table_cell(table, ag_quantity_in(&number, ag_metric_of(&row->own, columns->beside),
                                         columns->beside_unit));
-    if (ag_site_key_is_named(view->options->by)) {
-        ag_table_cell(table,
-                      row->label != NULL ? row->label : ag_report_no_name(view->options->by));
-        ag_table_cell(table, "");
-        return;
-    }
-    const struct ag_frame *frame = ag_profile_frame(view->profile, row->frame);
-    if (view->options->by == AG_BY_IMAGE) {
-        ag_table_cell(table, frame->image != NULL ? frame->image : "?");
-        ag_table_cell(table, "");
-        return;
-    }
-    ag_table_cell(table, ag_frame_function(&text, frame));
-    ag_table_cell(table, ag_frame_where(&text, frame));
+    ag_table_key_cells(table, view->options->by, row->label,
+                       ag_profile_frame(view->profile, row->frame));
 }
 
 int ag_sites_view_text(struct ag_view *view) {

@@ -1,5 +1,5 @@
-/* sparkline.c: a course over time in text, see sparkline.h. A column of a chart is a bar in eighths
- * of a row. */
+/* sparkline.c: draws a quantity over time as text, see sparkline.h. Each column of a chart is a bar
+ * whose height is a multiple of an eighth of a row. */
 #include "report/sparkline.h"
 
 #include <stdbool.h>
@@ -9,8 +9,8 @@
 #include "report/page.h"
 #include "report/quantity.h"
 
-/* Bytes allocated until TIME_NS, evenly between two points. *at is where the search goes on: times
- * come in order. */
+/* Bytes allocated until TIME_NS, interpolated between two points. The search starts at index *at
+ * and advances it, so callers pass times in ascending order. */
 static double allocated_until(const struct ag_timeline_point *points, size_t n_points,
                               double time_ns, size_t *at) {
     while (*at < n_points && (double)points[*at].time_ns < time_ns) {
@@ -52,7 +52,7 @@ static void sample_highest(const struct ag_timeline_point *points, size_t n_poin
     }
     for (size_t step = 0; step < count; step++) {
         double end_ns = end_of_step(span, step, count);
-        uint64_t highest = last; /* what it was when the step began */
+        uint64_t highest = last; /* the value at the start of the step */
         bool is_last_step = step + 1 == count;
         for (; at < n_points && (is_last_step || (double)points[at].time_ns < end_ns); at++) {
             last = is_resident ? points[at].rss_bytes : points[at].in_use_bytes;
@@ -89,8 +89,7 @@ size_t ag_sparkline_write(struct ag_page *page, const uint64_t *values, size_t c
                           uint64_t largest, unsigned row, unsigned n_rows) {
     static const char *const eighths[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     char line[AG_PAGE_MOST_COLUMNS * 4 + 1];
-    size_t used = 0, columns = 0,
-           shown = 0; /* shown: bytes up to the last column that is not blank */
+    size_t used = 0, columns = 0, shown = 0; /* shown: bytes of the line without trailing blanks */
     for (size_t i = 0; i < count && i < AG_PAGE_MOST_COLUMNS; i++) {
         double filled = largest == 0 ? 0 : (double)values[i] / (double)largest * n_rows * 8;
         unsigned height = (unsigned)(filled + 0.5);

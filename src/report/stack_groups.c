@@ -1,5 +1,6 @@
-/* stack_groups.c: stacks as a person tells them apart, see stack_groups.h. Frames are interned by
- * the profile, so two stacks are equal when their arrays of frame numbers are. */
+/* stack_groups.c: merges stacks that look the same to a person, see stack_groups.h. The profile
+ * gives equal frames the same number, so two stacks are equal if their arrays of frame numbers
+ * are. */
 #include "report/stack_groups.h"
 
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static int stack_groups_add(struct ag_stack_groups *groups, const struct ag_stac
     return r < 0 ? r : AG_ARRAY_ADD(groups->groups, groups->count, *group);
 }
 
-/* A window that counts older blocks knows of stacks that allocated nothing in it. */
+/* With a time window that counts older blocks, a stack may have allocated nothing in the window. */
 static bool has_any(const struct ag_metrics *metrics, enum ag_metric blocks) {
     return ag_metric_of(metrics, blocks) != 0 ||
            (blocks == AG_METRIC_ALLOCATED_BLOCKS &&

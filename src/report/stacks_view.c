@@ -1,6 +1,6 @@
-/* stacks_view.c: the views that list stacks: what is in use at the end (leaks), what the memory was
- * made of at its highest point (peak), what was freed at once (temporary). They differ in the
- * metric that counts, and leaks knows suppressions. */
+/* stacks_view.c: the reports that list stacks: --view=leaks (blocks in use at the end), --view=peak
+ * (blocks in use at the peak) and --view=temporary (blocks freed before their thread allocated
+ * again). They differ in their metric, and --view=leaks also applies suppressions. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static int rank_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void
     struct stacks stacks = {.groups = {.count = 0}};
     enum ag_metric blocks = ag_metric_blocks_of(view->sort);
     const struct ag_stack_grouping grouping = {
-        .blocks = blocks, /* not bytes: a block of no bytes can leak, too */
+        .blocks = blocks, /* not bytes, because a block of 0 bytes can leak, too */
         .most_frames = view->options->frames,
         .is_wanted = is_wanted,
         .context = context,
@@ -77,27 +77,13 @@ static void end_stacks(struct stacks *stacks) {
     ag_stack_groups_end(&stacks->groups);
 }
 
-static const char *state_name(const struct ag_stack_row *row) {
-    switch (row->state) {
-    case AG_STACK_COMPLETE:
-        return "complete";
-    case AG_STACK_INCOMPLETE:
-        return "incomplete";
-    case AG_STACK_CUT:
-        return "cut";
-    case AG_STACK_NOT_KEPT:
-        return "not_kept";
-    }
-    return "complete";
-}
-
 static void write_stack_json(struct ag_view *view, const struct ag_stack_group *group) {
     struct ag_json *json = view->json;
     ag_json_open(json, NULL, '{');
     ag_json_metrics(view, &group->metrics);
     ag_json_string(json, "via", group->row->via_name);
     ag_json_string(json, "heap", group->row->heap_name);
-    ag_json_string(json, "state", state_name(group->row));
+    ag_json_string(json, "state", ag_stack_state_name(group->row->state));
     ag_json_frames(json, "frames", view->profile, group->frames, group->n_frames);
     ag_json_close(json, '}');
 }
@@ -113,7 +99,7 @@ static void write_stacks_json(struct ag_view *view, const struct stacks *stacks)
     ag_json_close(view->json, ']');
 }
 
-/* "80.0 KiB in 3 blocks": of a metric that counts bytes; "3 blocks" of one that counts blocks. */
+/* Writes "80.0 KiB in 3 blocks" for a metric of bytes, "3 blocks" for a metric of blocks. */
 static void write_amount(struct ag_page *page, enum ag_style style, enum ag_metric metric,
                          const struct ag_metrics *metrics) {
     struct ag_quantity bytes, count;
@@ -135,7 +121,9 @@ static void write_frame_text(struct ag_page *page, const struct ag_frame *frame)
     enum { INDENT = 6, MOST_WHERE = 30, INLINED_COLUMNS = 8 };
     struct ag_frame_text text;
     struct ag_fitted fitted;
-    const size_t share = page->columns * 3 / 8; /* of a narrow page, the function's is larger */
+    /* On a narrow page the location has at most this width, so that the function's name has
+     * more. */
+    const size_t share = page->columns * 3 / 8;
     const size_t most_where = share < MOST_WHERE ? share : MOST_WHERE;
     size_t where_columns = ag_page_columns_of(ag_frame_where(&text, frame));
     const size_t room_of_where = most_where - (frame->is_inlined ? INLINED_COLUMNS : 0);
@@ -233,7 +221,7 @@ int ag_stacks_view_text(struct ag_view *view) {
     return ag_stacks_write_text(view, /* is_wanted= */ NULL, NULL);
 }
 
-/* Ranks what no pattern suppresses. 0, then end_stacks; or a negative errno. */
+/* Ranks the stacks that no pattern suppresses. 0: call end_stacks later; or a negative errno. */
 static int rank_leaks(struct ag_view *view, struct stacks *ret_stacks) {
     struct suppressing suppressing = {.profile = view->profile, .suppressions = view->suppressions};
     return rank_stacks(view, view->suppressions != NULL ? is_not_suppressed : NULL, &suppressing,

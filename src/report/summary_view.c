@@ -1,11 +1,13 @@
-/* summary_view.c: how much, how often, when the peak was, what was left, what was lost; and where
- * to look next. */
+/* summary_view.c: `report`, which shows the summary: how much was allocated, the peak, what was in
+ * use at the end, what was lost, the lines that allocate most, and findings that suggest where to
+ * look next. */
 #include <string.h>
 
 #include "report/quantity.h"
 #include "report/view.h"
 
-/* Of what the runtime counted itself: 0 to 1. More than it counted is no better than all. */
+/* Which share of what the runtime counted itself was recorded, from 0 to 1. It is also 1 if more
+ * was recorded than the runtime counted. */
 static double coverage_of(const struct ag_profile_runtime *runtime) {
     return runtime->told >= runtime->counted ? 1.0
                                              : (double)runtime->told / (double)runtime->counted;
@@ -23,7 +25,7 @@ static void write_runtimes_json(struct ag_view *view) {
         if (runtimes[i].counted != 0) {
             ag_json_decimal(view->json, "coverage", coverage_of(&runtimes[i]), 6);
         } else {
-            ag_json_null(view->json, "coverage"); /* it does not count for itself */
+            ag_json_null(view->json, "coverage"); /* the runtime does not count its allocations */
         }
         ag_json_string(view->json, "note", runtimes[i].note);
         ag_json_close(view->json, '}');
@@ -60,7 +62,7 @@ static int write_apart_json(struct ag_view *view) {
     return r;
 }
 
-/* What the summary says, as metrics: of a sampled trace with variances. */
+/* The sums of the summary as metrics; those of a sampled trace have variances. */
 static struct ag_metrics all_of(const struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
     return ag_profile_identity(view->profile)->is_sampled
@@ -88,8 +90,8 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_metric(view, "in_use_blocks_at_end", &all, AG_METRIC_IN_USE_BLOCKS);
     ag_json_metric(view, "in_use_bytes_at_end", &all, AG_METRIC_IN_USE_BYTES);
     ag_json_metric(view, "peak_bytes", &all, AG_METRIC_PEAK_BYTES);
-    if (summary->threads > 1 && !is_sampled) { /* where the order between threads is open, the peak
-                                                  is known up to a range */
+    /* The order of events of different threads is not always known, so the peak lies in a range. */
+    if (summary->threads > 1 && !is_sampled) {
         ag_json_open(json, "peak_bytes_range", '[');
         ag_json_integer(json, NULL, summary->peak_low_bytes);
         ag_json_integer(json, NULL, summary->peak_high_bytes);
@@ -108,16 +110,18 @@ int ag_summary_view_json(struct ag_view *view) {
     int r = write_apart_json(view);
     r = r < 0 ? r : ag_cpu_summary_json(view);
     r = r < 0 ? r : ag_findings_json(view);
-    const char *const *problems; /* behind the findings, which look names up */
+    const char *const *problems; /* written after the findings, whose names are looked up, which can
+                                  * add problems */
     const size_t n_problems = ag_profile_problems(view->profile, &problems);
     ag_json_strings(json, "problems", problems, n_problems);
     return r;
 }
 
-/* ---- text: two columns of facts, the course of time, the sites that matter, and findings ---- */
+/* ---- text: two columns of facts, bytes in use over time, the lines that allocate most, and
+ * findings ---- */
 
-/* Two facts side by side; one below the other where the page is narrow. Estimates have how sure
- * they are beside them. */
+/* Writes two facts side by side, or one below the other on a narrow page. Estimates take more
+ * columns, because their uncertainty is beside them. */
 static void write_pair(struct ag_view *view, const char *left, const char *right) {
     enum { LEFT_COLUMNS = 51, RIGHT_COLUMNS = 49, ESTIMATE_COLUMNS = 14 };
     struct ag_page *page = view->page;
@@ -136,7 +140,7 @@ static void write_pair(struct ag_view *view, const char *left, const char *right
     ag_page_end_line(page);
 }
 
-/* "allocated       12,704,112 blocks      1.02 GiB" */
+/* Formats a line such as "allocated       12,704,112 blocks      1.02 GiB". */
 static const char *amount_line(struct ag_frame_text *line, const char *indent, int name_columns,
                                const char *name, const struct ag_metrics *all,
                                enum ag_metric bytes) {
@@ -149,7 +153,7 @@ static const char *amount_line(struct ag_frame_text *line, const char *indent, i
     return line->text;
 }
 
-/* Bounds that read alike say no more than the peak does. */
+/* Writes the range of the peak, unless both bounds are the same text. */
 static void write_peak_range(struct ag_page *page, const struct ag_summary *summary) {
     enum { ONE_LINE_COLUMNS = 90 };
     struct ag_quantity first, second;
@@ -222,7 +226,7 @@ static void write_runtimes(struct ag_view *view) {
             ag_page_print(view->page, AG_STYLE_PLAIN,
                           "  %s %s: %.4g %% of the bytes that it counted itself are in the trace\n",
                           runtimes[i].name, runtimes[i].version, 100 * coverage_of(&runtimes[i]));
-        } else if (!runtimes[i].hooked) { /* the good case needs no line */
+        } else if (!runtimes[i].hooked) { /* a hooked runtime that does not count needs no line */
             ag_page_prose(view->page, AG_STYLE_WARNING, "  not seen: %s %s: %s", runtimes[i].name,
                           runtimes[i].version != NULL ? runtimes[i].version : "",
                           runtimes[i].note != NULL ? runtimes[i].note : "could not be hooked");
@@ -266,7 +270,7 @@ int ag_summary_view_text(struct ag_view *view) {
         return apart_r;
     }
     if (has_blocks &&
-        !view->options->has_stack_filter) { /* the course is known of the whole process only */
+        !view->options->has_stack_filter) { /* the timeline is not filtered by stacks */
         write_course(view);
     }
     if (summary->allocated_blocks > 0) {

@@ -1,4 +1,4 @@
-/* suppression.c: accepted leaks, see suppression.h. */
+/* suppression.c: reads the file of accepted leaks, and matches its patterns. See suppression.h. */
 #include "report/suppression.h"
 
 #include <errno.h>
@@ -16,9 +16,9 @@ struct ag_suppressions {
     size_t count;
 };
 
-/* Pieces between the stars are found one after the other, each as early as possible; only a last
- * piece held to the end by
- * `$` has to be looked for there. No backtracking is needed, so no pattern can make it slow. */
+/* The pieces between the stars are searched one after the other, each as early as possible. Only a
+ * last piece with `$` is compared with the end of the text. No backtracking is needed, so no
+ * pattern makes the match slow. */
 bool ag_suppression_pattern_matches(const char *pattern, const char *text) {
     bool is_held = pattern[0] == '^';
     pattern += is_held ? 1 : 0;
@@ -57,7 +57,8 @@ static int add(struct ag_suppressions *suppressions, const char *pattern) {
     return 0;
 }
 
-/* One line without its end. 0, or -EINVAL when it is nothing we know. */
+/* Reads one line. 0, -ENOMEM, -E2BIG, or -EINVAL for a line that is neither empty, a comment nor
+ * leak:PATTERN. */
 static int read_line(struct ag_suppressions *suppressions, char *line) {
     line += strspn(line, " \t");
     line[strcspn(line, "\r\n")] = '\0';
@@ -93,7 +94,7 @@ struct ag_suppressions *ag_suppressions_open(const char *path, char ret_message[
         r = -EIO;
     }
     free(line);
-    (void)fclose(file); /* was only read */
+    (void)fclose(file); /* no error to check: the file was only read */
     if (r == 0) {
         return suppressions;
     }

@@ -1,13 +1,12 @@
-/* suppression.h: leaks that users have examined and accepted, in the file format of
- * LeakSanitizer:
+/* suppression.h: leaks that users have examined and accepted, in the file format of LeakSanitizer:
  *
  *     # a comment
  *     leak:libfontconfig.so
  *     leak:^init_table$
  *     leak:make_*_cache
  *
- * A pattern matches anywhere in a function, file or image name of any frame; `*` stands for
- * anything, a leading `^` and a trailing `$` hold it to the ends. */
+ * A pattern matches anywhere in the function, file or image name of any frame. `*` matches any
+ * characters; a leading `^` and a trailing `$` match the beginning and the end. */
 #ifndef AG_SUPPRESSION_H
 #define AG_SUPPRESSION_H
 
@@ -19,21 +18,20 @@ struct ag_frame;
 
 struct ag_suppression {
     char *pattern;
-    uint64_t blocks, bytes; /* what it took out of the report */
+    uint64_t blocks, bytes; /* what the pattern left out of the report */
 };
 struct ag_suppressions;
-/* Reads a file. NULL with a line in ret_message when it cannot be read or has a line of another
- * kind. */
+/* Reads a file. Returns NULL with a message if it cannot be read or has an invalid line. */
 struct ag_suppressions *ag_suppressions_open(const char *path, char ret_message[512]);
 struct ag_suppressions *ag_suppressions_close(struct ag_suppressions *suppressions);
 size_t ag_suppressions_list(const struct ag_suppressions *suppressions,
                             const struct ag_suppression **ret_list);
 
-/* The first suppression that takes this frame, or NULL. */
+/* The first suppression that matches a name of this frame, or NULL. */
 struct ag_suppression *ag_suppressions_match(struct ag_suppressions *suppressions,
                                              const struct ag_frame *frame);
 void ag_suppressions_reset(
-    struct ag_suppressions *suppressions); /* counts to 0, for the next trace */
+    struct ag_suppressions *suppressions); /* sets the counts to 0 for the next trace */
 bool ag_suppression_pattern_matches(const char *pattern, const char *text);
 
 #endif

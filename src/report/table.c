@@ -1,4 +1,5 @@
-/* table.c: rows under heads, see table.h. */
+/* table.c: lays out the tables of text reports: columns with heads, fitted to the page. See
+ * table.h. */
 #include "report/table.h"
 
 #include <errno.h>
@@ -9,15 +10,15 @@
 #include "table/byte_list.h"
 
 enum { MAX_COLUMNS = 16, INDENT_COLUMNS = 2, GAP_COLUMNS = 2 };
-#define LEFT_OUT SIZE_MAX /* a width */
+#define LEFT_OUT SIZE_MAX /* a value of a width: the column is left out */
 
 struct ag_table {
     size_t n_columns;
     struct ag_column columns[MAX_COLUMNS];
-    size_t widths[MAX_COLUMNS]; /* of the widest cell or the head */
+    size_t widths[MAX_COLUMNS]; /* of the widest cell or the head, whichever is wider */
     size_t cell_widths[MAX_COLUMNS];
     size_t n_cells;
-    size_t rule_before;        /* cell, of n_cells; 0: none */
+    size_t rule_before;        /* index of the first cell below the rule; 0: no rule */
     struct ag_byte_list texts; /* all cells, one after the other, each terminated */
 };
 
@@ -59,7 +60,7 @@ void ag_table_rule(struct ag_table *table) {
     table->rule_before = table->n_cells;
 }
 
-/* Of the whole table on the page. */
+/* The columns that the whole table takes on the page. */
 static size_t sum_of(const struct ag_table *table, const size_t *widths) {
     size_t sum = INDENT_COLUMNS - GAP_COLUMNS;
     for (size_t i = 0; i < table->n_columns; i++) {
@@ -68,7 +69,7 @@ static size_t sum_of(const struct ag_table *table, const size_t *widths) {
     return sum;
 }
 
-/* As wide as the rows. */
+/* Writes a rule that is as wide as the rows. */
 static void write_rule(const struct ag_table *table, struct ag_page *page, const size_t *widths) {
     const size_t columns = sum_of(table, widths);
     ag_page_spaces(page, INDENT_COLUMNS);
@@ -78,8 +79,8 @@ static void write_rule(const struct ag_table *table, struct ag_page *page, const
     ag_page_end_line(page);
 }
 
-/* How narrow a column may become: a number is never cut, a head above it is, though not its unit:
- * "alloc…MiB". */
+/* The least width of a column. Numbers are never cut. With CUTS_HEADS, heads of numbers are cut in
+ * their middle, so that the unit at the end remains: "alloc…MiB". */
 static size_t least_width(const struct ag_table *table, size_t column, bool cuts_heads) {
     enum { LEAST_OF_HEAD = 9 };
     const size_t least = table->columns[column].least_columns;
@@ -90,7 +91,7 @@ static size_t least_width(const struct ag_table *table, size_t column, bool cuts
                                    : LEAST_OF_HEAD;
 }
 
-/* The column that is widest of those that may shrink; n_columns: none may. */
+/* The widest column among those that may shrink; n_columns: none may. */
 static size_t find_widest(const struct ag_table *table, const size_t *widths, bool cuts_heads) {
     size_t widest = table->n_columns;
     for (size_t i = 0; i < table->n_columns; i++) {
@@ -103,7 +104,8 @@ static size_t find_widest(const struct ag_table *table, const size_t *widths, bo
     return widest;
 }
 
-/* Narrows columns until the rows fit, or nothing gives way any more: first names, then heads. */
+/* Narrows columns until the rows fit or no column may shrink further: first columns of names, then
+ * those with long heads. */
 static void shrink(const struct ag_table *table, size_t page_columns, size_t *widths) {
     for (size_t i = 0; i < table->n_columns; i++) {
         const size_t most = AG_PAGE_MOST_COLUMNS;
@@ -125,7 +127,8 @@ static void shrink(const struct ag_table *table, size_t page_columns, size_t *wi
     }
 }
 
-/* What is left out makes room: names are then as long as they may be. */
+/* Sets the widths. After each column that is left out, the others are fitted again from their full
+ * widths, because they may use its room. */
 static void fit(const struct ag_table *table, size_t page_columns, size_t *widths) {
     memset(widths, 0, table->n_columns * sizeof *widths);
     shrink(table, page_columns, widths);
@@ -143,7 +146,8 @@ static void fit(const struct ag_table *table, size_t page_columns, size_t *width
     }
 }
 
-/* *spaces: what is due before the next text, so that no line ends in blanks. */
+/* *spaces counts the blanks that are written before the next text, so that no line ends in
+ * blanks. */
 static void write_cell(const struct ag_table *table, struct ag_page *page, const size_t *widths,
                        size_t column, enum ag_style style, const char *text, size_t *spaces) {
     struct ag_fitted fitted;

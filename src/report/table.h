@@ -1,9 +1,9 @@
-/* table.h: rows under heads, aligned, as wide as the page allows.
+/* table.h: the tables of text reports: aligned columns with heads, at most as wide as the page.
  *
- * Cells are given row by row, left to right; they are kept until the table is written, since the
- * widest decides. A column that may shrink gives way when the page is too narrow: its cells lose
- * their middle. After these the heads of the others do, down to their cells. At last columns that
- * may be missing are left out, cells and all. */
+ * Callers add cells row by row, from left to right. The table keeps them until it is written,
+ * because the widest cell decides the width of a column. If the page is too narrow, columns with
+ * least_columns shrink first: their cells lose their middle. Then the heads of the other columns
+ * shrink, at most to the width of their cells. At last, columns with spare are left out. */
 #ifndef AG_TABLE_H
 #define AG_TABLE_H
 
@@ -15,17 +15,17 @@ struct ag_column {
     const char *head;
     enum { AG_ALIGN_RIGHT, AG_ALIGN_LEFT } align;
     enum ag_style style;
-    unsigned least_columns; /* may shrink to this; 0: never shrinks */
-    unsigned spare;         /* may be left out, the highest first; 0: never */
+    unsigned least_columns; /* the column may shrink to this width; 0: its cells are never cut */
+    unsigned spare;         /* the column may be left out, the highest value first; 0: never */
 };
 struct ag_table;
 struct ag_table *ag_table_new(const struct ag_column *columns,
                               size_t n_columns); /* NULL: no memory */
 struct ag_table *ag_table_free(struct ag_table *table);
 void ag_table_cell(struct ag_table *table, const char *text);
-/* The rows from here on (the sums, as a rule) stand under a line. Once for a table. */
+/* Writes a rule above the rows that follow, which are usually sums. Once for each table. */
 void ag_table_rule(struct ag_table *table);
 int ag_table_write(const struct ag_table *table,
-                   struct ag_page *page); /* 0 or -ENOMEM of any step before */
+                   struct ag_page *page); /* 0; -ENOMEM if this or an earlier call had no memory */
 
 #endif

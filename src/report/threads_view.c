@@ -1,4 +1,5 @@
-/* threads_view.c: who allocates, and who frees what another allocated. */
+/* threads_view.c: `report --view=threads`: how much each thread allocates and frees, and which
+ * threads free blocks that another thread allocated. */
 #include <errno.h>
 
 #include "report/quantity.h"
@@ -31,7 +32,7 @@ static uint64_t value_of(const struct ag_thread_sum *sum, enum ag_metric metric)
         return sum->freed_blocks;
     case AG_METRIC_DEFAULT:
     case AG_METRIC_ALLOCATED_BYTES:
-    case AG_METRIC_IN_USE_BYTES: /* what belongs to no thread: blocks do not remember one */
+    case AG_METRIC_IN_USE_BYTES: /* not counted by thread */
     case AG_METRIC_IN_USE_BLOCKS:
     case AG_METRIC_PEAK_BYTES:
     case AG_METRIC_PEAK_BLOCKS:

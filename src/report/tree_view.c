@@ -1,14 +1,13 @@
-/* tree_view.c: callers downward from main, or with --bottom-up from the allocating functions to
- * their callers.
+/* tree_view.c: `report --view=tree`: allocations by call path, from main down to the allocating
+ * functions, or with --bottom-up from these to their callers.
  *
- * In text a chain of single children stays on one level, for indentation means a choice:
+ * In text, nodes are indented only below a node with several children:
  *
  *       1.02  100 %  main                        main.c:10
  *       1.02  100 %  process                     jq.c:70
  *       0.71   70 %  ├─ parse                    parse.c:118
  *       0.70   69 %  │  token                    parse.c:40
- *       0.31   30 %  └─ print                    print.c:9
- */
+ *       0.31   30 %  └─ print                    print.c:9 */
 #include <string.h>
 
 #include "report/branch_walk.h"
@@ -85,13 +84,14 @@ int ag_tree_view_json(struct ag_view *view) {
         uint32_t node;
         if (r < 0 || !ag_branch_walk_next(branches, &node)) {
             ag_branch_walk_leave(branches);
-            close_node_json(view->json); /* the node whose children these were */
+            close_node_json(view->json); /* closes the parent of the level that was left */
             continue;
         }
         ag_json_open(view->json, NULL, '{');
         open_node_json(view, &walk.nodes[node], /* is_root= */ false);
         r = ag_branch_walk_enter(branches, node);
-        if (r < 0) { /* without a level to leave it is closed here; the others by leaving theirs */
+        if (r < 0) { /* No level was opened for this node, so it is closed here; leaving the levels
+                      * closes the other nodes. */
             close_node_json(view->json);
         }
     }

@@ -1,5 +1,5 @@
-/* types_view.c: objects per type; with --type the most frequent stacks of one. How much has no type
- * is always said: it is a row like the others. */
+/* types_view.c: `report --view=types`: objects by type; with --type the stacks that allocate most
+ * objects of one type. Blocks without a known type have a row of their own, "untyped". */
 #include <errno.h>
 #include <string.h>
 
@@ -10,8 +10,9 @@
 #include "report/table.h"
 #include "report/view.h"
 
-static const char untyped[] = "untyped"; /* in text, and as --type=untyped */
-enum { USUAL_FRAMES = 12 }; /* of --type in text: the library's own, and some of whom they serve */
+static const char untyped[] = "untyped"; /* the name of the row in text, and for --type */
+/* Frames of a stack with --type in text: enough for those of a library and some callers. */
+enum { USUAL_FRAMES = 12 };
 
 static const char *name_of(const struct ag_type_row *row) {
     return row->type != NULL ? row->type : untyped;
@@ -52,7 +53,7 @@ static int rank_types(struct ag_view *view, const struct ag_type_row **ret_rows,
     return r;
 }
 
-/* Finds the row of --type; tells the largest types where there is none. */
+/* Finds the row of --type. If there is none, the message names the largest types. */
 static int find_type(struct ag_view *view, const struct ag_type_row **ret_row) {
     enum { NAMED = 5 };
     const struct ag_type_row *rows;
@@ -87,7 +88,7 @@ int ag_types_check(struct ag_view *view) {
     return view->options->type != NULL ? find_type(view, &row) : 0;
 }
 
-/* The types that a metric and --min-count leave out exist all the same. */
+/* Finds the row of --type even if --min-count would leave it out. */
 static int find_any_type(struct ag_view *view, const struct ag_type_row **ret_row) {
     struct ag_report_options options = *view->options;
     struct ag_view any = *view;
@@ -123,7 +124,7 @@ static int write_stacks_text(struct ag_view *view) {
 
 /* ---- all types ---- */
 
-/* Lifetimes by type, in the order of nothing: looked up by name. */
+/* Finds the lifetimes of a type by its name, because the rows of LIFETIMES have no order. */
 static const struct ag_lifetime *lifetime_of(const struct ag_lifetimes *lifetimes,
                                              const char *type) {
     static const struct ag_lifetime none;

@@ -1,5 +1,5 @@
-/* views.c: the table of views, and how a report goes through its traces: heading, then the view,
- * one section each. */
+/* views.c: the table of all views, and the report on several traces: for each trace a section with
+ * a heading and the view. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 static const struct view_row {
     const char *name;
     ag_view_write *text, *json;
-    enum ag_metric sort; /* its default */
+    enum ag_metric sort; /* the view's default metric */
 } views[] = {
     {"summary", ag_summary_view_text, ag_summary_view_json, AG_METRIC_ALLOCATED_BYTES},
     {"sites", ag_sites_view_text, ag_sites_view_json, AG_METRIC_ALLOCATED_BYTES},
@@ -38,7 +38,8 @@ static const struct view_row *find_view(const char *name) {
     return NULL;
 }
 
-/* Does a view show functions of images? The others need no file of the program. */
+/* Whether a view shows functions of images. The other views need no symbols, so no file of the
+ * program is opened for them. */
 static bool names_code(const char *view) {
     static const char *const nameless[] = {"timeline", "functions", "gc", "heaps", "threads"};
     for (size_t i = 0; i < AG_ARRAY_SIZE(nameless); i++) {
@@ -110,7 +111,7 @@ static void write_schema(struct ag_json *json) {
     ag_json_string(json, "schema", "allogram-report/1");
 }
 
-/* --by without a view that groups: the option would change nothing. */
+/* Whether --by would change nothing, because the view does not group its rows. */
 static bool has_idle_by(const struct ag_report_options *options, const char *view) {
     static const char *const grouping[] = {"summary", "sites", "lifetimes"};
     for (size_t i = 0; i < AG_ARRAY_SIZE(grouping); i++) {
@@ -122,7 +123,7 @@ static bool has_idle_by(const struct ag_report_options *options, const char *vie
            options->by != AG_BY_INITIAL_CALL;
 }
 
-/* An option that a view cannot follow is refused before any trace is opened. */
+/* An option that does not apply to the view is rejected before any trace is opened. */
 static int check_options(const struct ag_report_options *options, const char *view,
                          char ret_message[512]) {
     const bool is_of_blocks = strcmp(view, "blocks") == 0,
@@ -209,7 +210,7 @@ int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n
         .columns = columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS : columns,
         .has_colour = options->has_colour,
     };
-    /* A line for each key of a report and for each of its rows. */
+    /* Each key of a report, and each of its rows, is on its own line. */
     report->json = (struct ag_json){.out = out, .line_depth = report->has_several ? 4 : 2};
     if (options->is_json && report->has_several) {
         write_schema(&report->json);
@@ -226,7 +227,7 @@ static uint64_t limit_of(const struct ag_report_options *options) {
     return options->limit == 0 ? UINT64_MAX : options->limit;
 }
 
-/* At another moment than the peak, what the memory is made of is what is in use then. */
+/* With --at, --view=peak shows the bytes in use at that time. */
 static enum ag_metric sort_of(const struct ag_report *report) {
     const struct ag_report_options *options = &report->options;
     if (options->sort != AG_METRIC_DEFAULT) {
@@ -290,9 +291,11 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
             putc('\n', report->page.out);
         }
         if (names_code(report->view->name)) {
-            ag_profile_open_images(profile); /* the heading tells what is wrong with them */
+            ag_profile_open_images(profile); /* so that the heading can name missing and changed
+                                              * files */
         }
-        /* Kept until what is missing is known, which comes first. */
+        /* The text is kept in memory: the view may find damage in the trace, which is printed
+         * first. */
         char *text = NULL;
         size_t n_text = 0;
         FILE *const out = report->page.out;

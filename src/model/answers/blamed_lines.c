@@ -1,16 +1,19 @@
-/* blamed_lines.c: finds for each stack the line that a report blames.
+/* blamed_lines.c: finds for each stack the line that the summary and its findings name as the
+ * origin of the blocks (the blamed line). Sections 1 to 3 explain how.
  *
- * 1. Whose line. strdup allocates, but its line cannot be changed by the reader. So a stack belongs
- * to its innermost frame whose file is the reader's own; where no file is known, to
- * the innermost that is not the C library's or a language's; where there is none, to the innermost.
+ * 1. Owners. strdup allocates, but the reader of a report cannot change its line. So the blamed
+ * line of a stack is its innermost frame whose source file belongs to the reader's program. If no
+ * frame has a known file, it is the innermost frame outside of the C library and the language's
+ * library; if there is none either, the innermost frame.
  *
- * 2. Wrappers. xmalloc allocates everything, so its line is no useful answer: its callers are. A
- * function is skipped when it allocates for several others and either its name contains "alloc" or
- * it makes half of all blocks or bytes. A function with a single caller is no wrapper, whatever its
- * name: its own line is as good. Wrappers call each other (sqlite3Malloc, mallocWithAlarm,
- * sqlite3MemMalloc), so this is repeated until nothing changes.
+ * 2. Wrappers. A function such as xmalloc allocates nearly everything, so its line is not useful to
+ * the reader; the lines of its callers are. A function is skipped if it has several callers, and
+ * either its name contains "alloc" or it allocates half of all blocks or bytes. A function with a
+ * single caller is never skipped, because its own line is as useful as its caller's. Wrappers call
+ * each other (sqlite3Malloc, mallocWithAlarm, sqlite3MemMalloc), so this step is repeated until
+ * nothing changes, at most WRAPPERS_MOST times.
  *
- * 3. All stacks of one line are one blamed_line. */
+ * 3. All stacks with the same blamed line are added to one row, struct ag_blamed_line. */
 #include "model/answers/blamed_lines.h"
 
 #include <errno.h>
@@ -23,14 +26,15 @@
 #include "model/metric.h"
 #include "model/profile_state.h"
 
-/* ---- whose a frame is ---- */
+/* ---- the owner of a frame ---- */
 
-/* Decided by paths and names alone: the files of the machine that compiled are not available.
+/* The owner of a frame is decided by paths and names alone, because the files of the machine that
+ * compiled the program are not available.
  *
- * The images of the C library are recognized by their names: distributions build them below a
- * folder that they call ".", so their paths look like any program's. Headers of a compiler are
- * absolute, below /usr; Rust names a folder that exists on no machine. If no file is known, the
- * namespaces of the languages decide. */
+ * The libraries of the C runtime are recognized by their names: distributions build them with
+ * relative paths below ".", so their source paths look like those of any program. Headers of a
+ * compiler have absolute paths below /usr. Rust's library has paths below /rustc or library, which
+ * exist on no machine. If no file is known, the namespace of the function decides. */
 
 static bool begins_with_any(const char *text, const char *const *beginnings, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -49,7 +53,8 @@ static bool is_file_of_system(const char *file) {
 static bool is_image_of_system(const char *image) {
     static const char *const beginnings[] = {"libc.so",     "libc-",      "ld-linux",  "ld-2.",
                                              "libm.so",     "libpthread", "libstdc++", "libgcc_s",
-                                             "liballogram-"}; /* detours appear in stacks, too */
+                                             "liballogram-"}; /* allogram's own functions may appear
+                                                               * in stacks */
     return begins_with_any(image, beginnings, AG_ARRAY_SIZE(beginnings));
 }
 
@@ -69,29 +74,34 @@ enum ag_frame_owner ag_frame_owner(const struct ag_frame *frame) {
 }
 
 enum {
-    WRAPPERS_MOST = 8,   /* wrappers that call each other: programs seen have up to 4 */
-    NAMED_CALLERS = 2,   /* of a function with "alloc" in its name */
-    UNNAMED_CALLERS = 3, /* of any other, which must make half of everything */
+    /* wrappers that call each other; the programs that were examined have up to 4 */
+    WRAPPERS_MOST = 8,
+    NAMED_CALLERS = 2, /* callers that make a function with "alloc" in its name a wrapper */
+    /* callers that make any other function a wrapper; it must also allocate half of everything */
+    UNNAMED_CALLERS = 3,
 };
-struct position { /* of a frame in a stack */
+/* a frame in a stack: index AT of the frames of NODE (inlined functions are frames, too) */
+struct position {
     uint32_t node, at;
 };
-struct function { /* a function that has its position there in this round */
+/* a function at the current position of some row, with the sums of these rows */
+struct function {
     uint64_t blocks, bytes;
-    uint32_t callers[UNNAMED_CALLERS]; /* different ones; as many as matter */
+    uint32_t callers[UNNAMED_CALLERS]; /* the first different callers; more need not be known */
     uint32_t n_callers;
     bool is_wrapper, is_named;
 };
 struct walk {
     struct ag_profile *profile;
-    struct position *positions;         /* by row; node AG_NODE_ROOT...: a stack without frames */
-    enum ag_frame_owner *least;         /* by row: frames of owners below this are skipped */
-    uint8_t *owner_of_frame;            /* + 1; 0: not looked at */
-    uint32_t *function_of_frame;        /* + 1 */
-    struct ag_index_map function_index; /* name | image << 32 */
+    /* by row: the current position; node AG_NODE_ROOT(...): a stack without frames */
+    struct position *positions;
+    enum ag_frame_owner *least;         /* by row: frames whose owner is below this are skipped */
+    uint8_t *owner_of_frame;            /* 1 + enum ag_frame_owner; 0: not determined yet */
+    uint32_t *function_of_frame;        /* 1 + index in functions; 0: not determined yet */
+    struct ag_index_map function_index; /* text ids: function | image << 32 -> index in functions */
     struct function *functions;
     size_t n_functions;
-    uint64_t blocks, bytes; /* of all rows */
+    uint64_t blocks, bytes; /* sums of all rows */
 };
 
 /* ---- frames along a stack ---- */
@@ -109,7 +119,7 @@ static uint32_t frame_at(struct walk *walk, const struct position *position) {
     return ag_profile_node_frames(walk->profile, position->node, &n)[position->at];
 }
 
-/* Moves one frame outward; false: that was the outermost. */
+/* Moves one frame outward. Returns false if the frame was the outermost. */
 static bool go_out(struct walk *walk, struct position *position) {
     size_t n;
     (void)ag_profile_node_frames(walk->profile, position->node, &n);
@@ -125,7 +135,8 @@ static bool go_out(struct walk *walk, struct position *position) {
     return true;
 }
 
-/* The innermost frame from the start on that belongs to LEAST or more. */
+/* Moves outward to the innermost frame, beginning with the current one, whose owner is at least
+ * LEAST. Returns false if there is none. */
 static bool find_owned(struct walk *walk, struct position *position, enum ag_frame_owner least) {
     struct position at = *position;
     while (owner_of(walk, frame_at(walk, &at)) < least) {
@@ -178,7 +189,8 @@ static uint32_t function_of(struct walk *walk, uint32_t frame) {
     return at;
 }
 
-/* Moves to the caller: the next frame that counts and is another function's. */
+/* Moves outward to the caller: the next frame of another function whose owner is not skipped.
+ * Returns false if there is none. */
 static bool find_caller(struct walk *walk, size_t row, struct position *position) {
     struct position at = *position;
     const uint32_t callee = function_of(walk, frame_at(walk, &at));
@@ -219,7 +231,7 @@ static bool is_wrapper(const struct walk *walk, const struct function *function)
            (has_most && function->n_callers >= UNNAMED_CALLERS);
 }
 
-/* Returns false if nothing moved. */
+/* Does one round of section 2. Returns whether the position of any row changed. */
 static bool pass_wrappers(struct walk *walk) {
     for (size_t i = 0; i < walk->n_functions; i++) {
         walk->functions[i] = (struct function){.is_named = walk->functions[i].is_named};

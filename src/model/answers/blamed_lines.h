@@ -1,29 +1,30 @@
-/* blamed_lines.h: the lines of a program that its reader can change, each with everything that is
- * allocated below it and below no other of them. blamed_lines.c explains which line a stack belongs
- * to. */
+/* blamed_lines.h: attributes each stack to one line of the program that the reader of a report can
+ * change (its blamed line), and sums the stacks by line. blamed_lines.c explains how the line is
+ * chosen. */
 #ifndef AG_BLAMED_LINES_H
 #define AG_BLAMED_LINES_H
 
 #include "model/profile.h"
 
 struct ag_blamed_line {
-    struct ag_metrics metrics; /* of its stacks */
-    uint32_t frame;            /* of the profile */
+    struct ag_metrics metrics; /* the sum of its stacks */
+    uint32_t frame;            /* a frame of the profile, with function, file and line */
 };
-/* All of them, in no order; owned by the profile. Every stack that passes the filters belongs to
- * one, so their sums are the profile's. Returns 0 or a negative errno. */
+/* Returns all blamed lines, in no particular order. The profile owns the array. Every stack that
+ * the filters select belongs to exactly one line, so the metrics of all lines add up to those of
+ * the profile. Returns 0 or a negative errno. */
 int ag_profile_blamed_lines(struct ag_profile *profile, const struct ag_blamed_line **ret_lines,
                             size_t *ret_n);
 
-/* Whether nearly all that the blamed line SPOT (its index) has in use at the end was allocated by
- * stacks that go through FRAME, beyond their own line. */
+/* Whether at least 90 % of the bytes that BLAMED_LINE (an index) has in use at the end were
+ * allocated by stacks that contain FRAME. */
 bool ag_profile_blamed_line_goes_through(struct ag_profile *profile, size_t blamed_line,
                                          uint32_t frame);
 
-/* Whose a frame is: the readers of a report can change their own, and not those of the compiler or
- * the C library. */
+/* Who owns the source code of a frame. The reader of a report can change the program's own code,
+ * and not that of the compiler or the C library. */
 enum ag_frame_owner {
-    AG_OWNER_SYSTEM,  /* the C library, a language's own */
+    AG_OWNER_SYSTEM,  /* the C library, or the library of a language */
     AG_OWNER_UNKNOWN, /* no debug information */
     AG_OWNER_READER,
 };

@@ -1,7 +1,8 @@
-/* blocks.c: single blocks. The ledger notifies of each death when it can no longer be taken back,
- * and of the open blocks at the end. Ghosts can be taken back for longer (a free that found no
- * block may find one later), so they are kept until the end; there are at most as many as blocks
- * were live when the recording began, except in a hostile trace. */
+/* blocks.c: visits the single blocks of a profile, for the blocks view and for lifetimes. The
+ * ledger reports each freed block when it can no longer take the free back, and the blocks in use
+ * at the end. A ghost is a free whose allocation was not recorded. The ledger may take a ghost back
+ * much later, when it finds the allocation, so ghosts are kept until the end. Except in a hostile
+ * trace, their number is at most that of the blocks in use when the recording began. */
 #include "model/answers/blocks.h"
 
 #include <errno.h>
@@ -10,11 +11,11 @@
 #include "model/profile_state.h"
 #include "table/array.h"
 
-enum { GHOSTS_MOST = 1 << 26 }; /* 2 GiB: what a report may hold of a hostile trace */
+enum { GHOSTS_MOST = 1 << 26 }; /* limits the memory for ghosts to 2 GiB, for hostile traces */
 
 struct ghost {
     struct ag_ghost ghost;
-    uint32_t before; /* ghost + 1 of the same address, 0: none */
+    uint32_t before; /* 1 + index of the previous ghost at this address, 0: none */
     bool is_taken_back;
 };
 struct block_pass {
@@ -24,8 +25,8 @@ struct block_pass {
     void *context;
     struct ghost *ghosts;
     size_t n_ghosts;
-    struct ag_index_map newest; /* address -> places */
-    uint32_t *places;           /* the newest ghost + 1 of an address */
+    struct ag_index_map newest; /* address -> index in places */
+    uint32_t *places;           /* by address: 1 + index of its newest ghost */
     size_t n_places;
     int error;
 };
@@ -137,8 +138,9 @@ static void note_ghosts(struct block_pass *pass) {
     }
 }
 
-/* A ghost has no stack and no allocating thread, so it passes no filter of those; and where blocks
- * from before the recording are not counted, their frees cannot be distinguished from ghosts. */
+/* A ghost has no stack of its allocation and no allocating thread, so filters of stacks or threads
+ * exclude it. If a time window does not count older blocks, their frees look like ghosts, so no
+ * ghosts are reported. */
 static bool can_have_ghosts(const struct ag_profile *profile) {
     return !profile->has_focus && !profile->has_ignore && !profile->options.runtime &&
            profile->options.thread < 0 &&

@@ -1,9 +1,10 @@
-/* collections.c: the collections of a trace as rows, and their sums by runtime and by cause.
+/* collections.c: lists the garbage collections of a trace, and sums them by runtime, by cause (the
+ * function whose allocation started them) and by process of a runtime, for the gc view and exports.
  *
- * The cause is given by a stack: its innermost managed function is blamed, because the native
- * frames inside it are the runtime's own path to its collector. Or it is given by a function, if
- * function counters know it. Stacks and functions repeat, so the result for each (which frame to
- * blame, whether the filters let it pass) is cached by its id. */
+ * A trace contains the stack in which a collection started, or only a function. The cause is the
+ * innermost managed function of the stack, because the native frames below it are the runtime's own
+ * path to its collector. Stacks and functions repeat, so the verdict on each (which frame is the
+ * cause, whether the filters select it) is cached by its id. */
 #include "model/answers/collections.h"
 
 #include <errno.h>
@@ -13,38 +14,35 @@
 #include "model/profile_state.h"
 #include "table/array.h"
 
-#define NOBODY UINT32_MAX
+#define NO_FRAME UINT32_MAX
 
-struct verdict { /* on a stack */
+struct verdict { /* result for a stack or a function */
     uint32_t cause_frame;
     bool is_kept;
 };
 struct gathering {
     struct ag_profile *profile; /* the profile that gets the collections */
-    struct ag_profile *source;  /* the profile whose trace is read: the same, or a part of it */
-    uint64_t offset_ns;         /* from the start of the profile to that of the source */
-    struct ag_index_map stacks; /* of the source: stack, or frame << 32 -> verdicts */
+    /* the profile whose trace is read: `profile`, or one process of it if it is merged */
+    struct ag_profile *source;
+    uint64_t offset_ns; /* time from the start of `profile` to the start of `source` */
+    /* of the source: stack id, or FRAME id << 32 -> index in verdicts */
+    struct ag_index_map stacks;
     struct verdict *verdicts;
     size_t n_verdicts;
 };
 
 /* ---- stacks ---- */
 
-static bool matches(const regex_t *regex, const struct ag_frame *frame) {
-    return regexec(regex, frame->function, 0, NULL, 0) == 0 ||
-           regexec(regex, frame->label, 0, NULL, 0) == 0;
-}
-
-/* The frames that a collection is judged by, innermost first. */
+/* The frames by which a collection is attributed and filtered, innermost first. */
 static size_t frames_of(struct gathering *gathering, const struct ag_model_collection *raw,
                         uint32_t *one, const uint32_t **ret_frames) {
     if (raw->frame == 0) {
         return ag_profile_stack_frames(gathering->source, raw->stack, ret_frames);
     }
     *one = ag_frame_table_managed(&gathering->source->frames, raw->frame,
-                                  /* out of memory: no frame is blamed */ 0);
+                                  /* line= */ 0);
     *ret_frames = one;
-    return *one != AG_INDEX_NONE; /* no memory: no function is blamed */
+    return *one != AG_INDEX_NONE; /* without memory, no function is the cause */
 }
 
 static struct verdict judge(struct gathering *gathering, const struct ag_model_collection *raw) {
@@ -52,7 +50,7 @@ static struct verdict judge(struct gathering *gathering, const struct ag_model_c
     const uint32_t *frames;
     uint32_t one;
     const size_t n = frames_of(gathering, raw, &one, &frames);
-    uint32_t cause = n > 0 ? frames[0] : NOBODY;
+    uint32_t cause = n > 0 ? frames[0] : NO_FRAME;
     bool is_managed = false, is_focused = !source->has_focus, is_ignored = false;
     for (size_t i = 0; i < n; i++) {
         const struct ag_frame *frame = ag_profile_frame(source, frames[i]);
@@ -60,10 +58,10 @@ static struct verdict judge(struct gathering *gathering, const struct ag_model_c
             cause = frames[i];
             is_managed = true;
         }
-        is_focused |= source->has_focus && matches(&source->focus, frame);
-        is_ignored |= source->has_ignore && matches(&source->ignore, frame);
+        is_focused |= source->has_focus && ag_frame_matches(&source->focus, frame);
+        is_ignored |= source->has_ignore && ag_frame_matches(&source->ignore, frame);
     }
-    if (cause != NOBODY && source != gathering->profile) {
+    if (cause != NO_FRAME && source != gathering->profile) {
         cause = ag_frame_table_copy(&gathering->profile->frames, ag_profile_frame(source, cause));
     }
     return (struct verdict){.cause_frame = cause, .is_kept = is_focused && !is_ignored};
@@ -143,7 +141,7 @@ static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection
     sum->allocated_bytes += row->known & AG_GC_KNOWN_ALLOCATED ? row->weight_bytes : 0;
 }
 
-/* The sum of a key, new or known. NULL: no memory; LIST has room for all. */
+/* Finds the sum of KEY, or adds MADE to LIST, which has room for all. NULL: no memory. */
 static struct ag_collection_sum *sum_of(struct ag_collection_sum *list, size_t *count,
                                         struct ag_index_map *map, uint64_t key,
                                         struct ag_collection_sum made) {
@@ -155,9 +153,9 @@ static struct ag_collection_sum *sum_of(struct ag_collection_sum *list, size_t *
     return r < 0 ? NULL : &list[at];
 }
 
-/* Functions are the same when their names and runtimes are, regardless of the line. */
+/* Causes are equal if function and image ("[runtime]") are equal, even with different lines. */
 static uint64_t cause_key(const struct ag_profile *profile, uint32_t frame) {
-    if (frame == NOBODY) {
+    if (frame == NO_FRAME) {
         return UINT64_MAX;
     }
     const struct ag_model_frame *model = ag_frame_table_get(&profile->frames, frame);
@@ -193,8 +191,8 @@ static int add_up(struct ag_profile *profile) {
             ag_text_id(&profile->definitions.texts, row->runtime, strlen(row->runtime));
         struct ag_collection_sum *runtime =
             sum_of(all->runtimes, &all->n_runtimes, &runtimes, name,
-                   (struct ag_collection_sum){.runtime = row->runtime, .cause_frame = NOBODY});
-        const char *of_cause = row->cause_frame != NOBODY
+                   (struct ag_collection_sum){.runtime = row->runtime, .cause_frame = NO_FRAME});
+        const char *of_cause = row->cause_frame != NO_FRAME
                                    ? ag_profile_frame(profile, row->cause_frame)->runtime
                                    : NULL;
         struct ag_collection_sum *cause = sum_of(

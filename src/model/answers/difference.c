@@ -1,8 +1,10 @@
-/* difference.c: matches the sites of two profiles by name.
+/* difference.c: matches the sites (functions, lines, types ...) of two profiles by name, for
+ * `allogram diff`.
  *
- * The key is a text: image, function, and by line the base name of the file (two builds are in two
- * folders) and the line. The program's own image has one key regardless of its name, since users
- * compare program-1 with program-2. */
+ * The key of a site is a text of its image, label and function. If sites are lines, it also
+ * contains the line and the base name of the file (not the path, because two builds may be in two
+ * folders). The program's own image is an empty text in all keys, because users compare program-1
+ * with program-2. */
 #include "model/answers/difference.h"
 
 #include <errno.h>
@@ -16,7 +18,7 @@
 
 enum { KEY_BYTES = 8192 };
 
-struct difference { /* the public part first */
+struct difference { /* the public part must be the first member, see ag_difference_free */
     struct ag_difference shown;
     struct ag_difference_row *rows;
     struct ag_text_store texts;
@@ -32,7 +34,7 @@ static const char *difference_keep_text(struct difference *difference, const cha
     return text ? ag_text_keep(&difference->texts, text, strlen(text)) : NULL;
 }
 
-/* The row of a site; it gets the names of the site that was added last. */
+/* Finds or adds the row of a site. The row gets the names of the site that was added last. */
 static struct ag_difference_row *row_of(struct difference *difference, struct ag_profile *profile,
                                         enum ag_site_key by, const struct ag_site_row *site) {
     const bool is_labelled = ag_site_key_is_named(by);
@@ -77,7 +79,7 @@ static int difference_take(struct difference *difference, struct ag_profile *pro
     const int r = ag_profile_sites(profile, by, &sites, &n);
     for (size_t i = 0; i < n && r == 0; i++) {
         if (memcmp(&sites[i].own, &nothing, sizeof(nothing)) == 0) {
-            continue; /* it only calls */
+            continue; /* the site allocates nothing itself, it only calls */
         }
         struct ag_difference_row *row = row_of(difference, profile, by, &sites[i]);
         if (!row) {
@@ -92,8 +94,8 @@ static int difference_take(struct difference *difference, struct ag_profile *pro
     return r;
 }
 
-/* The site does not occur on this side. It is the same place: the amounts that may be missing are
- * those of the other side. */
+/* If SIDE has nothing, the site may have had blocks there that were not sampled. Their number is
+ * estimated with the weights of the other side, because the code is the same. */
 static void add_doubt(struct ag_metrics *side, const struct ag_metrics *other,
                       const struct ag_metrics *nothing) {
     if (nothing->portion_bytes > 0 && ag_metrics_are_nothing(side)) {
@@ -116,8 +118,8 @@ static void add_doubts(struct difference *difference, const struct ag_profile *b
 
 int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum ag_site_key by,
                       struct ag_difference **ret_difference) {
-    if (by == AG_BY_STACK || by == AG_BY_THREAD ||
-        by >= AG_BY_PROCESS) { /* their names are of one run */
+    /* the names of these sites differ from run to run */
+    if (by == AG_BY_STACK || by == AG_BY_THREAD || by >= AG_BY_PROCESS) {
         return -EINVAL;
     }
     struct difference *difference = calloc(1, sizeof(*difference));

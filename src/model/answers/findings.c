@@ -1,16 +1,17 @@
-/* findings.c: the rules that decide which numbers are worth a look.
+/* findings.c: the rules that decide which facts of a profile the summary suggests to examine
+ * (findings). The rules apply to blamed lines, which blamed_lines.h defines.
  *
- * 1. Evidence. Sums of each line, pairs of threads and the course of the whole process are part of
- * every profile. How a single line grew, by how much its blocks grow and how large they are can
- * only be read from the events: these are read if there are no more than EVENTS_MOST, or on
- * request. Without the events, steps and outsized blocks are not found, and a growing leak only if
- * the process as a whole proves it (section 4). Where events were lost, the file is damaged or a
- * time window is set, some rules have no evidence: see knows_leaks, knows_peak and
- * find_foreign_frees.
+ * 1. Evidence. The sums of each line, the pairs of threads and the timeline of the whole process
+ * are part of every profile. How the memory of a single line grew, by how much its blocks are
+ * enlarged and how large they are can only be read from the events. The events are read if there
+ * are at most EVENTS_MOST, or on request. Without the events, steps and outsized blocks are not
+ * found, and a growing leak is found only if the timeline of the process proves it (section 4).
+ * Where events were lost, the file is damaged or a time window is set, some rules have no evidence:
+ * see knows_leaks, knows_peak and find_foreign_frees.
  *
- * 2. Two limits for every rule. A share of the whole says that it matters to this program, an
- * absolute number says that it would matter to any program: a program of a hundred blocks has no
- * storm.
+ * 2. Every rule has two limits. Below the absolute number a finding would matter to no program: for
+ * example, a program that allocates a hundred blocks has no storm of temporary blocks. Below the
+ * share of the whole it would not matter to this program.
  *
  *    rule      number                      share
  *    leak      100 blocks and 16 KiB, or   10 % of the bytes or blocks left at the end
@@ -23,56 +24,69 @@
  *    unseen    1000 repeated frees         5 % of all frees
  *    unseen    1000 buried blocks          5 % of all deaths
  *
- * The reasons. Leak: a few small blocks that are set up once are left on purpose; 24 large blocks
- * are 3 in each eighth of the recording. Steps: doubling from 16 bytes to all memory takes 30; no
- * doubling makes 100 equal steps. Outsized: section 5. Unseen: section 7. Storm: 10000 pairs of
- * malloc and free take half a millisecond, at 50 ns each; a smaller gain cannot be measured.
- * Foreign: threads pass tens of blocks when they start and end; only frees count, not blocks that a
- * collector found dead. Peak: 2 MiB is the size of an empty C program, and 50 % is more than all
- * other lines together.
+ * The reasons for the numbers. Leak: many programs make a few small blocks at the start and do not
+ * free them on purpose; 24 large blocks are 3 in each eighth of the recording. Steps: doubling a
+ * block from 16 bytes until memory is full takes about 30 reallocations, so 100 equal steps are no
+ * doubling. Outsized: section 5. Storm (of temporary blocks): 10000 pairs of malloc and free take
+ * half a millisecond, at 50 ns each; a smaller gain cannot be measured. Foreign: threads pass each
+ * other tens of blocks when they start and end; only frees count, not blocks that a collector found
+ * dead. Peak: 2 MiB is the size of an empty C program, and 50 % is more than all other lines
+ * together. Unseen: section 7.
  *
- * They were tested on programs with one planted fault and with none (tests/programs/faults.c and
- * similar ones), and on jq, sqlite3, python3, git and a C compiler.
+ * The limits were tested on programs with one deliberate fault and with none
+ * (tests/programs/faults.c and similar ones), and on jq, sqlite3, python3, git and a C compiler.
  *
- * 3. A leak that grows. Blocks left at the end need not be a leak: a cache that is built at the
- * start and kept is left, too. A leak grows little by little until the end. So the blocks that are
- * left are classified by when they were made. The first of them must be made at least an eighth of
- * the recording before the end, and in each quarter of the recording from there to its end, at
- * least a twentieth of their bytes must be made. That alone also holds for code that keeps the
- * newest of something (a ring, a cache of a fixed size), but then nothing grows: what the line has
- * in use has to rise, since the first of them, by half of what is left. The position in the
- * recording is measured in blocks made, because a program's time depends on the machine. But a
- * cache that is built by a program that then only computes is spread over all blocks made. So a
- * twentieth also has to be made in the second half of the time since. The end of a recording is not
- * the end of the program: on a loaded machine, the writer was seen to notice the end more than a
- * second late. So the program is assumed to have run for all but CLOCK_LATE_NS of the recording, or
- * a quarter of it, or for as long as it computed, whichever is most. The clock is not used for
- * recordings below CLOCK_LEAST_NS, or computing below CPU_LEAST_NS, which is ten of the kernel's
- * ticks.
+ * 3. A leak that grows. Blocks in use at the end (blocks "left") need not be a leak: a cache that
+ * is built at the start and kept is left, too. A leak grows little by little until the end. So the
+ * blocks that are left are classified by the moment when they were made. A line leaks if it meets
+ * these conditions:
  *
- * 4. Without events there is only the course of the process. A line cannot have had more in use
- * than the process had: if it has B in use at the end, and F is the least that the process had in
- * use in the last quarter of the recording, the line grew by at least B - F in that quarter. That
- * proves growth only for a line that holds nearly everything.
+ * The first block that is left was made at least an eighth of the recording before the end. The
+ * time from that block to the end is divided into quarters, and in each quarter at least 5 % of the
+ * left bytes were made.
  *
- * 5. Blocks far larger than their neighbors. Neighbors are the blocks of the same line, which the
- * programmer meant to be alike. (Neighbors in memory are chosen by the allocator, and which part of
- * a block was ever touched is not recorded.) Sizes are classed by powers of 8. Outsized are the
- * blocks above a gap of two empty classes, a factor of 64 at least, with nine tenths of the blocks
- * below it. Sizes that are spread naturally leave no gap, nor do blocks that double.
+ * Code that keeps only the newest blocks (a ring, a cache of a fixed size) meets the first
+ * condition, too, but its memory does not grow. So the bytes that the line has in use must also
+ * rise, after the first left block, by half of the left bytes.
  *
- * 6. One line has one finding, the first rule that holds, in the order of enum ag_finding_kind:
- * growing leaks and outsized blocks are also part of the peak, and steps are temporary blocks.
- * Leaks and storms of one function are merged, and so are leaks made below a line that leaks itself
- * (the members of an object). Of each kind the largest share comes first; then the second of each.
+ * These two conditions measure time in blocks made by the program, because the clock time that a
+ * program needs depends on the machine. But then a cache that is built by a program that later only
+ * computes looks like a leak, because no blocks are made later. So 5 % of the left bytes must also
+ * be made in the second half of the clock time after the first left block.
  *
- * 7. Unseen. A free of a block without a recorded allocation (a ghost) proves little: forked
- * children and processes that were attached to free blocks made before. But the second ghost at the
- * same address is a block that was made in between, by a function of the allocator that is not
- * recorded. (Or while recording was paused, which the text says.) The reverse is a block that is
- * allocated where another one is in use: that one was freed by code that is not recorded, such as
- * copies of the program's own free that the compiler inlined into its callers. Both are counted in
- * the pass over the events. */
+ * The recording may end later than the program: on a loaded machine, the writer noticed the
+ * program's end more than a second late. So the program is assumed to have run for the largest of
+ * three times: the recording less CLOCK_LATE_NS, a quarter of the recording, and the CPU time that
+ * the program used. The clock is not used for recordings shorter than CLOCK_LEAST_NS, and CPU time
+ * is not used below CPU_LEAST_NS, which is ten ticks of the kernel's clock.
+ *
+ * 4. If the events are not read, growth can only be derived from the timeline of the process. A
+ * line cannot have had more in use than the process had. If the line has B bytes in use at the end,
+ * and F is the least that the process had in use in the last quarter of the recording, then the
+ * line grew by at least B - F in that quarter. This proves growth only for a line that has nearly
+ * all bytes of the process.
+ *
+ * 5. Outsized blocks are far larger than the other blocks of the same line, which the programmer
+ * probably expected to be of similar size. Sizes are classified by powers of 8. Blocks are outsized
+ * if they are above a gap of two empty classes, which is a factor of at least 64, and nine tenths
+ * of the line's blocks are below the gap. Sizes that vary naturally leave no gap; nor do blocks
+ * that are doubled.
+ *
+ * 6. A line has at most one finding, that of the first rule that holds in the order of enum
+ * ag_finding_kind. Otherwise it would have several for one cause: growing leaks and outsized blocks
+ * are also part of the peak, and steps are temporary blocks. Leaks of one function are merged, and
+ * so are storms of one function. Leaks made in functions called from a line that leaks itself (such
+ * as the members of an object) are merged with that line's. The report shows the finding with the
+ * largest share of each kind, then the second of each kind.
+ *
+ * 7. Unseen allocations and frees. A ghost is a free of a block without a recorded allocation. A
+ * single ghost proves little: forked children, and processes to which allogram was attached, free
+ * blocks made before the recording. But a second ghost at the same address proves that a block was
+ * allocated there in between, by a function of the allocator that is not recorded. (Or the
+ * recording was paused, as the text of the finding says.) Conversely, a block may be allocated at
+ * the address of a block in use. Then the older block (called buried) was freed by code that is not
+ * recorded, such as copies of the program's own free function that the compiler inlined into its
+ * callers. Both are counted in the pass over the events. */
 #include "model/answers/findings.h"
 
 #include <errno.h>
@@ -85,82 +99,89 @@
 #include "table/array.h"
 
 enum {
-    COURSE_SLICES = 32, /* slices of a trace, equal in number of blocks made */
-    SIZE_CLASSES = 17,  /* class 0: 0 to 7 bytes, 1: 8 to 63, 2: to 511 ...; the last: the rest */
+    /* the trace is divided into this many slices, in each of which equally many blocks are made */
+    COURSE_SLICES = 32,
+    /* class 0: 0 to 7 bytes, 1: 8 to 63, 2: 64 to 511 ...; the last: all larger ones */
+    SIZE_CLASSES = 17,
 };
 struct line_evidence {
     uint64_t in_use_bytes;
-    uint64_t course_bytes[COURSE_SLICES]; /* in use when each slice ended */
-    uint64_t left_bytes[COURSE_SLICES];   /* made in each slice, and in use at the end */
+    uint64_t course_bytes[COURSE_SLICES]; /* in use at the end of each slice */
+    uint64_t left_bytes[COURSE_SLICES];   /* bytes made in each slice and still in use at the end */
     uint64_t class_blocks[SIZE_CLASSES], class_bytes[SIZE_CLASSES];
     uint64_t largest_bytes;
-    /* reallocations that enlarged a block; of these, those by as much as the one before it */
+    /* Reallocations that enlarged a block. stepped_blocks: those that enlarged it by as many bytes
+     * as the previous one did. */
     uint64_t enlarged_blocks, enlarged_bytes, stepped_blocks;
-    uint64_t longest_chain, step_bytes; /* the longest chain of these of one block, and its
-                                         * increment */
+    /* the longest sequence of stepped reallocations of one block, and by how much each enlarged
+     * it */
+    uint64_t longest_chain, step_bytes;
     uint64_t largest_enlarged_bytes;
     uint64_t foreign_blocks; /* freed by another thread than the one that allocated them */
 };
 struct search {
     struct ag_profile *profile;
-    const struct ag_summary *whole; /* of everything, without filters */
+    const struct ag_summary *whole; /* sums of the whole trace, without filters */
     const struct ag_blamed_line *blamed_lines;
     size_t n_blamed_lines;
-    bool *is_taken;                   /* by blamed_line: a line has one finding */
-    bool watches_threads;             /* set it to have foreign_blocks counted */
-    struct line_evidence *evidence;   /* beside the blamed_lines; NULL: the events were
-                                          * not read */
-    uint64_t slice_ns[COURSE_SLICES]; /* when each ended, since the start of the recording */
-    /* Frees of a block without a recorded allocation, at an address where there had been such a
-     * free already; and the stack of most of them, if frees have stacks (0: none). */
+    bool *is_taken; /* by blamed line: it already has a finding */
+    /* foreign_blocks must be counted: threads free many blocks of others */
+    bool watches_threads;
+    /* one for each blamed line; NULL: the events were not read */
+    struct line_evidence *evidence;
+    uint64_t slice_ns[COURSE_SLICES]; /* end of each slice, since the start of the recording */
+    /* Ghosts (frees without a recorded allocation) at an address that already had one. ghost_stack:
+     * the stack of most of these frees, if frees have stacks (0: none). */
     uint64_t repeated_ghosts;
-    uint64_t buried_blocks; /* whose address was allocated again while they were in use */
+    uint64_t buried_blocks; /* blocks whose address was allocated again while they were in use */
     uint32_t ghost_stack;
 };
 
 /* ---- evidence ---- */
 
-/* What only the events show of a line: how what it has in use went up and down, when what is left
- * at the end was made, how large its blocks are, how they grow when they are reallocated, and who
- * frees them.
+/* The code below reads from the events what no sum contains: how the memory of each line changed
+ * over time, when the blocks left at the end were made, how large blocks are, how they grow when
+ * they are reallocated, and which threads free them.
  *
- * 1. The recording is divided into slices with equally many allocations, not of equal time: a
- * program that does the same twice is found the same twice, and one that sleeps has no slices
- * without events. The end time of each slice is kept. The slice in which a block was made follows
- * from its number among the blocks of its thread: each thread's number at the end of each slice is
- * kept, so no table of live blocks is needed besides that of the ledger.
+ * 1. The recording is divided into slices with equally many allocations instead of equal time, so
+ * that two runs of the same program have equal slices, and a program that sleeps has no slices
+ * without events. The end time of each slice is kept. The ledger numbers the blocks of each thread
+ * (serial). The last number of each thread at the end of each slice is kept, so the slice in which
+ * a block was made follows from its number. No table of live blocks is needed besides the ledger's.
  *
- * 2. Steps of the ledger that are taken back again (a realloc that failed, two threads that raced)
- * are counted the other way round: sums come out right, and no rule looks at a single block.
+ * 2. If the ledger takes a step back (after a failed realloc, or when two threads raced), it is
+ * subtracted again. So the sums are correct, and no rule depends on a single block.
  *
- * 3. A reallocation is a death and, as the next step, the birth of what it became. One that makes
- * its block larger by as much as the one before it did is a link of a chain. Chains are followed by
- * address in a table of fixed size, where a younger one pushes an older one out: a program that
- * enlarges thousands of blocks in turn is not followed, one that enlarges some is.
+ * 3. The ledger reports a reallocation as two consecutive steps: the death of the old block and the
+ * birth of the new one. Consecutive reallocations of one block that enlarge it by equally many
+ * bytes form a chain. Chains are found by address in a hash table of fixed size, where a new chain
+ * replaces an older one with the same hash. So chains are found in a program that enlarges some
+ * blocks in turn, but not if it enlarges thousands in turn.
  *
- * 4. Frees of blocks that were never seen allocated are known again by address in such a table,
- * too; which stack frees most of them is found by the vote of Boyer and Moore. */
+ * 4. Ghosts at one address are counted with a hash table of fixed size, too. The stack that frees
+ * most of them is found by the majority vote algorithm of Boyer and Moore. */
 
 enum { CHAINS = 4096, GHOSTS = 1 << 14 }; /* powers of two; 128 KiB each */
 
-struct chain { /* of a block that was reallocated: what it is now, and how it came to it */
+struct chain { /* the newest reallocation of a block, and how many equal ones precede it */
     uint64_t address, size, step_bytes, length;
 };
 struct evidence_pass {
     struct search *search;
     struct ag_step_rows rows;
     bool *row_reallocates;
-    uint64_t births, slice_births; /* so far; when the slice ends */
+    /* births so far; the number of births at which the current slice ends */
+    uint64_t births, slice_births;
     size_t slice;
     struct thread {
-        uint64_t serial;                      /* of the newest block */
-        uint64_t slice_serial[COURSE_SLICES]; /* when each slice ended */
+        uint64_t serial;                      /* number of its newest block */
+        uint64_t slice_serial[COURSE_SLICES]; /* `serial` at the end of each slice */
     } * threads;
     size_t n_threads;
-    uint64_t dead_address, dead_size; /* the last step, if it was a death */
+    uint64_t dead_address, dead_size; /* of the last step; has_dead: it was a death */
     bool has_dead;
     struct chain chains[CHAINS];
-    uint64_t ghosts[GHOSTS]; /* their addresses; 0: none */
+    uint64_t ghosts[GHOSTS]; /* addresses of ghosts; 0: none */
     uint64_t ghost_votes;
 };
 
@@ -184,10 +205,10 @@ static int index_rows(struct evidence_pass *pass) {
 
 /* ---- slices ---- */
 
-/* The slice in which a block was made; the result is the same in every later slice. */
+/* The slice in which the block of STEP was made, by its serial number in its thread. */
 static size_t slice_of(const struct evidence_pass *pass, const struct ag_step *step) {
     const struct thread *thread = &pass->threads[step->thread];
-    size_t low = 0, high = pass->slice; /* slices before LOW ended before it */
+    size_t low = 0, high = pass->slice; /* slices before LOW ended before the block was made */
     if (high > 0 && step->serial > thread->slice_serial[high - 1]) {
         return high;
     }
@@ -214,7 +235,8 @@ static void end_slice(struct evidence_pass *pass, uint64_t time_ns) {
     search->slice_ns[pass->slice++] = time_ns;
 }
 
-/* The last slice does not end with the last birth: what is in use at the end is its result. */
+/* Ends all slices that are complete after a birth, except the last slice, which ends after the last
+ * event. */
 static void end_slices(struct evidence_pass *pass, uint64_t time_ns) {
     const unsigned __int128 all = pass->search->whole->allocated_blocks;
     while (pass->births >= pass->slice_births && pass->slice < COURSE_SLICES - 1) {
@@ -331,7 +353,7 @@ static void count_ghost(void *context, const struct ag_ghost *ghost, bool is_tak
     struct search *search = pass->search;
     uint64_t *known =
         &pass->ghosts[(ghost->address * UINT64_C(0x9e3779b97f4a7c15)) >> 50 & (GHOSTS - 1)];
-    if (is_taken_back) { /* two threads that raced: its allocation was seen after all */
+    if (is_taken_back) { /* two threads raced, and the ledger found the allocation later */
         *known = *known == ghost->address ? 0 : *known;
         return;
     }
@@ -363,7 +385,7 @@ static int evidence_run(struct evidence_pass *pass) {
     r = r < 0 ? r : ag_event_pass(profile->file, &profile->definitions, &options, ledger);
     search->buried_blocks = r == 0 ? ag_ledger_buried_blocks(ledger) : 0;
     (void)ag_ledger_free(ledger);
-    while (pass->slice < COURSE_SLICES) { /* repairs may have taken births back */
+    while (pass->slice < COURSE_SLICES) { /* slices may be left, because repairs took births back */
         end_slice(pass, search->whole->duration_ns);
     }
     return r;
@@ -385,7 +407,7 @@ static int search_read_events(struct search *search) {
     return r;
 }
 
-/* A fifth of a second on the machine of docs/explanation/overhead.md. */
+/* Reading these events takes a fifth of a second on the machine of docs/explanation/overhead.md. */
 #define EVENTS_MOST UINT64_C(4000000)
 #define CLOCK_LEAST_NS UINT64_C(500000000)
 #define CLOCK_LATE_NS UINT64_C(2000000000)
@@ -398,19 +420,21 @@ enum {
     LEAK_LARGE_BLOCKS = 24,
     LEAK_LARGE_BYTES = 2 << 20,
     LEAK_PERCENT = 10,
-    LEAK_SLICES = COURSE_SLICES / 8, /* from the first block that is left to the end */
-    LEAK_RISE_PERCENT = 5,           /* of what is left, in each quarter */
-    LEAK_GROUND_PERCENT = 2,         /* of what is left: less is not its beginning yet */
-    LEAK_GAIN_PERCENT = 50,          /* of what is left */
+    /* least number of slices from the first left block to the end */
+    LEAK_SLICES = COURSE_SLICES / 8,
+    LEAK_RISE_PERCENT = 5, /* of the left bytes, made in each quarter */
+    /* of the left bytes: the first slice that reaches this contains the first left block */
+    LEAK_GROUND_PERCENT = 2,
+    LEAK_GAIN_PERCENT = 50, /* of the left bytes, by which the bytes in use must rise */
     QUARTERS = 4,
-    COURSE_LEAST_POINTS = 32, /* of the timeline, which has up to 4096 */
+    COURSE_LEAST_POINTS = 32, /* least number of points of the timeline; it has up to 4096 */
     STEPS = 100,
     STEPS_PERCENT = 5,
     STEPS_MANY = 1000,
-    STEPS_SAME_PERCENT = 90, /* of all that the line enlarges */
+    STEPS_SAME_PERCENT = 90, /* of all blocks that the line enlarges */
     OUTSIZED_BYTES = 1 << 20,
     OUTSIZED_PERCENT = 10,
-    OUTSIZED_GAP = 2, /* empty classes */
+    OUTSIZED_GAP = 2, /* least number of empty size classes */
     OUTSIZED_OTHERS = 10,
     OUTSIZED_OTHERS_PERCENT = 90,
     TEMPORARY_BLOCKS = 10000,
@@ -420,11 +444,11 @@ enum {
     FOREIGN_PERCENT = 20,
     PEAK_BYTES = 2 << 20,
     PEAK_PERCENT = 50,
-    UNSEEN_BLOCKS = 1000, /* ghosts at an address that had one; or blocks that were buried */
-    UNSEEN_PERCENT = 5,   /* of all frees; of all deaths */
+    UNSEEN_BLOCKS = 1000, /* repeated ghosts, or buried blocks */
+    UNSEEN_PERCENT = 5,   /* of all frees, or of all freed blocks */
     FOUND_MOST = 32,
-    BLAMED_LINES_MOST =
-        1 << 16, /* 60 MiB of evidence; a line of a large program is one of some thousand */
+    /* limits the evidence to 60 MiB; large programs have some thousand lines */
+    BLAMED_LINES_MOST = 1 << 16,
 };
 
 static bool is_share(uint64_t part, unsigned percent, uint64_t whole) {
@@ -436,7 +460,7 @@ static bool is_larger_share(const struct ag_finding *left, const struct ag_findi
            (unsigned __int128)right->part * left->whole;
 }
 
-/* ---- what a profile can be evidence of ---- */
+/* ---- which rules a profile has evidence for ---- */
 
 static bool is_whole(const struct ag_profile *profile) {
     for (uint32_t cause = 0; ag_profile_lost_name(cause); cause++) {
@@ -455,7 +479,7 @@ static bool knows_leaks(const struct ag_profile *profile) {
             strcmp(profile->identity.end, "signal") == 0);
 }
 
-/* The highest moment of the blocks made in a window is not the peak of the process. */
+/* If only blocks made in the window are counted, their peak is not the peak of the process. */
 static bool knows_peak(const struct ag_profile *profile) {
     return !profile->has_window || profile->window.counts_older;
 }
@@ -466,7 +490,7 @@ static bool rises(uint64_t from, uint64_t to, uint64_t end) {
     return to > from && is_share(to - from, LEAK_RISE_PERCENT, end);
 }
 
-/* How long the program certainly ran; 0: unknown. */
+/* The time for which the program ran at least (section 3); 0: unknown. */
 static uint64_t end_ns_of(const struct search *search) {
     const uint64_t duration_ns = search->whole->duration_ns;
     const uint64_t cpu_ns = ag_profile_cost(search->profile)->target_cpu_ns;
@@ -497,7 +521,8 @@ static bool grows_by_the_clock(const struct search *search, const uint64_t *made
     return half < COURSE_SLICES && rises(made[half], end, end);
 }
 
-/* Whether a line has more in use than when the first of what is left was made. */
+/* Whether the bytes in use by a line rose enough after the first left block was made (section
+ * 3). */
 static bool has_gained(const struct line_evidence *evidence, size_t first, uint64_t end) {
     const uint64_t before = first > 0 ? evidence->course_bytes[first - 1] : 0;
     uint64_t most = 0;
@@ -612,7 +637,8 @@ static bool find_steps(struct search *search, size_t blamed_line, struct ag_find
     return true;
 }
 
-/* The class where the outsized blocks begin: the highest above a gap; SIZE_CLASSES: no gap. */
+/* The lowest class above the highest gap, where the outsized blocks begin; SIZE_CLASSES: there is
+ * no gap. */
 static size_t find_gap(const struct line_evidence *evidence) {
     size_t n_empty = 0, above = SIZE_CLASSES;
     for (size_t class = SIZE_CLASSES; class -- > 0;) {
@@ -701,9 +727,9 @@ static uint64_t subtract_or_0(uint64_t from, uint64_t what) {
     return from > what ? from - what : 0;
 }
 
-/* Blocks that a collector found dead are recorded by the thread that collected, which freed
- * nothing: at most as many of the pairs are such blocks as collectors freed, so that number is
- * subtracted. */
+/* Blocks that a garbage collector found dead are recorded as freed by the thread that ran the
+ * collection, although no thread freed them. The pairs contain at most as many such blocks as
+ * collectors freed in total, so that number is subtracted. */
 static void leave_out_collected(const struct ag_profile *profile, struct ag_finding *found) {
     const struct ag_heap_row *heaps;
     const size_t n = ag_profile_heaps(profile, &heaps);
@@ -718,8 +744,8 @@ static void leave_out_collected(const struct ag_profile *profile, struct ag_find
     }
 }
 
-/* Pairs are those of the whole process: if a filter excludes stacks, the pairs cannot be
- * attributed. */
+/* The pairs of threads are sums of the whole process; if a filter excludes stacks, they cannot be
+ * used. */
 static bool find_foreign_frees(const struct search *search, struct ag_finding *finding) {
     const struct ag_thread_pair *pairs;
     const size_t n_pairs = ag_profile_thread_pairs(search->profile, &pairs);
@@ -745,7 +771,8 @@ static bool find_foreign_frees(const struct search *search, struct ag_finding *f
     return true;
 }
 
-/* The line that makes most of them, if the events show it; the finding is that line's then. */
+/* Attributes the finding to the line that allocates most of these blocks, if the events were
+ * read. */
 static void place_foreign_frees(struct search *search, struct ag_finding *finding) {
     size_t most = search->n_blamed_lines;
     for (size_t i = 0; i < search->n_blamed_lines && search->evidence; i++) {
@@ -772,7 +799,8 @@ static bool may_find_unseen(const struct search *search) {
     return knows_unseen(search) && search->whole->ghost_frees >= UNSEEN_BLOCKS;
 }
 
-static bool may_find_unseen_frees(const struct search *search) { /* each is a repair */
+/* each buried block is also counted as a repair */
+static bool may_find_unseen_frees(const struct search *search) {
     return knows_unseen(search) && search->whole->order_repairs >= UNSEEN_BLOCKS;
 }
 
@@ -782,7 +810,7 @@ bool ag_findings_miss_frees(uint64_t buried, uint64_t freed) {
 
 static bool find_unseen_frees(const struct search *search, struct ag_finding *finding) {
     const uint64_t buried = search->buried_blocks;
-    const uint64_t all = search->whole->freed_blocks; /* the buried ones among them */
+    const uint64_t all = search->whole->freed_blocks; /* includes the buried blocks */
     if (!may_find_unseen_frees(search) || !ag_findings_miss_frees(buried, all)) {
         return false;
     }
@@ -817,7 +845,8 @@ static bool find_unseen(const struct search *search, struct ag_finding *finding)
 
 typedef bool rule(struct search *search, size_t blamed_line, struct ag_finding *finding);
 
-/* Findings of one kind. Rules need a share of 5 % or more, so some 20 lines qualify at most. */
+/* Findings of one kind. Nearly all rules need a share of at least 5 %, so about 20 lines can have a
+ * finding of one kind. */
 struct found {
     struct ag_finding rows[FOUND_MOST];
     size_t blamed_lines[FOUND_MOST];
@@ -851,8 +880,8 @@ static bool belongs_to(const struct search *search, const struct found *found, s
            ag_profile_blamed_line_goes_through(search->profile, found->blamed_lines[one], outer);
 }
 
-/* Merges findings that belong together: the parts of an object are made on several lines, or below
- * the one that makes it, and lost together. */
+/* Merges findings with one cause: the parts of an object are allocated on several lines of a
+ * function, or in functions that it calls, and they leak together. */
 static void merge_findings(const struct search *search, struct found *found) {
     for (size_t i = 0; i < found->count; i++) {
         for (size_t k = 0; k < found->count; k++) {
@@ -867,13 +896,13 @@ static void merge_findings(const struct search *search, struct found *found) {
             whole->half_way_bytes += part->half_way_bytes;
             found->rows[i] = found->rows[--found->count];
             found->blamed_lines[i] = found->blamed_lines[found->count];
-            i = SIZE_MAX; /* from the beginning: the whole may be part of another */
+            i = SIZE_MAX; /* start again: the merged finding may be part of another */
             break;
         }
     }
 }
 
-/* The largest that is not chosen yet; NULL: none. */
+/* The finding with the largest share that is not chosen yet; NULL: none. */
 static struct ag_finding *take_largest(struct found *found) {
     struct ag_finding *largest = NULL;
     for (size_t i = 0; i < found->count; i++) {
@@ -918,8 +947,8 @@ static void findings_find(struct search *search, struct ag_finding *foreign,
     choose_findings(found, findings);
 }
 
-/* Whether a rule without events could hold, by the sums of the whole process. If not, and no events
- * are read, no line is examined or named. */
+/* Whether a rule that needs no events could hold, by the sums of the whole process. If not, and no
+ * events are read, the lines need not be computed. */
 static bool can_hold_by_sums(const struct search *search) {
     const struct ag_summary *whole = search->whole;
     return search->watches_threads || whole->peak_bytes >= PEAK_BYTES ||
@@ -928,8 +957,8 @@ static bool can_hold_by_sums(const struct search *search) {
             is_share(whole->temporary_blocks, TEMPORARY_PERCENT, whole->allocated_blocks));
 }
 
-/* Whether a rule with events could hold. For many programs no rule of either kind can hold; then
- * nothing is read. */
+/* Whether a rule that needs events could hold. For many programs no rule can hold; then neither
+ * events nor lines are read. */
 static bool needs_events(const struct search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;
@@ -939,7 +968,7 @@ static bool needs_events(const struct search *search) {
         return true;
     }
     uint64_t reallocated = 0;
-    const char *via = NULL; /* of the row before: names of one via are one text */
+    const char *via = NULL; /* of the previous row; equal names have one address */
     bool is_realloc = false;
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct ag_stack_row *row = &profile->rows[i];
@@ -952,7 +981,8 @@ static bool needs_events(const struct search *search) {
 
 static bool can_read_events(const struct search *search, enum ag_findings_reach reach) {
     const struct ag_summary *whole = search->whole;
-    if (search->profile->n_parts > 0) { /* merged: only its parts have events */
+    /* the events of a merged profile are in its parts */
+    if (search->profile->n_parts > 0) {
         return false;
     }
     return reach == AG_FINDINGS_ALL ||
@@ -998,7 +1028,8 @@ int ag_profile_findings(struct ag_profile *profile, enum ag_findings_reach reach
                             .whole = is_merged ? &profile->summary : &profile->sums.summary};
     struct ag_findings findings = {.count = 0};
     int r = 0;
-    if (strcmp(profile->identity.mode, "exact") == 0) { /* the rules count blocks, not samples */
+    /* the rules need exact counts */
+    if (strcmp(profile->identity.mode, "exact") == 0) {
         r = search_all(&search, reach, &findings);
     }
     if (r == 0) {

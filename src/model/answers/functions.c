@@ -1,14 +1,19 @@
-/* functions.c: the call trees of a trace, merged by function.
+/* functions.c: merges the call trees of a trace into one tree and sums it by function, for the
+ * functions view, the page and exports. A call tree contains the call paths, with counts, of one
+ * thread or process of a runtime. A node of the merged tree is called a place: a function as
+ * reached through certain callers. A row is a function.
  *
- * 1. Each row of a tree finds or makes its place below its parent's place, so equal paths of all
- *    trees share one. A trace is not trusted: a parent that is not among the rows before is
- *    replaced by the root, so there are no cycles, and every place is younger than its parent.
- * 2. Filters select whole paths: for a path that does not pass, its own counts are removed, not its
- *    place, because other functions are called through it.
- * 3. acc of a place is its own and that of the places below: one loop from the youngest on. acc of
- *    a function is the sum over its places that are below no other of its places; a walk keeps for
- *    each function how many of its places are on the path.
- * Everything is a loop: trees are as deep as a program's recursion. */
+ * 1. For each row of a call tree, the place of its function below its parent's place is found or
+ *    added, so equal paths of all trees have one place. A trace is not trusted: a parent that is
+ *    not among the previous rows is replaced by the root. So there are no cycles, and every place
+ *    has a higher number than its parent.
+ * 2. Filters select whole paths. If a path is not selected, its counts are set to 0, but its places
+ *    stay while other functions are called through them.
+ * 3. acc of a place is the sum of its own counts and those of all places below; one loop from the
+ *    highest number to the lowest adds them. acc of a function is the sum over those of its places
+ *    that have no other of its places above. A walk over the tree finds these: for each function it
+ *    counts how many of its places are on the current path.
+ * There is no recursion, because trees are as deep as a program's recursion. */
 #include "model/answers/functions.h"
 
 #include <errno.h>
@@ -23,22 +28,24 @@
 
 #define NONE UINT32_MAX
 
-/* ---- laying trees over each other ---- */
+/* ---- merging trees ---- */
 
 struct builder {
     struct ag_profile *profile; /* the profile that gets the functions */
-    struct ag_profile *source;  /* the profile whose trees are read: the same, or a part of it */
+    /* the profile whose trees are read: `profile`, or one process of it if it is merged */
+    struct ag_profile *source;
     struct ag_functions *functions;
     struct ag_index_map rows;       /* frame of the profile -> row */
     struct ag_index_map named;      /* function text | image text << 32 -> the first row */
     struct ag_index_map children;   /* place << 32 | row -> place */
     struct ag_index_map own_frames; /* of the source: FRAME id -> row */
-    uint32_t *places;               /* of the current tree: by row of its snapshot */
+    uint32_t *places;               /* of the current tree: by row of its snapshot, the place */
     size_t place_capacity;
 };
 
-/* The number of the function's frame in the profile; the frames of a part are copied. Samples from
- * outside have the line in which they were taken, not the one where a function begins. */
+/* The number in the profile of the frame that FRAME record ID defines; the frames of a merged
+ * process are copied. For samples taken from outside, file and line are removed, because they are
+ * those of the sample and not of the function's beginning. */
 static uint32_t frame_of(struct builder *builder, uint32_t id) {
     struct ag_frame_table *own = &builder->source->frames;
     const uint32_t frame = ag_frame_table_managed(own, id, /* line= */ 0);
@@ -54,7 +61,8 @@ static uint32_t frame_of(struct builder *builder, uint32_t id) {
     return ag_frame_table_copy(&builder->profile->frames, &function);
 }
 
-/* Appends its file and line, as far as they are known, to the row's name. false: out of memory. */
+/* Sets the row's name to its function with file and line, as far as they are known. false: out of
+ * memory. */
 static bool name_with_place(struct builder *builder, struct ag_function_row *row) {
     const struct ag_frame *frame = ag_profile_frame(builder->profile, row->frame);
     char line[32] = "", *name = NULL;
@@ -74,7 +82,8 @@ static bool name_with_place(struct builder *builder, struct ag_function_row *row
     return row->name != NULL;
 }
 
-/* Distinguishes functions of a runtime with the same name. false: out of memory. */
+/* If another function of the runtime has the same name, adds file and line to both names. false:
+ * out of memory. */
 static bool make_distinct(struct builder *builder, uint32_t row) {
     struct ag_function_row *rows = builder->functions->rows;
     const struct ag_model_frame *model =
@@ -87,7 +96,7 @@ static bool make_distinct(struct builder *builder, uint32_t row) {
     return name_with_place(builder, &rows[first]) && name_with_place(builder, &rows[row]);
 }
 
-/* The row of a frame of the profile. NONE: no memory. */
+/* Finds or adds the row of a frame of the profile. NONE: no memory. */
 static uint32_t row_of_frame(struct builder *builder, uint32_t frame) {
     struct ag_functions *functions = builder->functions;
     if (frame == AG_INDEX_NONE) {
@@ -104,7 +113,7 @@ static uint32_t row_of_frame(struct builder *builder, uint32_t frame) {
     return r == 0 && make_distinct(builder, row) ? row : NONE;
 }
 
-/* The row of a FRAME's function. NONE: no memory. */
+/* Finds or adds the row of FRAME record ID of the source. NONE: no memory. */
 static uint32_t row_of(struct builder *builder, uint32_t id) {
     const uint32_t known = ag_index_map_find(&builder->own_frames, id);
     if (known != AG_INDEX_NONE) {
@@ -114,7 +123,7 @@ static uint32_t row_of(struct builder *builder, uint32_t id) {
     return row == NONE || ag_index_map_insert(&builder->own_frames, id, row) < 0 ? NONE : row;
 }
 
-/* The place of a function below PARENT. NONE: no memory. */
+/* Finds or adds the place of function ROW below the place PARENT. NONE: no memory. */
 static uint32_t place_of(struct builder *builder, uint32_t parent, uint32_t row) {
     struct ag_functions *functions = builder->functions;
     const uint64_t key = (uint64_t)parent << 32 | row;
@@ -135,8 +144,9 @@ static uint32_t place_of(struct builder *builder, uint32_t parent, uint32_t row)
     return made;
 }
 
-/* The place that a snapshot's paths begin below. A group's row differs from a function of the same
- * name by its image. NONE: out of memory. */
+/* The place below which the paths of a snapshot begin: the root, or the place of its group (see
+ * functions.h). The row of a group has an image of its own, so it differs from a function with the
+ * same name. NONE: out of memory. */
 static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *snapshot) {
     struct ag_functions *functions = builder->functions;
     if (functions->group == AG_CALLS_TOGETHER) {
@@ -164,8 +174,8 @@ static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *s
     return place_of(builder, /* parent= */ 0, row);
 }
 
-/* The places of the nodes that a snapshot's rows name as parents. Writers number nodes 1, 2, 3 ...;
- * then the number gives the row, and BY_NODE is not needed. */
+/* The place of the parent of row AT of a snapshot. Nodes are normally numbered 1, 2, 3 ...; then
+ * the parent's number gives its row, and BY_NODE is empty. */
 static uint32_t parent_place(struct builder *builder, const struct ag_call_snapshot *snapshot,
                              size_t at, uint32_t top, const struct ag_index_map *by_node) {
     const uint32_t parent = snapshot->rows[at].parent;
@@ -179,7 +189,8 @@ static uint32_t parent_place(struct builder *builder, const struct ag_call_snaps
     return row != AG_INDEX_NONE && row < at ? builder->places[row] : top;
 }
 
-/* Makes the map where the nodes are not numbered 1, 2, 3 ...; the first row of a number counts. */
+/* Fills BY_NODE, which maps a node's number to its row, unless the nodes are numbered 1, 2, 3 ....
+ * If a number occurs twice, its first row is used. */
 static int map_nodes(const struct ag_call_snapshot *snapshot, struct ag_index_map *by_node) {
     bool is_in_order = true;
     for (size_t i = 0; i < snapshot->n_rows && is_in_order; i++) {
@@ -267,12 +278,7 @@ static int add_trees(struct builder *builder, struct ag_profile *source) {
 
 /* ---- filters ---- */
 
-static bool matches(const regex_t *regex, const struct ag_frame *frame) {
-    return regexec(regex, frame->function, 0, NULL, 0) == 0 ||
-           regexec(regex, frame->label, 0, NULL, 0) == 0;
-}
-
-/* Takes the places out of the lists of children that have nothing, nor has anything below them. */
+/* Removes places from the lists of children if they and all places below them have no counts. */
 static void unlink_empty(struct ag_functions *functions, uint8_t *has_any) {
     memset(has_any, 0, functions->n_nodes);
     for (size_t i = functions->n_nodes; i-- > 1;) {
@@ -292,7 +298,8 @@ static void unlink_empty(struct ag_functions *functions, uint8_t *has_any) {
     }
 }
 
-/* Of a merged profile the parts have the expressions. */
+/* Removes the counts of paths that --focus and --ignore exclude. In a merged profile, the first
+ * part has the compiled expressions. */
 static int filter(struct builder *builder) {
     struct ag_profile *profile = builder->profile;
     const struct ag_profile *options = profile->n_parts > 0 ? profile->parts[0].profile : profile;
@@ -311,10 +318,10 @@ static int filter(struct builder *builder) {
     for (size_t i = 0; i < functions->n_rows; i++) {
         const struct ag_frame *frame = ag_profile_frame(profile, functions->rows[i].frame);
         if (functions->rows[i].is_group) {
-            continue; /* it is no function of a path */
+            continue; /* a group is not a function, so the expressions do not apply */
         }
-        of_row[i] |= options->has_focus && matches(&options->focus, frame) ? FOCUSED : 0;
-        of_row[i] |= options->has_ignore && matches(&options->ignore, frame) ? IGNORED : 0;
+        of_row[i] |= options->has_focus && ag_frame_matches(&options->focus, frame) ? FOCUSED : 0;
+        of_row[i] |= options->has_ignore && ag_frame_matches(&options->ignore, frame) ? IGNORED : 0;
     }
     for (size_t i = 1; i < functions->n_nodes; i++) {
         struct ag_function_node *node = &functions->nodes[i];
@@ -332,7 +339,8 @@ static int filter(struct builder *builder) {
 /* ---- adding up ---- */
 
 static void add_up_nodes(struct ag_functions *functions) {
-    for (size_t i = functions->n_nodes; i-- > 0;) { /* children are younger than their parents */
+    /* children have higher numbers than their parents */
+    for (size_t i = functions->n_nodes; i-- > 0;) {
         struct ag_function_node *node = &functions->nodes[i];
         node->counts.acc_words += node->counts.own_words;
         node->counts.acc_bytes += node->counts.own_bytes;
@@ -346,7 +354,8 @@ static void add_up_nodes(struct ag_functions *functions) {
     ag_call_counts_add_acc(&functions->total, &functions->nodes[0].counts);
 }
 
-/* Children after parents, and up again by the parents' own links. */
+/* Computes acc of each function by a walk over the tree (3. at the top of this file). The walk goes
+ * down by first_child and up again by `parent`, without a stack. */
 static void add_up_rows(struct ag_functions *functions, uint32_t *on_path) {
     struct ag_function_node *nodes = functions->nodes;
     uint32_t at = nodes[0].first_child;
@@ -364,9 +373,10 @@ static void add_up_rows(struct ag_functions *functions, uint32_t *on_path) {
     }
 }
 
-/* A group has what is below it: own is acc. */
+/* A group has no counts of its own, so its row gets the sums of all places below it. */
 static int add_up_groups(struct ag_functions *functions) {
-    uint32_t *group_of = calloc(functions->n_nodes, sizeof(*group_of)); /* row, by node */
+    /* by node: the row of its group */
+    uint32_t *group_of = calloc(functions->n_nodes, sizeof(*group_of));
     if (!group_of) {
         return -ENOMEM;
     }
@@ -387,7 +397,8 @@ static int add_up_groups(struct ag_functions *functions) {
     return 0;
 }
 
-/* By node: the place that it was called from, from outside where a function calls itself. */
+/* Returns an array, by place: the place of the caller. If a function calls itself directly, it is
+ * the caller of the first of these calls. */
 static uint32_t *find_outer_callers(const struct ag_functions *functions) {
     uint32_t *callers = calloc(functions->n_nodes + 1, sizeof(*callers));
     for (size_t i = 1; callers && i < functions->n_nodes; i++) {
@@ -458,8 +469,8 @@ void ag_functions_end(struct ag_profile *profile) {
 
 /* ---- callers ---- */
 
-/* Whether NAME is its function's name or its own, with or without the mark that its label begins
- * with. */
+/* Whether NAME is the name of the row or of its function, with or without the runtime in brackets,
+ * "[vm] ". */
 static bool is_called(const struct ag_function_row *row, const struct ag_frame *frame,
                       const char *name) {
     const size_t mark = strlen(frame->label) - strlen(frame->function);
@@ -467,7 +478,7 @@ static bool is_called(const struct ag_function_row *row, const struct ag_frame *
     return strcmp(frame->function, name) == 0 || (row->name && strcmp(row->name, name) == 0);
 }
 
-/* By row: whether it is called NAME. Returns how many are. */
+/* Sets is_named for each row that has this NAME. Returns the number of these rows. */
 static size_t find_named(const struct ag_profile *profile, const char *name, bool *is_named) {
     size_t count = 0;
     for (size_t i = 0; i < profile->functions.n_rows; i++) {
@@ -478,7 +489,8 @@ static size_t find_named(const struct ag_profile *profile, const char *name, boo
     return count;
 }
 
-/* Sums by caller; the last of them is for functions without a caller. */
+/* Sums the named functions by row of the caller; the last element is for places without a
+ * caller. */
 static void add_up_callers(const struct ag_profile *profile, const bool *is_named,
                            struct ag_caller_row *rows) {
     const struct ag_functions *functions = &profile->functions;
@@ -533,12 +545,12 @@ int ag_profile_callers(struct ag_profile *profile, const char *name,
  * each function. */
 
 struct edge_list {
-    struct ag_index_map by_pair; /* callee << 32 | caller (NONE: nothing) -> edge */
+    struct ag_index_map by_pair; /* callee << 32 | caller (NONE: no caller) -> index in edges */
     struct ag_call_edge *edges;
     size_t count;
 };
 
-/* NULL: no memory. */
+/* Finds or adds the edge of a pair. NULL: no memory. */
 static struct ag_call_edge *edge_of(struct edge_list *list, uint32_t caller, uint32_t callee) {
     const uint64_t pair = (uint64_t)callee << 32 | caller;
     uint32_t at;
@@ -569,7 +581,8 @@ static int add_own(struct edge_list *list, const struct ag_functions *functions,
     return 0;
 }
 
-/* What a place has with all below is its caller's, where no other place of the caller is above. */
+/* Adds acc of a place to the edge from its caller, unless the caller occurs again further out on
+ * the path (IS_OUTERMOST is false). */
 static int add_acc(struct edge_list *list, const struct ag_functions *functions, uint32_t node,
                    bool is_outermost) {
     const uint32_t parent = functions->nodes[node].parent;
@@ -586,8 +599,8 @@ static int add_acc(struct edge_list *list, const struct ag_functions *functions,
     return 0;
 }
 
-/* Children after parents, and up again by the parents' own links; ON_PATH: by row, how many of its
- * places are. */
+/* Walks over the tree as add_up_rows does. ON_PATH: by row, how many of its places are on the
+ * current path. */
 static int edges_walk(struct edge_list *list, const struct ag_functions *functions,
                       uint32_t *on_path) {
     const struct ag_function_node *nodes = functions->nodes;

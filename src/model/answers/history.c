@@ -1,18 +1,21 @@
-/* history.c: a second pass over the events, with every stack replaced by its group, so that the
- * ledger has some thousand sums instead of a million. At the end of each slice the sums are
- * compared with the previous ones; what changed is an entry. The ledger searches the highest moment
- * of each slice anew: so the composition of the highest moment of any range of slices is exact to
- * the byte.
+/* history.c: computes how the memory of a profile changed over time, for the page of `allogram
+ * view`. It makes a second pass over the events, in which every stack is replaced by its group
+ * (outline.h), so that the ledger has some thousand sums instead of a million. At the end of each
+ * slice of time the sums are compared with the previous ones; a group whose sums changed gets an
+ * entry. The ledger searches a new peak in each slice, so it is known exactly what was in use at
+ * the peak of any range of slices.
  *
- * Sizes, lifetimes, leaks and threads are counted from the blocks, of which the ledger notifies
- * when they die.
+ * Sizes, lifetimes, leaks and threads are counted from single blocks, which the ledger reports when
+ * they are freed, or at the end.
  *
- * Blocks die in no order of their groups, whose rows exceed the caches: a row is prefetched when
- * the ledger notifies of its block, and counted AHEAD blocks later.
+ * The rows of all groups exceed the CPU's caches, and consecutive blocks belong to unrelated
+ * groups. So the row of a block is prefetched when the ledger reports the block, and the block is
+ * counted AHEAD blocks later.
  *
- * For a sampled trace the ledger has groups of samples (weights.h) in place of the outline's: bytes
- * are already what samples stand for, blocks are corrected here. Counts of single blocks are summed
- * in parts of AG_REPLAY_ONE_BLOCK and rounded once at the end. */
+ * For a sampled trace, the ledger has groups of samples (weights.h) in place of the outline's
+ * groups. Its bytes are already estimates; its numbers of blocks are multiplied by the weights
+ * here. Single blocks are counted in units of 1 / AG_REPLAY_ONE_BLOCK, and rounded once at the
+ * end. */
 #include "model/answers/history.h"
 
 #include <errno.h>
@@ -25,7 +28,7 @@
 #include "table/array.h"
 #include "table/table_memory.h"
 
-enum { AHEAD = 16 }; /* blocks: some 100 ns each, which is what memory takes */
+enum { AHEAD = 16 }; /* number of blocks between the prefetch of a row and its use */
 
 struct making {
     struct ag_profile *profile;
@@ -33,26 +36,29 @@ struct making {
     struct ag_history *history;
     ag_history_visit *visit;
     void *context;
-    uint64_t start_ns;           /* session time */
-    struct ag_index_map groups;  /* of ag_pass_group, to the outline's */
-    struct ag_index_map threads; /* stream -> thread */
-    struct ag_index_map pairs;   /* slice, thread, thread -> pair */
-    struct ag_index_map leaks;   /* slice, group -> leak */
+    uint64_t start_ns;           /* start of the recording in session time */
+    struct ag_index_map groups;  /* made by ag_pass_group: (stack, via) -> group of the outline */
+    struct ag_index_map threads; /* stream -> number of its thread in the history */
+    struct ag_index_map pairs;   /* slice and two threads -> index in history->pairs */
+    struct ag_index_map leaks;   /* slice and group -> index in history->leaks */
     bool is_sampled;
-    struct ag_weights weights;   /* used if sampled: the ledger's groups, whose stack is a group of
-                                * the outline */
-    double *now_blocks;          /* if sampled: by group * BLOCK_SUMS, before rounding */
-    struct ag_stack_sum *before; /* by group: at the end of the slice before */
-    struct ag_stack_sum *now;    /* by group */
-    struct ag_history_entry *list;  /* of one slice */
-    struct ag_block waiting[AHEAD]; /* the last ones notified, number N at N % AHEAD */
+    /* used if is_sampled: the ledger's groups; their member `stack` is a group of the outline */
+    struct ag_weights weights;
+    /* used if is_sampled: by group * BLOCK_SUMS, the estimated numbers of blocks before rounding */
+    double *now_blocks;
+    struct ag_stack_sum *before;   /* by group: sums at the end of the previous slice */
+    struct ag_stack_sum *now;      /* by group: sums at the end of this slice */
+    struct ag_history_entry *list; /* the entries of one slice */
+    /* the last blocks that the ledger reported; block number N is at N % AHEAD */
+    struct ag_block waiting[AHEAD];
     size_t n_reported;
-    uint64_t slice_from_ns; /* where `slice` begins, session time */
+    uint64_t slice_from_ns; /* start of `slice` in session time */
     size_t slice;
     int error;
 };
 
-/* Nearly all blocks begin and end in the slice of the previous call: no division for those. */
+/* The slice of a session time. Most calls have a time in the slice of the previous call; they need
+ * no division. */
 static size_t slice_of(struct making *making, uint64_t time_ns) {
     const struct ag_history *history = making->history;
     if (time_ns - making->slice_from_ns < history->slice_ns) {
@@ -71,7 +77,7 @@ static uint32_t order_of(uint64_t number) {
 
 /* ---- the sums at the end of a slice ---- */
 
-/* Blocks of a sampled trace: each sample stands for a fraction of them. */
+/* Numbers of blocks of a sampled trace, computed as doubles because weights are fractions. */
 enum { BLOCKS_ALLOCATED, BLOCKS_FREED, BLOCKS_AT_PEAK, BLOCK_SUMS };
 
 static void add_blocks(const struct making *making, const struct ag_stack_sum *sum,
@@ -88,11 +94,11 @@ static void round_blocks(const struct making *making) {
         making->now[i].allocated_blocks = ag_estimate_whole(blocks[BLOCKS_ALLOCATED]);
         making->now[i].freed_blocks = ag_estimate_whole(blocks[BLOCKS_FREED]);
         making->now[i].peak_blocks = ag_estimate_whole(blocks[BLOCKS_AT_PEAK]);
-        making->now[i].temporary_blocks = 0; /* samples do not show them */
+        making->now[i].temporary_blocks = 0; /* unknown in a sampled trace */
     }
 }
 
-/* Groups of several vias have a sum for each. */
+/* Adds the ledger's sums by group; the ledger has one sum for each via of a group. */
 static void add_up(struct making *making, const struct ag_ledger *ledger) {
     const struct ag_stack_sum *sums;
     const size_t n = ag_ledger_stack_sums(ledger, &sums);
@@ -106,7 +112,7 @@ static void add_up(struct making *making, const struct ag_ledger *ledger) {
             making->is_sampled ? ag_weights_of(&making->weights, sums[i].stack) : NULL;
         const uint32_t group = weight ? weight->stack : sums[i].stack;
         if (group >= making->history->n_groups) {
-            continue; /* AG_STACK_OTHER */
+            continue; /* AG_STACK_OTHER: blocks that filters left out */
         }
         if (weight) {
             add_blocks(making, &sums[i], weight);
@@ -218,7 +224,7 @@ static void add_leak(struct making *making, size_t slice, uint32_t group,
     history->leaks[at].bytes += what->bytes;
 }
 
-/* The last thread is for all that have no row of their own. */
+/* The number of a stream's thread; the last number is for all threads without their own row. */
 static uint32_t thread_of(const struct making *making, uint32_t stream) {
     const uint32_t known = ag_index_map_find(&making->threads, stream);
     return known != AG_INDEX_NONE ? known : (uint32_t)making->history->n_threads - 1;
@@ -320,7 +326,7 @@ static void round_one(uint64_t *blocks) {
     *blocks = (*blocks + AG_REPLAY_ONE_BLOCK / 2) / AG_REPLAY_ONE_BLOCK;
 }
 
-/* Of a sampled trace: parts of blocks become blocks. A sample stands for one at least. */
+/* Converts the counts of a sampled trace to whole blocks. */
 static void round_counts(const struct making *making) {
     struct ag_history *history = making->history;
     for (size_t i = 0; i < history->n_slices * AG_HISTORY_ORDERS; i++) {
@@ -345,7 +351,7 @@ static void round_counts(const struct making *making) {
     }
 }
 
-/* ---- threads: the greatest allocators have a row ---- */
+/* ---- threads: those that allocate most have a row of their own ---- */
 
 static int by_allocations(const void *a, const void *b, void *context) {
     const struct ag_thread_row *rows = context;
@@ -377,7 +383,7 @@ static int name_threads(struct making *making) {
     return r;
 }
 
-/* Events of a thread's signal handlers, which have a stream of their own, count for the thread. */
+/* Signal handlers of a thread have a stream of their own; it is counted for the thread. */
 static int name_nested(struct making *making) {
     const struct ag_definitions *definitions = &making->profile->definitions;
     const struct ag_thread_row *rows;
@@ -401,7 +407,7 @@ static int name_nested(struct making *making) {
     return r;
 }
 
-/* ---- making one ---- */
+/* ---- making a history ---- */
 
 static int group_stacks(struct making *making) {
     const struct ag_stack_row *rows;
@@ -476,7 +482,7 @@ static int history_run(struct making *making, const uint64_t *ends_ns) {
     struct ag_ledger *ledger = ag_ledger_new();
     int r =
         ledger ? ag_event_pass(profile->file, &profile->definitions, &options, ledger) : -ENOMEM;
-    if (r == 0) { /* the last slice ended with the totals */
+    if (r == 0) { /* the last slice ends here, with the ledger */
         const struct ag_summary *summary = ag_ledger_summary(ledger);
         count_waiting(making);
         note_slice(making, history->n_slices - 1, ledger,

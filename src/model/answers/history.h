@@ -1,5 +1,7 @@
-/* history.h: what each group of an outline did in each slice of the recording, and the sizes and
- * lifetimes of the blocks that began in it. One pass over the events.
+/* history.h: computes what each group of an outline allocated and freed in each slice of the
+ * recording's time, and the sizes and lifetimes of the blocks that were allocated in it. A group
+ * contains the stacks of one node of the shortened call tree, see outline.h. It makes one pass over
+ * the events.
  *
  * Slices have equal length; an event belongs to the slice in which its window (the events of one
  * thread between two stamps) began, as in every time window of the model. */
@@ -9,24 +11,27 @@
 #include "model/answers/outline.h"
 
 enum {
-    AG_HISTORY_ORDERS = 64,    /* powers of two, of bytes or nanoseconds: [2^i, 2^(i+1)); 0 is in
-                                  the first */
-    AG_HISTORY_THREADS = 256,  /* threads with rows of their own; the last one is all others */
-    AG_HISTORY_PAIRS = 100000, /* (slice, thread, thread) kept; what comes later is not */
+    /* Sizes and lifetimes are classified by powers of two: order i is [2^i, 2^(i+1)) bytes or
+     * nanoseconds; 0 is in order 0. */
+    AG_HISTORY_ORDERS = 64,
+    /* threads with a row; if there are more, the last row is for all others */
+    AG_HISTORY_THREADS = 256,
+    AG_HISTORY_PAIRS = 100000, /* the most entries of `pairs`; later pairs are not counted */
 };
 
 struct ag_history_slice {
     uint64_t end_ns; /* since the start of the recording */
     uint64_t peak_bytes, peak_blocks, peak_time_ns;
-    uint64_t in_use_bytes, in_use_blocks; /* at its end */
-    uint64_t allocated_bytes;             /* in it */
+    uint64_t in_use_bytes, in_use_blocks; /* at the end of the slice */
+    uint64_t allocated_bytes;             /* during the slice */
 };
-/* What one group did in one slice. Changes may be negative where a repair changed the order of
- * events. */
+/* The changes of one group's sums in one slice. They may be negative if the ledger changed the
+ * order of events later. */
 struct ag_history_entry {
     uint32_t group;
     int64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, temporary_blocks;
-    int64_t rise_blocks, rise_bytes; /* in use: from the slice's start to its highest moment */
+    /* change of what the group has in use, from the start of the slice to the slice's peak */
+    int64_t rise_blocks, rise_bytes;
 };
 typedef int ag_history_visit(void *context, size_t slice, const struct ag_history_entry *entries,
                              size_t count); /* returns 0, or a negative errno that ends the pass */
@@ -37,35 +42,37 @@ struct ag_history_count {
 struct ag_history_thread {
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
 };
-struct ag_history_pair {                    /* freed in the slice */
-    uint32_t slice, allocated_by, freed_by; /* threads of the history */
+struct ag_history_pair {                    /* blocks that another thread freed in the slice */
+    uint32_t slice, allocated_by, freed_by; /* numbers of threads, as in `threads` */
     uint64_t blocks, bytes;
 };
-struct ag_history_leak { /* allocated in the slice, never freed */
+struct ag_history_leak { /* blocks allocated in the slice and never freed */
     uint32_t slice, group;
     uint64_t blocks, bytes;
 };
-struct ag_history_orders { /* blocks by order; side by side: a block counts in both */
+/* number of blocks by order; both arrays are in one struct because a block counts in both */
+struct ag_history_orders {
     uint64_t sizes[AG_HISTORY_ORDERS], lifetimes[AG_HISTORY_ORDERS];
 };
 struct ag_history {
     size_t n_slices, n_groups;
     uint64_t slice_ns;
     struct ag_history_slice *slices;
-    /* by slice of the allocation * AG_HISTORY_ORDERS + order; lifetimes: of blocks that ended */
+    /* index: slice of the allocation * AG_HISTORY_ORDERS + order; lifetimes: of freed blocks */
     struct ag_history_count *sizes, *lifetimes;
     struct ag_history_orders *groups;  /* by group */
-    struct ag_history_thread *threads; /* by slice * n_threads + thread */
-    uint32_t *thread_rows;             /* rows of ag_profile_threads, the greatest allocators */
-    size_t n_threads;                  /* with the one for all others, if there are more */
+    struct ag_history_thread *threads; /* index: slice * n_threads + thread */
+    /* by thread: its row in ag_profile_threads; those that allocated most come first */
+    uint32_t *thread_rows;
+    size_t n_threads; /* including the thread for all others, if there is one */
     bool has_other_threads;
     struct ag_history_pair *pairs;
-    struct ag_history_leak *leaks; /* by slice, then group */
+    struct ag_history_leak *leaks; /* sorted by slice, then group */
     size_t n_pairs, n_leaks;
 };
 
-/* VISIT is called for each slice in turn, entries by rising group. 0 or a negative errno; the
- * caller ends it with ag_history_done in any case. */
+/* Calls VISIT for each slice in the order of time, with its entries sorted by group. 0 or a
+ * negative errno; in either case the caller calls ag_history_done. */
 int ag_history_make(struct ag_profile *profile, const struct ag_outline *outline, size_t n_slices,
                     ag_history_visit *visit, void *context, struct ag_history *ret_history);
 void ag_history_done(struct ag_history *history);

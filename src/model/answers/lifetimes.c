@@ -1,13 +1,15 @@
-/* lifetimes.c: the lifetimes of blocks by site (or type), in counters whose number does not grow
- * with that of the blocks.
+/* lifetimes.c: computes the distribution of the lifetimes of blocks by site, type or label, for the
+ * lifetimes view. The number of counters does not grow with the number of blocks.
  *
- * A lifetime falls into one of 16 steps of its power of two, so a percentile is exact to 1/32 of
- * its value; the counters of a power of two are allocated when the first block needs them. The
- * sites of all stacks are looked up before the pass, and the ledger of the pass keeps sums of these
- * instead of stacks: with a million stacks that saves a third of a GiB.
+ * Each power of two of nanoseconds is divided into 16 steps, and a lifetime is counted in its step;
+ * so a percentile is exact to 1/32 of its value. The counters of a power of two are allocated when
+ * the first block needs them. The site of each stack is looked up before the pass over the events,
+ * in which the ledger gets the site in place of the stack. With a million stacks this saves a third
+ * of a GiB.
  *
- * A collector moves or promotes what it keeps, or does both at once; so a block survived as many
- * collections as the greater of the two counts. */
+ * A garbage collector moves or promotes the blocks that stay alive, or does both at once. So the
+ * number of collections that a block survived is the larger of its numbers of moves and
+ * promotions. */
 #include "model/answers/lifetimes.h"
 
 #include <errno.h>
@@ -21,22 +23,25 @@
 
 enum { STEPS = 16, STEP_BITS = 4, POWERS = 64 - STEP_BITS + 1, DECADES = 21 };
 
-struct sketch {             /* of one key */
-    double *powers[POWERS]; /* STEPS counters each of those that ended, then STEPS of those that
-                               did not, by their age at the end; NULL: no block */
+struct sketch { /* the counters of one row: a function, line, image, type or label */
+    /* By power of two: STEPS counters of freed blocks, then STEPS counters of blocks in use at the
+     * end, by their age then. NULL: no block. */
+    double *powers[POWERS];
     double blocks, bytes, ended, ended_bytes;
-    long double sum_ns; /* of 2^32 hours an integer would run over */
+    /* an integer of 64 bits overflows at five million hours, summed over all blocks */
+    long double sum_ns;
     struct ag_lifetime lifetime;
     struct {
         double blocks, survived, died_young, promoted, promoted_bytes, collections;
         uint32_t max_collections;
-    } young;              /* as in ag_survival; collections: the sum of all */
-    uint32_t frame, type; /* type: a text; see has_types */
-    uint32_t stack;       /* one that counts in it */
+    } young; /* as in struct ag_survival; collections: sum over all blocks */
+    /* type: id of a text, valid if has_type and not has_types (several types) */
+    uint32_t frame, type;
+    uint32_t stack; /* one of its stacks */
     bool has_type, has_types;
 };
-struct life {                              /* of a block */
-    uint64_t size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: it has not ended */
+struct life {                              /* one block */
+    uint64_t size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: not freed */
     double stands_for;
     bool is_of_moving;
     uint32_t n_moves, n_promotions;
@@ -45,12 +50,13 @@ struct lifetime_pass {
     struct ag_profile *profile;
     struct sketch *sketches;
     size_t n_sketches;
-    struct ag_index_map of_stack; /* of ag_pass_group, to sketches */
+    struct ag_index_map of_stack; /* made by ag_pass_group: (stack, via) -> index in sketches */
     struct sketch all;
     struct ag_lifetime_step decades[DECADES];
     double decade_blocks[DECADES], decade_bytes[DECADES];
-    uint64_t end_ns;               /* of the recording, in the time that blocks have */
-    bool is_moving[AG_MODEL_VIAS]; /* by via: the heap's collector reports what it keeps */
+    uint64_t end_ns; /* end of the recording, in the same time as that of blocks */
+    /* by via: the collector of its heap reports the blocks that it moves or promotes */
+    bool is_moving[AG_MODEL_VIAS];
     int error;
 };
 
@@ -137,7 +143,7 @@ static void count_life(struct lifetime_pass *pass, uint32_t at, const struct lif
     }
 }
 
-/* A block of several processes merged. */
+/* Counts a block of a merged profile. */
 static void lifetimes_visit(void *context, const struct ag_block_row *row) {
     struct lifetime_pass *pass = context;
     const struct life life = {.size = row->size,
@@ -150,7 +156,8 @@ static void lifetimes_visit(void *context, const struct ag_block_row *row) {
     count_life(pass, ag_pass_group_of(&pass->of_stack, row->stack, row->via), &life);
 }
 
-/* A block of one process, whose stack is its sketch; times of the session. */
+/* Counts a block of a profile of one process: block->stack is the index of a sketch, and times are
+ * session times. */
 static void visit_grouped(void *context, const struct ag_block *block) {
     struct lifetime_pass *pass = context;
     if (block->freed_ns >= pass->profile->pass.from_ns) {
@@ -165,13 +172,12 @@ static void visit_grouped(void *context, const struct ag_block *block) {
     }
 }
 
-/* ---- which sketch a stack counts in ---- */
+/* ---- the sketch of each stack ---- */
 
-static int note_type(struct sketch *sketch, uint32_t type) {
+static void note_type(struct sketch *sketch, uint32_t type) {
     sketch->has_types |= sketch->has_type && sketch->type != type;
     sketch->has_type = true;
     sketch->type = type;
-    return 0;
 }
 
 static uint64_t key_of_row(struct ag_profile *profile, enum ag_site_key by,
@@ -200,10 +206,11 @@ static int assign(struct lifetime_pass *pass, enum ag_site_key by, const uint32_
             pass->sketches[at].stack = profile->rows[i].stack;
             pass->sketches[pass->n_sketches++].frame = frame;
         }
-        r = r < 0 ? r : note_type(&pass->sketches[at], ag_profile_row_type(profile, i));
-        r = r < 0 ? r
-                  : ag_pass_group(&pass->of_stack, &profile->definitions.nodes,
-                                  profile->rows[i].stack, profile->rows[i].via, at);
+        if (r >= 0) {
+            note_type(&pass->sketches[at], ag_profile_row_type(profile, i));
+            r = ag_pass_group(&pass->of_stack, &profile->definitions.nodes, profile->rows[i].stack,
+                              profile->rows[i].via, at);
+        }
     }
     ag_index_map_done(&keys);
     return r;
@@ -226,7 +233,7 @@ static int assign_stacks(struct lifetime_pass *pass, enum ag_site_key by) {
 
 /* ---- results ---- */
 
-/* The middle of a step, between what was really seen. */
+/* The middle of a step, but not outside of the shortest and longest lifetime. */
 static uint64_t middle_of(const struct ag_lifetime *lifetime, size_t power, size_t step) {
     const uint64_t width = power == 0 ? 1 : UINT64_C(1) << (power - 1);
     const uint64_t low = power == 0 ? step : (STEPS + step) * width;
@@ -236,7 +243,7 @@ static uint64_t middle_of(const struct ag_lifetime *lifetime, size_t power, size
                                        : middle;
 }
 
-/* Of those that ended, the nearest rank. */
+/* The percentile of freed blocks, by nearest rank. */
 static uint64_t percentile(const struct sketch *sketch, unsigned percent) {
     const uint64_t n = (uint64_t)sketch->ended;
     const uint64_t rank = n / 100 * percent + (n % 100 * percent + 99) / 100;
@@ -252,8 +259,9 @@ static uint64_t percentile(const struct sketch *sketch, unsigned percent) {
     return sketch->lifetime.max_ns;
 }
 
-/* Percentile of all blocks (Kaplan and Meier 1958): a block in use at the end lived at least until
- * then, and counts among those at risk up to its age. Unknown if fewer have died. */
+/* The percentile of all blocks, by the estimator of Kaplan and Meier (1958): a block in use at the
+ * end lived at least until then, so it is in the population up to its age. Returns
+ * AG_LIFETIME_UNKNOWN if too few blocks were freed. */
 static uint64_t survival_percentile(const struct sketch *sketch, unsigned percent) {
     double at_risk = sketch->blocks, alive = 1;
     for (size_t power = 0; power < POWERS; power++) {
@@ -410,7 +418,7 @@ int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
 }
 
 void ag_lifetimes_end(struct ag_lifetimes *lifetimes) {
-    free((void *)(uintptr_t)lifetimes->rows); /* const for readers */
+    free((void *)(uintptr_t)lifetimes->rows); /* casts away the const that callers see */
     free((void *)(uintptr_t)lifetimes->steps);
     *lifetimes = (struct ag_lifetimes){0};
 }

@@ -1,4 +1,5 @@
-/* lifetimes.h: how long blocks live, by what allocated them: a pass over the events. */
+/* lifetimes.h: computes how long blocks live, by the function, line, image, type or label that
+ * allocated them. It makes a pass over the events. */
 #ifndef AG_LIFETIMES_H
 #define AG_LIFETIMES_H
 
@@ -6,44 +7,50 @@
 
 #define AG_LIFETIME_UNKNOWN UINT64_MAX
 struct ag_lifetime {
-    uint64_t blocks, bytes;      /* allocated */
-    uint64_t ended, ended_bytes; /* of those, freed; the rest describes these */
+    uint64_t blocks, bytes;      /* all blocks that were allocated */
+    uint64_t ended, ended_bytes; /* the freed ones; the members below describe only these */
     uint64_t min_ns, mean_ns, max_ns;
-    /* Nearest rank, from counts in steps of 1/16: up to 3.2 % off; min and max are exact. */
-    uint64_t p50_ns, p90_ns, p99_ns; /* of a sampled trace: of all blocks, those in use at the end
-                                        included; AG_LIFETIME_UNKNOWN where too few have died */
+    /* Percentiles by nearest rank, from counts in steps of 1/16: up to 3.2 % off. (min_ns and
+     * max_ns are exact.) In a sampled trace they are percentiles of all blocks, including those in
+     * use at the end; AG_LIFETIME_UNKNOWN if too few blocks were freed. */
+    uint64_t p50_ns, p90_ns, p99_ns;
 };
-/* Blocks in heaps whose collector moves or promotes what it keeps, and reports that. Other blocks
- * are old from the beginning, or what they survive is unknown. */
+/* How many collections blocks survive. Only blocks are counted whose heap has a collector that
+ * moves or promotes live blocks and reports that; for other blocks it is unknown. */
 struct ag_survival {
-    uint64_t blocks;            /* 0: none is in such a heap, and the other fields are undefined */
-    uint64_t survived_blocks;   /* were kept by a collection, once or more */
-    uint64_t died_young_blocks; /* died, and no collection had kept them */
-    uint64_t promoted_blocks, promoted_bytes; /* of those that survived */
-    double mean_collections; /* that kept a block: how often it was moved or promoted, whichever is
-                              * more */
+    /* 0: no block is in such a heap, and the other members are undefined */
+    uint64_t blocks;
+    uint64_t survived_blocks;                 /* survived at least one collection */
+    uint64_t died_young_blocks;               /* died without having survived a collection */
+    uint64_t promoted_blocks, promoted_bytes; /* of the blocks that survived */
+    /* mean number of collections that a block survived: how often it was moved or how often it was
+     * promoted, whichever is more */
+    double mean_collections;
     uint32_t max_collections;
 };
 struct ag_lifetime_row {
-    uint32_t frame;    /* stands for the key; by type, heap or stack as in struct ag_site_row */
-    const char *label; /* by heap and type; NULL for an unknown type */
-    const char *type;  /* of all its blocks; NULL if they have several or none is known */
+    uint32_t frame; /* the innermost frame of one of its stacks */
+    /* by type and label: its name; NULL for an unknown type, or without a label */
+    const char *label;
+    /* the type of all its blocks; NULL if they have several types or it is unknown */
+    const char *type;
     struct ag_lifetime lifetime;
     struct ag_survival survival;
 };
-struct ag_lifetime_step { /* of the histogram: blocks that lived from_ns <= t < to_ns */
+/* a step of the histogram: freed blocks with from_ns <= lifetime < to_ns */
+struct ag_lifetime_step {
     uint64_t from_ns, to_ns, blocks, bytes;
 };
 struct ag_lifetimes {
     const struct ag_lifetime_row *rows;
     size_t n_rows;
-    const struct ag_lifetime_step *steps; /* a decade each, from the shortest to the longest */
+    const struct ag_lifetime_step *steps; /* decades, from the shortest lifetime to the longest */
     size_t n_steps;
     struct ag_lifetime all;
     struct ag_survival all_survival;
 };
-/* BY: AG_BY_FUNCTION, AG_BY_LINE, AG_BY_IMAGE (of the innermost frame) or AG_BY_TYPE; of another
- * key -EINVAL. The answer lives as long as the profile. 0 or negative errno. */
+/* BY: AG_BY_FUNCTION, AG_BY_LINE, AG_BY_IMAGE (of the innermost frame), AG_BY_TYPE or AG_BY_LABEL;
+ * for others -EINVAL. The result is valid until the profile is closed. 0 or a negative errno. */
 int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
                          const struct ag_lifetimes **ret_lifetimes);
 

@@ -1,11 +1,14 @@
-/* memory_rows.c: see memory_rows.h.
+/* memory_rows.c: attributes the memory of a process to malloc, to the heaps of runtimes and to
+ * mapped memory, for src/report/memory_table.c.
  *
- * 1. A row is a runtime with all its heaps, or a heap that belongs to no runtime. Heaps that
- * contain others are rows of their own: what the program mapped itself, stacks.
+ * 1. A row is a runtime with all its heaps, or a heap that belongs to no runtime. Heaps whose
+ * blocks may contain other heaps (memory that the program mapped itself, stacks) have rows of their
+ * own.
  *
- * 2. Nothing counts twice. A runtime that takes its memory from malloc records how much; malloc has
- * lent that, and sums exclude it. If the hooks of malloc recorded those blocks too, they are part
- * of malloc's own number of bytes in use, and are not subtracted again. */
+ * 2. No byte is counted twice. A runtime that allocates its memory with malloc reports how much.
+ * This number is called lent by malloc, and the total excludes it. If those blocks were also
+ * recorded as malloc blocks, they are part of malloc's bytes in use; then they are not added to
+ * lent_bytes. */
 #include "model/answers/memory_rows.h"
 
 #include <errno.h>
@@ -19,8 +22,8 @@
 struct gathering {
     struct ag_memory_row *rows;
     size_t count;
-    size_t lender;       /* the row that has malloc; SIZE_MAX: none has */
-    uint64_t lent_bytes; /* to all the others */
+    size_t lender;       /* the row of malloc; SIZE_MAX: there is none */
+    uint64_t lent_bytes; /* by malloc to all other rows */
     struct ag_text_store names;
     struct ag_index_map by_name; /* text -> row */
 };
@@ -30,7 +33,7 @@ static const char *owner_of(const struct ag_heap_row *heap) {
     return is_a_runtimes ? heap->runtime : heap->name;
 }
 
-/* NULL: no memory. */
+/* Finds or adds the row of a heap. NULL: no memory. */
 static struct ag_memory_row *row_of(struct gathering *all, const struct ag_heap_row *heap) {
     const char *name = owner_of(heap);
     const uint32_t text = ag_text_id(&all->names, name, strlen(name));
@@ -50,7 +53,8 @@ static struct ag_memory_row *row_of(struct gathering *all, const struct ag_heap_
     return &all->rows[at];
 }
 
-/* What it holds in numbers: as it was counted, or as its blocks are. */
+/* The memory of a heap as its runtime reported it. If the runtime reported only that each block is
+ * allocated with malloc, the size is the sum of its blocks. */
 static struct ag_heap_memory sizes_of(const struct ag_heap_row *heap) {
     struct ag_heap_memory memory = heap->memory;
     if (!(memory.known & AG_MEMORY_SIZES) && memory.known & AG_MEMORY_IN_MALLOC) {
@@ -79,7 +83,7 @@ static int add_heap(struct gathering *all, const struct ag_heap_row *heap) {
         row->free_bytes += memory.free_bytes;
         row->has_free = row->has_free && memory.known & AG_MEMORY_FREE;
         row->time_ns = memory.time_ns > row->time_ns ? memory.time_ns : row->time_ns;
-        all->lent_bytes += memory.known & AG_MEMORY_TOLD_TWICE ? 0 : memory.of_malloc_bytes;
+        all->lent_bytes += memory.known & AG_MEMORY_RECORDED_TWICE ? 0 : memory.of_malloc_bytes;
     } else if (heap->sum.mapped_bytes > 0) {
         row->has_reserved = true;
         row->reserved_bytes += heap->sum.mapped_bytes;
@@ -88,8 +92,8 @@ static int add_heap(struct gathering *all, const struct ag_heap_row *heap) {
     return 0;
 }
 
-/* Of several heaps of a runtime only one may be counted, for all: the others have no numbers. A row
- * without any counted heap is unknown. */
+/* Completes the rows when all heaps are added. A runtime with several heaps may report one number
+ * for all of them, so a row has sizes if at least one of its heaps has. */
 static void settle(struct gathering *all) {
     for (size_t i = 0; i < all->count; i++) {
         struct ag_memory_row *row = &all->rows[i];

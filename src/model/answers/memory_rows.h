@@ -1,32 +1,35 @@
-/* memory_rows.h: which parts hold the process' memory: malloc, what the program mapped, and the
- * heaps of runtimes, each once. */
+/* memory_rows.h: shows which parts of a process its memory belongs to: malloc, memory that the
+ * program mapped, and the heaps of runtimes. Each byte is counted once. */
 #ifndef AG_MEMORY_ROWS_H
 #define AG_MEMORY_ROWS_H
 
 #include "model/profile.h"
 
 struct ag_memory_row {
-    const char *name;  /* of a runtime; of a heap that belongs to none, or contains others */
-    uint64_t time_ns;  /* when the last of its heaps was counted; 0: none was */
-    bool has_reserved; /* else nothing is known of the addresses */
+    /* name of a runtime, or of a heap that belongs to no runtime or contains other heaps */
+    const char *name;
+    uint64_t time_ns;  /* time of the newest report on one of its heaps; 0: there was none */
+    bool has_reserved; /* false: the size of its memory is unknown */
     bool has_committed, has_free, has_fragmentation;
     uint64_t reserved_bytes, committed_bytes, free_bytes;
-    uint64_t of_malloc_bytes;     /* of what is committed: taken from malloc */
-    uint64_t lent_bytes;          /* of malloc: what the others took */
-    uint64_t fragmentation_bytes; /* committed, neither in use nor lent: free memory, rounding,
-                                     headers, tables */
-    struct ag_metrics metrics;    /* in use: what its blocks were asked for */
+    uint64_t of_malloc_bytes; /* the part of committed_bytes that was allocated with malloc */
+    /* in the row of malloc: what the other rows allocated with malloc */
+    uint64_t lent_bytes;
+    /* committed bytes that are neither in use nor lent: free memory, rounding, headers, tables */
+    uint64_t fragmentation_bytes;
+    struct ag_metrics metrics; /* in_use_bytes: sum of the sizes that the program requested */
 };
-struct ag_memory_total { /* what lies in malloc's memory counts there */
+/* memory that a runtime allocated with malloc counts once, in malloc's row */
+struct ag_memory_total {
     uint64_t reserved_bytes, committed_bytes, fragmentation_bytes;
     struct ag_metrics metrics;
 };
-/* Caller frees *ret_rows; those that reserve most come first. *ret_count is 0 if no heap was ever
- * counted or mapped. Returns 0 or -ENOMEM. */
+/* Returns the rows, sorted by reserved_bytes, largest first; the caller frees *ret_rows. *ret_count
+ * is 0 if no runtime reported its memory and none was mapped. Returns 0 or -ENOMEM. */
 int ag_memory_rows_make(const struct ag_heap_row *heaps, size_t n_heaps,
                         struct ag_memory_row **ret_rows, size_t *ret_count,
                         struct ag_memory_total *ret_total);
-/* Adds what another process' heap of this name holds. */
+/* Adds the memory of a heap with the same name in another process. */
 void ag_heap_memory_add(struct ag_heap_memory *sum, const struct ag_heap_memory *more);
 
 #endif

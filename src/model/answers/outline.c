@@ -1,10 +1,11 @@
-/* outline.c: selects the part of a call tree that is worth showing.
+/* outline.c: selects the heaviest part of a profile's call tree, which the page of `allogram view`
+ * shows.
  *
- * The weight of a stack is the greatest of its shares of the whole (allocated, peak, in use at the
- * end, temporary; bytes and blocks); that of a node is the sum over all stacks through it. So a
- * parent weighs at least as much as its child, and the nodes above any weight are a tree. The
- * weight to cut at is found by bisection: some forty loops over the nodes, half a second for three
- * million of them. */
+ * The weight of a stack is the largest of its shares of the whole: of allocated bytes, allocated
+ * blocks, bytes in use at the end, bytes at the peak, and temporary blocks. The weight of a node is
+ * the sum over all stacks that contain it. So the weight of a parent is at least that of its child,
+ * and the nodes above any limit form a tree. The limit is found by bisection, with about forty
+ * loops over the nodes, which takes half a second for three million nodes. */
 #include "model/answers/outline.h"
 
 #include <errno.h>
@@ -19,10 +20,14 @@ enum {
     HALVINGS = 40,
     VIA_BITS = 8,
     ATTEMPTS = 8,
-    LABELS_ALWAYS = 8, /* always distinguished, even if fewer stacks are kept */
-    LABELS_MOST = 256, /* a longer list would not be read; used only if they leave room
-                        * for stacks */
-    NO_LABEL = 0,      /* of a row; else its place in the definitions + FIRST_LABEL */
+    /* the labels with the largest weights always get groups of their own, even if fewer stacks are
+     * kept */
+    LABELS_ALWAYS = 8,
+    /* at most this many labels get their own groups, if at least half of the groups remain for
+     * others */
+    LABELS_MOST = 256,
+    /* a row without a label; other rows: index in definitions->labels + FIRST_LABEL */
+    NO_LABEL = 0,
     OTHER_LABELS = 1,
     FIRST_LABEL = 2,
 };
@@ -31,16 +36,19 @@ const char ag_outline_other_labels[] = "other labels";
 struct cutting {
     struct ag_profile *profile;
     struct ag_outline *outline;
-    double *weight;                            /* by node: of all stacks through it */
-    uint32_t *rows_at;                         /* by node: rows that end there */
-    uint8_t *has_other_labels, *has_cut_child; /* by node */
-    const uint32_t *label_of_row;              /* NULL: no block has one */
-    uint32_t *place;                           /* by node: its node of the outline */
+    /* by node: sum of the weights of all stacks that contain it */
+    double *weight;
+    uint32_t *rows_at; /* by node: number of rows (stacks) that end there */
+    /* by node: rows of other labels end there; a child is not kept */
+    uint8_t *has_other_labels, *has_cut_child;
+    const uint32_t *label_of_row; /* NULL: no block has a label */
+    /* by node: the node of the outline (place) that shows it */
+    uint32_t *place;
     double limit;
     struct ag_index_map by_step;  /* place << 32 | frame -> place */
-    struct ag_index_map by_via;   /* place << VIA_BITS | via -> number */
-    struct ag_index_map by_label; /* that number << 32 | label -> number, where there is a label */
-    struct ag_index_map by_group; /* the last number << 32 | text of the type -> group */
+    struct ag_index_map by_via;   /* place << VIA_BITS | via -> a number */
+    struct ag_index_map by_label; /* that number << 32 | label -> a number; for rows with a label */
+    struct ag_index_map by_group; /* the last of these numbers << 32 | text of the type -> group */
     uint32_t n_numbers;
 };
 
@@ -89,7 +97,8 @@ static bool is_kept(const struct cutting *cutting, uint32_t node) {
     return cutting->weight[node] > 0 && cutting->weight[node] >= cutting->limit;
 }
 
-/* Whether cutting at LIMIT leaves few enough. */
+/* Whether the nodes with at least weight LIMIT are few enough. Sets cutting->limit and
+ * has_cut_child. */
 static bool fits(struct cutting *cutting, double limit, size_t most_nodes, size_t most_groups) {
     const struct ag_stack_nodes *nodes = &cutting->profile->definitions.nodes;
     size_t n_nodes = 0, n_groups = 0;
@@ -110,12 +119,12 @@ static void find_limit(struct cutting *cutting, size_t most_nodes, size_t most_g
     if (fits(cutting, 0, most_nodes, most_groups)) {
         return;
     }
-    double low = 0, high = 0; /* above the weight of every node: nothing is kept */
+    double low = 0, high = 0; /* high: above the weight of every node, so that no node is kept */
     for (size_t i = 0; i < cutting->profile->definitions.nodes.count; i++) {
         high = greatest(high, cutting->weight[i] * 2);
     }
     for (int i = 0; i < HALVINGS; i++) {
-        /* most weights are tiny: the first steps go down by tens */
+        /* most weights are tiny, so the limit is divided by 8 until it is too low */
         const double middle = low == 0 ? high / 8 : (low + high) / 2;
         if (fits(cutting, middle, most_nodes, most_groups)) {
             high = middle;
@@ -123,7 +132,8 @@ static void find_limit(struct cutting *cutting, size_t most_nodes, size_t most_g
             low = middle;
         }
     }
-    (void)fits(cutting, high, most_nodes, most_groups); /* sets what belongs to it */
+    /* sets the members that depend on the limit */
+    (void)fits(cutting, high, most_nodes, most_groups);
 }
 
 /* ---- labels ---- */
@@ -131,7 +141,7 @@ static void find_limit(struct cutting *cutting, size_t most_nodes, size_t most_g
 struct label_share {
     double weight;
     size_t n_rows;
-    uint32_t place; /* in the definitions */
+    uint32_t place; /* index in definitions->labels */
 };
 
 static int by_weight(const void *a, const void *b) {
@@ -141,7 +151,8 @@ static int by_weight(const void *a, const void *b) {
                : (left->place > right->place) - (left->place < right->place);
 }
 
-/* The weight of each label, and RET_LABEL_OF_ROW, as if all were distinguished. */
+/* Computes the weight of each label. Fills RET_LABEL_OF_ROW as if each label had groups of its
+ * own. */
 static void weigh_labels(const struct ag_profile *profile, const struct ag_metrics *whole,
                          struct label_share *shares, uint32_t *ret_label_of_row) {
     const struct ag_definitions *definitions = &profile->definitions;
@@ -161,7 +172,8 @@ static void weigh_labels(const struct ag_profile *profile, const struct ag_metri
     }
 }
 
-/* By row, the label of its group; NULL if the trace has none. 0 or -ENOMEM. */
+/* Decides which labels get groups of their own. *ret_label_of_row: by row, the label of its group;
+ * NULL if the trace has no labels. 0 or -ENOMEM. */
 static int choose_labels(const struct ag_profile *profile, const struct ag_metrics *whole,
                          size_t most_groups, uint32_t **ret_label_of_row) {
     const size_t n = profile->definitions.n_labels;
@@ -226,7 +238,7 @@ static int plant(struct cutting *cutting) {
         uint32_t place = AG_IS_ROOT(parent) ? 0 : cutting->place[parent];
         size_t n;
         const uint32_t *frames = ag_profile_node_frames(profile, (uint32_t)i, &n);
-        while (n-- > 0) { /* outermost first: what was inlined into the others comes last */
+        while (n-- > 0) { /* from the outermost function to those that are inlined into it */
             const int r = add_node(cutting, place, frames[n], &place);
             if (r < 0) {
                 return r;
@@ -239,7 +251,7 @@ static int plant(struct cutting *cutting) {
 
 /* ---- groups ---- */
 
-/* The number of KEY in MAP; a new key has the next. 0 or -ENOMEM. */
+/* Finds the number of KEY in MAP; a new key gets the next unused number. 0 or -ENOMEM. */
 static int number_of(struct cutting *cutting, struct ag_index_map *map, uint64_t key,
                      uint32_t *ret_number) {
     *ret_number = ag_index_map_find(map, key);
@@ -250,7 +262,7 @@ static int number_of(struct cutting *cutting, struct ag_index_map *map, uint64_t
     return ag_index_map_insert(map, key, *ret_number);
 }
 
-/* The group of row ROW, which is LIKE. */
+/* Finds the group of row ROW, or adds a copy of LIKE. */
 static int group_of(struct cutting *cutting, const struct ag_outline_group *like, size_t row,
                     uint32_t type, uint32_t *ret_group) {
     const uint32_t via = cutting->profile->rows[row].via % AG_MODEL_VIAS;
@@ -268,7 +280,8 @@ static int group_of(struct cutting *cutting, const struct ag_outline_group *like
     return r > 0 ? AG_ARRAY_ADD(outline->groups, outline->n_groups, *like) : r;
 }
 
-/* Puts each row into the group of its node, or of the "other" below what is kept of its stack. */
+/* Assigns each row to a group: that of its node, or, if the node is not kept, one below the "other"
+ * node of its innermost kept caller. */
 static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
     struct ag_profile *profile = cutting->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
@@ -283,7 +296,7 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
         }
         uint32_t place = AG_IS_ROOT(node) ? 0 : cutting->place[node];
         int r = 0;
-        if (is_folded) { /* who called it is lost, not what allocated */
+        if (is_folded) { /* the callers are not shown, but the function that allocated is */
             size_t n;
             const uint32_t innermost =
                 ag_profile_node_frames(profile, profile->row_nodes[i], &n)[0];
@@ -310,7 +323,7 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
     return 0;
 }
 
-/* ---- making one ---- */
+/* ---- making an outline ---- */
 
 static int outline_start(struct cutting *cutting) {
     struct ag_profile *profile = cutting->profile;
@@ -368,8 +381,8 @@ int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_g
     uint32_t *label_of_row = NULL;
     int r = ag_profile_prepare_types(profile);
     r = r < 0 ? r : choose_labels(profile, &whole, most_groups, &label_of_row);
-    /* An "other" has as many groups as functions were folded into it: only then are they counted.
-     */
+    /* The number of groups below "other" nodes is not known before the outline is made. If there
+     * are too many groups, it is made again with half the limit. */
     for (size_t limit = most_groups, i = 0; r == 0 && i < ATTEMPTS; i++, limit /= 2) {
         ag_outline_done(ret_outline);
         r = make(profile, &whole, label_of_row, most_nodes, limit, ret_outline);

@@ -1,10 +1,11 @@
-/* places.c: places are the results of the frame table, by their number there: twice the site, plus
- * one where the pc was interrupted and is not a return address. */
+/* places.c: gives exporters the addresses, images and frames of stacks. The number of a place is
+ * its index in frame_table.answers: 2 * site, plus 1 if a signal interrupted the frame at the pc,
+ * which is then no return address. (A site is a pc in an image.) */
 #include "model/answers/places.h"
 
 #include "model/profile_state.h"
 
-/* Those of all parts, one part behind the other. */
+/* Lists the images of all processes of a merged profile, one process after the other. */
 static size_t images_of_parts(const struct ag_profile *merged, struct ag_image_row *ret_rows,
                               size_t capacity) {
     size_t count = 0;
@@ -54,8 +55,8 @@ struct ag_place ag_profile_place(struct ag_profile *profile, uint32_t place) {
     const struct ag_definitions *definitions = &profile->definitions;
     const struct ag_stack_site *site = &definitions->nodes.sites[place / 2];
     const struct ag_frame_answer *answer = &profile->frames.answers[place];
-    if (profile->n_parts >
-        0) { /* the frames are the merged one's, the rest is as the part has it */
+    /* merged: frames come from the merged profile; address and image come from the process */
+    if (profile->n_parts > 0) {
         struct ag_merged_part *part = &profile->parts[site->pc >> AG_MERGED_SITE_BITS];
         const uint64_t own = site->pc & ((UINT64_C(1) << AG_MERGED_SITE_BITS) - 1);
         struct ag_place found = ag_profile_place(part->profile, (uint32_t)own);

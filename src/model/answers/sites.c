@@ -1,10 +1,13 @@
-/* sites.c: own and total of functions (lines, images ...), over up to a million stacks.
+/* sites.c: computes the own and total metrics of functions, lines, images and other keys (sites)
+ * for reports, from up to a million stacks. `own` counts stacks whose innermost frame belongs to
+ * the key; `total` counts stacks with any frame of it.
  *
- * A walk through the nodes from the outside in sums, for each node of the current path, everything
- * below it; when the walk leaves a node, that sum is complete. A function's total is the sum over
- * its nodes, but only over the outermost one of each path, where everything below has been counted:
- * a counter per key shows whether one is still on the path. That is one step per node, regardless
- * of the number and depth of stacks, and the sums take memory by depth, not by node. */
+ * A walk through the stack tree, from the outermost nodes inward, sums for each node of the current
+ * path the metrics of all stacks below it. When the walk leaves a node, its sum is complete. The
+ * total of a function is the sum over its nodes; if a path contains the function several times,
+ * only its outermost node counts, which includes the others. A counter per key shows how often the
+ * key is on the current path. The walk needs one step per node, regardless of the number and depth
+ * of stacks, and its sums need memory by depth, not by node. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +16,11 @@
 #include "model/metric.h"
 #include "model/profile_state.h"
 
-/* ---- keys: frames that count as one ---- */
+/* ---- keys: frames that are counted together ---- */
 
 struct keys {
-    uint32_t *of_frame; /* by frame */
-    uint32_t *frame;    /* by key: one that stands for it */
+    uint32_t *of_frame; /* by frame: its key */
+    uint32_t *frame;    /* by key: one of its frames */
     size_t count;
 };
 
@@ -76,10 +79,12 @@ struct walk {
     struct ag_profile *profile;
     const struct keys *keys;
     struct ag_site_row *rows; /* by key */
-    struct ag_metrics *below; /* by depth: of the stacks seen so far that pass the node there */
+    /* by depth: sum of the stacks visited so far that contain the current path's node at this
+     * depth */
+    struct ag_metrics *below;
     uint32_t *first_row, *next_row;
     uint32_t *first_child, *next_sibling;
-    uint32_t *on_path; /* by key: how often it is on the path to the current node */
+    uint32_t *on_path; /* by key: how many frames of it are on the path to the current node */
 };
 
 static void end_walk(struct walk *walk) {
@@ -96,7 +101,8 @@ static uint32_t *no_links(size_t count) {
     return links ? memset(links, 0xff, (count + 1) * sizeof(*links)) : NULL;
 }
 
-/* The lists of children, and of the rows that end at a node; roots are in the list of node n. */
+/* Makes the lists of the children of each node, and of the rows that end at it. Nodes without a
+ * parent are in the child list of node n. */
 static int start_walk(struct walk *walk) {
     struct ag_profile *profile = walk->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
@@ -144,7 +150,8 @@ static void enter(struct walk *walk, uint32_t node) {
     }
 }
 
-/* All below is complete: what passes the outermost frame of a key is added to the key. */
+/* The sum of a node is complete: it is added to the keys of the node's frames, unless the key is
+ * also further out on the path. */
 static void leave(struct walk *walk, uint32_t node) {
     const uint32_t depth = walk->profile->definitions.nodes.nodes[node].depth;
     const struct ag_metrics *below = &walk->below[depth];
@@ -159,7 +166,7 @@ static void leave(struct walk *walk, uint32_t node) {
     ag_metrics_add(&walk->below[depth - 1], below);
 }
 
-/* Through all used nodes, children after parents; up again by the parents' own links. */
+/* Visits all used nodes, children after parents. It goes up again by `parent`, without a stack. */
 static void count_totals(struct walk *walk) {
     const struct ag_stack_nodes *nodes = &walk->profile->definitions.nodes;
     uint32_t node = walk->first_child[nodes->count];
@@ -196,7 +203,7 @@ static void count_own(struct walk *walk) {
     }
 }
 
-/* Removes rows that nothing passed through. */
+/* Removes rows whose total is empty. */
 static size_t compact(struct ag_site_row *rows, size_t count) {
     static const struct ag_metrics nothing;
     size_t kept = 0;
@@ -336,7 +343,7 @@ static int sites_by_label(struct ag_profile *profile) {
     return 0;
 }
 
-/* "name (4711)", since threads often share a name. */
+/* "name (4711)", with the thread id because threads often have equal names. */
 static const char *thread_label(struct ag_profile *profile, const struct ag_model_sums *sums,
                                 uint32_t stream) {
     char text[128];
@@ -392,7 +399,8 @@ static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *s
     return 0;
 }
 
-/* The index has no peak and no live blocks per thread: one more pass counts by stream. */
+/* Makes another pass over the events that sums by stream, because the index has no peak and no
+ * blocks in use by thread. */
 static int sites_by_thread(struct ag_profile *profile) {
     struct ag_pass_options options = profile->pass;
     struct ag_index_map kept = {0};
@@ -414,7 +422,7 @@ int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
                      const struct ag_site_row **ret_rows, size_t *ret_count) {
     int r = 0;
     if (by == AG_BY_PROCESS || by == AG_BY_INITIAL_CALL) {
-        return -EINVAL; /* blocks have none */
+        return -EINVAL; /* blocks do not have these keys */
     }
     if (!profile->sites[by]) {
         switch (by) {

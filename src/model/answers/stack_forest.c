@@ -1,12 +1,15 @@
-/* stack_forest.c: callers downward, or callees upward: the stacks merged by function.
+/* stack_forest.c: merges all stacks into one tree of functions for reports and exports: top-down
+ * from callers to callees, or bottom-up from the allocating functions to their callers. A node of
+ * this tree is called a place here.
  *
- * Downward the trace's own nodes do most of the work: each is visited once, parents first, and
- * finds or makes its place below its parent's place. Upward each stack is walked from its innermost
- * frame. Two frames share a place if their functions are the same; the place shows the line of the
- * first one. Both are loops: stacks are as deep as a program's recursion.
+ * For the top-down tree, the nodes of the trace's stack tree are visited once, parents first; each
+ * node finds or adds its place below its parent's place. For the bottom-up tree, each stack is
+ * walked from its innermost frame. Two frames with the same function and the same parent place have
+ * one place, which shows the line of the first. Neither way is recursive, because stacks are as
+ * deep as a program's recursion.
  *
- * A forest has at most NODES_MOST places; deeper ones are left out then, and count where they were
- * cut. */
+ * A tree has at most NODES_MOST places. When it is full, no places are added, and blocks count for
+ * the last place that exists on their path. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +29,7 @@ struct forest {
     int error;
 };
 
-/* The place of a frame below PARENT. PARENT itself where there can be none. */
+/* Finds or adds the place of a frame below PARENT. Returns PARENT if none can be added. */
 static uint32_t forest_step(struct forest *forest, uint32_t parent, uint32_t frame) {
     const uint64_t key = (uint64_t)parent << 32 | forest->key_of_frame[frame];
     const uint32_t known = ag_index_map_find(&forest->children, key);
@@ -61,7 +64,7 @@ static void add_downward(struct forest *forest, uint32_t *place_of_node) {
         uint32_t place = AG_IS_ROOT(parent) ? 0 : place_of_node[parent];
         size_t n;
         const uint32_t *frames = ag_profile_node_frames(profile, (uint32_t)i, &n);
-        while (n-- > 0) { /* outermost first: what was inlined into the others comes last */
+        while (n-- > 0) { /* from the outermost function to those that are inlined into it */
             place = forest_step(forest, place, frames[n]);
         }
         place_of_node[i] = place;
@@ -94,7 +97,7 @@ static void add_upward(struct forest *forest) {
                 }
             }
             if (place == before) {
-                break; /* the forest is full */
+                break; /* the tree is full */
             }
         }
         ag_metrics_add(&forest->nodes[place].total, metrics);
@@ -122,7 +125,7 @@ static int build(struct forest *forest, bool bottom_up) {
         add_downward(forest, place_of_node);
         free(place_of_node);
     }
-    for (size_t i = forest->count; i-- > 1;) { /* children are younger than their parents */
+    for (size_t i = forest->count; i-- > 1;) { /* children have higher numbers than their parents */
         ag_metrics_add(&forest->nodes[forest->nodes[i].parent].total, &forest->nodes[i].total);
     }
     return forest->error;

@@ -1,8 +1,8 @@
-/* stack_rows.c: converts the sums per stack to rows: with names, with the filters applied, and with
- * frames on request.
+/* stack_rows.c: converts the sums per stack to the rows of a profile, applies the filters, and
+ * finds the frames of stacks on request. All views are made from these rows.
  *
- * Filters select whole stacks. Parents come before children among the nodes, so one loop determines
- * for every node whether some frame from it outward matches. */
+ * Filters select whole stacks. Parents have smaller node numbers than children, so one loop
+ * determines for every node whether the node or one of its callers matches. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,12 @@
 #include "model/profile_state.h"
 #include "table/array.h"
 
-enum { LISTED_FRAMES_MOST = 1 << 28 }; /* 1 GiB: what a report may hold of a hostile trace */
+/* limits the memory for lists of frames to 1 GiB, for hostile traces */
+enum { LISTED_FRAMES_MOST = 1 << 28 };
 
 /* ---- frames of nodes ---- */
 
-static int mark_used(struct ag_profile *profile) {
+static void mark_used(struct ag_profile *profile) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     for (size_t i = 0; i < profile->n_rows; i++) {
         if (!AG_IS_ROOT(profile->row_nodes[i])) {
@@ -28,7 +29,6 @@ static int mark_used(struct ag_profile *profile) {
             profile->node_is_used[parent] = true;
         }
     }
-    return 0;
 }
 
 int ag_profile_resolve(struct ag_profile *profile) {
@@ -36,7 +36,8 @@ int ag_profile_resolve(struct ag_profile *profile) {
     if (profile->nodes_are_resolved) {
         return 0;
     }
-    /* Children first: one of them may show that its parent was interrupted. */
+    /* Children are looked up first: a child may be the signal trampoline, which shows that a signal
+     * interrupted its parent. */
     for (size_t i = nodes->count; i-- > 0;) {
         if (!profile->node_is_used[i]) {
             continue;
@@ -78,22 +79,24 @@ const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node
 
 /* ---- filters ---- */
 
-/* By frame: 0 not looked at, 1 no, 2 yes. Equal functions are asked once in a row at best; a regex
- * costs a microsecond, and there are some ten thousand frames. */
+bool ag_frame_matches(const regex_t *regex, const struct ag_frame *frame) {
+    return regexec(regex, frame->function, 0, NULL, 0) == 0 ||
+           regexec(regex, frame->label, 0, NULL, 0) == 0;
+}
+
+/* Whether a frame matches REGEX. KNOWN caches the result by frame: 0 not known, 1 no, 2 yes. A
+ * regex takes about a microsecond, and a trace has some ten thousand frames, so equal function
+ * names are not cached. */
 static bool frame_matches(struct ag_profile *profile, const regex_t *regex, uint8_t *known,
                           uint32_t frame) {
     if (known[frame] == 0) {
         const struct ag_frame *asked = &ag_frame_table_get(&profile->frames, frame)->frame;
-        bool is_match = regexec(regex, asked->function, 0, NULL, 0) == 0;
-        if (!is_match && asked->label != asked->function) { /* as the views write it: "[vm] f" */
-            is_match = regexec(regex, asked->label, 0, NULL, 0) == 0;
-        }
-        known[frame] = is_match ? 2 : 1;
+        known[frame] = ag_frame_matches(regex, asked) ? 2 : 1;
     }
     return known[frame] == 2;
 }
 
-/* Sets matches[node] where a frame of the stack that begins at node matches. */
+/* Sets matches[node] if a frame of the node or of its callers matches. */
 static int match_nodes(struct ag_profile *profile, const regex_t *regex, bool *matches) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     uint8_t *known = calloc(profile->frames.n_frames + 1, 1);
@@ -117,7 +120,7 @@ static int match_nodes(struct ag_profile *profile, const regex_t *regex, bool *m
     return 0;
 }
 
-/* Drops the rows that do (or do not) match. */
+/* Keeps the rows that match, or those that do not. */
 static int filter_rows(struct ag_profile *profile, const regex_t *regex, bool keep_matching) {
     bool *matches = calloc(profile->definitions.nodes.count + 1, sizeof(*matches));
     int r = matches ? ag_profile_resolve(profile) : -ENOMEM;
@@ -152,7 +155,7 @@ static struct ag_metrics metrics_of(const struct ag_stack_sum *sum,
     };
 }
 
-/* A forged index may free more than it allocated. */
+/* In a forged index, frees may exceed allocations; then the difference is set to 0. */
 static void metrics_check(struct ag_metrics *metrics) {
     if (metrics->in_use_blocks > INT64_MAX) {
         metrics->in_use_blocks = 0;
@@ -179,7 +182,7 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
     metrics_check(&metrics);
     const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
     const uint32_t root = ag_stack_nodes_root(&definitions->nodes, node);
-    if (root == AG_ROOT_NOT_KEPT) { /* of the whole process, regardless of the filter */
+    if (root == AG_ROOT_NOT_KEPT) { /* counted for the whole process, regardless of filters */
         profile->sums.summary.lost_stacks += metrics.allocated_blocks;
     }
     if (sum->stack == AG_STACK_OTHER || is_nothing(&metrics) ||
@@ -210,7 +213,8 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
 }
 
 int ag_profile_make_rows(struct ag_profile *profile) {
-    profile->sums.summary.lost_stacks = 0; /* counted anew: a window has its own, as samples do */
+    /* add_row counts them again, because time windows and samples change the number */
+    profile->sums.summary.lost_stacks = 0;
     const struct ag_model_sums *sums = &profile->sums;
     const size_t n_nodes = profile->definitions.nodes.count;
     profile->rows = calloc(sums->n_stacks + 1, sizeof(*profile->rows));
@@ -227,7 +231,7 @@ int ag_profile_make_rows(struct ag_profile *profile) {
         add_row(profile, &filter, i);
     }
     ag_runtime_filter_end(&filter);
-    r = r < 0 ? r : mark_used(profile);
+    mark_used(profile);
     if (r == 0 && profile->has_focus) {
         r = filter_rows(profile, &profile->focus, /* keep_matching= */ true);
     }
@@ -236,7 +240,7 @@ int ag_profile_make_rows(struct ag_profile *profile) {
     }
     if (r == 0 && (profile->has_focus || profile->has_ignore)) {
         memset(profile->node_is_used, 0, n_nodes * sizeof(*profile->node_is_used));
-        r = mark_used(profile);
+        mark_used(profile);
     }
     return r;
 }
@@ -258,7 +262,7 @@ size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row *
 
 /* ---- frames of a stack, on demand ---- */
 
-/* Writes the frames from NODE outward to TO (NULL: only counts them). */
+/* Writes the frames of NODE and its callers to TO, innermost first (NULL: only counts them). */
 static size_t list_frames(struct ag_profile *profile, uint32_t node, uint32_t *to) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     size_t count = 0;
@@ -289,7 +293,7 @@ static int add_list(struct ag_profile *profile, uint32_t stack) {
         frames = malloc((count + 1) * sizeof(*frames));
     }
     const struct ag_frame_list list = {.frames = frames, .count = count};
-    if (!frames || AG_ARRAY_ADD(profile->list_places, profile->n_lists, list) < 0) {
+    if (!frames || AG_ARRAY_ADD(profile->lists, profile->n_lists, list) < 0) {
         free(frames);
         return -ENOMEM;
     }
@@ -308,8 +312,8 @@ size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack,
         *ret_frames = NULL;
         return 0;
     }
-    *ret_frames = profile->list_places[at].frames;
-    return profile->list_places[at].count;
+    *ret_frames = profile->lists[at].frames;
+    return profile->lists[at].count;
 }
 
 const struct ag_frame *ag_profile_frame(const struct ag_profile *profile, uint32_t frame) {

@@ -1,35 +1,38 @@
-/* type_names.c: from "std::__new_allocator<std::_List_node<Point> >::allocate(unsigned long)" to
- * "std::list<Point>".
+/* type_names.c: derives the type of a block from the names of the C++ or Rust functions that
+ * allocated it, for types.c. For example, the frame "std::__new_allocator<std::_List_node<Point>
+ * >::allocate(unsigned long)" gives the type "std::list<Point>".
  *
  * 1. Why names
  *
- * malloc does not know what it allocates, and no debug information says it at the call. But the
- * generic code that calls malloc was instantiated for a type, and its name carries that: the
- * allocator of C++ in its own template argument, Rust's Box and RawVec in theirs (the symbolizer
- * adds them where the mangled name has none). Compilers inline all of this; the inlined frames are
- * as good as called ones.
+ * A call of malloc does not contain the type of the block, and debug information does not describe
+ * it either. But the generic code that calls malloc was instantiated for a type, and its name
+ * contains the type: C++ allocators, and Rust's Box and RawVec, have it as an argument. (The
+ * symbolizer adds Rust's arguments if the mangled name has none.) Compilers inline most of these
+ * functions; inlined frames are read like called ones.
  *
- * 2. What is read
+ * 2. Which frames are read
  *
- * Frames from the allocation function outward, as long as they belong to the allocating library.
- * The first frame that names a container decides. Frames of the allocator before it name the
- * element, which is the result if no frame names a container. The first frame of other code ends
- * the reading in any case: the name of the user's function does not show the type of the block.
+ * Frames are read from the allocation function outward, as long as they belong to the standard
+ * library. The first frame that names a container determines the type. Frames of the allocator
+ * before it name the element, which is the result if no frame names a container. Reading ends at
+ * the first frame of other code, because the name of a user's function does not show the type of
+ * the block.
  *
- * In Rust the linker folds instances with equal code, so that a called RawVec<T> may name another
- * type of the same size; the Vec<T> around it is inlined into the user's function and has the
- * right type: it outranks the RawVec, as String outranks its Vec<u8>.
+ * For Rust, the linker may merge instances with equal code, so a called RawVec<T> may name another
+ * type of the same size. The Vec<T> that calls it is inlined into the user's function and has the
+ * correct type. So Vec has a higher rank than RawVec, and String a higher rank than its Vec<u8>.
  *
- * 3. What is not known
+ * 3. Which types are not found
  *
- * `new T` leaves no trace of T but in the code behind it: untyped. So are C's mallocs, allocators
- * of users, and code without debug information (the caller asks for none of its frames). Guessing
- * from the size was turned down: it would be wrong silently.
+ * `new T` calls an allocation function whose name does not contain T, so such blocks have no type.
+ * Neither have blocks of C's malloc, of users' own allocators, and of code without debug
+ * information (types.c does not pass its frames). The type is not guessed from the size, because a
+ * wrong guess would not be noticed.
  *
  * 4. Forms
  *
- * A type is written by its form, where 1 stands for the first argument and 2 for the second:
- * "std::map<1, 2>"; "1" is the argument itself. */
+ * A form is a pattern for the name of a type, such as "std::map<1, 2>", in which 1 is replaced by
+ * the first argument and 2 by the second. The form "1" is the first argument itself. */
 #include "model/answers/type_names.h"
 
 #include <stdio.h>
@@ -37,8 +40,8 @@
 
 enum { PARTS_MOST = 24 };
 
-struct part {                            /* "vector<int, A>" of std::vector<int, A>::push_back */
-    struct ag_type_text name, arguments; /* arguments without brackets; text NULL: none */
+struct part { /* such as "vector<int, A>" of std::vector<int, A>::push_back */
+    struct ag_type_text name, arguments; /* arguments: without the brackets; text NULL: none */
 };
 struct path {
     struct part parts[PARTS_MOST];
@@ -76,7 +79,7 @@ static int depth_change(const char *text, size_t at) {
     case '[':
     case '{':
         return 1;
-    case '>': /* but not of an arrow */
+    case '>': /* except in "->" */
         return at > 0 && text[at - 1] == '-' ? 0 : -1;
     case ')':
     case ']':
@@ -114,8 +117,8 @@ static struct ag_type_text argument(struct ag_type_text list, size_t index) {
     return (struct ag_type_text){NULL, 0};
 }
 
-/* Where the parameters of a function begin: the first '(' outside of all brackets that stands
- * behind a name. */
+/* The length of a function's name without its parameters: they begin at the first '(' that is
+ * outside of all brackets and follows a name. */
 static size_t end_of_name(const char *text, size_t length) {
     int depth = 0;
     for (size_t i = 0; i < length; i++) {
@@ -127,7 +130,7 @@ static size_t end_of_name(const char *text, size_t length) {
     return length;
 }
 
-/* The name without a return type before it. */
+/* Removes the return type before the name of a function. */
 static struct ag_type_text without_return_type(struct ag_type_text name) {
     int depth = 0;
     size_t start = 0;
@@ -155,7 +158,7 @@ static void add_part(struct path *path, struct ag_type_text text) {
     }
 }
 
-/* "std::vector<int>::push_back" -> std, vector<int>, push_back. */
+/* Splits a name: "std::vector<int>::push_back" has the parts std, vector<int> and push_back. */
 static void split(struct path *path, struct ag_type_text name) {
     int depth = 0;
     size_t start = 0;
@@ -171,7 +174,7 @@ static void split(struct path *path, struct ag_type_text name) {
     add_part(path, (struct ag_type_text){name.text + start, name.len - start});
 }
 
-/* The path that a type is named by. */
+/* Splits the name of a type into its parts. */
 static struct path path_of(struct ag_type_text type) {
     struct path path = {.count = 0};
     split(&path, type);
@@ -183,7 +186,7 @@ static const struct part *last_of(const struct path *path) {
     return path->count > 0 ? &path->parts[path->count - 1] : &none;
 }
 
-/* ---- answers ---- */
+/* ---- proposing a type ---- */
 
 static bool propose_type(struct ag_type_reading *reading, unsigned rank, const char *form,
                          struct ag_type_text first, struct ag_type_text second) {
@@ -196,12 +199,15 @@ static bool propose_type(struct ag_type_reading *reading, unsigned rank, const c
     return true;
 }
 
-/* A node outranks the container that asks for it, and only says less than one that may hold a key
- * more than once: its nodes are the same. */
+/* Ranks of proposals: a higher rank replaces a lower one. A container's node has a higher rank than
+ * the container that allocates it, because its arguments are exact. Only containers that may
+ * contain a key several times (RANK_FINAL) have a higher rank, because their nodes have the same
+ * names as those of the others. */
 enum { RANK_ELEMENT = 1, RANK_RAW = 2, RANK_CONTAINER = 3, RANK_NODE = 4, RANK_FINAL = 5 };
 
-/* Takes the const off a type that is constant itself: `int const` as linkers name it, `const int`
- * as debug information does (where `const char*` is a pointer that may change). */
+/* Removes the const of a type that is itself constant, and returns whether there was one. Symbol
+ * names contain `int const`, debug information `const int`. (`const char*` is not constant
+ * itself.) */
 static bool strip_const(struct ag_type_text *type) {
     static const char before[] = "const ", behind[] = " const";
     const size_t n = sizeof(before) - 1;
@@ -221,8 +227,8 @@ static bool strip_const(struct ag_type_text *type) {
     return false;
 }
 
-/* Names a map or a set, by the type of its values: a pair whose first half is const belongs to a
- * map, any other pair to a set of pairs. */
+/* Proposes a map or a set, depending on the type of its values: a pair whose first member is const
+ * belongs to a map, any other pair to a set of pairs. */
 static bool name_associative(struct ag_type_reading *reading, unsigned rank, const char *map,
                              const char *set, struct ag_type_text value) {
     const struct path path = path_of(value);
@@ -239,7 +245,7 @@ static bool name_associative(struct ag_type_reading *reading, unsigned rank, con
 
 /* ---- C++ ---- */
 
-struct simple { /* a class whose first argument says it all */
+struct simple { /* a class whose arguments are those of the form */
     const char *name, *form;
 };
 
@@ -260,7 +266,7 @@ static const struct simple cxx_containers[] = {
     {"map", "std::map<1, 2>"},
     {"unordered_map", "std::unordered_map<1, 2>"},
     {"valarray", "std::valarray<1>"},
-    {"shared_ptr", "std::shared_ptr<1>"}, /* its counts, where they stand apart */
+    {"shared_ptr", "std::shared_ptr<1>"}, /* the block of the reference counts, if it is separate */
     {"__shared_ptr", "std::shared_ptr<1>"},
     {NULL, NULL},
 };
@@ -272,7 +278,7 @@ static const struct simple cxx_multiple[] = {
     {NULL, NULL},
 };
 static const struct simple cxx_nodes[] = {
-    /* what containers ask allocators for */
+    /* the types that containers allocate */
     {"_Sp_counted_ptr_inplace", "1"},
     {"__shared_ptr_emplace", "1"},
     {"_List_node", "std::list<1>"},
@@ -291,7 +297,7 @@ static const char *form_of(const struct simple *list, struct ag_type_text name) 
     return NULL;
 }
 
-/* The element is the block's type, unless it is a node that a container made around it. */
+/* Proposes the element type of an allocator; if it is a container's node, the container. */
 static bool name_cxx_element(struct ag_type_reading *reading, struct ag_type_text element) {
     const struct path path = path_of(element);
     const struct part *last = last_of(&path);
@@ -314,7 +320,7 @@ static bool is_associative(const struct ag_type_reading *reading) {
     return reading->form && (strstr(reading->form, "map<") || strstr(reading->form, "set<"));
 }
 
-/* std::function and std::any make an object of their own of what they are given. */
+/* std::function and std::any allocate a copy of the object that they contain. */
 static bool read_cxx_holder(struct ag_type_reading *reading, const struct part *class,
                             const struct part *function) {
     static const char *const managers[] = {"_Function_base", "_Base_manager", "_Function_handler",
@@ -382,7 +388,8 @@ static bool read_cxx(struct ag_type_reading *reading, const struct path *path) {
                propose_type(reading, RANK_FINAL, "1", argument(function->arguments, 0),
                             (struct ag_type_text){NULL, 0});
     }
-    for (size_t i = 1; i + 1 < path->count; i++) { /* vector<T>::_Guard::_Guard is vector's */
+    /* for example, vector<T>::_Guard::_Guard belongs to vector */
+    for (size_t i = 1; i + 1 < path->count; i++) {
         if (read_cxx_class(reading, &path->parts[i], function)) {
             return true;
         }
@@ -392,12 +399,12 @@ static bool read_cxx(struct ag_type_reading *reading, const struct path *path) {
 
 /* ---- Rust ---- */
 
-/* The arguments of the type whose method runs: its own where it names types, else the method's:
- * "T,A" says nothing, and the method repeats them first. */
+/* The type arguments of the class of a method. If the class has only names of parameters, as in
+ * "T,A", the arguments are those of the method, which begin with those of the class. */
 static struct ag_type_text rust_arguments(const struct part *class, const struct part *method) {
     const struct ag_type_text own = class->arguments;
     const struct ag_type_text first = argument(own, 0);
-    const size_t at = begins(first, "[") ? 1 : 0; /* [T] */
+    const size_t at = begins(first, "[") ? 1 : 0; /* a slice, [T] */
     const bool is_name_only =
         first.len == 1 + 2 * at && first.text[at] >= 'A' && first.text[at] <= 'Z';
     return is_name_only || !own.text ? method->arguments : own;
@@ -427,7 +434,8 @@ static bool name_rust_box(struct ag_type_reading *reading, struct ag_type_text i
     return propose_type(reading, RANK_FINAL, "1", inner, none);
 }
 
-/* The array of vec![a, b]: made as a box of its own kind, which a Box::new around it would show. */
+/* Whether the block is the array of vec![a, b], which Box::new_uninit allocates. (Another boxed
+ * array is allocated by Box::new.) */
 static bool is_array_of_vec(const struct part *method, struct ag_type_text inner,
                             struct ag_type_text *ret_element) {
     if (!is(method->name, "new_uninit") || !begins(inner, "[")) {
@@ -444,7 +452,8 @@ static bool is_array_of_vec(const struct part *method, struct ag_type_text inner
     return false;
 }
 
-/* Rc<[T]> and Arc<[T]>: counts and a slice; Rc<str> is a slice of u8 within. */
+/* Rc<[T]> and Arc<[T]> have a block of reference counts and a slice. In Rc<str> it is a slice of
+ * u8. */
 static bool read_rust_counted(struct ag_type_reading *reading, const struct part *class,
                               const struct part *method, struct ag_type_text first) {
     const struct ag_type_text none = {NULL, 0};
@@ -516,26 +525,26 @@ static bool read_rust_class(struct ag_type_reading *reading, const struct part *
         return propose_type(reading, RANK_CONTAINER,
                             is(second, "()") ? "HashSet<1>" : "HashMap<1, 2>", first, second);
     }
-    return true; /* the rest of the library hands on what it is asked for */
+    return true; /* other classes of the library only forward the request */
 }
 
-/* Traits that the library implements for any type: their name does not show the type of the block,
- * and no code of users runs in them. */
+/* Whether the library implements this trait for any type. Its name does not show the type of the
+ * block, and no code of users runs in it. */
 static bool is_plumbing_trait(struct ag_type_text trait) {
     const struct path path = path_of(trait);
     static const char *const traits[] = {"Allocator", "ConvertVec", NULL};
     return is_one_of(last_of(&path)->name, traits);
 }
 
-/* Methods of slices and of str, their own or of the library's traits: str's bytes are a String's.
- */
+/* Reads methods of slices and of str, including those of the library's traits. Bytes that a method
+ * of str allocates belong to a String. */
 static bool read_rust_slice(struct ag_type_reading *reading, struct ag_type_text of,
                             struct ag_type_text trait) {
     static const char *const crates[] = {"alloc", "core", "std", NULL};
     const struct path path = path_of(trait);
     const struct ag_type_text none = {NULL, 0};
     if (trait.len > 0 && !is_one_of(path.parts[0].name, crates)) {
-        return false; /* a trait of other code */
+        return false; /* a trait that is not the library's */
     }
     if (is(of, "str") && reading->form && is(reading->first, "u8")) {
         return propose_type(reading, RANK_FINAL, "String", of, none);
@@ -543,7 +552,7 @@ static bool read_rust_slice(struct ag_type_reading *reading, struct ag_type_text
     return true;
 }
 
-/* "<alloc::vec::Vec<u8> as Clone>::clone" -> the type, and clone. */
+/* Reads a name such as "<alloc::vec::Vec<u8> as Clone>::clone", which contains a type and a method. */
 static bool read_rust_impl(struct ag_type_reading *reading, struct ag_type_text name) {
     int depth = 0;
     size_t end = 0, as = 0;
@@ -655,8 +664,8 @@ static void name_put(struct writing *writing, const char *text, size_t length) {
     }
 }
 
-/* Default template arguments, which programmers do not write: the length of ", std::allocator<int>"
- * at TEXT, or 0. */
+/* If TEXT begins with a default template argument, which programmers do not write, such as ",
+ * std::allocator<int>", returns its length, else 0. */
 static size_t default_argument(const char *text, size_t length) {
     static const char *const defaults[] = {", std::allocator<",
                                            ", std::char_traits<",
@@ -724,7 +733,7 @@ static void put_type(struct writing *writing, struct ag_type_text type) {
         const size_t skipped = default_argument(type.text + i, type.len - i);
         const bool is_gap = type.text[i] == ' ' && i > 0 && i + 1 < type.len &&
                             type.text[i + 1] == '(' && type.text[i - 1] != ',';
-        if (is_gap) { /* "int (int)" is "int(int)", as its user writes it */
+        if (is_gap) { /* "int (int)" is shown as "int(int)", as programmers write it */
             i++;
             continue;
         }
@@ -736,7 +745,7 @@ static void put_type(struct writing *writing, struct ag_type_text type) {
     }
 }
 
-/* "std::basic_string<char>" is what everybody calls std::string. */
+/* Replaces "std::basic_string<char>" by its usual name std::string. */
 static void name_strings(char *text) {
     static const struct shorter names[] = {
         {"std::basic_string<char>", "std::string"},

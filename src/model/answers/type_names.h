@@ -4,7 +4,7 @@
  *     for each frame, innermost first: if (!ag_type_read(&reading, function)) { break; }
  *     if (ag_type_name(&reading, text, sizeof(text))) { ... }
  *
- * Pure text: no trace, no memory of its own. */
+ * The functions use only the texts: they read no trace and allocate no memory. */
 #ifndef AG_TYPE_NAMES_H
 #define AG_TYPE_NAMES_H
 
@@ -15,19 +15,23 @@ struct ag_type_text { /* a part of a function's name */
     const char *text;
     size_t len;
 };
-struct ag_type_reading { /* zero-initialise; points into the names it read */
-    const char *form;    /* how the type is written: see type_names.c; NULL: not known */
-    struct ag_type_text first, second; /* its arguments */
-    unsigned rank;                     /* how close to the user the answer is */
+struct ag_type_reading { /* zero-initialize; points into the names that were read */
+    /* pattern of the type's name, see type_names.c, section 4; NULL: type not known */
+    const char *form;
+    struct ag_type_text first, second; /* the arguments 1 and 2 of the form */
+    /* rank of the proposed type; proposals of higher rank replace it */
+    unsigned rank;
     unsigned n_frames;
 };
 
-/* Reads one frame. False: it is no part of the allocating library, or the answer is complete; stop.
- * FUNCTION has to live as long as the reading. */
+/* Reads one frame. Returns false if no more frames should be read: FUNCTION is not part of the
+ * standard library, or the result is complete. FUNCTION must stay valid as long as the reading. */
 bool ag_type_read(struct ag_type_reading *reading, const char *function);
-/* Is FUNCTION one of the allocating library into which no code of users can have been inlined? */
+/* Whether FUNCTION belongs to the standard library and no code of users can have been inlined into
+ * it. */
 bool ag_type_runs_no_other_code(const char *function);
-/* Writes the type, shortened as people write it. False: no frame shows it. */
+/* Writes the type as programmers write it, without default arguments. Returns false if no frame
+ * shows the type. */
 bool ag_type_name(const struct ag_type_reading *reading, char *ret_text, size_t capacity);
 
 #endif

@@ -1,11 +1,12 @@
-/* types.c: the type of each stack's blocks: recorded by the program where it reports its own memory
- * (a leaf of the stack), else read from the names of its innermost frames.
+/* types.c: determines the type of the blocks of each stack, for views by type. If the program or a
+ * runtime reported the type, it is in the trace (as a leaf of the stack tree). Otherwise it is read
+ * from the function names of the innermost frames (type_names.c).
  *
- * Most stacks show their type at the innermost pc (everything of the library is inlined there), and
- * many stacks share that pc; so the result is cached by site, and only stacks whose reading
- * continues beyond it are read individually. Frames without debug information end the reading,
- * because where inlined frames are missing, the present one may not be the one that allocated;
- * except frames that cannot contain inlined code of users. */
+ * Most stacks show their type at the innermost pc, because the library's functions are inlined
+ * there, and many stacks have the same innermost pc. So the result is cached by site (a pc in an
+ * image), and only stacks that need further frames are read individually. Reading ends at a frame
+ * without debug information, because code of users may be inlined there that is not visible. Frames
+ * that cannot contain inlined code of users are an exception. */
 #include "model/answers/types.h"
 
 #include <errno.h>
@@ -23,21 +24,31 @@
 
 /* ---- a runtime's types ---- */
 
-/* The innermost frame decides. "Point.new" makes a Point, whatever number the process recorded:
- * linker symbols are the program's own names. If the compiler inlined it, only "new" is left, and
- * the number decides; its name is in the file that the user gave, or was learned from other stacks
- * of the trace, or the type is shown as a number with the place. Without lines, calls that were
- * inlined into "Point.new" itself, such as the "Mutex.new" of a field, are unknown: there the
- * number decides. It is a Point's when it is the only one seen in that function, or the only one
- * left after those that are known from elsewhere are removed. A frame that makes memory for
- * elements has no type but its pointer's; numbers read there were elements. Where a compiler has
- * merged two allocations there is no line, and no name of an inlined function: then the number
- * decides as well. Newer compilers keep the line that both have in common, as they do for memory
- * that holds a closure's variables: that may begin with any number, so only the place is shown. */
+/* Some runtimes, such as Crystal, record only a number for the type of an object. The code below
+ * finds the name for it. PLACE is the innermost frame of a stack, as the runtime's decoder
+ * classifies it (enum ag_decoded_place).
+ *
+ * A frame such as "Point.new" with a line makes a Point, whatever number was recorded, because the
+ * symbol contains the type's name. If the compiler inlined it, its name is only "new"; then the
+ * number determines the type. The name of a number is in the file that the user gave, or was
+ * learned from other stacks of the trace; otherwise the type is shown as a number with the place.
+ *
+ * If there are no lines, inlined calls are not visible: a call that was inlined into "Point.new",
+ * such as the "Mutex.new" of a member, looks like "Point.new". So the number determines the type
+ * there. A number is learned as that of Point if it is the only number seen in "Point.new", or the
+ * only one that remains when the numbers known from other stacks are removed.
+ *
+ * The type of a buffer for elements is that of its pointer, if the function's name contains it. A
+ * number recorded there is that of an element, so it is not used. If the compiler has merged two
+ * allocations, there is no line and no name of an inlined function, and the number determines the
+ * type as well. Newer compilers keep the line that both allocations have in common, also for memory
+ * that contains a closure's variables. Such memory may begin with any number, so only the place is
+ * shown. */
 
 enum {
     TEXT_BYTES = 4096,
-    ROUNDS = 8, /* of removing; each settles types with one more other number */
+    /* most rounds of settle(): each round may learn types that have one more unknown number */
+    ROUNDS = 8,
 };
 
 static const struct ag_decoder *decoder_of(const struct ag_profile *profile, const char *runtime) {
@@ -54,12 +65,13 @@ static const struct ag_decoder *decoder_of(const struct ag_profile *profile, con
 struct place {
     const struct ag_decoder *decoder;
     enum ag_decoded_place kind;
-    const struct ag_frame *frame;  /* the deciding frame */
-    const struct ag_frame *caller; /* of it, for a place that people know; or the same */
+    const struct ag_frame *frame; /* the innermost frame */
+    /* the caller of `frame`, shown for buffers; or `frame`, if there is none */
+    const struct ag_frame *caller;
     char type[TEXT_BYTES];
 };
 
-/* false: no runtime knows it. */
+/* Finds the place of a node. Returns false if no runtime has a decoder for its frame. */
 static bool find_place(struct ag_profile *profile, uint32_t node, struct place *ret_place) {
     size_t n = 0;
     if (AG_IS_ROOT(node) || !profile->node_is_used[node]) {
@@ -81,8 +93,8 @@ static bool find_place(struct ag_profile *profile, uint32_t node, struct place *
     return true;
 }
 
-/* The number that the process recorded for a stack's blocks ("#187", or "#187 Point" if it knew the
- * name), 0: none. ret_name: or NULL. */
+/* The type number that the process recorded for a stack's blocks (as "#187", or "#187 Point" if it
+ * knew the name); 0: none. *ret_name: the recorded name, or NULL. */
 static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
                               const char **ret_name) {
     const struct ag_definitions *definitions = &profile->definitions;
@@ -91,8 +103,9 @@ static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
         const uint32_t at = ag_index_map_find(&definitions->stack_type_index, stack);
         type = at != AG_INDEX_NONE ? at : 0;
     }
-    const struct ag_model_type *told = type != 0 ? ag_definitions_type(definitions, type) : NULL;
-    const char *name = told ? ag_text(&definitions->texts, told->name) : "";
+    const struct ag_model_type *reported =
+        type != 0 ? ag_definitions_type(definitions, type) : NULL;
+    const char *name = reported ? ag_text(&definitions->texts, reported->name) : "";
     char *end = NULL;
     const uint32_t number = name[0] == '#' ? (uint32_t)strtoul(name + 1, &end, 10) : 0;
     *ret_name = number != 0 && end[0] == ' ' ? end + 1 : NULL;
@@ -101,7 +114,7 @@ static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
 
 /* ---- learning names of numbers ---- */
 
-struct sighting { /* of a number in a function that makes objects of the type TEXT */
+struct sighting { /* NUMBER was recorded in a function that makes objects of the type TEXT */
     uint32_t text, number;
 };
 struct sightings {
@@ -124,11 +137,12 @@ static const char *given_name(const struct ag_profile *profile, const struct ag_
     return decoder->type_name ? decoder->type_name(types, number) : NULL;
 }
 
-/* Learns at once what a line proves; a row without a line is noted. */
+/* Learns a number from a row whose frame has a line, which proves the type. A row without a line is
+ * noted in SIGHTINGS. */
 static int look_at_row(struct ag_profile *profile, size_t row, struct place *place,
                        struct sightings *sightings) {
-    const char *told = NULL;
-    const uint32_t number = reported_type(profile, profile->rows[row].stack, &told);
+    const char *reported = NULL;
+    const uint32_t number = reported_type(profile, profile->rows[row].stack, &reported);
     if (number == 0 || !find_place(profile, profile->row_nodes[row], place) ||
         place->kind != AG_PLACE_OBJECT || place->type[0] == '\0') {
         return 0;
@@ -143,7 +157,7 @@ static int look_at_row(struct ag_profile *profile, size_t row, struct place *pla
                : 0;
 }
 
-struct only_values { /* of keys that have one */
+struct only_values { /* finds the keys that have only one value */
     struct ag_index_map first, has_more;
 };
 
@@ -171,8 +185,8 @@ static bool is_learned(const struct ag_profile *profile, uint32_t number) {
     return ag_index_map_find(&profile->learned_types, number) != AG_INDEX_NONE;
 }
 
-/* Learns numbers that are the only one left of a type, and of only one type. Returns a negative
- * errno, or how many were learned. */
+/* Learns each number that is the only unknown number of a type, and of no other type. Returns how
+ * many were learned, or a negative errno. */
 static int settle(struct ag_profile *profile, const struct sightings *sightings) {
     struct only_values number_of = {0}, text_of = {0};
     int n_learned = 0, r = 0;
@@ -239,7 +253,7 @@ static const char *base_name(const char *file) {
     return slash ? slash + 1 : file ? file : "?";
 }
 
-/* The label of a type that has no name here: its number, and the place. */
+/* Writes the text shown for a type without a name: its number and the place. */
 static int label_of(const struct place *place, uint32_t number, char *text, size_t capacity) {
     const struct ag_frame *where = place->kind == AG_PLACE_BUFFER ? place->caller : place->frame;
     char begin[32] = "";
@@ -260,8 +274,8 @@ static uint32_t runtime_type(struct ag_profile *profile, uint32_t stack, uint32_
     if (!find_place(profile, node, &place)) {
         return 0;
     }
-    const char *told = NULL, *name = place.type[0] ? place.type : NULL;
-    const uint32_t number = reported_type(profile, stack, &told);
+    const char *reported = NULL, *name = place.type[0] ? place.type : NULL;
+    const uint32_t number = reported_type(profile, stack, &reported);
     name = place.kind == AG_PLACE_OBJECT && number != 0 && place.frame->line == 0 ? NULL : name;
     const bool is_object =
         place.kind == AG_PLACE_OBJECT ||
@@ -269,7 +283,7 @@ static uint32_t runtime_type(struct ag_profile *profile, uint32_t stack, uint32_
          (place.frame->line == 0 || place.decoder->type_name(/* types= */ NULL, number) != NULL));
     if (!name && is_object && number != 0) {
         name = name_of_number(profile, place.decoder, number);
-        name = name ? name : told;
+        name = name ? name : reported;
     }
     if (!name) {
         const int n = label_of(&place, is_object ? number : 0, text, sizeof(text));
@@ -282,9 +296,9 @@ static uint32_t runtime_type(struct ag_profile *profile, uint32_t stack, uint32_
     return ag_text_id(&profile->definitions.texts, name, strlen(name));
 }
 
-enum { TYPE_BYTES = 1024, UNASKED = 0, GOES_ON = 1, TOLD = 2 /* and the text's number */ };
+enum { TYPE_BYTES = 1024, GOES_ON = 1, KNOWN = 2 /* KNOWN + id of the text */ };
 
-/* Reads the frames of a node. False: the reading has come to its end. */
+/* Reads the frames of a node. Returns false if the reading has ended. */
 static bool read_node(struct ag_profile *profile, uint32_t node, struct ag_type_reading *reading) {
     size_t n;
     const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
@@ -306,7 +320,8 @@ static uint32_t text_of(struct ag_profile *profile, const struct ag_type_reading
                : 0;
 }
 
-/* The number of the type's text, 0: unknown. Nodes are resolved. */
+/* The id of the type's text, read from function names; 0: unknown. Call ag_profile_resolve
+ * first. */
 static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     if (AG_IS_ROOT(node) || !profile->node_is_used[node]) {
@@ -314,14 +329,14 @@ static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
     }
     uint32_t *known =
         &profile->site_types[2 * (size_t)nodes->nodes[node].site + profile->node_is_exact[node]];
-    if (*known >= TOLD) {
-        return *known - TOLD;
+    if (*known >= KNOWN) {
+        return *known - KNOWN;
     }
     struct ag_type_reading reading = {.rank = 0};
     bool goes_on = read_node(profile, node, &reading);
     if (!goes_on) {
         const uint32_t text = text_of(profile, &reading);
-        *known = TOLD + text;
+        *known = KNOWN + text;
         return text;
     }
     *known = GOES_ON;
@@ -333,7 +348,8 @@ static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
 }
 
 /* The type that the program reported for a stack's blocks; NULL: none. */
-static const struct ag_model_type *hooked_type(const struct ag_profile *profile, uint32_t stack) {
+static const struct ag_model_type *reported_definition(const struct ag_profile *profile,
+                                                       uint32_t stack) {
     const uint32_t type = ag_stack_nodes_leaf(&profile->definitions.nodes, stack).type;
     return type != 0 ? ag_definitions_type(&profile->definitions, type) : NULL;
 }
@@ -348,13 +364,13 @@ int ag_profile_prepare_types(struct ag_profile *profile) {
     return r < 0 ? r : types_learn(profile);
 }
 
-/* ret_runtime: the runtime of the type. */
+/* The id of the text of a stack's type; 0: unknown. *ret_runtime: the runtime of the type. */
 static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t node,
                         const char **ret_runtime) {
-    const struct ag_model_type *told = hooked_type(profile, stack);
-    *ret_runtime = told && told->runtime[0] ? told->runtime : "c";
+    const struct ag_model_type *reported = reported_definition(profile, stack);
+    *ret_runtime = reported && reported->runtime[0] ? reported->runtime : "c";
     const uint32_t text = runtime_type(profile, stack, node, ret_runtime);
-    return text != 0 ? text : told ? told->name : type_of_node(profile, node);
+    return text != 0 ? text : reported ? reported->name : type_of_node(profile, node);
 }
 
 uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row) {
@@ -413,8 +429,8 @@ int ag_profile_types(struct ag_profile *profile, const struct ag_type_row **ret_
 
 /* ---- labels ---- */
 
-/* A label is a leaf of the stack tree, as a type is: so one stack with two
- * labels is two rows, and every sum over rows is right whatever they are grouped by. */
+/* A label is a leaf of the stack tree, like a type. So a stack whose blocks have two labels has two
+ * rows, and sums of rows are correct for every way of grouping them. */
 
 const char *ag_profile_stack_label(const struct ag_profile *profile, uint32_t stack) {
     const struct ag_definitions *definitions = &profile->definitions;

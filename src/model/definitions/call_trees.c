@@ -1,4 +1,6 @@
-/* call_trees.c: snapshots in, the newest whole one of each tree out. See call_trees.h. */
+/* call_trees.c: reads the function counters in a trace. A tree contains the call paths of one
+ * thread or process of a runtime, with their counts. The trace contains snapshots of each tree;
+ * this file keeps the newest complete one. */
 #include "model/definitions/call_trees.h"
 
 #include <errno.h>
@@ -44,7 +46,7 @@ static int call_trees_begin(struct ag_call_trees *trees, struct ag_text_store *t
         return -ENOMEM;
     }
     if (is_known && record->u.functions.snapshot <= tree->newest.snapshot) {
-        return 0; /* they go up */
+        return 0; /* snapshot numbers rise: this one was read already */
     }
     if (is_known && ag_call_snapshot_is_whole(&tree->newest)) {
         end_snapshot(&tree->whole);
@@ -87,7 +89,9 @@ static int add_rows(struct ag_call_trees *trees, const struct ag_record *record)
         }
         if (!tree || path.snapshot != tree->newest.snapshot ||
             ag_call_snapshot_is_whole(&tree->newest)) {
-            continue; /* unknown tree, or more than were announced */
+            /* an unknown tree, another snapshot, or more rows than the FUNCTIONS record
+             * announced */
+            continue;
         }
         const struct ag_call_row row = {.node = path.node,
                                         .parent = path.parent,

@@ -1,9 +1,10 @@
-/* call_trees.h: the function counters in a trace: of each tree of calls the one snapshot that
- * counts. docs/reference/trace-format.md, records 25 and 26, says which that is; functions.h sums
- * the trees.
+/* call_trees.h: the function counters in a trace. A tree contains the call paths of one thread or
+ * process of a runtime, with their counts; the trace contains snapshots of each tree.
+ * ag_call_tree_snapshot selects the one that reports use, by the rules for records 25 and 26 in
+ * docs/reference/trace-format.md. src/model/answers/functions.c adds the trees.
  *
- * A trace may contain a snapshot of every tree for every second: only the newest complete one of
- * each and the one that is being read are kept. */
+ * A trace may contain a snapshot of every tree for every second. Only two per tree are kept: the
+ * newest complete one, and the newest, which may be incomplete. */
 #ifndef AG_CALL_TREES_H
 #define AG_CALL_TREES_H
 
@@ -19,13 +20,13 @@ struct ag_call_row {
 };
 struct ag_call_snapshot {
     uint32_t snapshot, epoch, n_calls, word_bytes, thread_id;
-    uint32_t runtime, process, initial_call; /* texts */
+    uint32_t runtime, process, initial_call; /* ids of texts */
     uint64_t messages, message_words, spawns, spawn_words, profiler_events, profiler_words;
     struct ag_call_row *rows;
-    size_t n_rows; /* n_rows <= n_calls; it is whole when they are equal */
+    size_t n_rows; /* n_rows <= n_calls; the snapshot is whole (complete) if they are equal */
 };
 struct ag_call_tree {
-    struct ag_call_snapshot newest, whole; /* whole: the newest whole one before newest */
+    struct ag_call_snapshot newest, whole; /* whole: the last whole snapshot before `newest` */
     bool has_whole;
 };
 struct ag_call_trees { /* zero-initialize: empty */
@@ -35,16 +36,18 @@ struct ag_call_trees { /* zero-initialize: empty */
 };
 
 void ag_call_trees_done(struct ag_call_trees *trees);
-/* A FUNCTIONS or CALLS record. 0 or -ENOMEM. */
+/* Reads a FUNCTIONS or CALLS record. Returns 0 or -ENOMEM. */
 int ag_call_trees_take(struct ag_call_trees *trees, struct ag_text_store *texts,
                        const struct ag_record *record);
-/* The snapshot of a tree that counts: the newest complete one, or if none is complete, the
- * newest. */
+/* The snapshot that reports use: the newest complete one. It is the newest one even if incomplete,
+ * when no complete one exists or when the counters were reset (a new epoch) after the complete
+ * one. */
 const struct ag_call_snapshot *ag_call_tree_snapshot(const struct ag_call_tree *tree);
 static inline bool ag_call_snapshot_is_whole(const struct ag_call_snapshot *snapshot) {
     return snapshot->n_rows == snapshot->n_calls;
 }
-/* Trees of an older epoch than this have been set back since, and do not count. */
+/* The newest epoch, a number that rises when the runtime's counters are reset. The counts of trees
+ * with an older epoch are from before the reset, and are not used. */
 uint32_t ag_call_trees_epoch(const struct ag_call_trees *trees);
 
 #endif

@@ -1,5 +1,6 @@
-/* code_places.c: see code_places.h. The records of a pc's places come one after the other,
- * innermost first, so each new one is chained to the previous one. */
+/* code_places.c: reads CODE records, which name the functions of generated (JIT) code, and finds
+ * them by pc. A pc has several places where functions are inlined. Their records follow each other
+ * in the trace, innermost first, so each new place is linked to the previous one. */
 #include "model/definitions/code_places.h"
 
 #include <stdlib.h>

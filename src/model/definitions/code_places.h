@@ -1,4 +1,5 @@
-/* code_places.h: the functions at the places of generated code, from the trace itself. */
+/* code_places.h: finds the function at an address of generated (JIT) code. The trace itself
+ * contains these functions, because no file has them. */
 #ifndef AG_CODE_PLACES_H
 #define AG_CODE_PLACES_H
 
@@ -8,23 +9,26 @@
 #include "format/decode.h"
 #include "table/index_map.h"
 
-enum { AG_CODE_PLACES_MOST = 256 }; /* of one pc: functions inlined into each other */
+/* of one pc: the innermost function and those into which it is inlined */
+enum { AG_CODE_PLACES_MOST = 256 };
 
 struct ag_code_place {
-    uint32_t frame, line; /* frame: of a frame record */
-    uint32_t next;        /* the function that it is inlined into, plus 1; 0: it is none */
+    uint32_t frame, line; /* frame: number of a FRAME record */
+    /* 1 + index in list of the function into which this one is inlined; 0: this one is not
+     * inlined */
+    uint32_t next;
 };
 struct ag_code_places { /* zero-initialize: empty */
     struct ag_code_place *list;
     size_t count;
-    struct ag_index_map by_pc; /* pc -> the innermost */
-    uint64_t open_pc;          /* pc whose places are being read ... */
-    uint32_t n_reported;       /* ... and how many of them were read */
+    struct ag_index_map by_pc; /* pc -> index of the innermost place */
+    uint64_t open_pc;          /* the pc whose places are being read */
+    uint32_t n_reported;       /* how many places of open_pc were read */
 };
 
 void ag_code_places_done(struct ag_code_places *places);
-/* A record of kind CODE. Ignored if it is out of order, or its pc is known. Returns 0 or
- * -ENOMEM. */
+/* Reads a record of kind CODE. A record that is out of order, or whose pc is known already, is
+ * ignored. Returns 0 or -ENOMEM. */
 int ag_code_places_take(struct ag_code_places *places, const struct ag_record *record);
 /* The innermost place at pc; NULL: unknown. */
 const struct ag_code_place *ag_code_places_find(const struct ag_code_places *places, uint64_t pc);

@@ -1,8 +1,10 @@
-/* definitions.c: reads the chunks of records and of the index: a small part of the file.
+/* definitions.c: reads everything in a trace except its events, for the model: the records that
+ * define the process, and the index. These are a small part of the file.
  *
- * Nearly all of that part are the nodes of the stacks and the index' sums per stack. These two are
- * loaded apart from everything else, which skips them: either both together, or only the nodes,
- * during a pass over events, which makes the sums anew (stack_loader.h). */
+ * Most of that part consists of the nodes of the stacks and the index's sums per stack.
+ * ag_definitions_load skips these two kinds. They are loaded separately: both together by
+ * ag_definitions_load_stacks_and_sums, or only the nodes, in a second thread (stack_loader.h),
+ * during a pass over the events that computes the sums again. */
 #include "model/definitions/definitions.h"
 
 #include <errno.h>
@@ -11,7 +13,7 @@
 
 #include "table/array.h"
 
-/* ---- one record each ---- */
+/* ---- one function for each kind of record ---- */
 
 static const char *definitions_keep_text(struct ag_definitions *definitions,
                                          struct ag_bytes bytes) {
@@ -50,7 +52,7 @@ static int take_image(struct ag_definitions *definitions, const struct ag_record
     uint32_t at;
     const int r = ag_index_map_number(&definitions->image_index, record->u.image_load.image, &at);
     if (r <= 0) {
-        return r; /* the same file at the same place, loaded again */
+        return r; /* known: the same file was loaded again at the same address */
     }
     struct ag_model_image image = {.image = record->u.image_load.image,
                                    .bias = record->u.image_load.bias,
@@ -72,7 +74,7 @@ static int take_image(struct ag_definitions *definitions, const struct ag_record
 static int take_function(struct ag_definitions *definitions, const struct ag_record *record) {
     const uint32_t id = record->u.frame.frame;
     uint32_t at;
-    const int r = id == 0 || id > AG_FRAME_MOST /* nothing can name it */
+    const int r = id == 0 || id > AG_FRAME_MOST /* a stack cannot contain such a number */
                       ? 0
                       : ag_index_map_number(&definitions->function_index, id, &at);
     if (r <= 0) {
@@ -96,7 +98,7 @@ static int take_thread(struct ag_definitions *definitions, const struct ag_recor
         .name = definitions_keep_text(definitions, record->u.thread.name)};
     uint32_t at;
     const int r = ag_index_map_number(&definitions->stream_index, thread.stream, &at);
-    if (r == 0) { /* renamed */
+    if (r == 0) { /* the thread was renamed */
         definitions->threads[at] = thread;
     }
     return r > 0 ? AG_ARRAY_ADD(definitions->threads, definitions->n_threads, thread) : r;
@@ -166,7 +168,7 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
     return r > 0 ? AG_ARRAY_ADD(definitions->runtimes, definitions->n_runtimes, runtime) : r;
 }
 
-/* The first definition is kept. */
+/* If a stack has several definitions, the first is kept. */
 static int take_stack_type(struct ag_definitions *definitions, const struct ag_record *record) {
     const uint64_t stack = record->u.stack_type.stack;
     return ag_index_map_find(&definitions->stack_type_index, stack) != AG_INDEX_NONE
@@ -225,7 +227,8 @@ static void take_observed(struct ag_definitions *definitions, const struct ag_re
 }
 
 static int take_nodes(struct ag_definitions *definitions, const struct ag_record *record) {
-    enum { AHEAD = 8 }; /* nodes: their slots of a large table are on the way meanwhile */
+    /* number of nodes by which the prefetch of table slots precedes their use */
+    enum { AHEAD = 8 };
     struct ag_node node;
     size_t ahead = AHEAD;
     for (size_t cursor = 0; ag_nodes_next(record, &cursor, &node) > 0;) {
@@ -317,7 +320,7 @@ static void take_sampling(struct ag_definitions *definitions, const struct ag_re
     definitions->seed = record->u.sampling.seed;
 }
 
-/* The cost of allogram itself. */
+/* Reads how much memory and CPU time allogram itself used. */
 static void take_cost(struct ag_definitions *definitions, const struct ag_record *record) {
     if (record->kind == AG_RECORD_PROFILER) {
         definitions->cost =
@@ -333,7 +336,8 @@ static void take_cost(struct ag_definitions *definitions, const struct ag_record
     }
 }
 
-/* A filter that could not be decided belongs to the via's heap, which is defined before it. */
+/* Reads the recorder's filter. An UNDECIDED record names an allocation function (via) for whose
+ * blocks the filter could not be decided; the name of its heap is kept. */
 static int take_filter(struct ag_definitions *definitions, const struct ag_record *record) {
     if (record->kind == AG_RECORD_FILTER) {
         definitions->filter = definitions_keep_text(definitions, record->u.filter.expression);
@@ -345,7 +349,8 @@ static int take_filter(struct ag_definitions *definitions, const struct ag_recor
             ? ag_definitions_heap(definitions, definitions->vias[via].heap)
             : NULL;
     for (size_t i = 0; heap && i < definitions->n_undecided; i++) {
-        heap = definitions->undecided[i] == heap->name ? NULL : heap; /* texts are kept once */
+        /* equal texts have the same address */
+        heap = definitions->undecided[i] == heap->name ? NULL : heap;
     }
     return heap ? AG_ARRAY_ADD(definitions->undecided, definitions->n_undecided, heap->name) : 0;
 }
@@ -409,7 +414,7 @@ static int take_record(struct ag_definitions *definitions, const struct ag_recor
     }
 }
 
-/* ---- all of them ---- */
+/* ---- loading chunks ---- */
 
 void ag_definitions_note_damage(struct ag_definitions *definitions,
                                 const struct ag_decode_error *error) {
@@ -425,9 +430,11 @@ void ag_definitions_note_damage(struct ag_definitions *definitions,
 struct loading {
     struct ag_definitions *definitions;
     int (*take)(struct ag_definitions *definitions, const struct ag_record *record);
-    uint64_t passed_over;          /* kinds, as ag_chunk_decoder_pass_over has them */
-    struct ag_decode_error damage; /* the first; code AG_DECODE_OK: none */
-    bool has_half_an_index;        /* which is none */
+    /* kinds of records to skip, as ag_chunk_decoder_pass_over takes them */
+    uint64_t passed_over;
+    struct ag_decode_error damage; /* the first damage found; code AG_DECODE_OK: none */
+    /* a chunk of the index is damaged, so the index cannot be used */
+    bool index_is_damaged;
 };
 
 static int take_chunk(struct loading *loading, struct ag_chunk_decoder *decoder,
@@ -451,7 +458,7 @@ static int take_chunk(struct loading *loading, struct ag_chunk_decoder *decoder,
     if (loading->damage.code == AG_DECODE_OK) {
         loading->damage = error;
     }
-    loading->has_half_an_index |= entry->kind == AG_CHUNK_KIND_INDEX;
+    loading->index_is_damaged |= entry->kind == AG_CHUNK_KIND_INDEX;
     return 0;
 }
 
@@ -492,7 +499,7 @@ int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trac
                               .passed_over = KIND(NODES) | KIND(STACK_SUMS)};
     int r = ag_definitions_init(definitions);
     r = r < 0 ? r : definitions_load(&loading, file);
-    definitions->index.has_summary &= !loading.has_half_an_index;
+    definitions->index.has_summary &= !loading.index_is_damaged;
     ag_definitions_note_damage(definitions, &loading.damage);
     if (definitions->n_samples > 0) {
         qsort(definitions->samples, definitions->n_samples, sizeof(*definitions->samples), by_time);
@@ -521,7 +528,7 @@ int ag_definitions_load_stacks_and_sums(struct ag_definitions *definitions,
                               .take = take_stacks_and_sums,
                               .passed_over = ~(KIND(NODES) | KIND(STACK_SUMS))};
     const int r = definitions_load(&loading, file);
-    definitions->index.has_summary &= !loading.has_half_an_index;
+    definitions->index.has_summary &= !loading.index_is_damaged;
     ag_definitions_note_damage(definitions, &loading.damage);
     return r;
 }

@@ -1,9 +1,11 @@
-/* frame_table.c: queries the symbolizer once for each site and stores each frame once.
+/* frame_table.c: converts the code addresses of stacks (sites) to frames as users see them, for all
+ * queries of the model. It calls the symbolizer once for each site, and stores equal frames once.
  *
- * How an interrupted frame is recognized: the frame that it seems to have called is the kernel's
- * signal trampoline, __restore_rt in libc. The handler "returns" to the trampoline's first
- * instruction, so its pc minus one belongs to the function before. A lookup without a name, or at
- * the very end of a function, is repeated with the pc itself to find it. */
+ * A frame that a signal interrupted is recognized by the frame that it seems to have called: the
+ * kernel's signal trampoline, __restore_rt in libc. The handler "returns" to the first instruction
+ * of the trampoline. The usual lookup of a return address uses pc - 1, which here belongs to the
+ * function before the trampoline. So if that lookup finds no function, it is repeated with the pc
+ * itself. */
 #include "model/definitions/frame_table.h"
 
 #include <errno.h>
@@ -33,7 +35,7 @@ static uint64_t hash_of(const struct ag_model_frame *frame) {
     return ag_keyed_hash_pair(names, frame->frame.line * UINT64_C(2) + frame->frame.is_inlined);
 }
 
-/* "[vm] f"; what is native needs no mark. */
+/* The name with the runtime in brackets, "[vm] f"; for native functions only the name. */
 static const char *label_of(struct ag_frame_table *table, const struct ag_model_frame *frame) {
     struct ag_text_store *texts = &table->definitions->texts;
     const char *runtime = ag_text(texts, frame->runtime),
@@ -47,7 +49,8 @@ static const char *label_of(struct ag_frame_table *table, const struct ag_model_
     return kept;
 }
 
-/* The number of an equal frame, new or known. AG_INDEX_NONE: no memory. */
+/* The number of the frame in the table that equals FRAME; adds it if there is none. AG_INDEX_NONE:
+ * no memory. */
 static uint32_t intern(struct ag_frame_table *table, struct ag_model_frame *frame) {
     const uint64_t hash = hash_of(frame);
     size_t cursor = 0;
@@ -102,7 +105,7 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
     return table->no_stack != AG_INDEX_NONE ? 0 : -ENOMEM;
 }
 
-int ag_frame_table_expect_sites(struct ag_frame_table *table) {
+int ag_frame_table_make_answers(struct ag_frame_table *table) {
     table->answers = calloc(2 * table->definitions->nodes.n_sites + 1, sizeof(*table->answers));
     return table->answers ? 0 : -ENOMEM;
 }
@@ -140,7 +143,7 @@ static uint32_t image_name(const struct ag_frame_table *table, uint32_t image) {
     return at != AG_INDEX_NONE ? table->definitions->images[at].base_name : 0;
 }
 
-/* "[vm]": shown where native frames have the file of their code. */
+/* "[vm]": shown in place of the file name of a native frame's image. */
 static uint32_t managed_image(struct ag_frame_table *table, uint32_t runtime) {
     char name[64];
     snprintf(name, sizeof(name), "[%.60s]", ag_text(&table->definitions->texts, runtime));
@@ -184,7 +187,7 @@ static const struct ag_frame_answer *answer_managed(struct ag_frame_table *table
     return answer;
 }
 
-/* For generated code, whose names are in the trace. */
+/* Answers for a pc in generated (JIT) code, whose function names are in the trace. */
 static const struct ag_frame_answer *answer_generated(struct ag_frame_table *table,
                                                       const struct ag_code_place *place,
                                                       struct ag_frame_answer *answer) {
@@ -205,7 +208,7 @@ static const struct ag_frame_answer *answer_generated(struct ag_frame_table *tab
     return answer;
 }
 
-/* Counts the innermost frames that only pass a call to the allocator. */
+/* Counts the innermost frames of functions that only forward a call to the allocator (shims). */
 static size_t count_shims(const struct ag_symbol_frame *frames, size_t n) {
     size_t count = 0;
     while (count < n && frames[count].is_shim) {
@@ -275,8 +278,8 @@ uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame
     return intern(table, &copy);
 }
 
-int ag_frame_table_report(struct ag_frame_table *table, uint32_t site,
-                          const struct ag_frame *frame) {
+int ag_frame_table_add_frame(struct ag_frame_table *table, uint32_t site,
+                             const struct ag_frame *frame) {
     struct ag_frame_answer *answers = &table->answers[2 * (size_t)site];
     const uint32_t number = ag_frame_table_copy(table, frame);
     if (number == AG_INDEX_NONE || AG_ARRAY_ADD(table->list, table->n_list, number) < 0) {

@@ -1,12 +1,15 @@
-/* stack_loader.c: see stack_loader.h.
+/* stack_loader.c: loads the stacks of a trace and opens symbol files in a second thread, while the
+ * first makes a pass over the events (see stack_loader.h).
  *
- * The files that will be needed are not known before the pass has ended, but every stack begins in
- * the same few: those of its outermost frames, the program and its libc. */
+ * Which symbol files the rows need is not known before the pass has ended. But the outermost frames
+ * of all stacks are in the same few files, the program and its libc, so these are opened early. */
 #include "model/definitions/stack_loader.h"
 
 #include "symbol/symbol.h"
 
-enum { OUTERMOST = 3 }; /* frames: _start, two of libc before main; or clone and start_thread */
+/* frames outside of main or a thread's function: _start and two of libc, or clone and
+ * start_thread */
+enum { OUTERMOST = 3 };
 
 static void open_files(struct ag_symbolizer *symbolizer, const struct ag_stack_nodes *nodes) {
     uint32_t last = AG_INDEX_NONE;
@@ -20,28 +23,28 @@ static void open_files(struct ag_symbolizer *symbolizer, const struct ag_stack_n
 }
 
 static void *stack_loader_run(void *context) {
-    struct ag_stack_loader *beside = context;
-    beside->r = ag_definitions_load_stacks(beside->definitions, beside->file, &beside->damage);
-    if (beside->r == 0) {
-        open_files(beside->symbolizer, &beside->definitions->nodes);
+    struct ag_stack_loader *loader = context;
+    loader->r = ag_definitions_load_stacks(loader->definitions, loader->file, &loader->damage);
+    if (loader->r == 0) {
+        open_files(loader->symbolizer, &loader->definitions->nodes);
     }
     return NULL;
 }
 
-void ag_stack_loader_start(struct ag_stack_loader *beside, struct ag_definitions *definitions,
+void ag_stack_loader_start(struct ag_stack_loader *loader, struct ag_definitions *definitions,
                            const struct ag_trace_file *file, struct ag_symbolizer *symbolizer) {
-    *beside = (struct ag_stack_loader){
+    *loader = (struct ag_stack_loader){
         .definitions = definitions, .file = file, .symbolizer = symbolizer};
-    beside->has_thread = pthread_create(&beside->thread, NULL, stack_loader_run, beside) == 0;
-    if (!beside->has_thread) {
-        (void)stack_loader_run(beside);
+    loader->has_thread = pthread_create(&loader->thread, NULL, stack_loader_run, loader) == 0;
+    if (!loader->has_thread) {
+        (void)stack_loader_run(loader);
     }
 }
 
-int ag_stack_loader_end(struct ag_stack_loader *beside) {
-    if (beside->has_thread) {
-        (void)pthread_join(beside->thread, NULL);
+int ag_stack_loader_end(struct ag_stack_loader *loader) {
+    if (loader->has_thread) {
+        (void)pthread_join(loader->thread, NULL);
     }
-    ag_definitions_note_damage(beside->definitions, &beside->damage);
-    return beside->r;
+    ag_definitions_note_damage(loader->definitions, &loader->damage);
+    return loader->r;
 }

@@ -1,5 +1,6 @@
-/* stack_nodes.c: see stack_nodes.h. Nodes are added in the order in which the trace
- * defines them. If an id is defined twice, the first definition is valid. */
+/* stack_nodes.c: builds the stack tree of a trace and finds stacks by their id, for all parts of
+ * the model. Nodes are added in the order in which the trace defines them. If an id is defined
+ * twice, the first definition is valid. */
 #include "model/definitions/stack_nodes.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 /* ---- ids of the trace ---- */
 
-/* Open addressing with linear probing. */
+/* A hash table with open addressing and linear probing. */
 
 enum { FIRST_BITS = 8, BITS_MOST = 32 };
 
@@ -24,7 +25,7 @@ static size_t home_of(uint32_t id, uint32_t bits) {
     return (size_t)(ag_keyed_hash(id) >> (64 - bits));
 }
 
-/* The slot of ID, or the empty one where it would be. */
+/* The slot of ID, or the empty slot where it would be inserted. */
 static size_t seek(const uint64_t *slots, uint32_t bits, uint32_t id) {
     size_t at = home_of(id, bits);
     while (slots[at] != 0 && (uint32_t)(slots[at] >> 32) != id) {

@@ -1,13 +1,14 @@
-/* stack_nodes.h: the stack tree of a trace, renumbered: nodes 0, 1, 2 ... with parents before
- * children.
+/* stack_nodes.h: the stack tree of a trace. A node is a frame and the node that called it (its
+ * parent); a stack is named by its innermost node. The nodes are renumbered 0, 1, 2 ... so that
+ * parents have smaller numbers than children.
  *
- * A trace names nodes by the numbers of the recorder, below 2^28. It defines parents first; a node
- * whose parent it never defined becomes the outermost of an incomplete stack. So there are no
- * cycles, whatever the trace contains, and a loop over rising or falling numbers visits parents
- * before or after their children.
+ * The ids of nodes in a trace are numbers of the recorder, below 2^28. A trace defines parents
+ * first. A node whose parent was not defined before becomes the outermost frame of an incomplete
+ * stack. So there are no cycles, whatever the trace contains, and a loop over rising or falling
+ * numbers visits parents before or after their children.
  *
- * Node 0 is AG_ROOT_NOT_KEPT, in every trace: the stack of blocks whose own could not be kept is
- * one frame, "[stack not kept]", in every view. */
+ * Node 0 of every trace is for AG_ROOT_NOT_KEPT: blocks whose own stack could not be stored for
+ * lack of memory. Every view shows their stack as one frame, "[stack not kept]". */
 #ifndef AG_STACK_NODES_H
 #define AG_STACK_NODES_H
 
@@ -17,60 +18,66 @@
 #include "format/decode.h"
 #include "table/index_map.h"
 
-enum { AG_STACK_DEPTH_MOST = 65536 }; /* deeper nodes are dropped: their stacks are cut */
+/* deeper nodes are dropped: the stack then ends at this depth */
+enum { AG_STACK_DEPTH_MOST = 65536 };
 
-/* A parent is a node, or one of these: the walk ended, by enum ag_root. */
+/* A parent is the number of a node, or AG_NODE_ROOT(root): the node is the outermost of its stack,
+ * and ROOT (enum ag_root) says how the walk ended there. */
 #define AG_NODE_ROOT(root) (UINT32_MAX - (root))
 #define AG_IS_ROOT(parent) ((parent) >= AG_NODE_ROOT(AG_ROOT_LAST))
 #define AG_NODE_OF_NOT_KEPT 0u
 #define AG_NODE_NONE UINT32_MAX
 
 struct ag_stack_node {
-    uint32_t parent; /* < own number, or AG_NODE_ROOT */
+    uint32_t parent; /* smaller than the node's own number, or AG_NODE_ROOT */
     uint32_t site;   /* index into sites */
-    uint32_t depth;  /* frames from here outward, at least 1 */
+    uint32_t depth;  /* number of frames from this one to the outermost, at least 1 */
     uint32_t root;   /* enum ag_root: how the walk ended */
 };
-struct ag_stack_site { /* a pc where frames stood */
+struct ag_stack_site { /* a pc that occurs in stacks */
     uint64_t pc;
-    uint32_t image; /* id of the trace */
+    uint32_t image; /* id of an image in the trace */
 };
-struct ag_stack_leaf {    /* type and label of the blocks of a stack */
-    uint32_t node;        /* of the stack: a node, or AG_NODE_ROOT */
-    uint32_t type, label; /* numbers of the trace, 0: none */
+/* In a trace, the id of a stack may be that of a leaf: a node below a stack that gives the type and
+ * the label of its blocks. */
+struct ag_stack_leaf {
+    uint32_t node;        /* the innermost node of the stack, or AG_NODE_ROOT */
+    uint32_t type, label; /* numbers in the trace, 0: none */
 };
-/* Maps the trace's numbers of nodes to ours. Like index_map.h, but for keys of 32 bits: 8 bytes per
- * slot and a load of up to 3/4, since a trace may have millions of nodes. */
+/* Maps the ids of nodes in the trace to numbers in this tree. It is like table/index_map.h, but for
+ * keys of 32 bits: 8 bytes per slot and a load of up to 3/4, since a trace may have millions of
+ * nodes. */
 struct ag_node_ids { /* zero-initialize */
     uint64_t *slots; /* id << 32 | node + 1; 0: empty */
     uint32_t bits;   /* log2 of the number of slots */
     size_t count;
 };
 
-struct ag_stack_nodes { /* zero-initialize, then init */
+struct ag_stack_nodes { /* zero-initialize, then call ag_stack_nodes_init */
     struct ag_stack_node *nodes;
     size_t count;
     struct ag_stack_site *sites;
     size_t n_sites;
-    uint32_t last_id; /* of the newest node */
+    uint32_t last_id; /* the id of the newest node */
     struct ag_node_ids by_id;
     struct ag_index_map by_site;
     struct ag_stack_leaf *leaves;
     size_t n_leaves;
-    struct ag_index_map by_leaf; /* id of the trace -> leaf */
+    struct ag_index_map by_leaf; /* id in the trace -> index in leaves */
 };
 
 int ag_stack_nodes_init(struct ag_stack_nodes *nodes); /* 0 or -ENOMEM */
 void ag_stack_nodes_done(struct ag_stack_nodes *nodes);
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node); /* 0 or -ENOMEM */
-/* ID will be looked up or added soon: prefetches its slot. */
+/* Prefetches the table slot of ID, which will be looked up or added soon. */
 void ag_stack_nodes_expect(const struct ag_stack_nodes *nodes, uint32_t id);
-/* The node of a stack's id, or AG_NODE_ROOT when it has no frame (or the trace does not know it).
- */
+/* The innermost node of the stack with this id. AG_NODE_ROOT: the stack has no frames, or the trace
+ * does not define it. */
 uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack);
-/* Type and label of the blocks of a stack's id; node is what ag_stack_nodes_find says. */
+/* The type and label of the blocks of the stack with this id; its member `node` is as
+ * ag_stack_nodes_find returns it. */
 struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uint32_t stack);
-/* How a stack ended: one of enum ag_root. */
+/* How the walk of the stack ended: one of enum ag_root. */
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node);
 
 #endif

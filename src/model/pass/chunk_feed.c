@@ -1,25 +1,30 @@
-/* chunk_feed.c: a pool of decoder threads in front of one consumer.
+/* chunk_feed.c: reads the event chunks of a trace for a pass over the events. A pool of worker
+ * threads decodes chunks before the one thread that uses the events, the consumer, needs them. A
+ * stream is the sequence of chunks of one thread of the traced program.
  *
  * 1. Jobs
  *
- * An open chunk is a job: a decoder at some position inside the chunk, and a ring of two blocks. A
- * thread that works on a job fills one block and releases the job, so no thread ever waits while it
- * holds a job, and any number of streams can be open with any number of threads.
+ * An open chunk is a job: a decoder at some position inside the chunk, and a ring of two blocks of
+ * decoded events. A thread that works on a job fills one block and then releases the job. So no
+ * thread ever waits while it holds a job, and any number of streams can be open with any number of
+ * threads.
  *
- *     consumer        open: current chunk of each stream asked for, and `ahead` more in time order
- *     worker          takes the earliest job that is idle, not done, and has an empty block
- *     consumer        takes filled blocks in the stream's order; fills one itself if need be
+ *     consumer   opens the current chunk of each stream that it asks for, and some later chunks
+ *     worker     takes the earliest job that is not done, has an empty block and no other worker
+ *     consumer   takes filled blocks in the stream's order; if there is none, fills one itself
  *
  * 2. What the lock protects
  *
- * All fields of jobs but the decoder and the blocks. Those belong to the thread that set is_busy; a
- * filled block belongs to the consumer until it asks for the next one. The lock is taken twice for
- * a block of 2,048 events; if the consumer decodes on its own, twice for a chunk.
+ * The lock protects all fields of jobs except the decoder and the blocks. These belong to the
+ * thread that set is_busy; a filled block belongs to the consumer until it asks for the next one.
+ * The lock is taken twice for each block of 2,048 events, or twice for each chunk if the consumer
+ * decodes whole chunks itself.
  *
  * 3. The order of chunks
  *
- * Inside a stream by sequence. Their first times rise in a correct trace; if they do not, a chunk
- * counts as no earlier than the one before it. */
+ * The chunks of a stream are in the order of their sequence numbers. In a correct trace their first
+ * times rise, too. In a damaged trace they may not; then a chunk gets at least the time of the
+ * chunk before it. */
 #include "model/pass/chunk_feed.h"
 
 #include <errno.h>
@@ -39,59 +44,63 @@ struct job {
     struct ag_chunk_decoder *decoder;
     struct ag_feed_block *blocks[RING];
     uint32_t first, n_filled; /* blocks[first] is the oldest filled one */
-    bool is_lent;             /* the consumer holds blocks[first] */
-    bool is_ahead;            /* no stream has come to it */
+    bool is_lent;             /* the consumer is using blocks[first] */
+    bool is_ahead;            /* opened early: it is not yet the current chunk of its stream */
     bool is_busy, is_started, is_done;
-    bool is_whole;           /* only to be started: the decoder is passed to the consumer */
-    bool is_ready;           /* whole, started, not yet handed out */
-    uint64_t time_ns;        /* the decoder's: last stamp */
-    uint64_t interval_bytes; /* and the last SAMPLING */
+    /* workers only read, check and decompress the chunk; the consumer gets the decoder */
+    bool is_whole;
+    bool is_ready;           /* is_whole, decompressed, and not yet given to the consumer */
+    uint64_t time_ns;        /* the last stamp that was decoded */
+    uint64_t interval_bytes; /* from the last SAMPLING record that was decoded */
     uint32_t extra_bytes;
     struct ag_decode_error error;
-    size_t opened;    /* how many were opened before it: settles ties of time */
-    size_t at_idle;   /* its place in the heap, plus 1; 0: it is not there */
-    struct job *next; /* of the spare ones */
+    /* number of jobs opened before this one: the order of jobs with equal times */
+    size_t opened;
+    size_t at_idle;   /* 1 + its index in feed->idle; 0: it is not in there */
+    struct job *next; /* of the list feed->spare */
 };
 struct chunk {
     const struct ag_chunk_entry *entry;
-    uint64_t time_ns; /* first time, never before the chunk in front */
-    struct job *job;  /* while it is open */
-    uint32_t stream;  /* index */
-    bool is_read;     /* read to its end, and closed, but its stream has not continued */
+    uint64_t time_ns; /* its first time, or that of the chunk before it if that is later */
+    struct job *job;  /* NULL: the chunk is not open */
+    uint32_t stream;  /* index of its stream */
+    bool is_read;     /* read to its end and closed, but still the current chunk of its stream */
 };
 struct stream {
-    uint32_t first, count; /* its chunks, in its order */
-    uint32_t at;           /* the current one */
+    uint32_t first, count; /* its chunks are chunks[first, first + count) */
+    uint32_t at;           /* index of the current chunk */
 };
 
 struct ag_chunk_feed {
     const struct ag_trace_file *file;
-    struct chunk *chunks; /* by stream, then sequence */
-    uint32_t *by_time;    /* all of them */
+    struct chunk *chunks; /* sorted by stream, then by sequence number */
+    uint32_t *by_time;    /* indexes of all chunks, sorted by time */
     size_t n_chunks;
     struct ag_feed_stream *streams;
     struct stream *cursors;
     size_t n_streams;
-    size_t next_ahead; /* by_time[0, this) were opened ahead */
-    uint64_t to_ns;    /* chunks that start here or later are not opened ahead */
+    size_t next_ahead; /* by_time[0, next_ahead) have been considered for early opening */
+    uint64_t to_ns;    /* chunks that start at this time or later are not opened early */
 
     pthread_mutex_t lock;
     pthread_cond_t has_work, has_block;
     pthread_t threads[MOST_THREADS];
-    size_t n_threads, n_ahead; /* n_ahead: jobs that are is_ahead */
+    size_t n_threads, n_ahead; /* n_ahead: number of jobs with is_ahead */
     bool is_ending;
-    enum ag_feed_way way; /* of jobs that are opened */
-    struct job **idle;    /* a heap: open jobs that any thread may work on, the earliest on top */
+    enum ag_feed_way way; /* how jobs that are opened from now on are delivered */
+    /* A binary heap of the open jobs that a thread may take; the earliest is first. */
+    struct job **idle;
     size_t n_idle, idle_capacity, n_opened, n_open;
     struct job *spare;
     struct ag_feed_damage damage;
 };
 
-/* ---- filling a block; without the lock ---- */
+/* ---- filling a block; called without the lock ---- */
 
 void ag_feed_block_add_map(struct ag_feed_block *block, const struct ag_record *record,
                            uint64_t time_ns) {
-    if (record->kind == AG_RECORD_MAP || record->kind == AG_RECORD_UNMAP) { /* of one layout */
+    /* both records have the same layout */
+    if (record->kind == AG_RECORD_MAP || record->kind == AG_RECORD_UNMAP) {
         block->maps[block->n_maps++] = (struct ag_feed_map){.time_ns = time_ns,
                                                             .address = record->u.map.address,
                                                             .bytes = record->u.map.bytes,
@@ -117,7 +126,7 @@ static bool job_start(const struct ag_trace_file *file, struct job *job) {
     return ag_chunk_decoder_start(job->decoder, file, job->entry, &job->error) == 0;
 }
 
-/* Returns whether the chunk goes on. */
+/* Returns whether the chunk has more events. */
 static bool job_fill_block(const struct ag_trace_file *file, struct job *job,
                            struct ag_feed_block *block) {
     block->count = block->n_maps = 0;
@@ -141,7 +150,7 @@ static bool job_fill_block(const struct ag_trace_file *file, struct job *job,
             job->interval_bytes = record.u.sampling.interval_bytes;
             job->extra_bytes = ag_sampling_extra_bytes(record.u.sampling.method);
             if (block->count > 0) {
-                break; /* a block has one interval */
+                break; /* all events of a block have the same interval */
             }
             block->interval_bytes = job->interval_bytes;
             block->extra_bytes = job->extra_bytes;
@@ -150,7 +159,7 @@ static bool job_fill_block(const struct ag_trace_file *file, struct job *job,
     return true;
 }
 
-/* ---- jobs; with the lock ---- */
+/* ---- jobs; called with the lock ---- */
 
 static bool can_work(const struct job *job) {
     return !job->is_busy && !job->is_done && job->n_filled < RING;
@@ -166,7 +175,8 @@ static void place(struct ag_chunk_feed *feed, size_t at, struct job *job) {
     job->at_idle = at + 1;
 }
 
-/* Puts JOB at AT, or where the order of the heap requires. */
+/* Puts JOB into the heap at AT, then moves it up or down to where the order of the heap
+ * requires. */
 static void settle(struct ag_chunk_feed *feed, size_t at, struct job *job) {
     for (; at > 0 && is_before(job, feed->idle[(at - 1) / 2]); at = (at - 1) / 2) {
         place(feed, at, feed->idle[(at - 1) / 2]);
@@ -183,7 +193,8 @@ static void settle(struct ag_chunk_feed *feed, size_t at, struct job *job) {
     place(feed, at, job);
 }
 
-/* Puts JOB into the heap or removes it, as its state requires. There is room for all open ones. */
+/* Adds JOB to the heap of idle jobs or removes it, as its state requires. open_chunk has reserved
+ * room for all open jobs. */
 static void update_idle(struct ag_chunk_feed *feed, struct job *job) {
     if (can_work(job) && job->at_idle == 0) {
         settle(feed, feed->n_idle++, job);
@@ -198,7 +209,7 @@ static void update_idle(struct ag_chunk_feed *feed, struct job *job) {
     }
 }
 
-/* The chunk at OFFSET: the list is in the order of the file. NULL: there is none. */
+/* The chunk at OFFSET of the file, or NULL. The file's list of chunks is sorted by offset. */
 static const struct ag_chunk_entry *find_entry(const struct ag_chunk_feed *feed, uint64_t offset) {
     const struct ag_chunk_entry *entries;
     size_t low = 0, high = ag_trace_file_chunks(feed->file, &entries);
@@ -227,7 +238,8 @@ static void note_damage_locked(struct ag_chunk_feed *feed, const struct ag_decod
     feed->damage.bytes += entry ? entry->stored_bytes : 0;
 }
 
-/* Fills one block of the job, or starts it; releases the lock meanwhile. */
+/* Fills one block of the job; or, for a whole chunk, reads and decompresses it. Releases the lock
+ * during this work. */
 static void work(struct ag_chunk_feed *feed, struct job *job) {
     struct ag_feed_block *block = job->blocks[(job->first + job->n_filled) % RING];
     job->is_busy = true;
@@ -310,7 +322,8 @@ static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     return 0;
 }
 
-/* Its job is done: no thread works on it, and it is not idle. */
+/* Keeps the chunk's job for reuse. The job must be done, so no thread works on it and it is not in
+ * the heap. */
 static void close_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     struct job *job = chunk->job;
     job->next = feed->spare;
@@ -329,7 +342,7 @@ static int open_ahead(struct ag_chunk_feed *feed) {
         }
         feed->next_ahead++;
         if (index < feed->cursors[chunk->stream].at || chunk->job || chunk->is_read) {
-            continue; /* its stream has come to it already */
+            continue; /* the stream has reached or passed this chunk */
         }
         const int r = open_chunk(feed, chunk);
         if (r < 0) {
@@ -356,7 +369,8 @@ static void take_back(struct ag_chunk_feed *feed, struct job *job) {
     }
 }
 
-/* Opens the stream's current chunk, and takes back the block that was lent from it. */
+/* Opens the stream's current chunk if it is not open, and takes back the block that the consumer
+ * has finished. */
 static int come_to(struct ag_chunk_feed *feed, struct chunk *chunk) {
     int r = open_chunk(feed, chunk);
     if (r < 0) {
@@ -461,7 +475,7 @@ struct ag_feed_damage ag_chunk_feed_damage(struct ag_chunk_feed *feed) {
     return damage;
 }
 
-/* ---- life ---- */
+/* ---- creating and freeing ---- */
 
 static int by_stream(const void *a, const void *b) {
     const struct chunk *left = a, *right = b;
@@ -535,7 +549,8 @@ int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
     }
     feed->file = file;
     feed->to_ns = UINT64_MAX;
-    pthread_mutex_init(&feed->lock, NULL); /* with default attributes these cannot fail */
+    /* with default attributes these three calls cannot fail */
+    pthread_mutex_init(&feed->lock, NULL);
     pthread_cond_init(&feed->has_work, NULL);
     pthread_cond_init(&feed->has_block, NULL);
     const int r = list_chunks(feed);
@@ -545,7 +560,7 @@ int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
     }
     while (feed->n_threads < n_threads && feed->n_threads < MOST_THREADS &&
            pthread_create(&feed->threads[feed->n_threads], NULL, worker, feed) == 0) {
-        feed->n_threads++; /* fewer than wanted are fine: the consumer decodes as well */
+        feed->n_threads++; /* fewer threads than requested suffice: the consumer decodes as well */
     }
     *ret_feed = feed;
     return 0;
@@ -572,7 +587,7 @@ struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed) {
     pthread_cond_broadcast(&feed->has_work);
     pthread_mutex_unlock(&feed->lock);
     for (size_t i = 0; i < feed->n_threads; i++) {
-        (void)pthread_join(feed->threads[i], NULL); /* our own thread, joined once */
+        (void)pthread_join(feed->threads[i], NULL);
     }
     for (size_t i = 0; i < feed->n_chunks; i++) {
         (void)free_job(feed->chunks[i].job);

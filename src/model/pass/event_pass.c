@@ -1,12 +1,17 @@
-/* event_pass.c: streams are read in parallel, each only up to the current time: the stream whose
- * delivered events end earliest delivers its next block, so no stream is read ahead of the others,
- * and one whose next chunk starts later is not read at all. A trace of one stream needs no merge,
- * and if nothing is left out its events go directly from their bytes into the ledger
- * (straight_pass.h).
+/* event_pass.c: reads all events of a trace and applies them to a ledger, which computes the sums;
+ * profile.c and the queries for single blocks use it.
  *
- * A time window cuts each stream at a stamp: windows of events belong to where they start. Blocks
- * from before it are left out, unless requested: then reading begins at the chunk of each stream
- * that contains the window's start, and events before the start are dropped. */
+ * A stream contains the events of one thread of the program. The streams are read in parallel, each
+ * only up to the current time: the stream whose delivered events end earliest delivers its next
+ * block. So no stream is read ahead of the others, and a stream whose next chunk starts later is
+ * not read at all. A trace of one stream needs no merging by time; if nothing is left out, its
+ * events are applied to the ledger while they are decoded (straight_pass.h).
+ *
+ * The events between two stamps (times in a stream) belong to the time of the first stamp. A time
+ * window therefore begins and ends in each stream at a stamp. Blocks from before the window are
+ * left out, unless counts_older is set: then reading begins with the first chunk of each stream.
+ * Otherwise it begins at the chunk that contains the window's start, and events before the start
+ * are dropped. */
 #include "model/pass/event_pass.h"
 
 #include <errno.h>
@@ -20,22 +25,28 @@
 #include "table/array.h"
 
 enum {
-    REST_EVENTS = 64, /* at once of what a straight pass leaves: what it can leave at most */
+    /* events decoded at once where a straight pass stops: it stops at most this many before a
+     * chunk's end */
+    REST_EVENTS = 64,
     MANY_STREAMS = 256,
-    AHEAD = 16,                  /* events between asking for a group's slot and reading it */
-    VIA_UNKNOWN = AG_MODEL_VIAS, /* in a key of groups: of a block whose type became known late */
+    AHEAD = 16, /* events between the prefetch of a group's slot and its use */
+    /* in the key of a group: the via of a block whose type became known late */
+    VIA_UNKNOWN = AG_MODEL_VIAS,
 };
 
-struct reader {                     /* of one stream */
-    struct ag_event *events;        /* the current block's: [at, count) is not delivered */
-    struct ag_event *kept;          /* the same, of a block that went back; or NULL */
-    struct ag_chunk_decoder *chunk; /* a whole one, decoded here; NULL: blocks come decoded */
+struct reader { /* reads one stream */
+    /* events of the current block; [at, count) are not delivered yet */
+    struct ag_event *events;
+    /* a copy of these, made when the block was given back; or NULL */
+    struct ag_event *kept;
+    /* a whole chunk that this thread decodes; NULL: the feed delivers decoded blocks */
+    struct ag_chunk_decoder *chunk;
     size_t at, count;
-    bool is_lent; /* the block is the feed's */
+    bool is_lent; /* the current block must be given back to the feed */
     uint64_t interval_bytes;
     uint32_t extra_bytes;
-    uint64_t reached_ns; /* everything before is delivered */
-    uint64_t now_ns;     /* last stamp seen */
+    uint64_t reached_ns; /* all events before this time are delivered */
+    uint64_t now_ns;     /* the last stamp that was delivered */
     uint32_t stream, thread_id;
     bool has_ended;
 };
@@ -43,19 +54,22 @@ struct pass {
     const struct ag_pass_options *options;
     struct ag_definitions *definitions;
     struct ag_ledger *ledger;
-    struct ag_merge *merge; /* NULL: a single stream */
+    struct ag_merge *merge; /* NULL: the trace has only one stream */
     struct ag_chunk_feed *feed;
     struct reader *readers;
     size_t n_readers;
-    uint32_t *heap; /* readers that have not ended, the least reached_ns on top */
+    /* a binary heap of the readers that have not ended; the least reached_ns is first */
+    uint32_t *heap;
     size_t heap_count;
-    struct ag_feed_block
-        *rest;                /* what of a whole chunk does not go straight; NULL: in blocks all */
-    struct ag_feed_map *maps; /* not yet applied */
+    /* Used for the events of a whole chunk that the straight pass does not apply. NULL: the
+     * feed delivers blocks, not whole chunks. */
+    struct ag_feed_block *rest;
+    struct ag_feed_map *maps; /* records of mapped memory that are not applied yet */
     size_t n_maps;
+    uint64_t next_map; /* its number */
     size_t next_sample;
     uint64_t last_ns;
-    bool is_skipping; /* the delivered events are before the window, and are dropped */
+    bool is_skipping; /* the current events are before the window, and are dropped */
 };
 
 /* ---- maps and resident sizes ---- */
@@ -74,14 +88,15 @@ static void apply_map(struct pass *pass, const struct ag_feed_map *map) {
 
 static int by_time(const void *a, const void *b) {
     const struct ag_feed_map *left = a, *right = b;
-    return (left->time_ns > right->time_ns) - (left->time_ns < right->time_ns);
+    return left->time_ns != right->time_ns ? (left->time_ns > right->time_ns ? 1 : -1)
+                                           : (left->number > right->number ? 1 : -1);
 }
 
-/* Maps and resident sizes from before TIME_NS. */
+/* Applies the MAP and UNMAP records and the resident sizes from before TIME_NS. */
 static void apply_rare(struct pass *pass, uint64_t time_ns) {
     if (pass->n_maps > 0) {
         size_t kept = 0;
-        qsort(pass->maps, pass->n_maps, sizeof(*pass->maps), by_time); /* merge sort: stable */
+        qsort(pass->maps, pass->n_maps, sizeof(*pass->maps), by_time);
         for (size_t i = 0; i < pass->n_maps; i++) {
             if (pass->maps[i].time_ns < time_ns) {
                 apply_map(pass, &pass->maps[i]);
@@ -106,6 +121,7 @@ static int keep_maps(struct pass *pass, const struct ag_feed_block *block) {
         if (AG_ARRAY_ADD(pass->maps, pass->n_maps, block->maps[i]) < 0) {
             return -ENOMEM;
         }
+        pass->maps[pass->n_maps - 1].number = pass->next_map++;
     }
     return 0;
 }
@@ -121,7 +137,7 @@ static uint64_t group_key(uint32_t stack, uint32_t via) {
     return stack | (uint64_t)via << 32;
 }
 
-/* Whatever an event's kind. */
+/* The group key of an event of any kind; only allocations and late types use it. */
 static uint64_t group_key_of(const struct ag_event *event) {
     return group_key(event->stack, event->kind == AG_RECORD_BLOCK_TYPE ? VIA_UNKNOWN : event->via);
 }
@@ -151,8 +167,9 @@ static uint32_t stack_of(const struct ag_pass_options *options, const struct rea
     return options->is_by_stream ? reader->stream : event->stack;
 }
 
-/* Whether a type that became known is used: that of a stack that is kept, and whole. If blocks are
- * filed under their stream, or as samples under what was left out, it stays unknown. */
+/* Whether a BLOCK_TYPE event, which gives the type of an older block, is applied. It moves the
+ * block to another stack. It is not applied if that stack is filtered out, if blocks are summed by
+ * stream, or if blocks of a sampled trace may have been left out. */
 static bool takes_type(const struct ag_pass_options *options, const struct ag_event *event) {
     const bool is_kept =
         !options->kept || ag_index_map_find(options->kept, event->stack) != AG_INDEX_NONE;
@@ -161,7 +178,8 @@ static bool takes_type(const struct ag_pass_options *options, const struct ag_ev
     return is_kept && !options->is_by_stream && !(options->weights && has_left_out);
 }
 
-/* A sample becomes one of its group. 0 or -ENOMEM. */
+/* Replaces the stack and size of a sampled block by those of its group (see weights.h). 0 or
+ * -ENOMEM. */
 static int weigh(const struct pass *pass, const struct reader *reader, struct ag_event *event) {
     struct ag_weights *weights = pass->options->weights;
     const uint32_t group = ag_weights_group(weights, event->stack, event->size,
@@ -181,7 +199,8 @@ static int rewrite(const struct pass *pass, struct reader *reader, struct ag_eve
         options->thread < 0 || (reader->thread_id & ~AG_THREAD_NESTED) == options->thread;
     for (size_t i = 0; i < count; i++) {
         struct ag_event *event = &events[i];
-        if (options->groups && i + AHEAD < count) { /* whatever its kind: no branch */
+        /* for events of all kinds, which avoids a branch */
+        if (options->groups && i + AHEAD < count) {
             AG_PREFETCH(ag_index_map_home(options->groups, group_key_of(event + AHEAD)));
         }
         if (event->kind == AG_RECORD_STAMP) {
@@ -199,7 +218,7 @@ static int rewrite(const struct pass *pass, struct reader *reader, struct ag_eve
             }
         } else if (event->kind == AG_RECORD_BLOCK_TYPE) {
             if (!takes_type(options, event)) {
-                event->address = 0; /* of no block */
+                event->address = 0; /* no block has this address */
                 continue;
             }
             event->stack = stack_of(options, reader, event);
@@ -213,7 +232,7 @@ static int rewrite(const struct pass *pass, struct reader *reader, struct ag_eve
 
 /* ---- delivering ---- */
 
-/* Where events that start at LIMIT_NS or later begin in the reader's block. */
+/* The index in the reader's block of the first stamp at LIMIT_NS or later. */
 static size_t find_limit(const struct reader *reader, uint64_t limit_ns) {
     const struct ag_event *events = reader->events;
     size_t at = reader->at;
@@ -237,7 +256,7 @@ static void note_reached(struct pass *pass, struct reader *reader, size_t end) {
     reach(pass, reader, time_ns);
 }
 
-/* Delivers the rest of the reader's block, or what of it comes before the limit. */
+/* Delivers the rest of the reader's block, up to the limit. */
 static int deliver(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
     struct ag_event *events = reader->events + reader->at;
     const size_t end = limit_ns == UINT64_MAX ? reader->count : find_limit(reader, limit_ns);
@@ -277,7 +296,7 @@ static int take_block(struct pass *pass, struct reader *reader, struct ag_feed_b
     return keep_maps(pass, block);
 }
 
-/* Decodes the next of a whole chunk's events, up to CAPACITY, or its next record. */
+/* Decodes the next events of a whole chunk, at most CAPACITY, or its next record. */
 static int decode_block(struct pass *pass, struct reader *reader, size_t capacity) {
     struct ag_feed_block *block = pass->rest;
     struct ag_record record = {0};
@@ -296,7 +315,8 @@ static int decode_block(struct pass *pass, struct reader *reader, size_t capacit
     return take_block(pass, reader, block);
 }
 
-/* Continues in a whole chunk: directly if possible, else a block of it is there afterwards. */
+/* Continues in a whole chunk: applies events with ag_straight_pass_run, or, where that stops,
+ * decodes a block that deliver() then applies. */
 static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
     if (pass->is_skipping) {
         return decode_block(pass, reader, AG_FEED_EVENTS);
@@ -311,7 +331,7 @@ static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
     return r == 0 && run.is_at_rest ? decode_block(pass, reader, REST_EVENTS) : r;
 }
 
-/* Makes sure that the reader has events to deliver; or notes how far it is without any. */
+/* Gets the reader's next events; if none are available before a later time, notes that time. */
 static int refill(struct pass *pass, size_t index, uint64_t limit_ns) {
     struct reader *reader = &pass->readers[index];
     if (reader->at < reader->count) {
@@ -322,7 +342,7 @@ static int refill(struct pass *pass, size_t index, uint64_t limit_ns) {
         return go_on(pass, reader, limit_ns);
     }
     struct ag_feed_piece piece;
-    reader->is_lent = false; /* the next call takes it back */
+    reader->is_lent = false; /* ag_chunk_feed_next takes the block back */
     const int r = ag_chunk_feed_next(pass->feed, index, &piece);
     reader->chunk = piece.chunk;
     if (r == AG_FEED_BLOCK) {
@@ -353,8 +373,9 @@ static void sink(struct pass *pass, uint32_t reader) {
     pass->heap[at] = reader;
 }
 
-/* Returns a block when all of it is delivered; or, if very many streams wait for the end of a
- * period with a few events each, keeps a copy of the rest. */
+/* Gives the block back to the feed when all of it is delivered. With very many streams, the
+ * undelivered rest is copied and the block given back at once, because many streams may wait with a
+ * few events each for the end of a period. */
 static void return_block(struct pass *pass, size_t index) {
     struct reader *reader = &pass->readers[index];
     const size_t n_left = reader->count - reader->at;
@@ -380,7 +401,7 @@ static void return_block(struct pass *pass, size_t index) {
     ag_chunk_feed_return(pass->feed, index);
 }
 
-/* Delivers all windows of all streams that start before the limit. */
+/* Delivers the events before the limit, of all streams. */
 static int run_until(struct pass *pass, uint64_t limit_ns) {
     int r = 0;
     while (r == 0 && pass->heap_count > 0) {
@@ -450,7 +471,7 @@ static int event_pass_start(struct pass *pass, const struct ag_trace_file *file)
     pass->rest = n == 1 && is_plain(pass->options) && ag_straight_pass_is_for(pass->ledger)
                      ? malloc(sizeof(*pass->rest))
                      : NULL;
-    if (pass->rest) { /* without memory for it, in blocks */
+    if (pass->rest) { /* if there is no memory for `rest`, the feed delivers blocks */
         ag_chunk_feed_go(pass->feed, AG_FEED_WHOLE);
     }
     if (!pass->readers || !pass->heap || (n > 1 && !pass->merge)) {
@@ -465,7 +486,7 @@ static int event_pass_start(struct pass *pass, const struct ag_trace_file *file)
         ag_ledger_thread(pass->ledger, streams[i].stream, streams[i].thread_id);
     }
     pass->n_readers = n;
-    /* a sorted array is a heap */
+    /* a sorted array is a valid heap */
     qsort_r(pass->heap, n, sizeof(*pass->heap), by_first_time, pass->readers);
     for (uint32_t via = 0; via < AG_MODEL_VIAS; via++) {
         ag_ledger_via_heap(pass->ledger, via, pass->definitions->vias[via].heap);
@@ -474,7 +495,8 @@ static int event_pass_start(struct pass *pass, const struct ag_trace_file *file)
     return watch_blocks(pass);
 }
 
-/* The window begins with nothing in use; resident is what was seen last before it. */
+/* Skips the events before the window, so that it begins with nothing in use. Its first resident
+ * size is the last one from before. */
 static int skip_to(struct pass *pass, uint64_t from_ns) {
     const struct ag_definitions *definitions = pass->definitions;
     pass->is_skipping = true;

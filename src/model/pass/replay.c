@@ -1,19 +1,21 @@
-/* replay.c: converts the ledger's steps to a history in which nothing is taken back.
+/* replay.c: converts the steps of a ledger (births and deaths of blocks) to a history for exporters
+ * and views. The ledger may take steps back; the history contains none of these.
  *
- * 1. Steps wait in a ring. One that is taken back is found by a hash of its contents, of equal
- *    ones the newest, and removed together with its undoing; a step that leaves the ring at its
- *    other end is settled. A window that could still change is some milliseconds long, the ring
- *    holds a quarter of a million steps, so no window should stay open longer than that. If one
- *    does, its undoing is delivered as a step of the opposite kind, so that the sums still hold.
+ * 1. Steps wait in a ring of a quarter of a million entries. When the ledger takes a step back, the
+ *    newest equal step is found by a hash of its contents and removed; neither is delivered. A step
+ *    that leaves the ring at its other end is settled. The ledger can take back steps of the last
+ *    milliseconds only, so the step to remove should still be in the ring. If it is not, a step of
+ *    the opposite kind is delivered, so that the sums remain correct.
  *
  * 2. A step belongs to a row of the profile (step_rows.h). Steps that the filters left out have no
  *    row and are skipped.
  *
- * 3. The ledger of a sampled trace gets groups in place of stacks (weights.h): their weights say
- *    what a sample stands for.
+ * 3. The ledger of a sampled trace gets groups in place of stacks (weights.h). The weight of a
+ *    group says how many blocks and bytes each of its samples represents.
  *
- * 4. Windows of several threads overlap, so a step may be stamped before the one that was applied
- *    earlier: the history's time then stays the same, it never falls. */
+ * 4. The ledger may apply a step after another one that has a later time, because the clocks of
+ *    threads are known only between two stamps. Then the history's time stays the same, so that it
+ *    never decreases. */
 #include "model/pass/replay.h"
 
 #include <errno.h>
@@ -29,7 +31,7 @@ enum { HELD_BITS = 18, HELD_STEPS = 1 << HELD_BITS };
 
 struct held {
     struct ag_step step;
-    uint64_t older; /* number, plus 1, of the next older step in the same slot of `newest` */
+    uint64_t older; /* 1 + number of the next older step in the same slot of `newest` */
     bool is_struck;
 };
 struct replay {
@@ -38,22 +40,25 @@ struct replay {
     ag_replay_visit *visit;
     void *context;
     struct held *ring;
-    uint64_t first, end; /* numbers of steps: held are [first, end) */
-    uint64_t *newest;    /* by hash: number, plus 1; made when the first step is taken back */
+    uint64_t first, end; /* steps are numbered; the ring holds [first, end) */
+    /* by hash: 1 + number of the newest step; made when the first step is taken back */
+    uint64_t *newest;
     struct ag_step_rows rows;
-    struct ag_weights weights; /* of a sampled trace: groups are what steps have as stacks */
+    struct ag_weights weights; /* of a sampled trace: the ledger's stacks are groups of samples */
     uint64_t now_ns;
 };
 
-/* ---- settled steps go out ---- */
+/* ---- delivering steps that can no longer change ---- */
 
-/* The step with its stack, and what it stands for. */
+/* Gives a step of a sampled trace the stack and size of its block, and the numbers that the sample
+ * represents. */
 static void weigh(const struct replay *replay, struct ag_step *step,
                   struct ag_replay_step *ret_site) {
     const struct ag_weight *weight = replay->profile->definitions.is_sampled
                                          ? ag_weights_of(&replay->weights, step->stack)
                                          : NULL;
-    ret_site->bytes = step->size; /* the ledger counts with what a sample stands for */
+    /* the ledger's size is the number of bytes that the sample represents */
+    ret_site->bytes = step->size;
     ret_site->block_parts = AG_REPLAY_ONE_BLOCK;
     if (weight) {
         step->stack = weight->stack;
@@ -122,8 +127,8 @@ static int make_index(struct replay *replay) {
     return 0;
 }
 
-/* Removes the newest held step of that block and kind from the history and from its slot. The other
- * steps in a slot have the same hash by chance, or are equal and not removed. */
+/* Removes the newest held step of that block and kind from the history and from its slot. The slot
+ * may contain other steps that have the same hash by chance, or equal steps that stay. */
 static bool strike(struct replay *replay, const struct ag_step *undone, enum ag_step_kind kind) {
     for (uint64_t *link = slot_of(replay, undone, kind); *link > replay->first;) {
         struct held *held = &replay->ring[(*link - 1) % HELD_STEPS];
@@ -166,7 +171,8 @@ int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *
     struct ag_pass_options pass = profile->pass;
     pass.weights = profile->definitions.is_sampled ? &replay.weights : NULL;
     replay.ledger = ag_ledger_new();
-    replay.ring = calloc(HELD_STEPS, sizeof(*replay.ring)); /* pages come as they are used */
+    /* the kernel allocates its pages when they are used */
+    replay.ring = calloc(HELD_STEPS, sizeof(*replay.ring));
     int r =
         replay.ledger && replay.ring ? ag_step_rows_init(&replay.rows, replay.profile) : -ENOMEM;
     r = r < 0 ? r : ag_ledger_on_step(replay.ledger, hold, &replay);
@@ -182,15 +188,17 @@ int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *
 
 /* ---- sums per stack ---- */
 
-/* Sums of single stacks from a replay: their own highest moment, and the lifetimes of their blocks.
+/* Computes for each stack, from a replay, the moment when it had the most bytes in use, and the
+ * lifetimes of its blocks.
  *
- * A lifetime that has not ended is counted until the end of the recording: all births are
- * subtracted, deaths added, and the end is added for what is open then. 128 bits, because a hundred
- * million blocks that live for minutes exceed 64, with room for the parts of blocks that a sample
- * stands for. */
+ * The lifetime of a block that is still in use counts until the end of the recording: its sum is
+ * (number of such blocks) * end - (sum of their births). The sums have 128 bits, because those of a
+ * hundred million blocks that live for minutes, in units of 1 / AG_REPLAY_ONE_BLOCK, exceed 64
+ * bits. */
 
-struct life { /* of one row, while it is counted; in parts of AG_REPLAY_ONE_BLOCK */
-    unsigned __int128 lifetime_ns, born_ns; /* of the dead; sum of births of the open */
+struct life { /* of one row; all but `bytes` in units of 1 / AG_REPLAY_ONE_BLOCK of a block */
+    /* lifetime_ns: of freed blocks; born_ns: sum of the births of blocks in use */
+    unsigned __int128 lifetime_ns, born_ns;
     uint64_t bytes, block_parts;
 };
 struct lives {
@@ -212,7 +220,8 @@ static int count_life(void *context, const struct ag_replay_step *step) {
     life->bytes += step->bytes;
     life->block_parts += step->block_parts;
     life->born_ns += (unsigned __int128)step->born_ns * step->block_parts;
-    if (life->bytes >= result->max_bytes) { /* the latest, on a tie: as the process' peak */
+    /* the latest of equal moments, as for the process's peak */
+    if (life->bytes >= result->max_bytes) {
         result->max_bytes = life->bytes;
         result->max_blocks = life->block_parts / AG_REPLAY_ONE_BLOCK;
     }
@@ -243,12 +252,12 @@ int ag_profile_stack_lives(struct ag_profile *profile, struct ag_stack_life **re
 
 /* ---- memory in use at given times ---- */
 
-/* What was in use at several moments, stack by stack, from one replay. */
+/* Computes from one replay what each stack had in use at several moments. */
 
 struct moments {
     struct ag_moment *moments;
     size_t n, next;
-    uint64_t *row_bytes; /* in use now */
+    uint64_t *row_bytes; /* bytes in use by each row at the current time */
     size_t n_rows;
     uint64_t bytes, block_parts;
 };
@@ -267,7 +276,8 @@ static int count_step(void *context, const struct ag_replay_step *step) {
     while (all->next < all->n && all->moments[all->next].time_ns <= step->time_ns) {
         moments_take(all);
     }
-    const uint64_t sign = step->is_death ? UINT64_MAX : 1; /* times -1 */
+    /* multiplying by this is the same as by -1 */
+    const uint64_t sign = step->is_death ? UINT64_MAX : 1;
     all->row_bytes[step->row] += sign * step->bytes;
     all->bytes += sign * step->bytes;
     all->block_parts += sign * step->block_parts;

@@ -1,14 +1,16 @@
-/* replay.h: the history of a profile, block by block, for exporters that need more than sums: every
- * birth and every death that the profile's filters let through, in the order that made the peak,
- * with times that never fall.
+/* replay.h: the history of a profile, block by block, for exporters and views that need more than
+ * sums. It contains every allocation (birth) and every free (death) that the profile's filters
+ * select, in the order from which the peak was computed. Times never decrease.
  *
- * What the ledger took back again (a failed realloc, two threads that raced) is not in it: steps
- * are held until they are settled. A death follows the birth of its block; if threads raced for an
- * address, the lives of two blocks there may overlap by the resolution of the clock. One pass over
- * the events; memory is bounded by what was in use in the program. Several merged processes are
- * replayed one after the other: times never fall within one.
+ * Steps that the ledger takes back (after a failed realloc, or when two threads raced for an
+ * address) are not in the history: steps are held until they can no longer change. A death follows
+ * the birth of its block. If threads raced for an address, the lives of two blocks there may
+ * overlap by the resolution of the clock. A replay needs one pass over the events, whose memory is
+ * bounded by the largest number of blocks in use. Several merged processes are replayed one after
+ * the other; times never decrease within one process.
  *
- * Of a sampled trace the blocks are the samples, each with what it stands for. */
+ * For a sampled trace the blocks are the samples, each with the numbers of blocks and bytes that it
+ * represents. */
 #ifndef AG_REPLAY_H
 #define AG_REPLAY_H
 
@@ -21,12 +23,14 @@ enum { AG_REPLAY_ONE_BLOCK = 1 << 16 };
 struct ag_replay_step {
     uint64_t time_ns; /* since the start of the recording */
     uint64_t size;
-    /* What it stands for: itself; a sample for more: bytes, and blocks in parts of
-     * AG_REPLAY_ONE_BLOCK, so that sums stay integers. */
+    /* How many bytes and blocks the block represents: itself, or more if it is a sample. Blocks are
+     * counted in units of 1 / AG_REPLAY_ONE_BLOCK, so that sums stay integers. */
     uint64_t bytes, block_parts;
-    uint64_t born_ns;     /* of the block, by its own thread's clock: a birth may say it late */
-    uint64_t lifetime_ns; /* of a death; as fine as the trace's clock */
-    uint32_t row;         /* of ag_profile_stacks */
+    /* when the block was allocated, by the clock of its thread; may be earlier than time_ns of its
+     * birth */
+    uint64_t born_ns;
+    uint64_t lifetime_ns; /* of a death; in the resolution of the trace's clock */
+    uint32_t row;         /* index in the rows of ag_profile_stacks */
     bool is_death, is_temporary;
 };
 /* Returns 0, or a negative errno, which ends the replay and is its result. */
@@ -34,21 +38,23 @@ typedef int ag_replay_visit(void *context, const struct ag_replay_step *step);
 int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *context);
 
 /* ---- sums per stack that only a replay has ---- */
-struct ag_stack_life {    /* beside the rows of ag_profile_stacks */
-    uint64_t max_bytes;   /* the most that this stack had in use at once */
-    uint64_t max_blocks;  /* at that moment */
-    uint64_t lifetime_us; /* of all blocks together; open ones until the end */
+struct ag_stack_life {   /* one for each row of ag_profile_stacks */
+    uint64_t max_bytes;  /* the most that this stack had in use at once */
+    uint64_t max_blocks; /* blocks in use at that moment */
+    /* sum over all blocks; of a block still in use: until the end of the recording */
+    uint64_t lifetime_us;
 };
-/* The caller frees. */
+/* The caller frees *ret_lives. 0 or a negative errno. */
 int ag_profile_stack_lives(struct ag_profile *profile, struct ag_stack_life **ret_lives);
 
 /* ---- memory in use at given times ---- */
 struct ag_moment {
     uint64_t time_ns, in_use_bytes, in_use_blocks;
-    uint64_t *row_bytes; /* by row of ag_profile_stacks: in use then; NULL where not asked for */
+    /* by row of ag_profile_stacks: bytes in use at this time; NULL: not requested */
+    uint64_t *row_bytes;
 };
-/* What was in use at N moments of rising time_ns, each before what happened at that time or later;
- * those whose row_bytes is set get the rows as well. */
+/* Computes what was in use at N moments, sorted by time_ns: the state before the steps at that
+ * time. If the row_bytes of a moment is set, the bytes of each row are stored there. */
 int ag_profile_moments(struct ag_profile *profile, struct ag_moment *moments, size_t n);
 
 #endif

@@ -1,18 +1,21 @@
-/* sampled_pass.c: a pass over the events of a sampled trace, and the conversion of the ledger's
- * counts of groups of samples to estimates.
+/* sampled_pass.c: makes a pass over the events of a sampled trace for profile.c, and converts the
+ * ledger's counts of samples to estimates with variances.
  *
- * 1. In a group (weights.h) of n samples that each weigh w the estimate is n w, and the estimate of
- * its variance is n spread: blocks are chosen independently, so variances add up like the estimates
- * do. The same holds for every part of a group that does not depend on the choice: the freed ones,
- * those in use, those of one thread. Sums are made in doubles and rounded once.
+ * 1. A group (weights.h) contains samples with equal weight. If a group has n samples of weight w,
+ * the estimate is n w, and the estimate of its variance is n spread. Blocks are chosen
+ * independently, so variances add up as the estimates do. The same holds for every part of a group
+ * that does not depend on the choice of samples: the freed blocks, those in use, those of one
+ * thread. Sums are computed as doubles and rounded once.
  *
- * 2. The ledger's own sums are of groups and are converted to sums of stacks and of heaps. Threads
- * and pairs of threads are counted from single blocks as the ledger notifies of them, the timeline
- * from its steps: there its numbers are of samples. Its bytes are estimates, so its peak is right,
- * and the bytes of a point of its timeline identify the moment here that it belongs to.
+ * 2. The ledger's sums are by group; they are converted to sums by stack and by heap. The ledger's
+ * sums of threads and pairs of threads count samples, so they are computed here from the single
+ * blocks that the ledger reports, and the timeline is computed from its steps. The bytes that the
+ * ledger adds are estimates, so it finds the correct peak. A point of its timeline is matched by
+ * its bytes in use to a moment of the timeline here (moment_of).
  *
- * 3. Temporary blocks are unknown: what a thread allocated in between was not sampled. They are 0,
- * and the reports say that they are not known. */
+ * 3. The number of temporary blocks (freed before their thread allocated again) is unknown, because
+ * most allocations between were not sampled. It is set to 0, and the reports say that it is not
+ * known. */
 #include "model/pass/sampled_pass.h"
 
 #include <errno.h>
@@ -35,19 +38,21 @@ struct thread_estimate {
     uint32_t stream;
     struct estimate estimate;
 };
-struct moment { /* in use and allocated until then */
+struct moment { /* the estimates of what is in use, and was allocated, at one time */
     uint64_t time_ns;
-    uint64_t in_use_bytes; /* each sample's in whole bytes, as the ledger adds them */
+    uint64_t in_use_bytes; /* sum of the samples' whole bytes, equal to the ledger's */
     struct estimate estimate;
 };
 struct sampling {
     struct ag_weights weights;
-    const struct ag_pass_options *options; /* the caller's */
+    const struct ag_pass_options *options; /* options of the caller */
     struct thread_estimate *threads;
     struct pair_estimate *pairs;
     size_t n_threads, n_pairs;
     struct ag_index_map thread_index, pair_index;
-    struct moment now, *moments; /* rising times, one per slice of 2^slice_bits ns: the highest */
+    /* Sorted by time. Each is the moment with the most bytes in use of a time slice of 2^slice_bits
+     * ns. */
+    struct moment now, *moments;
     size_t n_moments;
     uint32_t slice_bits;
     int error;
@@ -74,8 +79,9 @@ static void add_both(struct estimate *estimate, enum ag_metric bytes, double n,
     estimate_add(estimate, ag_metric_blocks_of(bytes), n, weight);
 }
 
-/* What was allocated is what was freed and what is in use, also in whole numbers. GONE is left as
- * it is where the sums are not of all three: of threads and of pairs of them. */
+/* After rounding, allocated = freed + in use must still hold, so `freed` (GONE) is replaced by ALL
+ * - LEFT if the two differ by at most 1. If they differ by more, the sums are of threads or of
+ * pairs of threads, where the equation does not hold, and GONE stays. */
 static uint64_t rest_of(uint64_t all, uint64_t left, uint64_t gone) {
     const uint64_t rest = all - left;
     return left <= all && rest <= gone + 1 && gone <= rest + 1 ? rest : gone;
@@ -147,7 +153,7 @@ static void visit_block(void *context, const struct ag_block *block) {
     struct sampling *sampling = context;
     const struct ag_weight *weight = ag_weights_of(&sampling->weights, block->stack);
     if (!weight) {
-        return; /* all are ours */
+        return; /* cannot happen: the ledger's stacks are groups */
     }
     count_block(sampling, block, weight);
     if (sampling->options->visit_block) {
@@ -166,7 +172,7 @@ static void visit_ghost(void *context, const struct ag_ghost *ghost, bool is_tak
 
 /* ---- the timeline, from steps ---- */
 
-/* Twice as long slices: the higher of two neighbours stays. */
+/* Doubles the length of the slices: of two neighboring moments the higher one is kept. */
 static void thin_out(struct sampling *sampling) {
     struct moment *moments = sampling->moments;
     size_t kept = 0;
@@ -218,10 +224,11 @@ static int take_step(void *context, const struct ag_step *step) {
     return 0;
 }
 
-/* The moment that belongs to a point of the ledger, counted from 1; 0: nothing had been sampled.
- * FIRST is that of the point before, and no later one is after UNTIL_NS. The stamps of the two may
- * differ, the bytes cannot: of those with the point's bytes the nearest, or else the last until its
- * time. */
+/* Finds the moment that belongs to a point of the ledger's timeline. Returns 1 + its index in
+ * moments; 0: nothing had been sampled yet. FIRST is the result for the previous point; moments
+ * after UNTIL_NS are not considered. The times of a point and its moment may differ, but their
+ * bytes in use are equal. So the nearest moment with the point's bytes is taken; if there is none,
+ * the last one up to the point's time. */
 static size_t moment_of(const struct sampling *sampling, const struct ag_timeline_point *point,
                         uint64_t until_ns, size_t first) {
     const struct moment *moments = sampling->moments;
@@ -242,7 +249,8 @@ static size_t moment_of(const struct sampling *sampling, const struct ag_timelin
     return at;
 }
 
-/* The points are the ledger's; all numbers of one are of one moment, which is near it. */
+/* Replaces the numbers of each point of the ledger's timeline by the estimates of the moment that
+ * belongs to it. */
 static int estimate_timeline(const struct sampling *sampling, struct ag_model_sums *sums) {
     sums->timeline_estimates = calloc(sums->n_timeline + 1, sizeof(*sums->timeline_estimates));
     if (!sums->timeline_estimates) {
@@ -291,7 +299,7 @@ static void put_stack(struct ag_model_sums *sums, struct ag_live_sum *live, size
     sums->stack_estimates[at] = *metrics;
 }
 
-/* From groups to (stack, via). */
+/* Converts the sums by group to estimates by (stack, via). */
 static int estimate_stacks(const struct ag_weights *weights, struct ag_model_sums *sums,
                            struct ag_live_sum *live) {
     struct ag_index_map by_stack = {0};
@@ -303,7 +311,7 @@ static int estimate_stacks(const struct ag_weights *weights, struct ag_model_sum
         const struct ag_stack_sum sum = sums->stacks[i];
         const struct ag_weight *weight = ag_weights_of(weights, sum.stack);
         if (!weight) {
-            continue; /* all are ours */
+            continue; /* cannot happen: the ledger's stacks are groups */
         }
         const uint64_t key = weight->stack | (uint64_t)sum.via << 32;
         uint32_t at;
@@ -314,7 +322,8 @@ static int estimate_stacks(const struct ag_weights *weights, struct ag_model_sum
         }
         n += (size_t)is_new;
         add_group(&estimates[at], &sum, &live[i], weight);
-        sums->stacks[at].stack = weight->stack; /* at <= i */
+        /* at <= i, so no sum that is still needed is overwritten */
+        sums->stacks[at].stack = weight->stack;
         sums->stacks[at].via = sum.via;
     }
     for (size_t i = 0; i < n && r == 0; i++) {
@@ -352,8 +361,8 @@ static int estimate_heaps(const struct ag_definitions *definitions, struct ag_mo
 
 /* ---- threads ---- */
 
-/* Events of a thread's signal handlers, which have a stream of their own, count for the thread: the
- * ledger has merged their rows. */
+/* The row of a stream's thread; SIZE_MAX: none. Signal handlers of a thread have their own stream,
+ * but the ledger has merged its row with the thread's, so the row is also searched by thread id. */
 static size_t row_of(const struct ag_definitions *definitions, const struct ag_model_sums *sums,
                      uint32_t stream) {
     const uint32_t known = ag_index_map_find(&definitions->stream_index, stream);

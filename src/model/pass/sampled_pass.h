@@ -1,4 +1,5 @@
-/* sampled_pass.h: a pass over the events of a sampled trace: sums that are estimates. */
+/* sampled_pass.h: a pass over the events of a sampled trace, whose sums are estimates with
+ * variances. */
 #ifndef AG_SAMPLED_PASS_H
 #define AG_SAMPLED_PASS_H
 
@@ -8,8 +9,8 @@
 /* Copies the results of a closed ledger. Returns 0 or -ENOMEM. */
 typedef int ag_take_results(const struct ag_ledger *ledger, struct ag_model_sums *ret_sums,
                             struct ag_live_sum **ret_live);
-/* LEDGER is new and has no visitor of steps. Visits of OPTIONS get blocks with their weight.
- * Returns 0 or -ENOMEM. */
+/* LEDGER must be new, without a visitor of steps. The visitors in OPTIONS get each block with its
+ * weight. Returns 0 or -ENOMEM. */
 int ag_sampled_pass(const struct ag_trace_file *file, struct ag_definitions *definitions,
                     const struct ag_pass_options *options, struct ag_ledger *ledger,
                     ag_take_results *take_results, struct ag_model_sums *ret_sums,

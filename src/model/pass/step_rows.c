@@ -1,4 +1,6 @@
-/* step_rows.c: a table by the number of the sum, filled in from a map by (stack, via). */
+/* step_rows.c: finds the row of a profile for a step of the ledger, for the replay and the history.
+ * The ledger numbers its sums by (stack, via). A row is found in a hash map by (stack, via) once,
+ * and then in an array by the number of the sum. */
 #include "model/pass/step_rows.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* weights.c: the groups of a pass over samples, see weights.h. Numbers in a trace are not trusted:
- * every double is clamped before it is converted to an integer. */
+/* weights.c: numbers the groups of samples with equal weight, and computes their weights, for a
+ * pass over a sampled trace (see weights.h). Numbers in a trace are not trusted: every double is
+ * clamped before it is converted to an integer. */
 #include "model/pass/weights.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ static uint32_t add_group(struct ag_weights *weights, uint64_t key, uint32_t sta
 uint32_t ag_weights_group(struct ag_weights *weights, uint32_t stack, uint64_t size,
                           uint64_t interval_bytes, uint32_t extra_bytes) {
     if (interval_bytes > AG_INTERVAL_MAX_BYTES) {
-        interval_bytes = AG_INTERVAL_MAX_BYTES; /* as the sampler does */
+        interval_bytes = AG_INTERVAL_MAX_BYTES; /* the sampler limits intervals in the same way */
     }
     uint64_t key = mixed(mixed(size + stack) ^ interval_bytes) + stack + extra_bytes;
     for (;; key = mixed(key) + 1) {

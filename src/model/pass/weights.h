@@ -1,12 +1,13 @@
-/* weights.h: what a sampled block stands for, and how the ledger counts it.
+/* weights.h: how many blocks and bytes a sampled block represents, and how the ledger counts it.
  *
- * A ledger counts blocks and adds sizes, in integers. A sample stands for a fraction of blocks. So
- * a pass over a sampled trace gives the ledger groups in place of stacks: all samples of one stack,
- * size and interval are one group. Within a group every sample has the same weight, so the ledger's
- * count, times the weight, is the estimate, and its variance follows from the same count: nothing
- * is rounded on the way, and the ledger does not depend on samples. The size that it adds is the
- * estimate in whole bytes, so that it finds the highest moment of the program's memory and not of
- * the samples. docs/explanation/sampling.md has the formulas. */
+ * A ledger counts blocks and adds sizes as integers, but the number of blocks that a sample
+ * represents is not an integer. So a pass over a sampled trace gives the ledger groups in place of
+ * stacks: all samples of one stack, size and sampling interval are one group. Every sample of a
+ * group has the same weight, so the estimate is the ledger's count times the weight, and its
+ * variance follows from the same count. Nothing is rounded before that, and the ledger needs no
+ * code for samples. As size of a sample the ledger gets the estimate in whole bytes; so it finds
+ * the peak of the program's memory and not that of the samples. docs/explanation/sampling.md has
+ * the formulas. */
 #ifndef AG_WEIGHTS_H
 #define AG_WEIGHTS_H
 
@@ -17,13 +18,16 @@
 #include "ledger/ledger.h"
 #include "table/index_map.h"
 
-struct ag_weight {  /* of one sample of a group */
+/* the weight of each sample of a group */
+struct ag_weight {
     uint32_t stack; /* the stack that the group replaces */
     uint64_t size, interval_bytes;
     uint32_t extra_bytes;
-    double blocks, bytes; /* 1/p, size/p */
-    double spread;        /* variance of blocks: (1 - p)/p^2; of bytes: size^2 times it */
-    double portion_bytes; /* of small blocks of its kind: what one stands for */
+    double blocks, bytes; /* 1/p and size/p, where p is the probability that the block is sampled */
+    /* variance of `blocks`: (1 - p)/p^2; the variance of `bytes` is size^2 times that */
+    double spread;
+    /* bytes that a sample represents if blocks are small compared with the interval */
+    double portion_bytes;
 };
 struct ag_weights { /* zero-initialize: empty */
     struct ag_weight *groups;
@@ -32,13 +36,14 @@ struct ag_weights { /* zero-initialize: empty */
 };
 
 void ag_weights_done(struct ag_weights *weights);
-/* The group of a sample; AG_INDEX_NONE: out of memory. interval_bytes 0: every block was recorded;
- * extra_bytes: bytes beyond its size with which a block counted. */
+/* Finds or adds the group of a sample; AG_INDEX_NONE: out of memory. interval_bytes 0: every block
+ * was recorded. extra_bytes: the sampler adds this to the size of each block when it counts
+ * bytes. */
 uint32_t ag_weights_group(struct ag_weights *weights, uint32_t stack, uint64_t size,
                           uint64_t interval_bytes, uint32_t extra_bytes);
-/* NULL: there is no such group. */
+/* The weights of a group; NULL: there is no such group. */
 const struct ag_weight *ag_weights_of(const struct ag_weights *weights, uint32_t group);
-/* What the ledger adds for a sample. */
+/* The size that the ledger adds for a sample: its estimate in whole bytes. */
 uint64_t ag_weight_whole_bytes(const struct ag_weight *weight);
 
 #endif
