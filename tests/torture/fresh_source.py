@@ -1,15 +1,15 @@
-"""C text that no other program has: functions of any shape that call each other and allocate at sites of their own.
+"""Generates C code for a torture program (see run_torture.py): functions that call each other and allocate at sites of their own.
 
-The acts of host/ are the same in every program; this is where frames of all kinds come from: arguments of every class, structs by
-value, variable arrays, values in any register that live across a call, jumps, loops, functions that the compiler splits, clones
-and inlines as it likes. What a text computes depends on its seed alone. It is compiled with flags of its own, in a third of the
-programs together with an allocator of the program.
+The acts of host/ are the same functions in every program. The generated code adds stack frames of all kinds: arguments of every class, structs
+by value, variable arrays, values in any register that live across a call, jumps, loops, and functions that the compiler may split, clone
+and inline. The result of the code depends only on its seed. It is compiled with random flags, in a third of the programs together with
+an allocator of the program (host/own_malloc.c).
 """
 
 import random
 
 SITE, SITES = 48, 48
-MOST_CALLS = 300  # of functions, in one run of the text
+MOST_CALLS = 300  # calls of generated functions in one run
 
 FLAGS = ["-fomit-frame-pointer", "-fno-omit-frame-pointer", "-fno-plt", "-fstack-clash-protection", "-fcf-protection=full", "-funroll-loops",
          "-fno-asynchronous-unwind-tables", "-fstack-protector-strong", "-mno-red-zone", "-fno-inline", "-ffunction-sections", "-mstackrealign",
@@ -151,7 +151,7 @@ class Text:
 
 
 class Recipe:
-    """How a fresh text is compiled: with an allocator of the program's own or without."""
+    """How the generated code is compiled: compiler, flags, and with an allocator of the program's own or without."""
 
     def __init__(self, seed):
         dice = random.Random("recipe %s" % seed)

@@ -1,18 +1,18 @@
-"""One program in every mode: what is run, and what counts as a finding.
+"""Runs a torture program (see run_torture.py) in every mode and compares the runs; a difference is a finding. The modes are:
 
-    plain      twice; a program whose plain runs differ, or that complains, is thrown away as unstable and counted. And again,
-               several times, whenever a mode finds a difference in what the program itself does: if the plain program shows
-               a difference of that kind too, the program is not legal, and the finding does not count against allogram
+    plain      without allogram, twice. A program whose plain runs differ, or that complains, is not used, and counted as unstable. If
+               another mode changes the program's own output, status or time, the plain program is run several more times: if it then
+               shows a change of the same kind, the program is not legal, and the finding does not count
     exact      allogram run
-    sample     allogram run --mode=sample, with an interval of one byte or of more
-    whole      allogram attach before the first act, until the program ends: an exact trace has all of the first process
+    sample     allogram run --mode=sample, with an interval of one byte or more
+    whole      allogram attach before the first act, until the program ends. An exact trace must contain all of the first process
     attach     attach and detach at random moments while the program repeats its acts
-    killed     allogram run, whose writer or whose self is killed at a random moment
-    removed    allogram run, whose live file is removed at a random moment: what was executed after that may be unrecorded, if that
-               is said. Exception: if the first process has already ended, `run` has returned, its orphans continue, and no process
-               is left that could report the loss
-    truncated  allogram run, whose live file is cut at a random moment: recorders may end with SIGBUS (SECURITY.md), and nothing else
-               may happen: `run` ends, with the program's status, and leaves nothing
+    killed     allogram run; `run` itself or its writer process is killed at a random moment
+    removed    allogram run; its live file (the shared memory of the recording) is removed at a random moment. Programs that are executed
+               after that may be unrecorded if `run` says so. If the first process has already ended, `run` has returned and only orphans
+               continue; then no process is left that could report the loss
+    truncated  allogram run; its live file is cut at a random moment. The recorded processes may end with SIGBUS (SECURITY.md). `run` must
+               end with the program's status and leave no file or process
 """
 
 import glob
@@ -29,12 +29,12 @@ import trace_truth
 MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
 ALLOGRAM_FAILED = 125
 
-ATTACHED = "allogram: attached to "  # what attach says as soon as its hooks are in
+ATTACHED = "allogram: attached to "  # printed by attach as soon as its hooks are active
 CLOSED = b"allogram: the live file was removed while the program ran"
 
-OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in what the program itself does
+OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in the behavior of the program itself
 PLAIN_REPEATS = 8
-PLAIN_MILLISECONDS = 250  # how long each of them repeats its acts, unless the mode's own runs do so longer
+PLAIN_MILLISECONDS = 250  # the time for which each of these runs but the first repeats its acts
 
 
 class Finding:
@@ -46,7 +46,7 @@ class Finding:
 
 
 def shell_status(status):
-    """As `allogram run` gives it on: 128 + N after signal N."""
+    """The status with which `allogram run` ends: that of the program, 128 + N after signal N."""
     if status is None:
         return None
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
@@ -92,7 +92,7 @@ class Judge:
                 shell_status(ended.status), shell_status(plain.status), ended.stderr[-300:].decode(errors="replace"))))
 
     def _end(self, mode, ended, plain, findings, status=None):
-        """Output, status and leftovers against the plain run."""
+        """Compares output, status and leftovers with those of the plain run."""
         self.n_runs += 1
         for what in ended.leftovers:
             findings.append(Finding(mode, "left" if "left running" in what else "hang", what))
@@ -151,7 +151,7 @@ class Judge:
         return surroundings.run(command, run, "plain", env, 20 * self.slowness + milliseconds / 1000)
 
     def _plain_differences(self, command, plain, kinds):
-        """Which of these kinds of difference the plain program shows in several runs, and what it was."""
+        """The differences of these kinds that the plain program shows in several runs."""
         found = []
         for i in range(PLAIN_REPEATS):
             again = self.plain(command, PLAIN_MILLISECONDS if i else 0)
@@ -185,6 +185,8 @@ class Judge:
     def _exact(self, command, plain, dice, findings):
         run, truth, env = self._prepare()
         options = dice.choice([[], [], [], ["--free-stacks"], ["--stamp-every=1"], ["--depth=8"]])
+        if dice.random() < 0.25:
+            env["TORTURE_MILLISECONDS"] = "40"  # what is remembered of one round may be wrong in the next
         ended = surroundings.run(self._run_command(run, options, command), run, "exact", env, self._timeout(plain))
         self._end("exact", ended, plain, findings)
         self._compare("exact", run, truth, plain, findings)
@@ -195,7 +197,7 @@ class Judge:
         options = ["--mode=sample", "--interval=" + interval, "--seed=%d" % dice.randrange(1 << 30)]
         ended = surroundings.run(self._run_command(run, options, command), run, "sample", env, self._timeout(plain))
         self._end("sample", ended, plain, findings)
-        # at an interval of one byte, every block of 32 bytes and more is sampled: it is missed once in e^32
+        # With an interval of one byte, every block of at least 32 bytes is sampled: the probability to miss it is e^-32.
         self._compare("sample", run, truth, plain, findings, is_part=interval != "1")
 
     def _attach_command(self, run, pid, options):
@@ -230,7 +232,7 @@ class Judge:
         self._attach_failures("whole", findings)
 
     def _compare_whole(self, run, truth, plain, pid, findings):
-        """The process that was attached to before its first act: all of it is in its trace."""
+        """The trace of the process that was attached to before its first act must contain everything that this process counted."""
         trues = [true for true in trace_truth.read_truth(truth) if true.pid == pid]
         traces = [trace for trace in self._traces(run, plain) if trues and trace.recorded.number == trues[0].number]
         if trues and traces and not traces[0].says_loss:
@@ -281,7 +283,7 @@ class Judge:
         self._attach_failures("attach", findings)
 
     def _disturbed(self, mode, command, plain, dice, findings, disturb):
-        """allogram run, and something is done to it at a random moment."""
+        """Runs the program under `allogram run`, and calls `disturb` at a random moment."""
         run, truth, env = self._prepare()
         env["TORTURE_MILLISECONDS"] = "40"
         watched, done = [], []
@@ -321,7 +323,7 @@ class Judge:
 
         self._disturbed("killed", command, plain, dice, findings, disturb)
         for name in surroundings.shared_memory_names() if self.has_own_shm else []:
-            surroundings.remove(name) # what a writer that was killed could not
+            surroundings.remove(name) # files that a killed writer could not remove
 
     def _live_files(self):
         if not self.has_own_shm:

@@ -1,14 +1,16 @@
-"""Programs that hit a defect which is known and open: left out mode by mode, and counted, until it is fixed.
+"""Recognizes torture programs (see run_torture.py) that would fail because of a known defect of allogram that is not fixed yet. They are not
+run in the modes in which the defect occurs, and are counted.
 
-A row: which defect, in which modes, and whether a program of this tree and this variant hits it. The commit that fixes a defect
-takes its row away; `run_torture.py --all` ignores the table.
+A row of ROWS has: the defect, its modes, and a function that decides whether a program with this tree and variant has it. The commit that
+fixes a defect removes its row. `run_torture.py --all` ignores the table.
 """
 
 RUN = ["exact", "sample", "killed", "removed", "truncated"]
 
 
 def executes_without_session(act, variant, around=0):
-    """Below namespaces with a /dev/shm of their own, where an executed program finds no live file. They may be nested."""
+    """Whether the program executes a program in mount namespaces with another /dev/shm, where the executed program finds no live file. `around`:
+    the kinds of the namespaces around `act`, which may be nested."""
     around |= act.numbers[1] & 34 if act.name == "namespaces" else 0
     return around == 34 and act.name in ("spawn", "execute", "shell") or any(
         executes_without_session(below, variant, around) for below in act.children)

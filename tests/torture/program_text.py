@@ -1,14 +1,14 @@
-"""Rude programs as trees of acts: made from a seed, written as text (host/nodes.h), cut down when they fail.
+"""Makes torture programs (see run_torture.py) from seeds. A program is a tree of acts, written as text (host/nodes.h).
 
-A program must be legal: what it may do depends on where it does it. `Place` carries that: whether other threads live beside
-(then a child of fork may only do what the C library makes safe in one), whether a filter or a limit forbids system calls,
-whether malloc is the program's own and safe in a handler.
+A program must be legal, so it depends on the place in the tree which acts are possible there. `Place` describes that: whether the process has
+other threads (then a forked child may only call functions that are safe in such a child), whether a filter or a limit forbids
+system calls, and whether malloc is the program's own and may be called in a signal handler.
 """
 
 import random
 
 ENDINGS = 10
-ENDINGS_WITHOUT_LOCKS = [0, 2, 4, 5, 6, 7]  # no exit: its lock may be held for ever in a forked child of a process with threads
+ENDINGS_WITHOUT_LOCKS = [0, 2, 4, 5, 6, 7]  # without exit, whose lock may be held forever in a forked child of a process with threads
 
 
 class Act:
@@ -19,7 +19,7 @@ class Act:
         return "%s(%s)" % (self.name, ",".join([str(n) for n in self.numbers] + [child.text() for child in self.children]))
 
     def names(self):
-        """{act, and act:detail}: what marks of known defects are found by."""
+        """The names of all acts in this tree."""
         found = {self.name}
         for child in self.children:
             found |= child.names()
@@ -49,7 +49,7 @@ class Act:
         return self if not path else self.children[path[0]].at(path[1:])
 
     def paths(self):
-        """Of all acts but the root, outer ones first."""
+        """The paths of all acts but the root, outer ones first."""
         found = []
         level = [(i,) for i in range(len(self.children))]
         while level:
@@ -84,18 +84,18 @@ def parse(text):
 
 
 class Place:
-    """Where an act stands."""
+    """The circumstances in which an act runs."""
 
     def __init__(self, own_malloc, depth=0, threaded=False, orphaned=False, filtered=False, limited=False, quiet=False, stacked=False, fresh=False):
         self.own_malloc = own_malloc  # malloc is the program's own
         self.depth = depth
         self.threaded = threaded  # other threads of this process run acts
-        self.orphaned = orphaned  # a forked child of such a process: locks of the C library may be held for ever
-        self.filtered = filtered  # system calls fail
-        self.limited = limited  # descriptors or stacks are short
-        self.quiet = quiet  # in a handler
-        self.stacked = stacked  # on a coroutine's stack, which no unwinding leaves
-        self.fresh = fresh  # there is generated text to run
+        self.orphaned = orphaned  # a forked child of such a process, where locks of the C library may be held forever
+        self.filtered = filtered  # some system calls fail
+        self.limited = limited  # few descriptors or a small stack
+        self.quiet = quiet  # in a signal handler
+        self.stacked = stacked  # on a coroutine's stack, so an exception or pthread_exit cannot unwind to the thread's first frame
+        self.fresh = fresh  # the program contains generated code (fresh_source.py)
 
     def inside(self, **changes):
         place = Place(self.own_malloc, self.depth + 1, self.threaded, self.orphaned, self.filtered, self.limited, self.quiet,
@@ -108,7 +108,7 @@ class Place:
         return self.inside(threaded=False, orphaned=self.orphaned or self.threaded, **changes)
 
     def executed(self):
-        """A new program: only what outlives exec."""
+        """The place of an act in an executed program: only what remains after exec."""
         return Place(self.own_malloc, self.depth + 1, filtered=self.filtered, limited=self.limited, fresh=self.fresh)
 
 
@@ -117,12 +117,12 @@ def is_always(_):
 
 
 def loads(place):
-    """May open files and load objects."""
+    """Whether an act may open files and load objects."""
     return not (place.orphaned or place.filtered or place.limited)
 
 
 def loads_nothing(place):
-    """pthread_exit and pthread_cancel load libgcc_s the first time."""
+    """Whether objects cannot be loaded. Then pthread_exit and pthread_cancel are not possible, since their first call loads libgcc_s."""
     return not loads(place)
 
 
@@ -131,12 +131,12 @@ def executes(place):
 
 
 def is_alone(place):
-    """No lock of this program's own is held by a thread that is not here."""
+    """Whether no lock can be held by a thread that does not exist in this process, and system calls work."""
     return not place.orphaned and not place.filtered
 
 
-# name: (weight, may it stand here?, its numbers behind the seed, its children's place or None)
 def numbers_of(dice, name, place):
+    # The random arguments of an act, after its seed. The comment before each act in host/ describes them.
     below = dice.randrange
     if name == "churn":
         return [10 + below(300)]

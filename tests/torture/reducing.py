@@ -1,5 +1,5 @@
-"""Cuts a failing program down: drops acts one after the other, and lifts the children of acts into their place, while what is
-left still fails in the same mode and kind."""
+"""Reduces a failing torture program (see run_torture.py): removes acts one after the other, or replaces an act by its children, as long as the
+program still fails in the same mode with a finding of the same kind."""
 
 import program_text
 
@@ -37,7 +37,7 @@ def reduce(judge, executable, program, modes, findings):
 
 
 def _smaller(tree, path):
-    """Without the act at a path; with its children in its place."""
+    """Smaller trees: without the act at a path, or with the children of the act in its place."""
     act = tree.at(path)
     if len(tree.children) > 1 or len(path) > 1:
         parent = tree.at(path[:-1])

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""run_torture: rude programs in all modes, compared with themselves.
+"""run_torture: runs random programs with unusual behavior (torture programs) with and without allogram, in all modes, and compares the runs.
 
-    run_torture.py --build=BUILD --seeds=A-B [--modes=LIST] [--log=FILE]   a slice; one line is added to the log
-    run_torture.py --build=BUILD --until=20000 --log=FILE                  goes on where the log ends, slice by slice
+    run_torture.py --build=BUILD --seeds=A-B [--modes=LIST] [--log=FILE]   the programs of these seeds; adds one line to the log
+    run_torture.py --build=BUILD --until=20000 --log=FILE                  continues where the log ends, in slices of 500 programs
     run_torture.py --build=BUILD --text=TEXT --variant=NAME                one program
-    run_torture.py --build=BUILD --test                                    what `make test` runs: the judge's own test, the kept
-                                                                           programs, 500 of the seeds, as TAP
+    run_torture.py --build=BUILD --test                                    the test of `make test`, as TAP: self_test.py, the kept
+                                                                           programs, and 500 seeds
 
-A seed gives one legal program: a tree of acts (program_text.py) and the way in which it is compiled (variants.py). judging.py
-says what is run and what is a finding. Programs that failed once are kept in kept/ and run first. What hits a defect that is
-known and open (known_defects.py) is left out, and counted, unless --all is given.
+A seed determines one legal program: a tree of acts, which are the steps of the program (program_text.py), and the way in which it is
+compiled (variants.py). judging.py describes the modes and what counts as a finding. Programs that failed once are kept in kept/ and run first
+by --test. A program is not run in a mode in which it would show a known defect (known_defects.py), unless --all is given; such programs are
+counted.
 """
 
 import argparse
@@ -36,11 +37,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 KEPT = os.path.join(HERE, "kept")
 SLICE = 500
 TESTED_SEEDS = 500
-FRESH_SHARE = 0.15  # of the programs have C text of their own, which costs a compilation
+FRESH_SHARE = 0.15  # the share of programs with generated C code (fresh_source.py), each of which has to be compiled
 
 
 class Program:
-    """`variant` is one of variants.VARIANTS, or the Fresh one of a seed."""
+    """`variant` is one of variants.VARIANTS, or variants.Fresh of a seed."""
 
     def __init__(self, seed, tree, variant):
         self.seed, self.tree, self.variant = seed, tree, variant
@@ -73,7 +74,7 @@ def kept_programs():
 
 
 class Result:
-    """Of one program, as it goes from a worker to the driver."""
+    """The result of one program, which a worker sends to the driver."""
 
     def __init__(self, program):
         self.seed, self.text, self.variant = program.seed, program.tree.text(), program.variant.name
@@ -112,7 +113,7 @@ def work(number, options, builds, tasks, results):
                 result.text = reducing.reduce(judge, executable, program, modes, result.findings).text()
             if program.variant.way == "fresh":
                 os.unlink(executable)
-        except Exception as error:  # the others go on
+        except Exception as error:  # the other programs are still run
             result.findings = [judging.Finding("driver", "error", "%s: %s" % (type(error).__name__, error))]
             if options.verbose:
                 raise
@@ -144,7 +145,7 @@ class Tally:
                 self.kinds[kind] = self.kinds.get(kind, 0) + 1
 
     def line(self, what, options, seconds):
-        """What the log keeps of a slice."""
+        """The line of the log for a slice."""
         kind = lambda *names: sum(self.kinds.get(name, 0) for name in names)
         return ("%s commit=%s seeds=%s modes=%s programs=%d runs=%d unstable=%d left_out=%d failed=%d differences=%d crashes_or_status=%d "
                 "hangs=%d leftovers=%d unreported=%d traces=%d reported_losses=%d seconds=%d" % (
@@ -228,15 +229,15 @@ def test_judge(options, builds):
 
 
 def is_certain(result, options, builds):
-    """A crash, a hang and a leftover count at once. Another difference counts if it is seen again in three runs: what a busy machine
-    shows once in hundreds of programs cannot be found from here. The slices of the soak count everything."""
+    """A crash, a hang and a leftover count at once. Any other difference counts only if it occurs again in three more runs, since other load on the
+    machine may cause a difference that cannot be reproduced. `make soak` counts every difference."""
     if any(finding.kind in ("status", "hang", "left") for finding in result.findings):
         return True
     return any(run_programs([program_of(result.seed)], options, builds).failed for _ in range(3))
 
 
 def test(options, builds):
-    """As TAP: a case for each planted fault, for each kept program, for each hundred of seeds."""
+    """Prints TAP: a case for each case of self_test.py, for each kept program, and for each hundred seeds."""
     n = 0
 
     def say(name, wrong):

@@ -1,7 +1,7 @@
-"""Does the judge see what it is there to see? Faults are planted, one by one, and each must be reported as its kind.
+"""Tests judging.py: it must find planted faults, one by one, each as a finding of the right kind.
 
-An allogram that does harm is a script around the real one: it drops an event, changes output or status, leaves a process or a
-file, never ends, answers that it is content with a loss. And the real one against counts that are wrong by one.
+A faulty allogram is a shell script that calls the real one: it drops an event, changes output or status, leaves a process or a
+file, never ends, or damages a trace. One more case runs the real allogram with counts that are wrong by one.
 """
 
 import os
@@ -10,7 +10,7 @@ import judging
 
 TEXT = "program(1,1,churn(1,60),threads(2,2,0,0,churn(3,40)),fork(4,0,1,churn(5,40)),execute(6,0,churn(7,20)))"
 
-# name: (the kind that must be found, shell text that ends in what `$real "$@"` would do)
+# name: (the kind of finding, the text of a shell script that runs `$real "$@"` and adds a fault)
 FAULTS = {
     "an event is missing": ("counts", 'if [ "$1" = dump ]; then "$real" "$@" | sed "0,/ alloc address=.* size=[5-9][0-9] /{/ alloc address=.* size=[5-9][0-9] /d}"; else "$real" "$@"; fi'),
     "a free is missing": ("counts", 'if [ "$1" = dump ]; then "$real" "$@" | sed "0,/ free address=/{/ free address=/d}"; else "$real" "$@"; fi'),
@@ -61,7 +61,7 @@ def run(real, builds, variant, folder, has_own_shm):
 
 
 def _rarely_illegal(real, builds, variant, folder, has_own_shm):
-    """A program whose two plain runs agree, and which complains when it repeats its acts: what a mode finds then is no finding."""
+    """A program whose two plain runs agree, but which complains when it repeats its acts. It is unstable, so no difference counts as a finding."""
     program, allogram = os.path.join(folder, "rarely-illegal"), os.path.join(folder, "allogram-with-fault")
     for path, text in ((program, '[ -n "$TORTURE_MILLISECONDS" ] && echo more >&2\nexec %s "$@"\n' % builds.path(variant)),
                        (allogram, 'real=%s\n%s\n' % (real, FAULTS["a line is added to the errors"][1]))):

@@ -1,7 +1,7 @@
-"""What a worker of the driver runs programs in, and what they leave behind there.
+"""Runs programs for the workers of run_torture.py, and finds the processes and files that the programs leave behind.
 
-A worker adopts every orphan of its programs (PR_SET_CHILD_SUBREAPER), so that a process which outlives them is found, and has,
-where it may, a file system of its own at /dev/shm, so that a file which outlives them is found too.
+A worker adopts every orphan of its programs (PR_SET_CHILD_SUBREAPER), so that it finds processes which outlive them. If it has the right to
+mount, it has a file system of its own at /dev/shm, so that it also finds files which remain there.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter():
-    """Makes this process a worker; says whether /dev/shm is its own."""
+    """Makes this process a worker; returns whether it has a /dev/shm of its own."""
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if libc.unshare(CLONE_NEWNS) != 0:
@@ -59,7 +59,7 @@ def command_of(pid):
 
 
 def is_running(pid):
-    """Neither ended nor waiting to be reaped."""
+    """Whether the process exists and has not ended (a zombie has)."""
     try:
         with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
@@ -68,17 +68,17 @@ def is_running(pid):
 
 
 class Ended:
-    """How a program ended: status as wait gives it (None: it did not end in time), what it wrote, what it left."""
+    """How a program ended: its wait status (None: it did not end in time), its output, and the processes that it left."""
 
     def __init__(self):
         self.status, self.stdout, self.stderr, self.seconds = None, b"", b"", 0.0
         self.leftovers = []
-        self.program_status = None  # of the program itself, where `run` died before it
+        self.program_status = None  # of the recorded program itself, if `allogram run` was killed before the program ended
 
 
 def run(command, folder, name, env, timeout, meanwhile=None, watched=None):
-    """Runs a command to its end, and all its orphans. `meanwhile(pid)` runs once it has begun; `watched`: [pid] of a
-    process whose status is wanted although another process is its parent."""
+    """Runs a command until it and all its orphans have ended. Calls `meanwhile(pid)` when it has begun. `watched` is the list [pid] of a process
+    whose status is stored in program_status, although another process is its parent."""
     ended = Ended()
     paths = [os.path.join(folder, name + suffix) for suffix in (".out", ".err")]
     statuses = {}

@@ -1,11 +1,11 @@
-"""What a program counted, what its traces hold, and whether the two agree.
+"""Compares the counts of a torture program (see run_torture.py) with its traces.
 
-The truth is the file that host/truth.h describes. Of a trace, `allogram dump` gives every event with its stack, whose
-innermost frame outside libraries is named by the symbol table of its image: sites are functions with their number in their name. The driver
-names frames itself, from nm, so that it judges the recorder and not the symbolizer; `report` is asked for what it says of
-losses and sums.
+The program's counts (the truth) are in the file that host/truth.h describes. A site is a function of the program that allocates, with its number
+in its name. `allogram dump` prints every event of a trace with its stack. The site of an event is the innermost frame of its stack outside of
+libraries. This file finds the name of that frame with nm, so that the comparison tests the recorder and not allogram's symbolizer. `allogram
+report` is only used for losses and sums.
 
-A trace belongs to the process that wrote it by site 30: its one block has 4096 + the process' number as its size.
+Each process allocates one block at site 30, whose size is 4096 + the number of the process. This mark shows which process a trace belongs to.
 """
 
 import functools
@@ -24,7 +24,7 @@ SITE_NAME = re.compile(r"(?:^|_)site_(\d+)(?:_|\.|$)")
 
 
 class Counts:
-    """Of one site of one process: [least, most] blocks, bytes and frees."""
+    """The counts of one site in one process: blocks, bytes and frees, each as [least, most]."""
 
     def __init__(self, blocks, n_bytes, frees):
         self.blocks, self.bytes, self.frees = sorted(blocks), sorted(n_bytes), sorted(frees)
@@ -36,7 +36,7 @@ class TrueProcess:
 
 
 def read_truth(path):
-    """The processes that counted anything."""
+    """All processes with at least one count."""
     with open(path, "rb") as file:
         n = struct.unpack("<I", file.read(4))[0]
         if n > PROCESSES:
@@ -69,7 +69,7 @@ def was_running(path):
 
 @functools.lru_cache(maxsize=512)
 def functions_of(path):
-    """[(low, high, site or None)] of an object's functions, sorted."""
+    """[(low address, high address, site or None)] of an object's functions, sorted."""
     lines = subprocess.run(["nm", "-nS", "--defined-only", path], capture_output=True, text=True, check=False).stdout.splitlines()
     found = []
     for line in lines:
@@ -90,12 +90,12 @@ def site_at(path, offset):
 
 
 class Recorded:
-    """What a trace holds of the sites: {site: [blocks, bytes]}, and the state of each address."""
+    """The counts of a trace: blocks and bytes of each site, blocks in use, and errors in the order of events at an address."""
 
     def __init__(self):
         self.sites = {}
         self.in_use = {}  # site: blocks
-        self.odd_addresses = 0  # that were freed or allocated twice in a row
+        self.odd_addresses = 0  # addresses with two allocations or two frees in a row
         self.n_events = 0
         self.number = None  # of the process, by its mark
         self.n_without_stack = self.n_frees = self.n_threads = 0
@@ -105,11 +105,11 @@ FIELD = re.compile(r"(\w+)=(\"[^\"]*\"|\S+)")
 
 
 def read_dump(text, ours):
-    """`ours`: is this path an object with sites?"""
+    """Reads the output of `allogram dump`. `ours(path)`: whether this object has sites."""
     recorded = Recorded()
     images, nodes = {}, {}
     events = []
-    for line in text.splitlines(): # definitions may stand behind the events that use them
+    for line in text.splitlines(): # definitions may follow the events that refer to them
         kind, _, rest = line.partition(" ")[2].partition(" ")[2].partition(" ")
         if kind in ("alloc", "free", "realloc_free", "undo_free"):
             events.append((kind, rest))
@@ -127,7 +127,7 @@ def read_dump(text, ours):
 
 
 def _site_of_stack(number, nodes, images):
-    """The site that allocated, maybe by way of a library (strdup, operator new)."""
+    """The site that allocated, directly or through a library (strdup, operator new)."""
     for _ in range(1 + FRAMES_OF_LIBRARIES):
         if number not in nodes:
             return None
@@ -165,7 +165,7 @@ def _read_events(recorded, events, sites):
             counts[1] += size
             if site == MARK_SITE:
                 recorded.number = size - MARK_BYTES
-    # Which event of an address came first is open between threads: it may have been in use before the process began.
+    # With several threads the dump does not show which event of an address came first, so the first may be a free.
     is_open = recorded.n_threads > 1
     for address, n in balance.items():
         if n not in ((-1, 0, 1) if is_open or address in foreign else (0, 1)):
@@ -180,7 +180,7 @@ def _cpu_of_children():
 
 
 class Trace:
-    """A trace as the commands of allogram see it; what they say against it is in `faults`."""
+    """A trace, read by commands of allogram. `faults`: the commands failed, were too slow, or report damage."""
 
     def __init__(self, allogram, path, ours, timeout):
         self.allogram, self.path, self.timeout = allogram, path, timeout
@@ -201,7 +201,7 @@ class Trace:
         except subprocess.TimeoutExpired:
             self.faults.append("%s: more than %d s" % (command[1], 10 * timeout))
             return None
-        if _cpu_of_children() - before > timeout: # not by the clock: a busy machine is no fault
+        if _cpu_of_children() - before > timeout: # CPU time, which does not depend on other load of the machine
             self.faults.append("%s: more than %d s of CPU" % (command[1], timeout))
         if done.returncode != 0:
             self.faults.append("%s: status %d: %s" % (command[1], done.returncode, (done.stderr or done.stdout).strip()[:200]))
@@ -209,13 +209,14 @@ class Trace:
 
     @functools.cached_property
     def summary(self):
-        """What `report` says. Asked of one trace of a run, and of those that differ: it is half of the judge's time."""
+        """The output of `allogram report`. It is used only for one trace of a run and for traces that differ, because it takes half of the time of
+        a comparison."""
         text = self._ask([self.allogram, "report", "--json", self.path], self.timeout)
         return json.loads(text) if text else {}
 
     @property
     def says_loss(self):
-        """Does the trace itself say that something is not in it?"""
+        """Whether the trace itself reports a loss."""
         if self.lost > 0:
             return True
         missing = self.summary.get("missing") or {}
@@ -223,7 +224,7 @@ class Trace:
 
 
 def _compare_parts(trues, traces):
-    """Where the traces together hold more of a site than the program counted."""
+    """The sites of which all traces together have more blocks than the program counted."""
     most, recorded = {}, {}
     for true in trues:
         for site, counts in true.sites.items():
@@ -236,7 +237,7 @@ def _compare_parts(trues, traces):
 
 
 def differences(true, recorded):
-    """Where a process' trace does not hold what the process counted."""
+    """The differences between the counts of a process and its trace."""
     found = []
     for site, counts in sorted(true.sites.items()):
         blocks, n_bytes = recorded.sites.get(site, [0, 0])
@@ -244,7 +245,7 @@ def differences(true, recorded):
         if blocks > most or n_bytes > counts.bytes[1] or blocks < least or n_bytes < counts.bytes[0]:
             found.append("site %d: %d blocks of %d bytes in the trace, the program counted %s of %s" % (
                 site, blocks, n_bytes, _range(counts.blocks), _range(counts.bytes)))
-        elif recorded.n_threads <= 1: # between threads, whose block is last at an address is open
+        elif recorded.n_threads <= 1: # with several threads, the last block at an address is not known
             in_use = recorded.in_use.get(site, 0)
             low, high = least - counts.frees[1], most - counts.frees[0]
             if not low <= in_use <= high:
@@ -263,8 +264,8 @@ def _range(pair):
 
 
 def compare(trues, traces, is_part=False, is_closed=False):
-    """(findings, n_lost_reported) over all processes of a run. What a trace says that it lost is no finding, and counted; so is a
-    program that was executed, where `run` says that none could join from some moment on (is_closed)."""
+    """(findings, number of reported losses) over all processes of a run. If a trace reports a loss itself, a difference is no finding, but a
+    reported loss. The same holds for an executed program without a trace, if `run` reports that programs could not be recorded (is_closed)."""
     if is_part:
         return _compare_parts(trues, traces), 0
     findings, n_reported = [], 0
@@ -304,7 +305,7 @@ def compare(trues, traces, is_part=False, is_closed=False):
 
 
 def _unmarked(true, by_number):
-    """The trace without a mark that differs least, if it has anything in common."""
+    """The trace without a mark that differs least from the process' counts, if the two have a site in common."""
     left = by_number.get(None, [])
     best = min(left, key=lambda trace: len(differences(true, trace.recorded)), default=None)
     if best is not None and set(best.recorded.sites) & set(true.sites):

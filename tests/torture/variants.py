@@ -1,8 +1,8 @@
-"""The ways in which the acts are compiled: compiler, optimization, allocator, kind of executable.
+"""Builds the executables of torture programs (see run_torture.py), in variants: compiler, optimization, allocator, kind of executable.
 
-Each variant is built once into the work folder and kept while its sources are the same. The text of a program says which acts
-it runs, so 20,000 programs need no 20,000 compilations; what is generated as C text for some of them (fresh_source.py) is linked
-with the objects of its variant.
+An executable contains all acts (host/), and the text of a program, its argument, says which acts run. So one executable per variant is
+sufficient for all programs. It is built once into the work folder and rebuilt when its sources change. Some programs also have generated C code
+(fresh_source.py), which is linked with the objects of a variant.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ FLAGS = ["-w", "-g0", "-fno-strict-aliasing"]
 
 
 class Variant:
-    """How one executable is made. `way`: apart (one object per file), whole (one text), lto."""
+    """How one executable is built. `way`: apart (one object per file), whole (all files in one compilation), lto."""
 
     def __init__(self, compiler, level, own_malloc=False, way="apart", options=()):
         self.compiler, self.level, self.own_malloc, self.way, self.options = compiler, level, own_malloc, way, list(options)
@@ -29,7 +29,7 @@ class Variant:
 
 
 class Fresh:
-    """The executable of a seed's own C text (fresh_source.py)."""
+    """The variant with the C code that is generated from a seed (fresh_source.py)."""
 
     def __init__(self, seed):
         self.seed, self.recipe = seed, fresh_source.Recipe(seed)
@@ -89,7 +89,7 @@ def compile_all(commands):
 
 
 class Builds:
-    """The folder of all variants and plugins: world-readable, for programs that change their user."""
+    """The folder with the executables of all variants and the plugins. All users can read it, since some programs change their user."""
 
     def __init__(self, folder):
         self.folder = os.path.join(folder, "acts-" + fingerprint())
@@ -136,7 +136,7 @@ class Builds:
             pass
 
     def make_fresh(self, fresh, folder):
-        """The executable of a seed's own C text, with the acts' objects of an ordinary variant, in a folder."""
+        """Builds the executable with the C code of a seed, and the objects of the acts from a variant, in a folder."""
         recipe = fresh.recipe
         base = next(variant for variant in VARIANTS if variant.own_malloc == recipe.own_malloc and variant.way == "apart")
         objects = [path for path in self.objects(base) if not path.endswith((".fresh_none.c.o", ".own_malloc.c.o"))]

@@ -1,5 +1,8 @@
-/* acts_blocks.c: acts of one thread that only allocates: churn, values that live across calls, deep
- * stacks, sizes at the edges, longjmp. */
+/* acts_blocks.c: acts (steps of torture programs, see nodes.h) of one thread that only allocates:
+ * random allocations and frees, values that live across calls, deep stacks, extreme sizes, longjmp.
+ *
+ * block_make and block_free (sites.h) allocate and free, and count both; allogram's trace is
+ * compared with these counts. */
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <errno.h>
@@ -19,7 +22,7 @@ static size_t some_size(struct dice *dice) {
     return BLOCK_LEAST_BYTES + dice_below(dice, most);
 }
 
-/* churn(seed, n): n random calls over a few slots. */
+/* churn(seed, n): n random allocations, reallocations and frees of 64 blocks. */
 uint64_t act_churn(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     char *blocks[SLOTS] = {0};
@@ -60,8 +63,8 @@ uint64_t act_churn(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* odds(seed, n): n blocks of functions that size or align them in their own way, and of every way
- * to give one back. */
+/* odds(seed, n): n blocks of functions that compute the size or alignment themselves (strdup,
+ * pvalloc ...), freed, reallocated, and reallocated to size 0. */
 uint64_t act_odds(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     void *kept[8] = {0};
@@ -98,8 +101,8 @@ uint64_t act_odds(const struct node *node, uint64_t seed) {
 typedef double four_doubles __attribute__((vector_size(32)));
 typedef int eight_ints __attribute__((vector_size(32)));
 
-/* numbers(seed, n): values in every kind of register, alive across the calls. The sites are called
- * directly: the compiler sees what they change. */
+/* numbers(seed, n): values in every kind of register live across calls of sites. The calls are
+ * direct, so the compiler may know which registers a site changes, and use the others. */
 uint64_t act_numbers(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     double a = 1.5, b = 0.25, c = 3, d = -7, e = 11, f = 0.125;
@@ -163,7 +166,7 @@ static __attribute__((noinline, noclone)) uint64_t descend(struct dice *dice, in
     return mix(result, n);
 }
 
-/* deep(seed, depth, n): n times down a recursion of frames of any size. */
+/* deep(seed, depth, n): n recursions of at most `depth` calls, with frames of random sizes. */
 uint64_t act_deep(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     uint64_t result = 0;
@@ -174,7 +177,8 @@ uint64_t act_deep(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* edges(seed): sizes of nothing and of too much, alignment, errno. Nothing here is counted. */
+/* edges(seed): size 0 and sizes that are too large, alignment, errno. These allocations are not
+ * counted. */
 uint64_t act_edges(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     uint64_t result = 0;
@@ -243,7 +247,7 @@ static __attribute__((noinline, noclone, noreturn)) void throw_up(jmp_buf *place
     throw_up(place, dice, depth - 1);
 }
 
-/* jump(seed, n): n times longjmp from deep calls that allocated. */
+/* jump(seed, n): n times, a longjmp out of a deep call that has allocated. */
 uint64_t act_jump(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     volatile uint64_t result = 0;

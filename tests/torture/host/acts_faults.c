@@ -1,5 +1,5 @@
-/* acts_faults.c: programs that live by their own faults, handlers that are left for good, data of
- * threads that allocates when they end. */
+/* acts_faults.c: acts (steps of torture programs, see nodes.h) that handle their own page faults,
+ * leave signal handlers by a switch of stacks, and allocate in destructors of thread-local data. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,8 +19,8 @@ enum { BARRIER_PAGES = 16 };
 static char *barrier;
 static int n_faults, n_strange;
 
-/* A write barrier, as garbage collectors have it: the page is made writable, and the handler
- * allocates. */
+/* A write barrier like that of garbage collectors: the handler of a fault makes the page writable,
+ * and allocates. */
 static void on_fault(int number, siginfo_t *info, void *context) {
     char *address = info->si_addr;
     (void)context;
@@ -35,8 +35,8 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     block_free(block_make(9, 99));
 }
 
-/* faults(seed, n): a child that catches its own faults, n rounds of them; any other fault is one
- * too many. */
+/* faults(seed, n): a child that handles its own faults in n rounds. A fault at another address is
+ * counted as an error (n_strange). */
 uint64_t act_faults(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -76,11 +76,11 @@ static void live_elsewhere(void) {
 static void leave_handler(int number) {
     (void)number;
     block_free(block_make(2, 62));
-    swapcontext(&interrupted, &elsewhere); /* comes back when live_elsewhere says so */
+    swapcontext(&interrupted, &elsewhere); /* returns when live_elsewhere calls setcontext */
     block_free(block_make(2, 63));
 }
 
-/* leave(seed, n): handlers that go on on another stack, and come back. */
+/* leave(seed, n): n times, a signal handler continues on another stack and returns. */
 uint64_t act_leave(const struct node *node, uint64_t seed) {
     enum { STACK = 64 << 10 };
     struct sigaction action = {.sa_handler = leave_handler, .sa_flags = SA_NODEFER}, before;
@@ -107,7 +107,7 @@ uint64_t act_leave(const struct node *node, uint64_t seed) {
 
 extern int __cxa_thread_atexit_impl(void (*function)(void *), void *argument, void *object);
 
-static int end_key_of_data; /* an object of this program: it is not unloaded before */
+static int end_key_of_data; /* an object of the main program, to which the destructors belong */
 
 static void at_data_end(void *block) {
     block_free(block);
@@ -122,7 +122,8 @@ static void *have_data(void *argument) {
     return NULL;
 }
 
-/* tls(seed, n): a thread with n objects whose destructors run when it ends, as of thread_local. */
+/* tls(seed, n): a thread with n thread-local objects, as of C++'s thread_local, whose destructors
+ * run when the thread ends. */
 uint64_t act_tls(const struct node *node, uint64_t seed) {
     pthread_t thread;
     int n = (int)node->numbers[1];

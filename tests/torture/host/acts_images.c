@@ -1,4 +1,5 @@
-/* acts_images.c: objects that come and go: plugins, and what the C library loads for itself. */
+/* acts_images.c: acts (steps of torture programs, see nodes.h) that load and unload shared objects:
+ * plugins, and modules that the C library loads itself. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <grp.h>
@@ -26,7 +27,7 @@ static void free_done(void *truth) {
 static const struct plugin_host plugin_host = {truth_begin, truth_done, block_free, free_begin,
                                                free_done};
 
-/* plugins(seed, n): n times a plugin is loaded, called, unloaded, in any order. */
+/* plugins(seed, n): n times, a random plugin is loaded and called, or unloaded if it is loaded. */
 uint64_t act_plugins(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     void *handles[PLUGINS] = {0};
@@ -58,7 +59,7 @@ uint64_t act_plugins(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* cxx(seed, n): the plugin in C++, n rounds; it stays loaded, as libstdc++ does. */
+/* cxx(seed, n): runs the plugin in C++ for n rounds. The plugin is not unloaded. */
 uint64_t act_cxx(const struct node *node, uint64_t seed) {
     char path[512];
     snprintf(path, sizeof path, "%s/cxx_plugin.so", plugin_folder);
@@ -112,7 +113,7 @@ uint64_t act_names(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* locales(seed, n): locale objects that come and go. */
+/* locales(seed, n): n locale objects are created, used and freed. */
 uint64_t act_locales(const struct node *node, uint64_t seed) {
     static const char *const names[] = {"C", "C.UTF-8", "POSIX", "xx_YY"};
     struct dice dice = dice_of(node, seed);
@@ -137,7 +138,7 @@ static int compare_bytes(const void *one, const void *two) {
     return (int)*(const unsigned char *)one - (int)*(const unsigned char *)two;
 }
 
-/* library(seed): functions of the C library that allocate for themselves. */
+/* library(seed, n): functions of the C library that allocate themselves, in n rounds. */
 uint64_t act_library(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     uint64_t result = 0;

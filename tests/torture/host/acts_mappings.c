@@ -1,4 +1,5 @@
-/* acts_mappings.c: memory without malloc: mmap, mremap, mprotect, MAP_FIXED, brk. */
+/* acts_mappings.c: an act (a step of torture programs, see nodes.h) that uses memory without
+ * malloc: mmap, mremap, mprotect, MAP_FIXED, shmat. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/ipc.h>
@@ -9,7 +10,7 @@
 #include "nodes.h"
 #include "sites.h"
 
-/* mappings(seed, n): n random changes of mappings, whose contents are looked at. */
+/* mappings(seed, n): n random changes of mappings; the result depends on their contents. */
 uint64_t act_mappings(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     uint64_t result = 0;

@@ -1,4 +1,5 @@
-/* acts_processes.c: every way to make a process, to become another, and to end. */
+/* acts_processes.c: acts (steps of torture programs, see nodes.h) that create processes, execute
+ * programs, and end processes in every way. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +71,7 @@ uint64_t process_wait(pid_t child) {
             return 0xbad;
         }
     }
-    return (uint64_t)(uint16_t)status & 0xff7f; /* a core dump is no difference */
+    return (uint64_t)(uint16_t)status & 0xff7f; /* without the bit for a core dump */
 }
 
 void process_live(const void *node, uint64_t seed, unsigned result, int ending) {
@@ -84,7 +85,8 @@ static uint64_t result_of(pid_t child, unsigned result) {
     return mix(how, atomic_load(truth_result(result)));
 }
 
-/* fork(seed, how, ending, ...): a child runs the acts and ends in any way. */
+/* fork(seed, how, ending, ...): a child, created in one of four ways, runs the acts; process_end
+ * ends it. */
 uint64_t act_fork(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     pid_t child = -1;
@@ -110,15 +112,16 @@ uint64_t act_fork(const struct node *node, uint64_t seed) {
         return 0xdead;
     }
     if (child == 0) {
-        block_free(inherited); /* a ghost: this process never allocated it */
+        block_free(inherited); /* for allogram a ghost free: this process did not allocate it */
         process_live(node, seed, result, (int)node->numbers[2]);
     }
     block_free(inherited);
     return result_of(child, result);
 }
 
-/* vfork(seed, n, what): the child allocates n blocks in its parent's memory, then ends or executes
- * (1), maybe in a thread that allocated nothing before (2). */
+/* vfork(seed, n, what): the child allocates n blocks in its parent's memory. Then it ends or, if
+ * bit 0 of `what` is set, executes a program. With bit 1 a new thread calls vfork, which has
+ * allocated nothing before. */
 struct vfork_call {
     const struct node *node;
     uint64_t seed, result;
@@ -187,7 +190,8 @@ static int allocate_in_clone(void *argument) {
     return 0;
 }
 
-/* clone(seed, n, flags): a child in the same memory on a stack of its own; the parent waits. */
+/* clone(seed, n, flags): a child in the same memory, on a stack of its own, allocates n blocks; the
+ * parent waits for it. */
 uint64_t act_clone(const struct node *node, uint64_t seed) {
     enum { STACK = 128 << 10 };
     struct clone_work work = {.n = node->numbers[1], .dice = dice_of(node, seed)};
@@ -202,7 +206,8 @@ uint64_t act_clone(const struct node *node, uint64_t seed) {
     return result;
 }
 
-/* The arguments with which this program runs a node's only child as a program of its own. */
+/* The arguments with which this program executes itself in order to run one act, and the slot in
+ * the file of counts for its result. */
 struct stage {
     char text[8192], number[16];
     char *arguments[4];
@@ -225,7 +230,7 @@ static int stage_make(struct stage *stage, const struct node *node) {
     return 0;
 }
 
-/* spawn(seed, flags, one act): posix_spawn of this program with the act. */
+/* spawn(seed, flags, one act): runs the act in another process of this program, by posix_spawn. */
 uint64_t act_spawn(const struct node *node, uint64_t seed) {
     struct stage stage;
     pid_t child = 0;
@@ -256,8 +261,8 @@ static void *execute_in_thread(void *argument) {
     _exit(93);
 }
 
-/* execute(seed, how, one act): a forked child becomes this program again: 0 execv, 1 from a thread,
- * 2 fexecve, 3 after vfork, 4 with a small environment. */
+/* execute(seed, how, one act): a forked child executes this program again to run the act: 0 by
+ * execv, 1 by execv in a second thread, 2 by fexecve, 3 by execv after vfork. */
 uint64_t act_execute(const struct node *node, uint64_t seed) {
     struct stage stage;
     (void)seed;
@@ -300,8 +305,8 @@ static uint64_t open_descriptors(void) {
     return found;
 }
 
-/* descriptors(seed, ...): a child that closes all descriptors, looks that no other is open, goes
- * on. */
+/* descriptors(seed, ...): a child closes all descriptors and runs the acts. The result depends on
+ * which descriptors are open before and after. */
 uint64_t act_descriptors(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -318,8 +323,8 @@ uint64_t act_descriptors(const struct node *node, uint64_t seed) {
     return result_of(child, result);
 }
 
-/* orphan(seed, ms, ...): a grandchild that outlives its parent, and maybe the whole program, a
- * little. */
+/* orphan(seed, ms, ...): a grandchild lives at most 30 ms longer than its parent, and maybe longer
+ * than the whole program. */
 uint64_t act_orphan(const struct node *node, uint64_t seed) {
     const pid_t child = fork();
     if (child == 0) {
@@ -336,7 +341,8 @@ uint64_t act_orphan(const struct node *node, uint64_t seed) {
     return process_wait(child);
 }
 
-/* shell(seed, one act): this program with the act, by way of a shell. */
+/* shell(seed, how, one act): a shell executes this program to run the act; 0 by system, 1 by
+ * popen. */
 uint64_t act_shell(const struct node *node, uint64_t seed) {
     struct stage stage;
     char line[9000];
@@ -365,7 +371,7 @@ static void watch_forks(void) {
     pthread_atfork(allocate_around_fork, allocate_around_fork, allocate_around_fork);
 }
 
-/* atforks(seed, ...): from now on, handlers around each fork allocate. In a child. */
+/* atforks(seed, ...): a child that runs the acts with handlers of pthread_atfork that allocate. */
 uint64_t act_atforks(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -380,7 +386,8 @@ static void allocate_at_exit(void) {
     block_free(block_make(8, 123));
 }
 
-/* atexits(seed): a child with handlers that allocate when it exits. */
+/* atexits(seed, how, ...): a child that runs the acts and exits with handlers that allocate: of
+ * quick_exit (0) or of exit (1). */
 uint64_t act_atexits(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();

@@ -1,8 +1,10 @@
-/* acts_signals.c: handlers that allocate, fork, longjmp and run on stacks of their own; timers.
+/* acts_signals.c: acts (steps of torture programs, see nodes.h) with signal handlers that allocate,
+ * fork, longjmp and run on alternate stacks; timers.
  *
- * The C library's malloc is not for handlers that interrupt it. So handlers that use it are entered
- * by raise, from code that does not allocate; those of a timer use system calls only, except in the
- * programs whose own malloc is safe in a handler (handler_safe_malloc). */
+ * A handler must not call the C library's malloc if it may have interrupted malloc. So handlers
+ * that allocate are entered by raise, from code that does not allocate. Handlers of a timer make
+ * only system calls, except in programs whose own malloc may be called in a handler
+ * (handler_safe_malloc). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -44,8 +46,9 @@ static void on_raise(int number) {
     }
 }
 
-/* handler(seed, kind, stack, ...): a handler that runs the acts; kind 1 leaves it by longjmp, 2
- * forks in it; stack 1 is an alternate one of its own, 2 one that is mapped anew each time. */
+/* handler(seed, kind, stack, ...): three times, a signal handler runs the acts. Kind 1 leaves the
+ * handler by longjmp, kind 2 forks in it. If `stack` is not 0, the handler runs on an alternate
+ * stack, which is mapped anew each time. */
 uint64_t act_handler(const struct node *node, uint64_t seed) {
     enum { ALTERNATE = 256 << 10 };
     struct sigaction action = {.sa_handler = on_raise, .sa_flags = SA_NODEFER}, before;
@@ -60,7 +63,7 @@ uint64_t act_handler(const struct node *node, uint64_t seed) {
         if (node->numbers[2] != 0) {
             alternate.ss_sp =
                 mmap(NULL, ALTERNATE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-            if (sigaltstack(&alternate, &old) != 0) { /* we are in a handler on one already */
+            if (sigaltstack(&alternate, &old) != 0) { /* this code runs on an alternate stack */
                 munmap(alternate.ss_sp, ALTERNATE);
                 alternate.ss_sp = NULL;
             }
@@ -80,7 +83,7 @@ uint64_t act_handler(const struct node *node, uint64_t seed) {
         }
     }
     handler_node = outer;
-    return result; /* SIGUSR2's handler stays: other threads use it too */
+    return result; /* SIGUSR2's handler remains, since other threads use it too */
 }
 
 static volatile sig_atomic_t n_alarms;
@@ -91,11 +94,11 @@ static uint64_t alarm_children;
 static void on_alarm(int number) {
     const int saved = errno;
     (void)number;
-    if (getpid() != alarm_process || n_alarms >= 20) {
+    if (getpid() != alarm_process || n_alarms >= 20 || (alarm_kind == 1 && truth_is_choosing)) {
         return;
     }
     n_alarms++;
-    if (alarm_kind == 1) { /* a child that goes on where the handler came from */
+    if (alarm_kind == 1) { /* the child returns from the handler into the interrupted code */
         const pid_t child = _Fork();
         if (child > 0) {
             alarm_children = mix(alarm_children, process_wait(child));
@@ -112,9 +115,9 @@ static void on_alarm(int number) {
     errno = saved;
 }
 
-/* timer(seed, kind, n): a process that allocates while a timer interrupts it 20 times: kind 0 does
- * nothing in the handler, 1 forks a child that returns from the handler, 2 maps and unmaps, 3
- * allocates where malloc is made for it. In a child of its own with one thread. */
+/* timer(seed, kind): a child with one thread allocates while a timer interrupts it 20 times. The
+ * handler of kind 0 does nothing, 1 forks a child that returns from the handler, 2 maps and unmaps
+ * memory, 3 allocates if the program's malloc permits this. */
 uint64_t act_timer(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -129,7 +132,7 @@ uint64_t act_timer(const struct node *node, uint64_t seed) {
         sigaction(SIGALRM, &action, NULL);
         setitimer(ITIMER_REAL, &period, NULL);
         void *first =
-            malloc(64); /* not counted: this process' first event, and maybe interrupted */
+            malloc(64); /* not counted; a handler may interrupt this first event of the process */
         OPAQUE(first);
         free(first);
         while (getpid() == alarm_process && n_alarms < 20) {

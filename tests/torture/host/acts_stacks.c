@@ -1,6 +1,6 @@
-/* acts_stacks.c: stacks that the program makes itself: ucontext and hand-written coroutines, on
- * memory that is used again, divided anew, guarded, unmapped under the feet of whoever remembers
- * it. */
+/* acts_stacks.c: acts (steps of torture programs, see nodes.h) that run on stacks which the program
+ * makes itself: ucontext and hand-written coroutines. Their memory is reused, divided in another
+ * way, guarded and unmapped, which a profiler that remembers stacks may not notice. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { POOL_BYTES = 1 << 20, MOST_COROUTINES = 8 };
 
-/* What a coroutine does at each turn: some allocations at some depth. */
+/* One turn of a coroutine: an allocation at a random depth of calls. */
 static __attribute__((noinline, noclone)) uint64_t turn(struct dice *dice, int depth) {
     volatile char frame[96];
     frame[depth % 96] = (char)depth;
@@ -27,8 +27,9 @@ static __attribute__((noinline, noclone)) uint64_t turn(struct dice *dice, int d
 
 /* ---- memory for stacks ---- */
 
-/* A pool of n stacks: kind 0 blocks of malloc; 1 one mapping; 2 with a guard page below each; 3
- * with unmapped gaps; 4 where what is above the stack's foot was dropped. */
+/* A pool of n stacks. Kind 0: blocks of malloc; 1: one mapping; 2: one mapping with a guard page
+ * below each stack; 3: with an unmapped gap below each; 4: as 1, and the contents are dropped
+ * (MADV_DONTNEED) before the memory is reused. */
 struct pool {
     char *mapping;
     char *stacks[MOST_COROUTINES];
@@ -60,7 +61,8 @@ static void pool_make(struct pool *pool, int kind, int n, char *place) {
     pool->stack_bytes -= kind == 2 || kind == 3 ? PAGE_BYTES : 0;
 }
 
-/* Frees the pool; returns the place where the next may lie. */
+/* Frees the pool, or keeps its mapping (way 1 and 2). Returns the mapping for the next pool, or
+ * NULL. */
 static char *pool_end(struct pool *pool, int way) {
     if (pool->kind == 0) {
         for (int i = 0; i < pool->n; i++) {
@@ -68,7 +70,7 @@ static char *pool_end(struct pool *pool, int way) {
         }
         return NULL;
     }
-    if (pool->kind == 3) { /* what lies in the gaps by now may be another thread's */
+    if (pool->kind == 3) { /* another thread may have mapped memory in the gaps by now */
         for (int i = 0; i < pool->n; i++) {
             munmap(pool->stacks[i], pool->stack_bytes);
         }
@@ -107,8 +109,8 @@ static void context_body(unsigned low, unsigned high) {
     }
 }
 
-/* contexts(seed, kind, n, turns, ...): n contexts of makecontext in turn; in one of each round the
- * acts run on its stack. */
+/* contexts(seed, kind, n, turns, ...): contexts of makecontext run in turns, in three rounds with
+ * pools of this kind. In each round the acts run on the stack of one context. */
 uint64_t act_contexts(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     const int n = 1 + (int)(node->numbers[2] % MOST_COROUTINES);
@@ -149,7 +151,8 @@ uint64_t act_contexts(const struct node *node, uint64_t seed) {
 
 /* ---- coroutines by hand ---- */
 
-/* Pushes what a call keeps, changes stacks, goes on there. */
+/* Saves the callee-saved registers on the current stack, changes to the other stack, restores the
+ * registers saved there, and returns there. */
 void coroutine_switch(void **ret_from_sp, void *to_sp);
 void coroutine_begin(void);
 __asm__(".text\n"
@@ -203,8 +206,9 @@ static void coroutine_prepare(struct coroutine *coroutine, char *stack, size_t s
     coroutine->sp = top;
 }
 
-/* coroutines(seed, kind, n, turns, ...): n coroutines in turn; the pool is divided differently each
- * round. In one of them the acts run on its stack. */
+/* coroutines(seed, kind, n, turns, ...): coroutines run in turns, in four rounds; each round
+ * divides the pool into another number of stacks. In each round the acts run on the stack of
+ * one. */
 uint64_t act_coroutines(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     struct coroutine coroutines[MOST_COROUTINES];

@@ -1,5 +1,6 @@
-/* acts_surroundings.c: namespaces, other users, filters of system calls, limits.
- * Each in a child. */
+/* acts_surroundings.c: acts (steps of torture programs, see nodes.h) that change the environment of
+ * a process: namespaces, another user, filters of system calls, limits. Each changes only a child
+ * of its own. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -32,8 +33,9 @@ static uint64_t wait_result(pid_t child, unsigned result) {
     return mix(how, atomic_load(truth_result(result)));
 }
 
-/* namespaces(seed, kinds, ...): a process in new namespaces (1 pid, 2 mounts, 4 user, 8 network, 16
- * not dumpable besides, 32 a file system of its own at /dev/shm). */
+/* namespaces(seed, kinds, ...): a child runs the acts in new namespaces. `kinds` is a sum: 1 pid, 2
+ * mounts, 4 user, 8 network; 16 the process is not dumpable; 32 (with 2) it has another file system
+ * at /dev/shm. */
 uint64_t act_namespaces(const struct node *node, uint64_t seed) {
     const int64_t kinds = node->numbers[1];
     const unsigned result = truth_new_result();
@@ -65,8 +67,8 @@ uint64_t act_namespaces(const struct node *node, uint64_t seed) {
     _exit(18);
 }
 
-/* user(seed, kind, ...): a process that becomes an ordinary user and goes on: 0 as it is, 1 without
- * new privileges. Its acts may execute programs. */
+/* user(seed, kind, ...): a child becomes an ordinary user and runs the acts, which may execute
+ * programs. Kind 1 also sets no_new_privs. */
 uint64_t act_user(const struct node *node, uint64_t seed) {
     const unsigned result = truth_new_result();
     const pid_t child = fork();
@@ -84,8 +86,8 @@ uint64_t act_user(const struct node *node, uint64_t seed) {
     _exit(19);
 }
 
-/* The objects whose system calls a filter may trap without a word: this program, and the C library,
- * which opens files of /proc or counts processors as its memory happens to lie. */
+/* The objects whose system calls may be trapped without a complaint: this program, and the C
+ * library, which may open files of /proc or count processors, depending on its state. */
 enum { OBJECTS = 16 };
 static struct objects {
     struct {
@@ -130,8 +132,10 @@ static void on_violation(int number, siginfo_t *info, void *context) {
     errno = saved;
 }
 
-/* seccomp(seed, kind, ...): a process with a filter: 0 some calls fail with EPERM, 1 with ENOSYS, 2
- * they raise SIGSYS, whose handler complains unless this program or the C library made the call. */
+/* seccomp(seed, kind, first, ...): a child runs the acts under a filter. Kind 0: some system calls
+ * fail with EPERM; 1: with ENOSYS; 2: they raise SIGSYS, whose handler complains unless this
+ * program or the C library made the call. first 1: the child allocates before it sets the
+ * filter. */
 uint64_t act_seccomp(const struct node *node, uint64_t seed) {
     static const int forbidden[] = {
         SYS_memfd_create, SYS_fallocate,       SYS_ftruncate,  SYS_process_vm_readv,
@@ -144,7 +148,7 @@ uint64_t act_seccomp(const struct node *node, uint64_t seed) {
     enum { N = sizeof forbidden / sizeof *forbidden };
     const unsigned result = truth_new_result();
     struct objects known = {.n = 0};
-    dl_iterate_phdr(know_object, &known); /* not in the child: its lock may be held there */
+    dl_iterate_phdr(know_object, &known); /* not in the child: the loader's lock may be held */
     const pid_t child = fork();
     if (child != 0) {
         return wait_result(child, result);
@@ -166,7 +170,7 @@ uint64_t act_seccomp(const struct node *node, uint64_t seed) {
     const struct sock_fprog program = {n, code};
     struct sigaction on_sys = {.sa_sigaction = on_violation, .sa_flags = SA_SIGINFO};
     sigaction(SIGSYS, &on_sys, NULL);
-    if (node->numbers[2] & 1) { /* else the first event of the process comes behind the filter */
+    if (node->numbers[2] & 1) { /* otherwise the filter is set before the first allocation */
         block_free(block_make(5, 161));
     }
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -176,8 +180,9 @@ uint64_t act_seccomp(const struct node *node, uint64_t seed) {
     _exit(20);
 }
 
-/* limits(seed, kind, ...): a process with a limit: 0 on files' size, 1 on descriptors, 2 on its
- * stack, 3 on locked memory, 4 on core dumps. */
+/* limits(seed, kind, first, ...): a child runs the acts under a limit: 0 on files' size, 1 on
+ * descriptors, 2 on its stack, 3 on locked memory, 4 on core dumps. first 1: the child allocates
+ * before it sets the limit. */
 uint64_t act_limits(const struct node *node, uint64_t seed) {
     static const int resources[] = {RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_STACK, RLIMIT_MEMLOCK,
                                     RLIMIT_CORE};

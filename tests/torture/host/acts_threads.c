@@ -1,4 +1,5 @@
-/* acts_threads.c: threads of any stack, blocks that pass between them, and their ends. */
+/* acts_threads.c: acts (steps of torture programs, see nodes.h) with threads: on stacks of several
+ * kinds, with blocks that one thread allocates and another frees, and with several ways to end. */
 #define _GNU_SOURCE
 #include <limits.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@ struct work {
     int ending;
 };
 
-/* What has to run when a thread ends allocates, three times over. */
+/* The destructor of a thread's data allocates, in up to three rounds of destructors. */
 static pthread_key_t end_key;
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 
@@ -49,8 +50,8 @@ static void *live(void *argument) {
     return NULL;
 }
 
-/* A stack that the program provides: 0 the default, 1 a size, 2 a mapping with a guard, 3 a
- * block. */
+/* The stack of a thread: 0 the default, 1 of a given size, 2 a mapping of the program with a guard
+ * page, 3 a block of posix_memalign. */
 static void choose_stack(struct work *work, struct dice *dice, pthread_attr_t *attributes,
                          int kind) {
     const size_t n = (256u << 10) + PAGE_BYTES * dice_below(dice, 64);
@@ -156,7 +157,7 @@ static void *pass(void *argument) {
     return NULL;
 }
 
-/* passing(seed, n): two threads, each frees what the other allocated. */
+/* passing(seed, n): two threads; each frees n blocks that the other has allocated. */
 uint64_t act_passing(const struct node *node, uint64_t seed) {
     struct queue queues[2] = {
         {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
@@ -202,7 +203,7 @@ static void *allocate_until_cancelled(void *argument) {
 static void *compute_until_cancelled(void *argument) {
     (void)argument;
     int old;
-    block_free(block_make(6, 333)); /* the recorder knows this thread */
+    block_free(block_make(6, 333)); /* so that the recorder has a state for this thread */
     pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
     for (;;) {
         n_loops++;
@@ -222,7 +223,8 @@ static void *sleep_until_cancelled(void *argument) {
     return NULL;
 }
 
-/* cancel(seed, kind): a thread that is cancelled: deferred, asynchronous, in a system call. */
+/* cancel(seed, kind): a thread is cancelled: 0 at pthread_testcancel, 1 asynchronously, 2 in a
+ * system call. */
 uint64_t act_cancel(const struct node *node, uint64_t seed) {
     static void *(*const lives[])(void *) = {allocate_until_cancelled, compute_until_cancelled,
                                              sleep_until_cancelled};
@@ -245,7 +247,7 @@ uint64_t act_cancel(const struct node *node, uint64_t seed) {
     return result == PTHREAD_CANCELED;
 }
 
-/* exiting(seed, n): short-lived threads, one after the other, detached ones among them. */
+/* exiting(seed, n): n short-lived threads, one after the other; some are detached. */
 static void *come_and_go(void *argument) {
     block_free(block_make(7, 60));
     if (argument != NULL) {

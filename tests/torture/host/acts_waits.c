@@ -1,4 +1,5 @@
-/* acts_waits.c: system calls that wait, and whose results show whether something disturbed them. */
+/* acts_waits.c: an act (a step of torture programs, see nodes.h) with system calls that wait. It
+ * complains if one ends for another reason than the expected event, such as EINTR. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "nodes.h"
+#include "processes.h"
 #include "sites.h"
 
 static void nap(long us) {
@@ -31,6 +33,17 @@ static void *post_late(void *argument) {
     nap(300);
     sem_post(argument);
     return NULL;
+}
+
+/* A child that ends during the wait: its SIGCHLD is ignored, and must not end the wait even while
+ * the thread is traced, when the kernel keeps ignored signals. -1 if there can be none. */
+static pid_t child_that_ends_soon(void) {
+    const pid_t child = fork();
+    if (child == 0) {
+        nap(150);
+        _exit(0);
+    }
+    return child;
 }
 
 static int wait_for_pipe(void *(*wake)(void *), int kind) {
@@ -58,7 +71,7 @@ static int wait_for_pipe(void *(*wake)(void *), int kind) {
     return n;
 }
 
-/* waits(seed, n): n waits of any kind; each must end by what it waits for. */
+/* waits(seed, n): n random waits: for a pipe, a time, a semaphore or a condition variable. */
 uint64_t act_waits(const struct node *node, uint64_t seed) {
     struct dice dice = dice_of(node, seed);
     uint64_t result = 0;
@@ -66,9 +79,13 @@ uint64_t act_waits(const struct node *node, uint64_t seed) {
         const int kind = (int)dice_below(&dice, 6);
         block_free(block_make(4, 77));
         if (kind < 3) {
+            const pid_t child = dice_below(&dice, 2) ? child_that_ends_soon() : -1;
             const int n = wait_for_pipe(write_late, kind);
             if (n != 1) {
                 complain("a wait for a pipe ended otherwise");
+            }
+            if (child > 0) {
+                (void)process_wait(child);
             }
         } else if (kind == 3) {
             nap(200);

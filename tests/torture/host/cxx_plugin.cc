@@ -1,4 +1,5 @@
-// cxx_plugin.cc: a plugin in C++: operator new in all its forms, containers, exceptions through frames that allocate.
+// cxx_plugin.cc: the plugin in C++ of torture programs (act_cxx of acts_images.c): operators new and delete, containers, exceptions through
+// frames that allocate.
 #include <map>
 #include <memory>
 #include <new>

@@ -1,4 +1,5 @@
-/* fresh_none.c: a program without generated text has nothing to run there. */
+/* fresh_none.c: the act "fresh" of torture programs without generated code; it does nothing.
+ * (fresh_source.py generates the act for the others.) */
 #include "nodes.h"
 
 uint64_t act_fresh(const struct node *node, uint64_t seed) {

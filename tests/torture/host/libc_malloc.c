@@ -1,4 +1,4 @@
-/* libc_malloc.c: the program has no malloc of its own. */
+/* libc_malloc.c: linked into torture programs that use libc's malloc, in place of own_malloc.c. */
 #include "own_malloc.h"
 
 const int handler_safe_malloc = 0;

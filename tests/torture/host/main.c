@@ -1,14 +1,17 @@
-/* main.c: runs a program text, again and again when it is asked to, and says what came out.
+/* main.c: the main function of torture programs: runs the acts (steps) of a program text (nodes.h)
+ * and prints their results. The driver is run_torture.py.
  *
  *     usage: PROGRAM TEXT [RESULT]
  *
- * RESULT: a slot for the result, of a program that another act executed; else the results are
- * printed, one line for each act of the outermost `program(seed, ending, ...)`.
+ * With RESULT, which an act passes when it executes this program again, the result is stored in the
+ * slot of that number in the file of counts (truth.h). Otherwise the results are printed, one line
+ * for each act of the outermost `program(seed, ending, ...)`.
  *
  *     TORTURE_TRUTH         the file of counts
  *     TORTURE_PLUGINS       the folder of the plugins
- *     TORTURE_GATE          a file: wait until it is gone (the driver attaches before)
- *     TORTURE_MILLISECONDS  repeat the acts for so long, and while there is room for the counts of
+ *     TORTURE_GATE          a file; the program waits until the driver removes it, so that the
+ *                           driver can attach allogram before the first act
+ *     TORTURE_MILLISECONDS  repeat the acts for this time, while there is room for the counts of
  *                           more processes; every round must give the same results
  */
 #define _GNU_SOURCE
@@ -82,7 +85,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 
-/* The outermost act, and a sequence within: its children, one after the other. */
+/* program(seed, ending, ...): the outermost act, or a sequence inside of another act: runs its
+ * children one after the other. */
 uint64_t act_program(const struct node *node, uint64_t seed) {
     return node_run_children(node, seed);
 }

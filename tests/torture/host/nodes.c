@@ -1,4 +1,5 @@
-/* nodes.c: from text to a tree of acts. In static memory: parsing is no event of a trace. */
+/* nodes.c: parses the text of a torture program to a tree of acts, and runs acts. The tree is in
+ * static memory, so that parsing allocates nothing. */
 #include "nodes.h"
 
 #include <ctype.h>

@@ -1,10 +1,13 @@
-/* nodes.h: a rude program as text: a tree of acts.
+/* nodes.h: the text of a torture program (a random program with unusual behavior, see
+ * run_torture.py) and its tree of acts. An act is a function that the program executes as a step; a
+ * node is one act with its arguments in the text:
  *
  *     act(number, number, ... act(...), act(...))
  *
- * The first number seeds the act's own random numbers. What an act computes depends on its numbers
- * and on the seed that it is called with, never on time, addresses or the order of threads. So
- * every round of a program gives the same results, with allogram and without. */
+ * The first number is the seed of the act's random numbers. The other numbers and the inner acts
+ * are described at each act. The result of an act depends on its numbers and on the seed with which
+ * it is called, never on time, addresses or the order of threads. So every round of a program gives
+ * the same results, with allogram and without. */
 #ifndef TORTURE_NODES_H
 #define TORTURE_NODES_H
 
@@ -16,7 +19,7 @@ struct node;
 typedef uint64_t act_function(const struct node *node, uint64_t seed);
 
 struct node {
-    const char *text, *end; /* where it stands in the program's text */
+    const char *text, *end; /* its part of the program's text */
     act_function *act;
     int64_t numbers[NODE_NUMBERS];
     int n_children;
@@ -29,14 +32,14 @@ struct act {
     act_function *function;
 };
 
-/* The tree of a text; ends the process when it is not one. */
+/* Parses a text; ends the process if the text is invalid. */
 const struct node *nodes_parse(const char *text);
 
 uint64_t node_run(const struct node *node, uint64_t seed);
-/* All children one after the other. */
+/* Runs all children one after the other. */
 uint64_t node_run_children(const struct node *node, uint64_t seed);
 
-/* Random numbers of an act. */
+/* The generator of an act's random numbers. */
 struct dice {
     uint64_t state;
 };
@@ -56,7 +59,7 @@ static inline uint64_t dice_below(struct dice *dice, uint64_t n) {
     return dice_roll(dice) % n;
 }
 
-/* The file that this program was started from, for acts that execute it again. */
+/* This program's executable file, for acts that execute it again. */
 extern const char *program_path;
 /* The folder with the plugins. */
 extern const char *plugin_folder;

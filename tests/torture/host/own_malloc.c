@@ -1,7 +1,8 @@
-/* own_malloc.c: an allocator of the program, compiled with its callers. Lock-free, so handlers may
- * call it: lists of freed blocks by size class, each head a tag and an offset, and above them an
- * arena that only grows. Uses little: gcc finds that it changes few registers and needs no aligned
- * stack, and its callers rely on that. */
+/* own_malloc.c: an allocator of torture programs' own, which some variants compile together with
+ * its callers. It is lock-free, so signal handlers may call it. A freed block goes to the list of
+ * its size class, whose head is a tag and an offset; other blocks come from an arena that only
+ * grows. The functions change few registers and need no aligned stack, so that gcc finds this and
+ * the compiled callers rely on it: a profiler that replaces the functions must not break that. */
 #define _GNU_SOURCE
 #include "own_malloc.h"
 
@@ -19,9 +20,9 @@ const int handler_safe_malloc = 1;
 
 enum { CLASSES = 40, ARENA_BYTES = 1 << 30, UNIT = 16 };
 
-/* Before each block. */
+/* The header before each block. */
 struct own_header {
-    uint64_t size;        /* asked for */
+    uint64_t size;        /* as requested */
     uint32_t class, lead; /* lead: bytes from the start of the piece to the block */
 };
 
@@ -53,7 +54,7 @@ SITE_ATTRIBUTES static char *piece_take(unsigned class) {
     uint64_t head = atomic_load(&freed[class]);
     while ((head & 0xffffffffff) != 0) {
         char *piece = arena + (head & 0xffffffffff) * UNIT;
-        const uint64_t next = *(volatile uint64_t *)piece; /* stale when the head has changed */
+        const uint64_t next = *(volatile uint64_t *)piece; /* invalid if the head has changed */
         if (atomic_compare_exchange_weak(&freed[class], &head,
                                          ((head >> 40) + 1) << 40 | (next & 0xffffffffff))) {
             return piece;

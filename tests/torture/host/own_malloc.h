@@ -1,8 +1,9 @@
-/* own_malloc.h: what a program says of the malloc that it is linked with. */
+/* own_malloc.h: a property of the malloc with which a torture program is linked; own_malloc.c or
+ * libc_malloc.c defines it. */
 #ifndef TORTURE_OWN_MALLOC_H
 #define TORTURE_OWN_MALLOC_H
 
-/* 1: handlers that interrupt malloc may call it. */
+/* 1: a signal handler that interrupts malloc may call malloc. */
 extern const int handler_safe_malloc;
 
 #endif

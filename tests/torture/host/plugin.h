@@ -1,4 +1,5 @@
-/* plugin.h: what a plugin of a rude program is, and what it may call. */
+/* plugin.h: the interface between torture programs and their plugins: the function that a plugin
+ * exports, and the functions of the program that it calls to count its blocks (truth.h). */
 #ifndef TORTURE_PLUGIN_H
 #define TORTURE_PLUGIN_H
 
@@ -11,7 +12,8 @@ struct plugin_host {
     void (*begin)(unsigned site, size_t n);
     void (*done)(unsigned site, size_t n, void *block);
     void (*free_block)(void *block);
-    /* around a free that the plugin makes itself; the first's result is the second's argument */
+    /* called before and after a free that the plugin makes itself; the result of free_begin is the
+     * argument of free_done */
     void *(*free_begin)(void *block);
     void (*free_done)(void *truth);
 };

@@ -1,4 +1,5 @@
-/* sites.c: the general sites: one function each, so that each has a name in the trace. */
+/* sites.c: the sites of torture programs: functions that allocate and count (truth.h). Each site is
+ * a function of its own, so that it has a name in the trace. */
 #define _GNU_SOURCE
 #include "sites.h"
 
@@ -39,7 +40,8 @@ SITE_ATTRIBUTES void *site_19_posix_memalign(size_t n) {
     return block;
 }
 
-/* Copies: the C library calls malloc, for a caller that names no size. */
+/* A text of n bytes, to be copied by functions of the C library that compute the size and call
+ * malloc. */
 static const char *text_of(size_t n) {
     static __thread char text[1024];
     memset(text, 'x', n - 1);
@@ -47,7 +49,7 @@ static const char *text_of(size_t n) {
     return text;
 }
 
-/* Of n bytes with its end. */
+/* A wide text of n bytes, including its terminator. */
 static const wchar_t *wide_text_of(size_t n) {
     static __thread wchar_t text[1024];
     wmemset(text, L'x', n / sizeof *text - 1);
@@ -124,7 +126,7 @@ void *block_make(unsigned site, size_t n) {
 void *block_resize(void *block, size_t n) {
     n = n < BLOCK_LEAST_BYTES ? BLOCK_LEAST_BYTES : n;
     void *moved = n & 1 ? site_20_realloc(block, n) : site_21_reallocarray(block, n);
-    if (moved == NULL) { /* never at these sizes, unless memory is limited: then nothing matters */
+    if (moved == NULL) { /* impossible for these sizes, unless the machine is out of memory */
         complain("realloc was refused");
         _Exit(97);
     }

@@ -1,5 +1,6 @@
-/* sites.h: the places that allocate. Each is a function with its number in its name, by which the
- * driver finds in the trace what the site counted. */
+/* sites.h: the functions of torture programs that allocate, and count what they allocate (truth.h).
+ * Each has its number in its name. By this number the driver (trace_truth.py) compares the counts
+ * of the trace with those of the site. */
 #ifndef TORTURE_SITES_H
 #define TORTURE_SITES_H
 
@@ -23,13 +24,13 @@
     }
 
 enum {
-    N_GENERAL_SITES = 20, /* 0 .. 19: any of them may be asked for by number */
-    ODD_SITE = 22,        /* and the next N_ODD_SITES: callers that size a block themselves */
+    N_GENERAL_SITES = 20, /* 0 .. 19: for block_make, with any size */
+    ODD_SITE = 22,        /* 22 .. 25: functions that compute the size themselves (strdup ...) */
     N_ODD_SITES = 4,
-    MARK_SITE = 30,   /* who this process is: MARK_BYTES + its number in the file of counts */
-    PLUGIN_SITE = 32, /* of plugin k: this + 2 k, and the next */
+    MARK_SITE = 30,   /* each process has one block here: MARK_BYTES + its number bytes */
+    PLUGIN_SITE = 32, /* plugin k has the sites PLUGIN_SITE + 2 k and the next */
     CXX_SITE = 44,
-    FRESH_SITE = 48, /* of generated text: 48 of them */
+    FRESH_SITE = 48, /* the first of 48 sites of generated code */
     MARK_BYTES = 4096,
 };
 

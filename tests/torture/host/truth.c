@@ -1,4 +1,5 @@
-/* truth.c: the file of counts, and the record that a process has in it. */
+/* truth.c: maps the file in which a torture program counts its own allocations, and gives each
+ * process a record in it. See truth.h. */
 #define _GNU_SOURCE
 #include "truth.h"
 
@@ -15,6 +16,7 @@
 struct truth_header *truth_file;
 struct truth_page *truth_page;
 int truth_is_executed;
+__thread volatile sig_atomic_t truth_is_choosing;
 
 enum {
     TRUTH_BYTES = TRUTH_HEADER_BYTES + TRUTH_PROCESSES * (int)sizeof(struct truth_process),
@@ -47,8 +49,8 @@ int truth_has_room(void) {
     return atomic_load(&truth_file->n_processes) < TRUTH_PROCESSES / 2;
 }
 
-/* No handler comes between the record and its mark: a child that is forked there would allocate its
- * parent's mark. */
+/* Signals are blocked while a record and its mark are made: a child that a handler forks between
+ * the two would allocate its parent's mark. */
 struct truth_process *truth_claim(void) {
     sigset_t all, before;
     sigfillset(&all);
@@ -68,7 +70,7 @@ struct truth_process *truth_claim(void) {
     return self;
 }
 
-struct truth_site *truth_free_begin(void *block) {
+static struct truth_site *count_free(void *block) {
     const uint64_t word = ((uint64_t *)block)[0];
     const uint64_t n = ((uint64_t *)block)[1];
     const unsigned site = (unsigned)(word >> 32 & 0xffff);
@@ -85,6 +87,13 @@ struct truth_site *truth_free_begin(void *block) {
     }
     truth_add(&self->sites[site].frees_begun, 1);
     return &self->sites[site];
+}
+
+struct truth_site *truth_free_begin(void *block) {
+    truth_is_choosing = 1;
+    struct truth_site *site = count_free(block);
+    truth_is_choosing = 0;
+    return site;
 }
 
 unsigned truth_new_result(void) {

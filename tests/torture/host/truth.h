@@ -1,22 +1,24 @@
-/* truth.h: what a rude program itself counts of its calls of the allocation functions.
+/* truth.h: the counts of a torture program of its own calls of allocation functions, with which its
+ * trace is compared.
  *
- * The counts are in a file that the driver makes, mapped shared, so they survive every way in which
- * a process can end. Each process has a record of its own; the page that says which one is wiped by
- * the kernel when memory is copied (MADV_WIPEONFORK), so a child of fork, of clone or of a handler
- * takes a new record at its first call, and a child of vfork, which shares its parent's memory,
- * counts for its parent, as allogram does.
+ * The counts are in a file that the driver creates. It is mapped shared, so the counts survive
+ * every way in which a process can end. Each process has a record of its own. The pointer to it is
+ * on a page that the kernel clears when memory is copied to a child (MADV_WIPEONFORK). So a child
+ * of fork or clone, also in a handler, takes a new record at its first call; a child of vfork,
+ * which shares its parent's memory, counts for its parent, as in allogram.
  *
- * A call is counted before it begins and again when it is done: of a process that was killed in
- * between, the trace holds at least what was done and at most what was begun.
+ * A call is counted before it begins and again when it is done. If a process was killed in between,
+ * the trace must have at least the calls that were done and at most those that were begun.
  *
  *     offset                                what
  *     0                                     struct truth_header
  *     TRUTH_HEADER_BYTES                    struct truth_process x TRUTH_PROCESSES
  *
- * The layout is read by trace_truth.py. */
+ * trace_truth.py reads this layout. */
 #ifndef TORTURE_TRUTH_H
 #define TORTURE_TRUTH_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +29,7 @@ enum {
     TRUTH_SITES = 96,
     TRUTH_RESULTS = 4096,
     PAGE_BYTES = 4096,
-    BLOCK_LEAST_BYTES = 32, /* room for the word that says whose block it is */
+    BLOCK_LEAST_BYTES = 32, /* has room for the two words that truth_done writes */
 };
 
 struct truth_site {
@@ -38,7 +40,7 @@ struct truth_site {
 
 struct truth_process {
     _Atomic uint32_t pid;
-    _Atomic uint32_t is_executed;   /* by another program of the same text, maybe in a parent */
+    _Atomic uint32_t is_executed;   /* an act executed this program again, here or in a parent */
     _Atomic uint64_t foreign_frees; /* of blocks of the process that it was forked from */
     struct truth_site sites[TRUTH_SITES];
 };
@@ -47,11 +49,11 @@ struct truth_header {
     _Atomic uint32_t n_processes, n_results;
     _Atomic uint32_t is_running; /* main has begun its acts: the driver may attach */
     uint32_t reserved;
-    _Atomic uint64_t results[TRUTH_RESULTS]; /* a ring: where children leave their results */
+    _Atomic uint64_t results[TRUTH_RESULTS]; /* a ring of slots in which children store results */
 };
 _Static_assert(sizeof(struct truth_header) <= TRUTH_HEADER_BYTES, "the records begin there");
 
-/* Wiped in every child that has a copy of its parent's memory. */
+/* The kernel clears this page in every child that has a copy of its parent's memory. */
 struct truth_page {
     struct truth_process *_Atomic self;
 };
@@ -62,14 +64,14 @@ extern int truth_is_executed;
 
 /* Maps the file of $TORTURE_TRUTH, or private memory. */
 void truth_open(void);
-/* Is at least half of the records free? */
+/* Whether at least half of the records are free. */
 int truth_has_room(void);
-/* This process' record, taken at the first call. */
+/* Takes a record for this process, if it has none yet, and returns the record. */
 struct truth_process *truth_claim(void);
-/* Something is wrong that would not be without allogram: one line on standard error. */
+/* Prints a line on standard error: something is wrong that would not occur without allogram. */
 void complain(const char *what);
 
-/* A number of a result slot, and the slot. */
+/* The number of a new result slot; the slot of a number. */
 unsigned truth_new_result(void);
 _Atomic uint64_t *truth_result(unsigned number);
 
@@ -88,7 +90,7 @@ static inline void truth_begin(unsigned site, size_t n) {
     truth_add(&truth->blocks_begun, 1);
 }
 
-/* The word at the start of a block: whose it is. */
+/* The word at the start of a block identifies its site and the process that allocated it. */
 enum { BLOCK_MAGIC = 0x7047 };
 static inline uint64_t block_word(unsigned site, const struct truth_process *self) {
     return (uint64_t)BLOCK_MAGIC << 48 | (uint64_t)site << 32 |
@@ -98,7 +100,7 @@ static inline uint64_t block_word(unsigned site, const struct truth_process *sel
 static inline void truth_done(unsigned site, size_t n, void *block) {
     struct truth_process *self = truth_self();
     struct truth_site *truth = &self->sites[site];
-    if (block == NULL) { /* refused: nothing was begun */
+    if (block == NULL) { /* refused: truth_begin is undone */
         truth_add(&truth->blocks_begun, UINT64_MAX);
         truth_add(&truth->bytes_begun, -(uint64_t)n);
         return;
@@ -110,7 +112,12 @@ static inline void truth_done(unsigned site, size_t n, void *block) {
     ((unsigned char *)block)[n - 1] = (unsigned char)(n * 7 + site);
 }
 
-/* The site's counters of a block that is about to be freed; NULL: it is another process' block. */
+/* Set while truth_free_begin chooses the counters and counts. A handler must not fork then: the
+ * child would return into the function with its parent's counters. */
+extern __thread volatile sig_atomic_t truth_is_choosing;
+
+/* The counters of the site of a block that is about to be freed; NULL: another process allocated
+ * it. */
 struct truth_site *truth_free_begin(void *block);
 
 static inline void truth_free_done(struct truth_site *truth) {
