@@ -1,13 +1,14 @@
-# The front door. Everything behind it is Meson and Ninja: `meson setup build && ninja -C build` does as well.
+# Builds and tests allogram with Meson and Ninja, and installs missing Debian packages first (tools/install_packages.sh).
+# `meson setup build && ninja -C build` builds the same without this file.
 #
-#     make            build allogram: build/allogram         make fmt      lay the C files out
-#     make check      a core of the tests, in minutes        make lint     the checks that guard the rules
-#     make test       every test, with a count at the end    make uninstall  what make install installed goes
-#     make demo       profile a program you know             make install  [DESTDIR=...] [PREFIX=/usr/local]
-#     make bench      the figures of overhead.md             make clean    remove build/
-#     make soak       the long tests, in full numbers        make fuzz     [SECONDS_EACH=60] every fuzz target
-#     make asan       unit tests under the address, ubsan    undefined behaviour, tsan  thread sanitizer
+#     make            build allogram: build/allogram         make fmt       format the C files
+#     make check      the most important tests, in minutes   make lint      check the rules of CONTRIBUTING.md
+#     make test       every test, with a count at the end    make install   [DESTDIR=...] [PREFIX=/usr/local]
+#     make demo       profile jq: a report and a page        make uninstall remove what make install installed
+#     make bench      measure the figures of overhead.md     make clean     remove build/
+#     make soak       the long tests, in full numbers        make fuzz      [SECONDS_EACH=60] every fuzz target
 #     make docs       the documents as a site: build/site
+#     make asan, make ubsan, make tsan     unit tests under the address, undefined behavior or thread sanitizer
 
 BUILD ?= build
 PREFIX ?= /usr/local

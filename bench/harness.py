@@ -1,4 +1,5 @@
-"""What every part of the bench uses: recording with a proof that it recorded, bars, ratios."""
+"""Functions that the parts of the benchmark (parts/) share: they record a command, check that the trace contains its events, compute ratios,
+and compare results with bars. A bar is the limit that the project has set for a result."""
 
 import json
 import os
@@ -12,7 +13,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Bench:
-    """One run of the bench: where things are, how often (`rounds`) and how long (`scale`), the lines said and the bars met."""
+    """One run of the benchmark: the paths that it needs, the number of rounds, the length of workloads (`scale`, 1 is the usual length), the
+    printed lines, and the bars with whether each is met."""
 
     def __init__(self, build, rounds, scale, folder, peers):
         self.build = os.path.abspath(build)
@@ -45,7 +47,7 @@ class Bench:
     def bar_at_least(self, what, spread, limit, form="%.2f", unit=""):
         self.bars.append((what, spread.text(form) + unit, ("at least " + form + "%s") % (limit, unit), spread.low >= limit))
 
-    # ---- recording and proving that it recorded ----
+    # ---- recording, and checking the recording ----
     def record(self, command, trace="trace.allogram", env=None, stdin=None, run=measure, options=()):
         path = self.path(trace)
         if os.path.exists(path):
@@ -54,7 +56,7 @@ class Bench:
         return result, path
 
     def prove(self, path, expected):
-        """(events, bytes) of a trace; raises when it is not what was expected."""
+        """(events, bytes) of a trace; raises if it is damaged or incomplete, or has not the expected number of events."""
         outcome = subprocess.run([self.allogram, "check", "--json", path], stdout=subprocess.PIPE, check=False)
         verdict = json.loads(outcome.stdout)
         events = verdict["events"]
@@ -65,12 +67,12 @@ class Bench:
         return events, os.path.getsize(path)
 
     def report(self, trace, *options):
-        """What `allogram report --json` says of a trace."""
+        """The output of `allogram report --json` for a trace."""
         outcome = subprocess.run([self.allogram, "report", "--json", trace, *options], stdout=subprocess.PIPE, check=True)
         return json.loads(outcome.stdout)
 
     def events_of(self, trace):
-        """How many events a whole trace holds; raises where it is damaged or has none."""
+        """The number of events of a trace; raises if it is damaged or has none."""
         outcome = subprocess.run([self.allogram, "check", "--json", trace], stdout=subprocess.PIPE, check=False)
         verdict = json.loads(outcome.stdout)
         if outcome.returncode != 0 or not verdict["whole"] or verdict["events"] == 0:
@@ -79,7 +81,7 @@ class Bench:
 
 
 class Ratios:
-    """Wall and CPU of a command over those of the plain run of the same round."""
+    """Wall time and CPU time of a command, divided by those of the run without a profiler in the same round."""
 
     def __init__(self):
         self.wall, self.cpu = [], []
@@ -90,5 +92,5 @@ class Ratios:
 
 
 def resident_kib(result):
-    """KiB that a workload of workloads/ held when it ended: anonymous, of files, of shared memory."""
+    """Resident KiB of a workload of workloads/ at its end: anonymous, of files, of shared memory (workloads/resident.h prints them)."""
     return [int(word) for word in re.search(rb"resident_kib (\d+) (\d+) (\d+)", result.stderr).groups()]

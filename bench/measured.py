@@ -1,7 +1,7 @@
-"""Measuring a command with everything it starts: wall time until it returns, CPU of all its processes, orphans included.
+"""Measures a command and all processes that it starts: wall time until the command returns, CPU time of all these processes.
 
-This process adopts orphans (PR_SET_CHILD_SUBREAPER), so that a helper which outlives its command is waited for and paid
-for, too. Rounds are interleaved by the caller; statistics here are medians of ratios within one round."""
+This process adopts orphans (PR_SET_CHILD_SUBREAPER). So it waits for a process that outlives its command, and counts its CPU time, too.
+Callers run the compared commands in turns; Spread is used for the ratios of commands of the same round."""
 
 import ctypes
 import math
@@ -36,7 +36,7 @@ def measure(command, env=None, cwd=None, stdin=None, expect_status=0):
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.monotonic() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
-        while True:  # orphans that are ours now
+        while True:  # orphans, which this process has adopted
             try:
                 os.wait4(-1, 0)
             except ChildProcessError:
@@ -50,7 +50,8 @@ def measure(command, env=None, cwd=None, stdin=None, expect_status=0):
 
 
 class Spread:
-    """A median with an interval that holds the true median at 95 % (order statistics; the extremes below 6 rounds)."""
+    """A median, and an interval that contains the true median with a probability of 95 %: two order statistics, or, with fewer than 6 values, the
+    smallest and the largest."""
 
     def __init__(self, values):
         self.values = sorted(values)
@@ -69,9 +70,9 @@ class Spread:
 
 
 class FloorRatio:
-    """How much longer a command takes than another on a machine whose neighbours only ever slow both: the mean of the fastest quarter of
-    each, divided. The interval is a bootstrap's over the rounds (percentiles, 95 %, always the same draws). As good as Spread to print and
-    to judge; needs some 20 rounds."""
+    """The ratio of the times of two commands, if other load on the machine only makes runs slower: the mean of the fastest quarter of each, divided.
+    The interval is a bootstrap over the rounds (percentiles, 95 %, always the same random numbers). It has the attributes of Spread, and needs
+    some 20 rounds."""
 
     DRAWS = 4000
 

@@ -1,8 +1,8 @@
-/* micro_embedded.c: the cost of an inlined allogram_alloc whose block is not recorded: without a
- * session, and with a tracker of which the block is no sample.
+/* micro_embedded.c: measures, for bench/parts/sampling.py, an inlined allogram_alloc whose block is
+ * not recorded: without a recording, and while a tracker (callbacks on sampled blocks) runs.
  *
- * Prints two numbers: ns of a call in CPU time, less that of the empty loop, each the best of 15
- * rounds. The interval is so long that no block becomes a sample. */
+ * Prints two numbers: CPU time of a call in ns, minus that of the empty loop, each the best of 15
+ * rounds. The tracker's interval is so long that no block becomes a sample. */
 #include <allogram/allogram.h>
 #include <stdint.h>
 #include <stdio.h>

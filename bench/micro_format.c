@@ -1,15 +1,18 @@
-/* micro_format.c: the cost of encoding and decoding an event of a trace, and its bytes.
+/* micro_format.c: measures the time to encode and to decode an event of a trace, and its bytes, for
+ * developers who change src/format/.
  *
  *     micro_format [SECONDS_EACH=1] [EVENTS.raw ...]
  *
- *     cfrac      200 stacks, 20 sizes, blocks freed young, nearly in the order of a stack
- *     espresso   200,000 stacks, 60 sizes, mixed lifetimes
+ *     cfrac      events as of that program: 200 stacks, 20 sizes, short lifetimes; the newest
+ *                block is usually freed first
+ *     espresso   events as of that program: 200,000 stacks, 60 sizes, mixed lifetimes
  *     EVENTS.raw a recorded stream: an array of struct ag_event
  *
- * Targets: encode 5 ns, decode 150 M events/s, 2.5 bytes per event on disk (aim 1.5). Best round,
- * CPU time; the heap of both shapes reuses the block of a size class that was freed last, as real
- * heaps do. Chunks of 20,000 events; those of the writer are up to four times as long. What was
- * decoded is compared with what was encoded: a codec that loses an event would be fast too. */
+ * Targets: encode 5 ns, decode 150 M events/s, 2.5 bytes per event on disk (aim 1.5). The result is
+ * the CPU time of the fastest round. The simulated heap of both shapes reuses the most recently
+ * freed block of a size class, as real heaps do. A chunk has 20,000 events; chunks of the writer
+ * (src/writer/) are up to four times as long. The decoded events are compared with the encoded
+ * ones, so that a codec which loses events cannot appear fast. */
 #include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
@@ -37,7 +40,8 @@ struct shape {
     const char *name;
     uint32_t n_routines; /* of ROUTINE_STEPS stacks at most */
     uint32_t n_sizes, n_alive;
-    uint32_t keeps; /* a block lives until about so many newer ones do; 0: until its routine ends */
+    uint32_t keeps; /* a block lives until about that many newer ones live, too; 0: until its
+                     * routine ends */
 };
 
 struct block {
@@ -92,12 +96,12 @@ static uint32_t mix(uint32_t value) {
     return value ^ value >> 16;
 }
 
-/* A program is made of loops over routines. A routine is a fixed row of steps, each an allocation
- * or a free of one of its own newest blocks. Where blocks live on (keeps), its first two steps
- * leave one behind and free an old one. */
+/* The simulated program consists of loops over routines. A routine is a fixed sequence of steps,
+ * each an allocation or a free of one of the routine's newest blocks. If shape.keeps is not 0, the
+ * routine's first steps allocate blocks that remain, and free an old one. */
 struct step {
     bool is_free;
-    uint32_t back; /* free: how many newer blocks stay */
+    uint32_t back; /* free: how many blocks are newer than the freed one */
     uint32_t stack, class;
 };
 
@@ -178,7 +182,7 @@ static struct ag_event *make_events(const struct shape *shape) {
 
 struct result {
     double encode_s, write_s,
-        decode_s;    /* write and decode: with compression, hashing and the file */
+        decode_s;    /* write_s and decode_s include compression, hashing and the file */
     double events_s; /* decoding alone */
     uint64_t body_bytes, file_bytes;
 };

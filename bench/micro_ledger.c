@@ -1,5 +1,6 @@
-/* micro_ledger.c: how many events a second one core takes through the ledger, in streams shaped
- * like real programs.
+/* micro_ledger.c: measures how many events per second one core applies to the ledger, the table of
+ * live blocks and sums (src/ledger/), for developers who change it. The simulated events resemble
+ * those of real programs.
  *
  *     micro_ledger [SECONDS_EACH=1]
  *
@@ -7,9 +8,9 @@
  *     espresso   230,000 stacks, 50,000 blocks alive                     target  60 M events/s
  *     threads    cfrac by 8 threads in windows of 64 events, through the merge
  *
- * Best round, CPU time. The events lie in memory before the clock starts; each round ends with
- * nothing alive, so that it can be repeated. The books are checked after it: a ledger that lost an
- * event would be fast too. */
+ * The result is the CPU time of the fastest round. The events are created before the clock starts.
+ * At the end of a round no block is live, so that the round can be repeated. The sums are checked
+ * at the end, so that a ledger which loses events cannot appear fast. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ struct shape {
     uint32_t n_stacks, n_alive, n_events, n_streams;
 };
 
-struct program { /* the events of one thread, and what it has alive */
+struct program { /* the events of one thread, and its live blocks */
     struct ag_event *events;
     size_t n_events;
     uint64_t *alive;
@@ -46,8 +47,8 @@ static double cpu_s(void) {
 }
 
 static void add_alloc(struct program *program, uint64_t address, uint32_t n_stacks) {
-    /* a few stacks do most of the work (uniform in the logarithm); their ids lie all over the
-     * tree's slots */
+    /* a few stacks make most of the allocations (uniform in the logarithm); their ids are
+     * scattered over the slots of the stack tree */
     const double u = (double)random_below(1 << 30) / (1 << 30);
     const uint32_t stack = (uint32_t)((uint64_t)pow(n_stacks, u) * 2654435761u % 1400000);
     program->alive[program->n_alive++] = address;
@@ -57,8 +58,8 @@ static void add_alloc(struct program *program, uint64_t address, uint32_t n_stac
                                                              .stack = stack + 16};
 }
 
-/* Frees one of the youngest in three of four cases, else any; returns its address, free to be used
- * again. */
+/* Frees one of the newest blocks in three of four cases, else any block. Returns the address, which
+ * the caller may use again. */
 static uint64_t add_free(struct program *program) {
     const size_t reach = random_below(4) ? 4 : program->n_alive;
     const size_t at =

@@ -1,16 +1,17 @@
-/* micro_pair.c: what the preloaded agent adds to a pair of malloc and free, measured within one
- * process.
+/* micro_pair.c: measures, for bench/parts/sampling.py, the time that the preloaded agent adds to a
+ * pair of malloc and free, within one process.
  *
  *     [LD_PRELOAD=agent | allogram run --mode=sample --] micro_pair [ROUNDS [loop|ring]]
  *
  * Two processes of the same program differ by more than the measured value (by the addresses of
- * their pages, by other load). So one process alternates: some ten thousand pairs by malloc and
- * free as the program finds them, then the same by the libc's own functions, both called through a
- * pointer. Only the quarter of the rounds in which the libc was fastest counts: those without
- * disturbance. Prints their medians of the libc's nanoseconds a pair and of the difference, the
- * difference's quartiles, and the object whose malloc it called. CPU time of the thread.
+ * their pages, by other load). So one process alternates: 16,384 pairs by malloc and free, to which
+ * the dynamic linker has bound the agent's functions, then as many pairs by libc's own functions,
+ * both called through a pointer. Only the quarter of the rounds in which libc was fastest counts:
+ * the rounds with the least other load. The program prints the median time of libc's pair in these
+ * rounds, the median of the difference, the quartiles of the difference, and the object whose
+ * malloc it called. Times are nanoseconds of the thread's CPU time per pair.
  *
- *     loop   a block is freed at once; eight sizes of 24 to 80 bytes take turns
+ *     loop   a block is freed at once; its size is one of eight from 24 to 80 bytes, in turns
  *     ring   4096 blocks live; the oldest is freed for each new one: addresses are scattered */
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,11 +1,12 @@
-/* micro_probe.c: the kernel's cost of a breakpoint (uprobe) at which nothing is done: the lower
- * bound of observing functions from outside.
+/* micro_probe.c: measures, for bench/parts/observe.py, the kernel's time for a breakpoint (uprobe)
+ * at which nothing is done. This is the lower bound for observing functions from outside.
  *
  *     micro_probe ROUNDS
  *
- * A function that begins with a push, which the kernel emulates, is called with nothing attached,
- * with a breakpoint where it begins, and with one where it returns as well, in turns, ROUNDS times.
- * Each round is a line of JSON, in ns of the thread's CPU time for a call. */
+ * Each round calls a function without a breakpoint, with a breakpoint at its entry, and with
+ * another one at its return. The function begins with a push, which the kernel emulates. The
+ * program prints one line of JSON per round: the thread's CPU time of a call in ns, and the time
+ * that the breakpoints add. */
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -55,7 +56,7 @@ static int find_offset(struct dl_phdr_info *info, size_t size, void *ret_offset)
 static int probe(uint32_t type, uint64_t offset, int is_return) {
     struct perf_event_attr attr = {.type = type,
                                    .size = sizeof attr,
-                                   .config = (uint64_t)is_return, /* its only bit */
+                                   .config = (uint64_t)is_return, /* bit 0: at the return */
                                    .config1 = (uint64_t)(uintptr_t) "/proc/self/exe",
                                    .config2 = offset};
     return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0UL);

@@ -1,16 +1,17 @@
-/* micro_walker.c: what one capture costs, at depth 4 to 64, when only the leaf changes and when the
- * middle does.
+/* micro_walker.c: measures the time of a capture (the agent determines the current stack and its
+ * number), for developers who change src/unwind/. The stacks have 4 to 128 frames, of which the
+ * innermost ones, or some in the middle, change from capture to capture.
  *
  *     micro_walker [captures per round, default 100000 [leaf|middle|many [depth]]]
  *
- * Prints ns per capture: the time of a loop that calls a function which captures, minus that of the
- * same loop with a function that returns at once, in CPU time; the lower quartile of 32 rounds.
- * Every capture's result is counted: a walk that did not happen costs nothing, too. Depth includes
- * main and what called it.
+ * Prints ns per capture: the CPU time of a loop that calls a function which captures, minus that of
+ * the same loop with a function that returns at once; the lower quartile of 32 rounds. The results
+ * are counted, so that a capture which fails cannot appear fast. The depth includes main and the
+ * frames of libc that call it.
  *
- *     leaf     eight call sites take turns
- *     middle   four frames below the leaf take one of 16 paths by turns, under the eight call
- * sites: 128 stacks many     sixteen frames take 2^16 paths: what many distinct stacks cost */
+ *     leaf     the innermost frame is one of eight call sites, in turns
+ *     middle   also, four frames further out take one of 16 paths, in turns: 128 stacks
+ *     many     also, sixteen frames take one of 2^16 paths: many distinct stacks */
 #include <errno.h>
 #include <link.h>
 #include <stdint.h>
@@ -200,7 +201,7 @@ AG_NOINLINE static void descend(int n_frames, const struct stacks *stacks, uint6
     __asm__ volatile("" ::"r"(local) : "memory"); // no tail call
 }
 
-/* A new tree each time: what another stack left behind would only make it larger. */
+/* Creates a new tree for each measurement, without the nodes of earlier ones. */
 static bool start(void) {
     const int protection = PROT_READ | PROT_WRITE,
               shared = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -243,8 +244,8 @@ int main(int argc, char **argv) {
             if (!start()) {
                 return 1;
             }
-            /* the frames that are there anyway: _start, two of libc, main, measure, run_loop,
-             * call_leaf, leaf */
+            /* other frames of the stack: _start, two of libc, main, measure, run_loop, call_leaf,
+             * leaf */
             const int n_frames = 8 + (all[s].n_changing > 0 ? all[s].n_changing + 1 : 0);
             descend(depths[d] - n_frames, &all[s], n);
             end();

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""overhead_page.py [--check] [RESULT...]: docs/explanation/overhead.md's table and chart, made of what run_bench.py measured.
+"""overhead_page.py [--check] [RESULT...]: writes the table and the chart of docs/explanation/overhead.md from results of run_bench.py.
 
-RESULT is what `run_bench.py --write` wrote: the tables "program" and "sampled program". Without one, the files that the page names are
-taken; with --check nothing is written, and the status is 1 if the page or the chart differ from what these files give."""
+RESULT is a file that `run_bench.py --write` wrote, with the tables "program" and "sampled program". Without a RESULT, the files that the page
+names are used. With --check nothing is written, and the status is 1 if the page or the chart differs from the results."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def number(text):
 
 
 def rows_of(text):
-    """By program: exact wall and CPU, the trace's bytes an event, sampled wall."""
+    """For each program: wall and CPU time of exact recordings, bytes of the trace per event, wall time of sampled recordings."""
     rows = {}
     for line in text.split("\n"):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -59,7 +59,7 @@ def table(rows):
 
 
 def chart(rows, title):
-    """Two bars for each program, from 1 (as without allogram), with the interval as a line and the number behind it."""
+    """An SVG picture with two bars for each program, each with its interval as a line and its number behind it."""
     most = max(value[2] for row in rows.values() for value in (row.get("wall"), row.get("sampled")) if value)
     top = -(-most // 1)
     scale = (WIDTH - LEFT - RIGHT) / top

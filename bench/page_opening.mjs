@@ -1,5 +1,6 @@
-// page_opening.mjs NODE_MODULES PAGE.html: how long the page takes to open in headless Chromium, and then a move of the range, as JSON
-// in milliseconds; {} and a reason on standard error where there is no Chromium.
+// page_opening.mjs PACKAGES PAGE.html: measures how long a page of `allogram view` takes to open in headless Chromium, and how long the slowest
+// move of its selected range takes. Prints JSON, in milliseconds; if there is no Chromium, {} and a reason on standard error.
+// PACKAGES is the folder that contains node_modules with playwright-core.
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 

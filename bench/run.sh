@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh BUILD [OPTIONS]: what `make bench` runs; see run_bench.py --help.
+# run.sh BUILD [OPTIONS]: runs the benchmarks of `make bench`; `run_bench.py --help` lists the options.
 set -eu
 build=$1
 shift

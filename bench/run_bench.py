@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Measures the overhead of allogram and of other profilers in paired, interleaved rounds on this machine; prints tables in Markdown.
 
-Every recording is checked to have really recorded: its trace is whole, nothing is lost, and its number of events is what the
-workload counted itself (a preload that fails costs nothing). Bars are those of the project's goals; one is met when the upper
-end of its interval meets it."""
+Every recording is checked: its trace is whole, nothing is lost, and it has as many events as the workload counted itself. (Otherwise a preload
+that fails would appear fast.) A bar is a limit from the project's goals. It is met if the upper end of the measured interval is within it."""
 
 import argparse
 import datetime
@@ -16,7 +15,7 @@ import sys
 
 from harness import HERE, Bench
 
-# A file of parts/ each, whose run(bench) says tables and sets bars.
+# Files of parts/. The function run(bench) of each measures, prints tables and compares results with bars.
 PARTS = [
     "programs",
     "redis",

@@ -1,6 +1,6 @@
 # bash completion for allogram.
 #
-# It asks allogram itself for its commands and their options, so it cannot say anything else than `--help` does.
+# Commands and options come from allogram's own --help.
 
 _allogram() {
     local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]:-} i
@@ -12,7 +12,7 @@ _allogram() {
         return
     fi
 
-    if [[ $command == run ]]; then # from its first operand on, a command line of its own
+    if [[ $command == run ]]; then # what follows its options is a command line, completed as such
         for ((i = 2; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
             --) ((i++)) ;;

@@ -1,22 +1,24 @@
 /* alloc_tokens.c: an allocator to which a compiler passes the type of every allocation.
  *
  *     cc -g alloc_tokens.c $(pkg-config --cflags --libs allogram) -o alloc_tokens
- *     ./alloc_tokens                         writes a trace of its own and prints its name
+ *     ./alloc_tokens                         writes a trace and prints its path
  *     allogram report --view=types TRACE     what each token allocated
  *
  * clang 22 and later rewrite calls of malloc, calloc, operator new and so on under
  * -fsanitize=alloc-token: malloc(n) becomes __alloc_token_malloc(n, token), where the token is a
- * number of the allocated type (by default a hash of its name, -falloc-token-max=N bounds it); 0
- * if the compiler knows none. free is not changed. (https://clang.llvm.org/docs/AllocToken.html.)
- * The program provides these functions, which only have to report the token as a type to
- * allogram. The compiler gives no name; the program can ask for the token of a type
- * (__builtin_infer_alloc_token) and name it, and tokens without a name are shown as numbers.
+ * number of the allocated type (by default a hash of its name, below the N of
+ * -falloc-token-max=N), or 0 if the compiler does not know the type. Calls of free are not changed.
+ * (https://clang.llvm.org/docs/AllocToken.html.) The program provides the functions
+ * __alloc_token_malloc and so on, and reports each token to allogram as a type. The compiler does
+ * not pass the name of a type, but the program can get the token of a type with
+ * __builtin_infer_alloc_token and name it. Tokens without a name are shown as numbers.
  *
- * Here the calls are written by hand as such a compiler generates them, so that any compiler can
- * build the example; with clang 22 the same functions serve the generated calls.
+ * In this example the calls are written by hand as such a compiler generates them, so that any
+ * compiler can build it. With clang 22 the generated calls use the same functions.
  *
- * 10 nodes of 32 bytes and 5 of 64 with token 7 ("struct node"), of which 4 of 32 bytes are freed;
- * 3 texts of 100 bytes with token 9, which has no name; 2 blocks of 8 bytes without a token. */
+ * The program allocates 10 nodes of 32 bytes and 5 of 64 bytes with token 7 ("struct node"), and
+ * frees 4 of 32 bytes; 3 texts of 100 bytes with token 9, which has no name; and 2 blocks of 8
+ * bytes without a token. The tests compare these numbers with the report. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +28,7 @@
 
 /* ---- the allocator ---- */
 
-enum { TOKENS = 1024 /* as -falloc-token-max says */ };
+enum { TOKENS = 1024 /* the N of -falloc-token-max=N */ };
 
 static allogram_heap heap;
 static allogram_type types[TOKENS];
@@ -38,9 +40,9 @@ void *__alloc_token_realloc(void *block, size_t bytes, size_t token);
 static allogram_type type_of(size_t token) {
     char name[32];
     if (token == 0 || token >= TOKENS) {
-        return 0; /* not known */
+        return 0; /* the type is not known */
     }
-    if (types[token] == 0) { /* two threads at once get the same number */
+    if (types[token] == 0) { /* if two threads do this at once, they get the same type */
         (void)snprintf(name, sizeof(name), "token %zu", token);
         types[token] = allogram_type_new(name, NULL);
     }
@@ -51,7 +53,8 @@ static void name_token(size_t token, const char *type) {
     types[token] = allogram_type_new(type, NULL);
 }
 
-/* A real one would choose the place by the token: types that hold pointers apart from text. */
+/* A real allocator would use the token to choose the memory, and separate types that contain
+ * pointers from text. */
 void *__alloc_token_malloc(size_t bytes, size_t token) {
     void *block = malloc(bytes);
     if (block) {
@@ -61,7 +64,7 @@ void *__alloc_token_malloc(size_t bytes, size_t token) {
 }
 
 void *__alloc_token_calloc(size_t count, size_t bytes, size_t token) {
-    void *block = calloc(count, bytes); /* which knows when the product overflows */
+    void *block = calloc(count, bytes); /* checks the product for overflow */
     if (block) {
         allogram_alloc(heap, (uintptr_t)block, count * bytes, type_of(token));
     }
@@ -69,7 +72,8 @@ void *__alloc_token_calloc(size_t count, size_t bytes, size_t token) {
 }
 
 void *__alloc_token_realloc(void *block, size_t bytes, size_t token) {
-    const volatile uint64_t before = (uintptr_t)block; /* a number: the block itself may be gone */
+    /* a number, because the block may be freed below */
+    const volatile uint64_t before = (uintptr_t)block;
     void *moved = realloc(block, bytes);
     if (moved && before != 0) {
         allogram_realloc(heap, before, (uintptr_t)moved, bytes, type_of(token));
@@ -79,7 +83,7 @@ void *__alloc_token_realloc(void *block, size_t bytes, size_t token) {
     return moved;
 }
 
-/* Of such an allocator this is free itself. */
+/* A real allocator would do this in free itself. */
 static void give_back(void *block) {
     allogram_free(heap, (uintptr_t)block);
     free(block);

@@ -1,9 +1,10 @@
-/* arena_and_gpu.c: an arena allocator and a heap of an imagined GPU, with only allogram.h.
+/* arena_and_gpu.c: an arena allocator and a heap of an imaginary GPU, which report their blocks
+ * with allogram.h.
  *
  *     cc -g arena_and_gpu.c $(pkg-config --cflags --libs allogram) -o arena_and_gpu
- *     ./arena_and_gpu                        writes a trace of its own and prints its name
+ *     ./arena_and_gpu                        writes a trace and prints its path
  *     allogram run ./arena_and_gpu           the same heaps, and malloc, in one trace
- *     allogram report --view=heaps TRACE     also: types, blocks, sites, tree
+ *     allogram report --view=heaps TRACE     other views: types, blocks, sites, tree
  *
  * What it does, counted by hand (the tests compare every number):
  *
@@ -17,8 +18,8 @@
  *     text             10         55       10
  *     texture           6  7,340,032        3
  *
- * Two frees have no block: an address that the arena never returned, and a texture that is freed
- * twice. Those are ghosts. */
+ * Two frees are ghosts, which means that they have no block: the arena never returned the address
+ * of the first, and the second one frees a texture again. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,7 +28,7 @@
 static allogram_heap nodes, textures, handles;
 static allogram_type list_node, text, texture;
 
-/* ---- an arena: one chunk of malloc's, given out from its start ---- */
+/* ---- an arena: one block of malloc, whose bytes are given out from its start ---- */
 
 static struct {
     char *chunk;
@@ -45,7 +46,7 @@ static void arena_free(void *block) {
     allogram_free(nodes, (uintptr_t)block);
 }
 
-/* ---- a GPU: it has its own addresses, from 0x1000 on, which overlap with no other heap's ---- */
+/* ---- a GPU: its addresses are separate from those of other heaps, and begin at 0x1000 ---- */
 
 static uint64_t next_texture = 0x1000;
 
@@ -73,7 +74,7 @@ static void build_list(void) {
     for (int i = 0; i < 30; i++) {
         arena_free(list[i]);
     }
-    arena_free(arena.chunk + 60000); /* no block: a ghost */
+    arena_free(arena.chunk + 60000); /* this address has no block: the free is a ghost */
 }
 
 static void write_texts(void) {
@@ -89,12 +90,12 @@ static void load_textures(void) {
     }
     allogram_free(textures, loaded[0]);
     allogram_free(textures, loaded[1]);
-    allogram_free(textures, loaded[1]); /* twice: a ghost */
+    allogram_free(textures, loaded[1]); /* the second free of this texture is a ghost */
     loaded[2] = texture_grow(loaded[2], 2 << 20);
 }
 
 static void open_and_close(void) {
-    for (uint64_t handle = 0; handle < 3; handle++) { /* 0 is a handle like any other */
+    for (uint64_t handle = 0; handle < 3; handle++) { /* 0 is a valid handle */
         allogram_alloc(handles, handle, 0, 0);
         allogram_free(handles, handle);
     }
@@ -120,7 +121,7 @@ int main(void) {
 
     char message[512];
     if (allogram_start(NULL, message, sizeof(message)) < 0) {
-        fprintf(stderr, "%s\n", message); /* under `allogram run`: that one records already */
+        fprintf(stderr, "%s\n", message); /* for example, `allogram run` records already */
     }
     arena.chunk = malloc(65536);
     if (arena.chunk == NULL) {

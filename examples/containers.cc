@@ -2,8 +2,9 @@
  *
  *     c++ -std=c++17 containers.cc $(pkg-config --cflags --libs allogram)
  *
- * By hand: heap "numbers": 10 list nodes of 24 bytes (next, previous, a number), all freed. Heap
- * "frames": a vector of 100 floats, 400 bytes, alive when the session stops. */
+ * Counted by hand (the tests compare these numbers): the heap "numbers" has 10 list nodes of 24 bytes
+ * (next, previous, a number), which are all freed. The heap "frames" has a vector of 100 floats, 400
+ * bytes, which is in use when the session stops. */
 #include <allogram/memory_resource.hpp>
 
 #include <cstdio>

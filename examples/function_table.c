@@ -2,10 +2,11 @@
  * interpreter does for those of its programs: recursion, tail calls, an exception.
  *
  *     cc -g function_table.c $(pkg-config --cflags --libs allogram) -o function_table
- *     ./function_table                            writes a trace of its own and says where
- *     allogram report --view=functions TRACE      also: --callers=cons, --tree
+ *     ./function_table                            writes a trace and prints its path
+ *     allogram report --view=functions TRACE      other options: --callers=cons, --tree
  *
- * What it does, counted by hand (the tests compare every number); acc is with all that was called:
+ * What it does, counted by hand (the tests compare every number). "own" words are those of a
+ * function itself, "acc" words include those of all functions that it called:
  *
  *     function  calls  own words  percent  words per call  acc words
  *     loop        100        100     50.0             1.0        130
@@ -18,9 +19,10 @@
  *     odd           4          0      0.0             0.0          0
  *     total       152        200
  *
- * loop calls itself last: a tail call. cons is called 10 times by range and 10 times by loop. fib
- * calls itself twice. parse is three deep, left by an exception; range is eleven deep. even and odd
- * call each other last. */
+ * loop calls itself by a tail call, and even and odd call each other by tail calls. cons is called
+ * 10 times by range and 10 times by loop. Each call of fib with n > 1 calls fib twice. parse calls
+ * itself three levels deep, and an exception leaves all levels; range calls itself eleven levels
+ * deep. */
 #include <setjmp.h>
 #include <stdio.h>
 
@@ -90,7 +92,7 @@ static void parse(int level, int wrong_level) {
     allogram_enter(counters, functions[PARSE]);
     allogram_count_words(counters, 2);
     if (level == wrong_level) {
-        longjmp(handler, 1); /* out of all levels at once: none of their leaves runs */
+        longjmp(handler, 1); /* leaves all levels at once; none of them calls allogram_leave */
     }
     if (level < 9) {
         parse(level + 1, wrong_level);
@@ -127,7 +129,7 @@ int main(void) {
     counters = allogram_counters_new(&options);
     char message[512];
     if (allogram_start(NULL, message, sizeof(message)) < 0) {
-        fprintf(stderr, "%s\n", message); /* under `allogram run`: that one records already */
+        fprintf(stderr, "%s\n", message); /* for example, `allogram run` records already */
     }
     run();
     if (allogram_stop() == 0) {

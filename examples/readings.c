@@ -19,7 +19,7 @@ static void *checked(void *memory) {
     return memory;
 }
 
-/* The line of reading NUMBER, as it would come from a file. */
+/* Makes the text of reading NUMBER, as a line that was read from a file. */
 static char *read_line(int number) {
     char *line = checked(malloc(LINE_BYTES));
     (void)snprintf(line, LINE_BYTES, "%d,%.1f,a comment that nothing reads", number % STATIONS,

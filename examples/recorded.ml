@@ -1,7 +1,8 @@
-(* recorded.ml: an OCaml program that records itself, without `allogram run`: as a static executable, or when a part of it alone is
-   of interest. It makes 110 pairs [2 words], with as many options [1] in them and cells [2] around them; 100 of each under the label
-   "request". All of them die in the collection before "collected". Without an argument it records where ALLOGRAM_OUTPUT says so, and
-   under `allogram run`; with one it starts itself, and writes a snapshot first.
+(* recorded.ml: an OCaml program that records itself, without `allogram run`. A static executable needs that, and so does a program
+   of which only a part is to be recorded. It allocates 110 pairs of 2 words, each with an option of 1 word in it and in a list cell
+   of 2 words; 100 of each have the label "request". All of them die in the collection before the mark "collected". With an argument
+   the program starts a session, writes the trace to that path, and writes a snapshot before it ends. Without one it is recorded if
+   ALLOGRAM_OUTPUT is set or under `allogram run`.
 
      ocamlfind ocamlopt -package allogram -linkpkg recorded.ml -o recorded *)
 let kept = ref []

@@ -1,5 +1,5 @@
-# tracked_objects.cr: a Crystal program that watches its own objects while `allogram run` records it: how many sessions there are,
-# and which types are made most.
+# tracked_objects.cr: a Crystal program that is called for its own objects while `allogram run` records it. It counts how many
+# Session objects are alive, and how many objects of each type were created.
 #
 #     export CRYSTAL_PATH=$(crystal env CRYSTAL_PATH):/usr/share/allogram/crystal
 #     crystal build tracked_objects.cr && allogram run ./tracked_objects
@@ -26,7 +26,7 @@ kept = Array(Session).new(10) { |i| Session.new("user #{i}") }
 1000.times { |i| Session.new("guest #{i}") }
 3000.times { Request.new }
 GC.collect
-[kept.size] # deaths are reported at the next allocation
+[kept.size] # allocates, because deaths are reported at the next allocation
 Allogram.stop
 
 if is_recorded

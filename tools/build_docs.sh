@@ -1,6 +1,6 @@
 #!/bin/sh
-# build_docs.sh BUILD: makes a site of docs/ in BUILD/site. Manual pages become pages of text; a link to a file outside of docs/ becomes
-# the file's name, since a site does not have it.
+# build_docs.sh BUILD: builds a web site of docs/ in BUILD/site. Manual pages become pages of plain text. A link to a file outside of docs/
+# becomes the file's name, since the site does not contain the file.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1

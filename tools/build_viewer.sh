@@ -1,9 +1,8 @@
 #!/bin/sh
 # build_viewer.sh SOURCE WORK OUTPUT.c auto|enabled [NODE NPM]: bundles viewer/ into a C file for src/page.
 #
-# npm installs below WORK, never in the source tree, exactly what package-lock.json names. Without Node, or where the
-# packages cannot be had, the C file holds no page but the reason, which `allogram view` tells; with `enabled` that
-# fails instead.
+# npm installs the packages of package-lock.json below WORK, never in the source tree. If there is no Node, or npm cannot fetch the
+# packages, the C file contains a message instead of a page, and `allogram view` prints it; with `enabled` the build fails instead.
 set -eu
 source=$1
 work=$2
@@ -12,7 +11,7 @@ wanted=$4
 node=${5:-}
 npm=${6:-}
 
-without() { # the page is not built: REASON, what to do
+without() { # REASON ADVICE: writes the C file without a page
     if [ "$wanted" = enabled ]; then
         echo "build_viewer: $1; $2" >&2
         exit 1

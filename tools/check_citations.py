@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """check_citations [ROOT]: each ag_ or allogram_ name in a comment of the C code is defined somewhere.
 
-Not checked: a name with capitals (ag_record_append_NAME) or with an underscore at its end, which stands for several names, and one with
-"toy" in it, which belongs to an example."""
+Not checked: a name with capitals (ag_record_append_NAME) or with an underscore at its end, since it stands for several names, and a name
+with "toy" in it, since it belongs to an example."""
 
 import re
 import sys

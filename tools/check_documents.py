@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""check_documents [ROOT]: what a page or a comment refers to is there.
+"""check_documents [ROOT]: documents to which a page or a comment refers exist.
 
-A relative link of a Markdown page leads to a file, and its anchor to a heading of that file. A document that any file names by its
-name (`sampling.md`, `docs/explanation/sampling.md`, a picture or a log below docs/ or bench/results/) exists. The site that docs/mkdocs.yml
-describes has every page of docs/ but the decisions, and no other."""
+A relative link of a Markdown page must lead to a file, and its anchor to a heading of that file. If any file contains the name of a document
+(`sampling.md`, `docs/explanation/sampling.md`, a picture or a log below docs/ or bench/results/), that document must exist. docs/mkdocs.yml
+must list every page of docs/ except the single decisions, and no other page."""
 
 import os
 import re
@@ -18,7 +18,7 @@ NAMING = [".md", ".1", ".c", ".h", ".def", ".S", ".py", ".sh", ".js", ".mjs", ".
 
 
 def anchors(text):
-    """The anchors of a page's headings, as they are made on the common forges."""
+    """The anchors of a page's headings, as GitHub and similar sites make them."""
     for heading in re.findall(r"^#+ +(.*?)\s*$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M):
         yield re.sub(r"[^\w\- ]", "", re.sub(r"[`*]|\]\([^)]*\)", "", heading).lower()).replace(" ", "-")
 

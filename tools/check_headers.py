@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""check_headers ROOT BUILD: every header compiles alone.
+"""check_headers ROOT BUILD: every header compiles alone, so each includes all headers that it uses.
 
-Public headers (include/allogram) as C11, C17 and C++17, with every warning an error, so that any host can include them.
-Internal ones as gnu11 with the include path of their module's row, so that each names what it uses.
+Public headers (include/allogram) are compiled as C11, C17 and C++17, with every warning an error, so that any program can include
+them. Internal headers are compiled as gnu11, with the include path that meson.build gives to their module.
 """
 
 import os

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""check_layers [ROOT]: who may include whom, said once and held everywhere.
+"""check_layers [ROOT]: every module includes only the modules that the layer table allows.
 
-The layer table stands twice: in ARCHITECTURE.md for people, in meson.build for the compiler. They must be equal and have no cycle,
-and no include may leave its row. (A forbidden include of another module does not compile either; this names the rule.)
+The table is in ARCHITECTURE.md for readers and in meson.build for the compiler. The two must be equal and have no cycle. A module may
+include only the modules of its row. (A forbidden include does not compile either, but this check names the rule.)
 """
 
 import os
@@ -13,7 +13,7 @@ import source_tree
 
 
 def rows_of_document(text):
-    """Rows under the head `| module | may include |`; `-` means none."""
+    """Rows below the line `| module | may include |`; `-` means none."""
     rows = {}
     inside = False
     for line in text.split("\n"):
@@ -41,7 +41,7 @@ OFFERED = {"bdwgc/object_reader.h"} # headers of adapters that other adapters ma
 
 
 def foreign_adapters(root):
-    """Adapters know nothing of each other."""
+    """An adapter includes no other adapter, except the headers of OFFERED."""
     for path in source_tree.files(root, include_graph.SUFFIXES, "adapters"):
         own = path.split(os.sep)[1]
         for number, name in include_graph.includes(root, path):

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""check_messages [ROOT [FOLDER]]: the messages that a user can see, and what is certainly wrong in one.
+"""check_messages [ROOT [FOLDER]]: checks the messages that a user can see, and lists them.
 
-A message is a format string in a call that prints an error, a note or a line of a report (CALLS), or that fills the buffer of
-one. FOLDER/messages.txt gets all of them, sorted, each with its source file: to be read as a whole. Help texts are not in it.
+A message is a format string in a call that prints an error, a note or a line of a report (ERRORS, REPORTS), or that fills a buffer with
+such a text (BUFFER). FOLDER/messages.txt gets all of them, sorted, each with its source file, so that they can be read together. Help
+texts are not in it.
 
-Refused, in messages of errors: a dot at the end; a capital at the beginning, unless the word is a name or an option; and in all
-of them the words of WRONG (docs/explanation/adr/0012-words.md). A format that begins with a placeholder is judged from its first colon on.
+Refused in error messages: a dot at the end, and a capital at the beginning, unless the word is a name or an option. Refused in all
+messages: the words of WRONG (see docs/explanation/adr/0012-words.md). If a format begins with a placeholder, the text after its first colon
+is checked.
 """
 
 import os
@@ -26,7 +28,7 @@ WRONG = ("of before", "at hand", "nothing of it", "nobody", "somebody", "whoever
 
 
 def calls(text):
-    """(name, arguments) of each call, comments removed, strings kept."""
+    """(name, arguments) of each call in a text without comments."""
     for match in CALL.finditer(text):
         depth, at = 1, match.end()
         while depth > 0 and at < len(text):
@@ -42,7 +44,7 @@ def calls(text):
 
 
 def strings(arguments):
-    """Literals; those that stand beside each other are one."""
+    """The string literals; adjacent literals are joined."""
     joined, end = [], None
     for match in LITERAL.finditer(arguments):
         piece = match[1] if match[1] is not None else "u"
@@ -55,12 +57,12 @@ def strings(arguments):
 
 
 def without_comments(text):
-    """C text whose comments are blank; strings stay."""
+    """C text with its comments replaced by blanks; string literals remain."""
     return re.sub(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', lambda match: match[0] if match[0][0] == '"' else " ", text, flags=re.S)
 
 
 def messages(root):
-    """(text, file, is it an error's?)"""
+    """(text, file, whether it is the message of an error)"""
     found = set()
     for path in source_tree.files(root, [".c"], "src"):
         for name, arguments in calls(without_comments("\n".join(source_tree.lines(root, path)))):
@@ -72,8 +74,8 @@ def messages(root):
 
 
 def faults(text, is_error):
-    """What is wrong with a message; fragments of one are judged in the same way."""
-    words = re.sub(r"^(?:(?:[a-z-]+|[^ ]*%[^:]*): )+", "", text)  # behind the object's name
+    """The mistakes in a message; a fragment of a message is checked in the same way."""
+    words = re.sub(r"^(?:(?:[a-z-]+|[^ ]*%[^:]*): )+", "", text)  # without the names of command and object at the beginning
     if is_error and re.search(r"[^.]\.(?:\\n)?$", text):
         yield "ends with a dot"
     if is_error and re.match(r"[A-Z]", words) and not words.startswith(NAMES):

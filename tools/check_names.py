@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""check_names [ROOT]: a file is named by its idea, and a type hides no pointer."""
+"""check_names [ROOT]: names of files.
+
+A file's name is its subject, and is unique. Assembly is in arch folders only. No typedef hides a pointer.
+"""
 
 import os
 import re
@@ -19,7 +22,7 @@ def file_names(root):
         if stem.lower() in NO_SUBJECT:
             yield f"{path}:1: {stem} is no subject: name the file by its idea"
         is_ours = path.split(os.sep)[0] in ("src", "include", "adapters", "tools")
-        # Each arch folder has the same files on purpose, so that a missing one is seen.
+        # Arch folders of different CPUs have files of the same names.
         if not is_ours or name in REPEATABLE or f"{os.sep}arch{os.sep}" in path:
             continue
         if name in first:
@@ -28,7 +31,7 @@ def file_names(root):
 
 
 def assembly_places(root):
-    """Instructions of a CPU stand in the arch folder of their module, so that a port finds all of them."""
+    """Assembly files are in the arch folder of their module, so that a port to another CPU finds all of them."""
     for path in source_tree.files(root, [".S"]):
         is_data = ".incbin" in "\n".join(source_tree.lines(root, path))
         if path.split(os.sep)[0] in ("src", "adapters") and f"{os.sep}arch{os.sep}" not in path and not is_data:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""check_opens [ROOT]: files that a target, a trace or another file names are opened by src/remote/foreign_file.c only.
+"""check_opens [ROOT]: a file whose path comes from a target process, a trace or another file is opened by src/remote/foreign_file.c only.
 
-It looks before it opens: a pipe, a device or a socket in the place of a file is never opened, and below /proc/PID/root links
-do not lead out. The modules here meet such names, so each other call that opens a file stands in OWN_PATHS, with how many
-there are in that file and which paths of our own making they open.
+src/remote/foreign_file.c checks a file before it opens it: it never opens a pipe, a device or a socket, and links below /proc/PID/root
+cannot lead out of that root. The modules of FOLDERS get such paths. So OWN_PATHS lists every other call in them that opens a file: the
+number of calls in each source file, and the paths, which do not come from outside.
 """
 
 import re

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""check_security [ROOT]: each statement of SECURITY.md names its test, and the test is there.
+"""check_security [ROOT]: each statement of SECURITY.md names a test that exists.
 
-A statement is an item of "What is promised" and a row of a table whose last column is "test". An item ends with "Tests: " and names, a row's
-last cell has them: `subject`, a file below tests/ (with or without "test_", "_tests" and "run_") or a check of tools/, or `subject: case`,
-where the file has the case's name, written with blanks or underscores; or a test of a meson.build. A file has to be known to the meson.build
-beside it."""
+A statement is an item of "What is promised", or a row of a table whose last column is "test". An item ends with "Tests: " and the names of
+tests; a row has them in its last cell. A name is `subject` or `subject: case`. The subject is a file below tests/ (its name with or without
+"test_", "_tests" and "run_"), a check of tools/ (without "check_"), or the name of a test in a meson.build. A file below tests/ must also
+occur in the meson.build of its folder. The case is a text in that file, written with blanks or underscores."""
 
 import os
 import re
@@ -17,7 +17,7 @@ PROMISES = "## What is promised"
 
 
 def statements(lines):
-    """(line number, beginning, names) of each; names None: it has none."""
+    """(line number, beginning, names of tests) of each statement."""
     section, columns, item = "", [], None
     for number, line in enumerate(lines + [""], 1):
         if item is not None and (line.startswith("- ") or not line.strip() or line.startswith("#")):
@@ -42,19 +42,19 @@ def statements(lines):
 
 
 def subjects(root):
-    """Files by what they may be called."""
+    """subject -> files that it may refer to."""
     found, known = {}, {}
     for path in source_tree.files(root, ["meson.build"], "tests"):
         known[os.path.dirname(path)] = "\n".join(source_tree.lines(root, path))
         for name in re.findall(r"\btest\('(\w+)'", known[os.path.dirname(path)]):
             found.setdefault(name, []).append(path)
-    for path in source_tree.files(root, ["meson.build"], "adapters"): # runtime_proofs
+    for path in source_tree.files(root, ["meson.build"], "adapters"): # whose lists runtime_proofs have tests of tests/conformance
         known.setdefault("tests/conformance", "")
         known["tests/conformance"] += "\n".join(source_tree.lines(root, path))
     for path in source_tree.files(root, below="tests"):
         stem = os.path.splitext(os.path.basename(path))[0]
         subject = re.sub(r"^(test|run)_|_tests?$", "", stem)
-        # a loop over subjects may have only the last word of it
+        # a loop in meson.build may contain only the last word of the subject
         words = "|".join(re.escape(word) for word in (stem, subject, subject.rpartition("_")[2]))
         if any(re.search(r"\b(%s)\b" % words, known.get(folder, "")) for folder in (os.path.dirname(path), "tests/unit")):
             found.setdefault(stem, []).append(path)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# check_shell.sh [ROOT]: shellcheck over every shell script of the tree. 77: no shellcheck.
+# check_shell.sh [ROOT]: runs shellcheck on every shell script of the tree. Exit status 77: there is no shellcheck.
 set -eu
 cd "${1:-$(dirname "$0")/..}"
 if ! command -v shellcheck >/dev/null; then

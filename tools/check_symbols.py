@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""check_symbols AGENT LIST [--partial]: what the preloaded object asks of its host, and what it shows.
+"""check_symbols AGENT LIST [--partial]: the agent imports and exports only the symbols of LIST.
 
-The agent is loaded into programs that we know nothing of. So it imports only what LIST allows, nothing newer than
-GLIBC_2.17, needs no library but libc, and exports only what LIST allows. LIST has lines of
+The agent is a shared object that is loaded into arbitrary programs. So it may import and export only symbols of LIST, import nothing
+newer than GLIBC_2.17, and need no library but libc. LIST has the lines
 
-    import NAME          an undefined symbol that may stand there
+    import NAME          the agent may import this symbol
     weak NAME            the same, but only as a weak reference
-    export NAME          a symbol that others may bind to (the interposed functions)
-    needed NAME          a library it may ask for
+    export NAME          the agent exports this symbol (an interposed function)
+    needed NAME          the agent may need this library
 
-with # comments that say why. A line that nothing needs any more is a finding too, except with --partial, where some runtimes
-were left out.
+with # comments that give the reason. A line that is no longer needed is a finding, too, except with --partial: then the agent was built
+without some runtimes.
 """
 
 import re

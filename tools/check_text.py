@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""check_text [ROOT]: what no file of the project holds.
+"""check_text [ROOT]: text that no file of the project may contain.
 
-Paths of the machine it was written on; a TODO without the number of its issue; tabs, blanks at a line's end, a last line
-without an end; lines of code over 100 columns that clang-format could not break. What a program printed (expected/) is
-left as it printed it.
+This is: paths of the developer's machine; a TODO without the number of its issue; tabs; blanks at a line's end; a last line
+without a newline; lines of C code over 100 columns that clang-format could not break. Files in folders named expected/ are not checked,
+since they contain output of programs.
 """
 
 import os
@@ -21,7 +21,7 @@ STANDARD = "bin boot dev etc home lib lib64 media mnt opt proc root run sbin srv
 
 
 def place_of(root):
-    """What every path of this machine to this tree begins with: the folder itself where its neighbours are everybody's."""
+    """Matches paths of this machine to this tree: its first folder, or the whole path if the first folder exists on every machine."""
     first = root.split(os.sep)[1]
     return re.compile(r"(?<![\w.])" + re.escape(root if first in STANDARD else os.sep + first) + r"/")
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""check_vectors OBJECT...: machine code that may run inside a hook uses general registers alone.
+"""check_vectors OBJECT...: machine code that may run inside a hook uses general registers only.
 
-A function that the agent detours may be called by code whose compiler knows that the function leaves vector registers alone.
-So the code of a hook never touches them (hook/kept_call.h). OBJECT: an archive or object file. Left out are the
-functions that are entered and left by way of vector_state.S, and that file itself.
+The compiler of a program may know that a function does not change vector registers, and rely on this in the function's callers. So if the
+agent detours that function, the code of the hook must not change vector registers either (hook/kept_call.h). OBJECT is an archive or an object
+file. The check skips vector_state.S, and skip.c, whose functions are called through vector_state.S.
 """
 
 import re

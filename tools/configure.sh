@@ -1,5 +1,5 @@
 #!/bin/sh
-# configure.sh FOLDER [MESON OPTION...]: sets a build folder up the first time; later, changes the options that are given.
+# configure.sh FOLDER [MESON OPTION...]: creates a build folder with these options, or, if it exists, changes these options in it.
 set -eu
 folder=$1
 shift

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""count_tests BUILD: adds up what `meson test` left in BUILD and in the sanitizer builds below it, in one line.
+"""count_tests BUILD: prints the number of passed, failed and skipped tests in one line.
 
-A test program that says its cases (TAP) counts by case, any other as one, a fuzz target as one. Skipped ones are named, so
-that a machine that cannot run something says so.
+It reads the results of `meson test` in BUILD and in the sanitizer builds below it, and those of run_fuzzers.sh. A test program that prints
+TAP counts once per case; any other test program, and a fuzz target, count once. Failed and skipped tests are named.
 """
 
 import glob

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""count_words.py [REVISION]: how often the old words of docs/explanation/adr/0012-words.md occur, by kind of file. A measurement, not a check:
-most of them are English words with a use of their own, which a reader has to judge.
+"""count_words.py [REVISION]: counts the old words of docs/explanation/adr/0012-words.md in this tree, or in that of a revision.
 
-The tree as it is, or that of a revision."""
+It is a measurement and not a check: most of these words also have an ordinary English sense, and only a reader can distinguish the two."""
 
 import re
 import subprocess
@@ -11,7 +10,7 @@ import sys
 WORDS = ["tell", "tells", "telling", "told", "wish", "wishes", "spot", "spots", "books", "hush", "hushed", "speak", "hears", "at hand", "of before",
          "nobody", "somebody", "anybody", "whoever", "beside", "stands in"]
 KINDS = [("code", r"\.(c|h|def|S|ts|js|py|erl|build)$"), ("documents", r"\.(md|1|7|txt)$")]
-# what keeps the words of its day, or another program's
+# files that may use the old words: old logs, the list of the words itself, and an interface that keeps its names
 LEFT_OUT = re.compile(r"^docs/explanation/adr/|^bench/results/|^CHANGELOG\.md$|^tools/count_words\.py$|^include/")
 
 
@@ -37,7 +36,7 @@ def main():
         kind = next((name for name, pattern in KINDS if re.search(pattern, path)), None)
         if kind is None or LEFT_OUT.search(path):
             continue
-        words = re.sub(r"[\s_*/#]+", " ", text_of(revision, path))  # identifiers count by their parts
+        words = re.sub(r"[\s_*/#]+", " ", text_of(revision, path))  # so that the words in an identifier count separately
         for word in WORDS:
             counts[word, kind] = counts.get((word, kind), 0) + len(re.findall(r"(?i)(?<![a-z])%s(?![a-z])" % word, words))
     print("%-12s %8s %10s" % ("word", *(name for name, _ in KINDS)))

@@ -1,7 +1,7 @@
 #!/bin/sh
-# debian_archive.sh: prints the address of the Debian archive that apt uses on this machine, and its release's name.
+# debian_archive.sh: prints the address of the Debian archive that apt uses on this machine, and the name of its release.
 #
-# So no address stands in this tree, and a machine behind a mirror uses its mirror. Fails where apt knows no such archive.
+# Scripts use it so that they contain no address and use the mirror of the machine. It fails if apt has no Debian archive.
 set -eu
 command -v apt-get >/dev/null || exit 1
 
@@ -13,7 +13,7 @@ archive() {
 
 found=$(archive)
 if [ -z "$found" ] && [ "$(id -u)" = 0 ]; then
-    apt-get -qq update >&2 || exit 1 # lists that were never fetched, or cleaned away, have no labels
+    apt-get -qq update >&2 || exit 1 # there are no labels if apt's lists were never fetched, or were removed
     found=$(archive)
 fi
 [ -n "$found" ] || exit 1

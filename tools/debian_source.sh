@@ -1,7 +1,7 @@
 #!/bin/sh
-# debian_source.sh PACKAGE FOLDER: unpacks Debian's source package into FOLDER and prints the folder that it made there.
+# debian_source.sh PACKAGE FOLDER: unpacks Debian's source package into FOLDER and prints the folder that it created there.
 #
-# Through apt with a list of its own: nothing about this machine's apt is changed, and no root rights are needed.
+# It calls apt-get with its own list of sources, so it does not change the machine's apt and needs no root rights.
 set -eu
 package=$1
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """include_graph [--dot] [ROOT]: prints which module includes which, if the includes form no cycle. check_layers.py checks that.
 
-A module is a folder of src/, or all of adapters/. Text: a row per module, each below those that it includes, with the number of
-files that include each other module; then what `layers` in meson.build allows and no file uses. --dot: the same for graphviz,
-without the edges that follow from others. Exit status 1 if the includes, or the table, have a cycle.
+A module is a folder of src/, or all of adapters/. The text has a row per module, below the rows of the modules that it includes. A row has
+the number of the module's files that include each other module. Then come the includes that `layers` in meson.build allows and that no file
+uses. --dot prints the same for graphviz, without edges that follow from others. Exit status 1: the includes, or the table, have a cycle.
 """
 
 import os
@@ -25,7 +25,7 @@ def rows_of_meson(text):
 
 
 def modules_files(root):
-    """(module, path): src/MODULE/..., and all adapters, which share a row."""
+    """(module, path) of each file; all adapters are one module."""
     for path in source_tree.files(root, SUFFIXES, "src"):
         yield path.split(os.sep)[1], path
     for path in source_tree.files(root, SUFFIXES, "adapters"):
@@ -41,7 +41,7 @@ def includes(root, path):
 
 
 def graph_of(root):
-    """module -> {module that it includes: number of its files that do}."""
+    """module -> {included module: number of files with such an include}."""
     files = list(modules_files(root))
     graph = {module: {} for module, _ in files}
     for module, path in files:
@@ -71,7 +71,7 @@ def cycle(rows):
 
 
 def circles(graph, layers):
-    """What is wrong if the includes, or the table, have a cycle."""
+    """A finding for each cycle in the includes and in the table."""
     for what, rows in (("src:1: modules include each other", graph), ("meson.build:1: `layers` lets modules include each other", layers)):
         circle = cycle(rows)
         if circle:
@@ -79,7 +79,7 @@ def circles(graph, layers):
 
 
 def levels(graph):
-    """Modules, those first that include nothing; graph has no cycle."""
+    """All modules, each after those that it includes. The graph must have no cycle."""
     order = []
     while len(order) < len(graph):
         order += sorted(name for name in graph if name not in order and set(graph[name]) <= set(order))

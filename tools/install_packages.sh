@@ -1,16 +1,16 @@
 #!/bin/sh
-# install_packages.sh PURPOSE...: makes sure that the Debian packages of these purposes are here.
+# install_packages.sh PURPOSE...: installs the Debian packages that are needed for these purposes and are missing.
 #
 #     build   compile allogram             test    make test            fuzz    sanitizers, libFuzzer
-#     demo    make demo                    bench   the peers            roots   Debian roots to load the agent in
+#     demo    make demo                    bench   make bench           roots   root folders of other Debian releases
 #     docs    make docs
 #
-# It installs only what is missing, with apt-get, as root or through sudo. What a purpose cannot do without ends the
-# script with 1; a package marked with ? only takes some tests along, which then say that they skip (nodejs and npm: the page
-# of `allogram view`, which then says that it is missing).
+# It uses apt-get, as root or through sudo. If a package that is required cannot be installed, the script ends with status 1. A package
+# marked with ? is optional: without it some tests are skipped with a message. (Without nodejs and npm, `allogram view` prints a message
+# instead of writing a page.)
 set -eu
 
-node_packages() { # for the page of `allogram view` and tests of exports; Node may have come from elsewhere, with an npm of its own
+node_packages() { # for the page of `allogram view` and tests of exports; not if an npm from another source is installed
     command -v npm >/dev/null || echo nodejs? npm?
 }
 
@@ -21,7 +21,7 @@ packages_of() {
             libxxhash-dev libiberty-dev zlib1g-dev
         echo erlang-base? erlang-dev? # the tracer of Erlang nodes
         echo ocaml-nox? ocaml-findlib? # the OCaml library
-        echo clang? libbpf-dev?       # what looks at Erlang nodes from outside, in the kernel
+        echo clang? libbpf-dev?       # the BPF program that reads Erlang nodes from outside
         node_packages
         ;;
     test)
@@ -89,7 +89,7 @@ fi
     [ -n "$absent" ] || exit 0
     echo "install_packages: installing" $absent
     apt_get update || echo "install_packages: apt-get update failed, ignoring" >&2
-    # All at once; when one name is unknown to this release, one by one, so that it takes no other along.
+    # All packages at once. If this fails, because this release does not have one of them, one by one.
     apt_get install --no-install-recommends $absent 2>/dev/null || for package in $absent; do
         apt_get install --no-install-recommends "$package" 2>/dev/null || true
     done

@@ -1,5 +1,6 @@
 #!/bin/sh
-# make_layer.sh FOLDER MODULE BELOW...: fills FOLDER with links to src/MODULE and to the modules it may include.
+# make_layer.sh FOLDER MODULE BELOW...: fills FOLDER, an include path, with links to src/MODULE and to the modules BELOW, which it may
+# include.
 set -eu
 folder=$1
 shift
@@ -7,7 +8,7 @@ source=$(cd "$(dirname "$0")/.." && pwd)/src
 rm -rf "$folder"
 mkdir -p "$folder"
 for module in "$@"; do
-    if [ -d "$source/$module" ]; then # adapters live elsewhere; their row only says what they may include
+    if [ -d "$source/$module" ]; then # "adapters" is not a folder of src/ and gets no link
         ln -s "$source/$module" "$folder/$module"
     fi
 done

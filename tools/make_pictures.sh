@@ -1,6 +1,6 @@
 #!/bin/sh
-# make_pictures.sh BUILD: makes the pictures of the documents again: docs/view.png of the page of `make demo`, docs/explanation/overhead.svg
-# of bench/results. Needs Chromium.
+# make_pictures.sh BUILD: makes the pictures of the documents again: docs/view.png from the page of `make demo`, and
+# docs/explanation/overhead.svg from bench/results. Needs Chromium.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1

@@ -1,6 +1,7 @@
 #!/bin/sh
-# run_check.sh BUILD: the tests to run before each commit: lint, units, goldens, the command line, and the part of conformance that
-# sees most for its time. One build, no sanitizers, scaled counts. `make test` is everything.
+# run_check.sh BUILD: `make check`, the tests to run before each commit: lint, units, goldens, the command line, and the conformance tests
+# that find most errors in a short time. There is one build, without sanitizers; long tests run a reduced number of times. `make test` runs
+# every test.
 set -u
 build=$1
 export AG_TEST_SCALE=scaled

@@ -1,9 +1,9 @@
 #!/bin/sh
-# run_fuzzers.sh BUILD SECONDS: every fuzz target for so many seconds each, as many at once as there are cores, from its kept corpus,
-# with clang's libFuzzer.
+# run_fuzzers.sh BUILD SECONDS: builds every fuzz target with clang's libFuzzer and runs each for SECONDS, beginning with the inputs of
+# tests/fuzz/corpus. As many targets run at once as there are cores.
 #
-# Leaves one line per target, `passed fuzz_x` or `failed fuzz_x`, in BUILD/fuzz/results. An input that fails is beside it.
-# run_fuzzers.sh BUILD SECONDS TARGET is one of them, built before.
+# Writes one line per target, `passed fuzz_x` or `failed fuzz_x`, to BUILD/fuzz/results. An input that fails is stored in BUILD/fuzz.
+# run_fuzzers.sh BUILD SECONDS TARGET runs one target that was built before; the script calls itself in this way.
 set -eu
 build=$1
 seconds=$2

@@ -1,8 +1,9 @@
 #!/bin/sh
-# run_sanitized.sh BUILD asan|ubsan|asan+ubsan|tsan: the unit tests, built apart under a sanitizer, or two in one build.
+# run_sanitized.sh BUILD asan|ubsan|asan+ubsan|tsan: builds the unit tests with one or two sanitizers, in a build folder of their own
+# (BUILD/asan and so on), and runs them.
 #
-# Everything but the interposition itself, which cannot share malloc with a sanitizer: the libraries as their unit tests
-# use them (tree, unwinder, format, ledger, writer, symbols, model).
+# The unit tests use the libraries of the modules (stack tree, unwinder, format, ledger, writer, symbols, model). Tests that interpose
+# malloc are not run, because a sanitizer interposes malloc, too.
 set -eu
 build=$1
 which=$2
@@ -18,7 +19,7 @@ tsan) sanitizer=thread ;;
     ;;
 esac
 without=
-if [ "$which" = tsan ]; then # ten times as slow, and races need no rare bytes
+if [ "$which" = tsan ]; then # It is ten times as slow, and mutated input finds no additional races.
     export AG_TEST_SCALE="${AG_TEST_SCALE:-quarter}"
     without="--no-suite fuzz"
 fi

@@ -1,11 +1,11 @@
 #!/bin/sh
-# run_soak.sh BUILD: the tests whose counts are scaled down in `make test`, in their full numbers: 1,000 kills, 100,000
-# mutations of traces through every command that reads them, storms of forks, orders of threads, 15,000 times attach and detach,
-# the fuzz targets, rude programs from where bench/results/torture.log ends up to 20,000, other projects' own test suites under the
-# agent, browsers in their sandboxes, and builds without each of the runtimes.
+# run_soak.sh BUILD: `make soak`, which runs the tests that `make test` shortens, in full: 1,000 kills, 100,000 mutations of traces for
+# every command that reads them, processes that fork quickly, random orders of threads, 15,000 times attach and detach, and the fuzz targets.
+# It also runs random programs (tests/torture) from the end of bench/results/torture.log up to number 20,000, other projects' own test suites
+# under the agent, browsers in their sandboxes, and builds without each of the runtimes.
 #
-# Its output is what bench/results/soak.log keeps of the last run: the commit, the machine, a line per test with its time, the count.
-# Nothing stops at the first failure; the exit status says whether there was one.
+# bench/results/soak.log is the output of the last run: the commit, the machine, a line per test with its time, the count.
+# The script continues after a failure; its exit status is 1 if there was one.
 set -u
 build=$1
 seconds_of_fuzzing=120

@@ -1,9 +1,9 @@
 #!/bin/sh
-# run_tests.sh BUILD: everything that `make test` means, and one line of counts. Long tests run in scaled numbers; run_soak.sh
-# runs them in full.
+# run_tests.sh BUILD: `make test`, which runs every test and prints one line of counts. Long tests run a reduced number of times;
+# run_soak.sh runs them in full.
 #
-# The Debian roots are fetched while the rest compiles and runs; nothing stops at the first failure; the exit status says
-# whether there was one.
+# The root folders of other Debian releases are fetched while the other tests are built and run. The script continues after a failure; its
+# exit status is 1 if there was one.
 set -u
 build=$1
 seconds_of_fuzzing=6

@@ -1,7 +1,7 @@
-"""source_tree: the project's own files, for the checks in this folder.
+"""source_tree: lists and reads the project's own files, for the checks in this folder.
 
-A check takes the root of a tree (default: the tree it stands in), prints one line per finding as `file:line: what`, and
-exits 1 when there was one. So each check can be pointed at a small made-up tree that must not pass: tests/lint does that.
+A check takes the root of a tree (default: the tree that contains the check), prints one line per finding as `file:line: what`, and
+exits with 1 if there is a finding. So tests/lint can run each check on a small tree that the check must refuse.
 """
 
 import os
@@ -15,7 +15,7 @@ def root_of(arguments):
 
 
 def files(root, suffixes=None, below=""):
-    """Relative paths under `below`, sorted; builds, the index of git and other people's packages left out."""
+    """Relative paths of all files below the folder `below`, sorted, without SKIPPED_FOLDERS and build folders."""
     found = []
     for folder, folders, names in os.walk(os.path.join(root, below)):
         folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS and not name.startswith("build")]
@@ -32,7 +32,7 @@ def lines(root, path):
 
 
 def without_comments(text):
-    """C text with comments and the insides of literals blanked; line breaks stay where they are."""
+    """C text in which comments and the contents of literals are replaced by blanks; line breaks remain."""
     result = []
     state = "code"
     i = 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""suite_targets BUILD SUITE: the files that the tests of a suite need built, for ninja, one a line."""
+"""suite_targets BUILD SUITE: prints the files that ninja has to build for the tests of a suite, one per line."""
 
 import json
 import os

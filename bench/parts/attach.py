@@ -1,4 +1,4 @@
-"""For how long attach and detach stop a thread of the program, as the command reports it."""
+"""Measures how long `allogram attach` stops a thread of the program when it loads and unloads the agent, as the command itself reports."""
 
 import os
 import re
@@ -18,7 +18,7 @@ TO_US = {"us": 1, "ms": 1e3, "s": 1e6}
 
 
 def attach(bench, pid):
-    """(us that the thread stood to attach, to detach)."""
+    """(us for which the thread was stopped to attach, the same to detach)."""
     path = bench.path("attached.allogram")
     outcome = subprocess.run([bench.allogram, "attach", str(pid), "--mode=exact", "--duration=20ms", "-o", path], check=True,
                              stderr=subprocess.PIPE, text=True)
@@ -35,7 +35,7 @@ def run(bench):
     bench.say("|---|---:|---:|---:|---:|")
     for name, command in PROGRAMS.items():
         with subprocess.Popen(command) as program:
-            time.sleep(0.5)  # all that it does before it sleeps
+            time.sleep(0.5)  # until it sleeps
             try:
                 times = [attach(bench, program.pid) for _ in range(TIMES)]
             finally:

@@ -1,6 +1,7 @@
-"""What recording adds to programs on the Boehm collector: one of Crystal, in its release build, and one of C that only allocates.
+"""Measures the overhead of recording for programs that use the Boehm collector: a release build of a Crystal program, and a C program that only
+allocates.
 
-Crystal's compiler takes its time, so the program is made once; its counts are those of tests/conformance/crystal_objects.py."""
+The Crystal program is compiled only once, because its compiler is slow. It is the program of tests/conformance/crystal_objects.py."""
 
 import os
 import shutil
@@ -15,7 +16,7 @@ COVERED_LEAST = 0.999
 
 
 def make_crystal(bench):
-    """Objects, hashes, fibers; about 17 allocations for each of its argument's number."""
+    """Compiles the Crystal program. It makes objects, hashes and fibers, about 17 allocations for each unit of its argument."""
     program, binding = bench.path("crystal_objects"), bench.path("crystal_binding.o")
     subprocess.run(["cc", "-O1", "-g", "-c", os.path.join(PROGRAMS, "crystal_binding.c"), "-o", binding], check=True)
     subprocess.run(["crystal", "build", "--release", "-Dwithout_traces", "--link-flags=" + binding, os.path.join(PROGRAMS, "crystal_objects.cr"),

@@ -1,8 +1,9 @@
-"""The overhead of sampling, counted instead of timed: instructions and cache misses of the program's own process, by cachegrind.
+"""Counts the overhead of sampling instead of timing it: instructions and cache misses of the program's own process, by cachegrind.
 
-One percent of wall time cannot be measured on a machine where it varies by several percent from run to run. Valgrind's count of
-instructions is the same in every run, and its model of the caches nearly so. It is not a time: cycles are estimated as in KCachegrind
-(an instruction 1, a miss of the first level 10, of the last 100). The writer process is not included."""
+An overhead of one percent cannot be timed on a machine where the wall time varies by several percent from run to run. Valgrind's count of
+instructions is the same in every run, and the cache misses of its model are nearly the same. Cycles are estimated from these counts as in
+KCachegrind: 1 for an instruction, 10 for a miss of the first level, 100 for a miss of the last. The writer process, which writes the trace, is not
+included."""
 
 import glob
 import json
@@ -20,7 +21,7 @@ LIMIT = 1.01
 
 
 class Counted:
-    """Of one run: instructions, misses of the first level (of code and of data), misses of the last, cycles by all these."""
+    """The counts of one run: instructions, misses of the first level (code and data), misses of the last level, and the estimated cycles."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
@@ -34,7 +35,7 @@ class Counted:
 
 
 class Run:
-    """The program under cachegrind, begun, sampled or not."""
+    """A running program under cachegrind, with or without sampling."""
 
     def __init__(self, bench, program, is_sampled):
         self.at = bench.path("counted-" + ("sampled" if is_sampled else "plain"))
@@ -46,21 +47,21 @@ class Run:
             cwd=bench.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
     def end(self):
-        """(standard output, what was counted)"""
+        """Waits for the program; returns (its standard output, Counted)."""
         output = self.process.communicate()[0]
         if self.process.returncode != 0:
             raise RuntimeError("cachegrind: status %d" % self.process.returncode)
         return output, Counted(self.at)
 
     def events(self, bench):
-        """Of the program's trace; valgrind's own launchers have one each, of nothing."""
+        """The number of events of the program's trace. The processes that start valgrind have traces, too, but without events."""
         traces = glob.glob(glob.escape(self.at) + ".*.allogram")
         outcomes = [subprocess.run([bench.allogram, "check", "--json", trace], stdout=subprocess.PIPE, check=True) for trace in traces]
         return max(json.loads(outcome.stdout)["events"] for outcome in outcomes)
 
 
 def count(bench, program):
-    plain, sampled = Run(bench, program, is_sampled=False), Run(bench, program, is_sampled=True)  # at once: counts do not mind
+    plain, sampled = Run(bench, program, is_sampled=False), Run(bench, program, is_sampled=True)  # both run at once, which does not change counts
     (output, base), (sampled_output, with_samples) = plain.end(), sampled.end()
     events = sampled.events(bench)
     if output != sampled_output or events == 0:

@@ -1,10 +1,11 @@
-"""The tracer of Erlang nodes and the emulator's own profilers, on the same programs: many calls of small functions, and the
-compiler on a large module with everything traced (fprof once, since it takes a minute or more). Time is measured in the node (workloads/erlang_bench.erl), in a new node for each run.
+"""Compares allogram's tracer of Erlang nodes with the emulator's own profilers, on the same programs: many calls of small functions, and the
+compiler on a large module with every function traced. fprof runs only once, since it takes a minute or more. workloads/erlang_bench.erl measures
+the time in the node; each run has a new node.
 
-A tracer that does nothing with the same events shows the part of the cost that is the emulator's own.
+The method empty_tracer is a tracer that gets the same events and does nothing: its time is the emulator's own part of the cost.
 
-It runs on the installed Erlang and, if tests/roots has built one, on that of the newer Debian, which has call_memory and tprof: its
-folder is bound only for this, in mounts that end with each run."""
+The part runs on the installed Erlang and, if tests/roots/make_roots.sh has built it, on the Erlang of the newer Debian release, which has
+call_memory and tprof. For that, /dev/shm, /proc and the build folder are mounted in its root, in a mount namespace that ends with each run."""
 
 import os
 import shlex
@@ -20,7 +21,7 @@ OF_27 = ("call_memory", "tprof")
 
 
 class Node:
-    """Where erl runs: here, or in a root."""
+    """The Erlang with which the programs run: the installed one, or that in the root folder `root`."""
 
     def __init__(self, bench, root=None):
         self.bench, self.root = bench, root
@@ -47,7 +48,7 @@ class Node:
         return self.run(["erl", "-noshell", "-pa", *self.tracers, "-eval", expression + ", halt()."])
 
     def measure(self, method, program, argument):
-        """(seconds of the program, seconds of the whole run, bytes of the file that is left)."""
+        """(seconds of the program, seconds of the whole run, bytes of the file that the method wrote)."""
         for name in os.listdir(self.folder):
             if name.endswith((".allogram", ".trace")):
                 os.unlink(os.path.join(self.folder, name))

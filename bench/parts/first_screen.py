@@ -1,10 +1,11 @@
-"""A trace of 1 GB; its summary comes from the index, a hundredth of its time from the chunks it touches."""
+"""Measures reports on a trace of 1 GB: the summary, which is computed from the trace's index, and a window of one percent of the time, which reads only
+the chunks that the window overlaps."""
 
 import os
 
 from measured import Spread, measure
 
-RUNS = 9  # at least: with fewer than six, one disturbed run is the end of the interval
+RUNS = 9  # at least; with fewer than six, a single slow run would be the end of the interval
 
 
 def run(bench):

@@ -1,4 +1,5 @@
-"""A Julia program that only allocates: Julia of this machine, or of the older Debian root of the tests."""
+"""Measures the overhead of recording a Julia program that only allocates, with the installed Julia, or else with that in the root folder of the older
+Debian release (tests/roots/make_roots.sh)."""
 
 import os
 import shutil
@@ -12,14 +13,14 @@ COVERED_LEAST = 0.999
 OPTIONS = ["--startup-file=no", "--history-file=no"]
 INSIDE = "/allogram-bench-julia"  # folder in the root
 
-# Mounts of its own around each command, plain or recorded: they end with it.
+# Runs a command (plain or recorded) with additional mounts, in a mount namespace that ends with the command.
 ENTER = """for folder in /proc /dev/shm "$AGENT"; do mkdir -p "$ROOT$folder" && mount --bind "$folder" "$ROOT$folder" || exit 125; done
 exec "$@"
 """
 
 
 class Place:
-    """command: of Julia; run: measures a command where it can be found."""
+    """The installed Julia, or that in the root folder. command: starts Julia, None if there is none; run: measures a command there."""
 
     def __init__(self, bench):
         self.root = os.path.join(bench.build, "roots/bullseye")
@@ -50,7 +51,7 @@ class Place:
 
 
 def record(bench, place, command, mode):
-    """As Bench.record; chroot, which executes Julia, has a trace of its own."""
+    """Like Bench.record, but chroot, which executes Julia, writes a trace, too; returns that of Julia."""
     trace = bench.path("of_julia.julia.allogram")
     for name in ("julia", "chroot"):
         path = bench.path("of_julia.%s.allogram" % name)

@@ -1,4 +1,4 @@
-"""Resident memory that recording adds."""
+"""Measures the resident memory that an exact recording adds to a program."""
 
 from harness import resident_kib
 from measured import Spread, measure

@@ -1,8 +1,8 @@
-"""The cost of observing from outside to the target and the observer, in turns with the target alone.
+"""Measures the cost of `allogram observe`, to the observed process and to the observer. Runs with and without the observer alternate.
 
-Samples: a program that reads the clock continuously measures the gaps as short as interrupts
-(tests/observe/own_gaps.c), alone and then observed. Collections: a node's CPU time for the same allocation, alone and then with
---gc, divided by the collections that it counts itself; and the lower bound, a breakpoint at which nothing is done (micro_probe.c)."""
+Samples: a program reads the clock continuously and sums the gaps that are as short as interrupts (tests/observe/own_gaps.c). Collections: an Erlang
+node allocates the same lists without and with `observe --gc`; the additional CPU time is divided by the number of collections that the node counts.
+micro_probe.c measures the lower bound: a breakpoint at which nothing is done."""
 
 import json
 import os
@@ -16,11 +16,11 @@ from measured import Spread
 
 SECONDS = 3.0
 RATES = ((99, 0.5), (999, 3.0))
-MANY = 300000  # collections; FEW of the same bytes by a larger heap
+MANY = 300000  # lists to allocate; on a small heap this takes many collections, on a large one few
 
 
 def watched(bench, pid, options, work):
-    """(what WORK returns while the observer looks, what the observer says)."""
+    """(the result of WORK, which runs while the process is observed; the output of `observe --json`)."""
     observer = subprocess.Popen([bench.allogram, "observe", str(pid), "--json", "--duration=0", *options], stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
     folder = "/proc/%d/fd" % observer.pid
@@ -37,7 +37,7 @@ def watched(bench, pid, options, work):
 # ---- samples --------------------------------------------------------------------------------------------------------------------
 
 def away_percent(bench, rate=None):
-    """(percent of its time that the program was away in short gaps, what the observer says)."""
+    """(percent of its time that the program lost in short gaps; the output of `observe --json`, None without a rate)."""
     command = [os.path.join(bench.build, "tests/observe/own_gaps"), str(SECONDS * bench.scale)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         program.stdout.readline()  # "ready"
@@ -85,7 +85,7 @@ class Node:
         return sum(int(open("%s/%s/schedstat" % (folder, task), encoding="ascii").read().split()[0]) for task in os.listdir(folder))
 
     def work(self, lists, heap_words):
-        """(CPU ns, collections) of so many lists on a heap of so many words."""
+        """(CPU ns, collections) of allocating this number of lists on a heap of this number of words."""
         before = self.cpu_ns()
         self.process.stdin.write("%d %d\n" % (lists, heap_words))
         collections = int(self.process.stdout.readline())
@@ -120,7 +120,7 @@ def run_collections(bench):
     bench.say("| floor: a breakpoint where a function begins, nothing done | | %s | |" % Spread([row["begin_ns"] for row in floor]).text("%.0f"))
     bench.say("| floor: and one where it returns | | %s | |" % Spread([row["both_ns"] for row in floor]).text("%.0f"))
     for name in ("many", "few"):
-        ns = Spread(added[name]).text("%.0f") if name == "many" else ""  # of a few it is lost among what else differs
+        ns = Spread(added[name]).text("%.0f") if name == "many" else ""  # for few collections, other differences of the runs are larger
         bench.say("| --gc: %d | %d | %s | %s |" % (*recorded[name], ns, Spread(more[name]).text("%.1f")))
     bench.bar("observe --gc: a collection of many", Spread(added["many"]), 1000, "%.0f", " ns")
 

@@ -1,4 +1,4 @@
-"""An OCaml program that only allocates, its runtime's own Memprof sampling for allogram."""
+"""Measures the overhead of recording a sample of an OCaml program that only allocates. OCaml's own sampler, Memprof, chooses the samples."""
 
 import os
 import shutil

@@ -1,4 +1,5 @@
-"""`view` on 100 million events and some hundred thousand stacks, and on a million stacks; their pages in a browser."""
+"""Measures `allogram view` on a trace of 100 million events with some hundred thousand stacks, and on one with a million stacks: the time and memory to
+write the page, and the time to open it in a browser."""
 
 import json
 import math

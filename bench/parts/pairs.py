@@ -1,4 +1,4 @@
-"""One pair of malloc and free: what recording adds to it, in nanoseconds."""
+"""Measures the nanoseconds that an exact recording adds to a pair of malloc and free."""
 
 import os
 
@@ -13,7 +13,7 @@ def pair_ns(result, bench=None):
 
 
 def added_ns(bench, mode, depth, threads=1, millions=10):
-    """Nanoseconds added a pair, over the rounds; each recording is proved."""
+    """(nanoseconds added per pair, nanoseconds without allogram), each a Spread over the rounds. Each recording is checked."""
     command = [bench.workload("pairs"), mode, str(depth), str(millions), str(threads)]
     added, bases = [], []
     for _ in range(bench.rounds):

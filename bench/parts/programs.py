@@ -1,4 +1,4 @@
-"""Whole programs, recorded exactly, and by heaptrack, gperftools, DHAT and massif."""
+"""Measures whole programs recorded exactly by allogram, and the same programs under heaptrack, gperftools, DHAT and massif (the peers)."""
 
 import os
 import random
@@ -12,7 +12,7 @@ from measured import Spread, measure
 TCMALLOC = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4"
 
 
-TURNS = 4  # plain and recorded times the rounds asked for: bars in hundredths need an interval of a few
+TURNS = 4  # runs per round: a bar that is given in hundredths needs an interval of a few hundredths
 
 
 HEAD = ("| program | base, s | events, M | allogram, wall | allogram, CPU | heaptrack, wall / CPU | gperftools | DHAT | massif "
@@ -20,7 +20,7 @@ HEAD = ("| program | base, s | events, M | allogram, wall | allogram, CPU | heap
 
 
 def say_head(bench):
-    """The head of the table that programs and redis share; once."""
+    """Prints the head of the table that this part and redis.py share, if it was not printed yet."""
     if HEAD not in bench.lines:
         bench.say(HEAD)
         bench.say("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
@@ -33,7 +33,7 @@ class Program:
 
 
 def make_json(path):
-    """About 17 MB of rows."""
+    """Writes about 17 MB of JSON rows."""
     source, size, i = random.Random(5), 0, 0
     with open(path, "w", encoding="utf-8") as file:
         file.write("[")
@@ -48,7 +48,7 @@ def make_json(path):
 
 
 def make_smt(path):
-    """600 small problems of linear arithmetic, one after the other."""
+    """Writes 600 small problems of linear arithmetic for z3."""
     source, lines, n = random.Random(3), ["(set-logic QF_LIA)"], 25
     for i in range(n):
         lines.append("(declare-fun x%d () Int) (assert (and (>= x%d 0) (<= x%d 100)))" % (i, i, i))
@@ -65,7 +65,7 @@ def make_smt(path):
 
 
 def make_lua(path, scale):
-    """Tables, closures, strings and calls: about 2.3 million blocks at scale 1."""
+    """Writes a Lua program that makes tables, closures, strings and calls: about 2.3 million blocks at scale 1."""
     with open(path, "w", encoding="utf-8") as file:
         file.write("""local t, words = {}, {}
 local function item(i) return { name = "item " .. i, f = function() return i end, i } end
@@ -91,7 +91,7 @@ def programs_of(bench):
     if shutil.which("z3"):
         make_smt(bench.path("in.smt2"))
         found.append(Program("z3, 600 problems", ["z3", bench.path("in.smt2")], bars={"wall": 1.06, "bytes": 2.5}))
-    if shutil.which("lua5.4"):  # each block of Lua is one of malloc: the judge counts both
+    if shutil.which("lua5.4"):  # each block of Lua is a block of malloc, so the counting preload counts all of them
         make_lua(bench.path("in.lua"), scale)
         found.append(Program("lua5.4, tables and strings", ["lua5.4", bench.path("in.lua")], bars={"bytes": 2.5}))
     for name, variable, bars in (("cfrac itself", "BENCH_CFRAC", {"wall": 1.8, "cpu": 3.0, "ten_times": True, "bytes": 2.5}),
@@ -102,7 +102,7 @@ def programs_of(bench):
 
 
 def counted_events(bench, program, plain):
-    """How many events the program makes: its own word, else the counting preload's (tests/programs)."""
+    """The number of events that the program makes: as it prints itself, or else as the counting preload (tests/programs) counts."""
     if program.counts_itself:
         return 2 * int(re.search(rb"allocations (\d+)", plain.stderr)[1])
     sys.path.insert(0, os.path.join(HERE, "../tests/conformance"))
@@ -117,7 +117,7 @@ def counted_events(bench, program, plain):
 
 
 def peer_commands(bench, command):
-    """name -> (command, environment, rounds); the slow ones once."""
+    """name -> (command, environment, rounds). The slow ones, under valgrind, run once."""
     peers = {}
     if shutil.which("heaptrack"):
         peers["heaptrack"] = (["heaptrack", "-o", bench.path("heaptrack"), *command], {}, max(3, bench.rounds // 2))
@@ -131,7 +131,7 @@ def peer_commands(bench, command):
 
 
 def remove_output(bench):
-    """Removes what a peer wrote; how many bytes that was."""
+    """Removes the files that a peer wrote, and returns their bytes."""
     size = 0
     for name in os.listdir(bench.folder):
         if name.startswith(("heaptrack", "heapprofile", "dhat", "massif")):
@@ -157,7 +157,7 @@ def bench_program(bench, program):
         ratios["allogram"].add(recorded, plain)
         for name, (command, env, rounds) in peers.items():
             if n < rounds:
-                # heaptrack's script sometimes ends with SIGPIPE though all is written: its output is the proof
+                # heaptrack's script sometimes ends with SIGPIPE although its output is complete, so the output is checked, not the status
                 result = measure(command, env=env, cwd=bench.folder, expect_status=None)
                 if remove_output(bench) == 0:
                     raise RuntimeError("%s wrote nothing: %s" % (name, result.stderr[-300:]))

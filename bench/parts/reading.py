@@ -1,4 +1,4 @@
-"""Events a second that a pass over all of them reads, and its memory."""
+"""Measures how many events per second a report reads in a pass over all events, its memory, and the time of a summary from the index."""
 
 from measured import Spread, measure
 

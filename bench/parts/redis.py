@@ -1,4 +1,4 @@
-"""redis-server under redis-benchmark, recorded exactly, and by heaptrack."""
+"""Measures redis-server under redis-benchmark, recorded exactly by allogram, and under heaptrack."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from parts.programs import remove_output, say_head
 
 BURST_REQUESTS = 3000  # of each of four kinds: 0.2 s
 BURSTS, WARMING = 8, 2
-PAIRS = 8  # of servers, times the rounds asked for: two plain ones differ by up to a twentieth, burst for burst
+PAIRS = 8  # pairs of servers per round, since even two plain servers differ by up to a twentieth in every burst
 
 
 class Server:
@@ -31,7 +31,7 @@ class Server:
         return subprocess.run(["redis-cli", "-s", self.socket, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
 
     def seconds_of(self, requests):
-        """Seconds that redis-benchmark takes for so many requests of each of four kinds."""
+        """Seconds that redis-benchmark takes for this number of requests of each of four kinds."""
         begin = time.monotonic()
         subprocess.run(["redis-benchmark", "-s", self.socket, "-n", str(requests), "-c", "20", "-r", "10000", "-q", "-t",
                         "set,get,lpush,hset"], stdout=subprocess.DEVNULL, check=True)
@@ -43,8 +43,8 @@ class Server:
 
 
 def ratio_in_turns(bench, prefix):
-    """(plain seconds, ratio), medians over short bursts against two servers that stand side by side, in turns; the second has
-    `prefix` in front of it. What the neighbours do lasts longer than a burst, so both get it."""
+    """(plain seconds, ratio): medians over short bursts of requests to two servers, in turns; the second server is started with `prefix`. Other load on the
+    machine usually lasts longer than a burst, so it slows both."""
     plain, other = Server(bench, []), Server(bench, prefix, "redis-other")
     plains, ratios = [], []
     for n in range(-WARMING, BURSTS):

@@ -1,4 +1,4 @@
-"""The overhead of --mode=sample: for a pair of malloc and free, for programs, in resident memory, and for a program with liballogram."""
+"""Measures the overhead of --mode=sample: for a pair of malloc and free, for whole programs, in resident memory, and for calls of liballogram."""
 
 import os
 
@@ -9,16 +9,16 @@ from parts.programs import programs_of
 
 SAMPLING = ["--mode=sample"]  # at the default interval, 512 KiB
 FINE = ("jq", "z3")
-PAIR_ROUNDS = 4  # times the rounds asked for; a second each
-FINE_ROUNDS = 8  # times the rounds asked for
+PAIR_ROUNDS = 4  # runs per round, of a second each
+FINE_ROUNDS = 8  # runs per round of the programs in FINE
 
 
-QUIET = 1.1  # times the fastest base: a run with a busy neighbour on the core has 1.5 to 2 times that, and so has what is added
+QUIET = 1.1  # times the fastest base; with other load on the core, a pair and the time added to it take 1.5 to 2 times as long
 
 
 def added_in_process(bench, shape, prefix=(), env=None):
-    """(base, added, added where the machine was quiet) in ns of pairs that are measured in turns within one process (micro_pair.c): a run counts
-    when the libc's own pair, without allogram, was about as fast in it as in the fastest one."""
+    """(base, added, added in quiet runs), in ns per pair of malloc and free, measured by micro_pair.c. A run is quiet if libc's own pair, without
+    allogram, was about as fast in it as in the fastest run (QUIET)."""
     command = [*prefix, os.path.join(bench.build, "bench/micro_pair"), "1000", shape]
     bases, added = [], []
     for _ in range(bench.rounds * PAIR_ROUNDS):
@@ -48,8 +48,8 @@ def bench_sampled_pairs(bench):
 
 
 def sampled_rounds(bench, program):
-    """Runs of the program: plain, sampled, and plain once more; and how many events the last trace has. jq's and z3's bar is a hundredth,
-    which takes more rounds."""
+    """Runs of the program: plain, sampled, and plain once more; and the number of events of the last trace. The programs in FINE run more often,
+    since their bar is one hundredth."""
     plains, sampled, again, trace = [], [], [], None
     for _ in range(bench.rounds * (FINE_ROUNDS if program.name.startswith(FINE) else 1)):
         plains.append(measure(program.command, cwd=bench.folder))
@@ -99,7 +99,7 @@ def bench_sampled_memory(bench):
 
 
 def bench_embedded(bench):
-    """allogram_alloc where a tracker samples and the block is none: nanoseconds of a call, less those of an empty loop."""
+    """Nanoseconds of a call of allogram_alloc whose block is not recorded, minus those of an empty loop (micro_embedded.c)."""
     runs = [measure([os.path.join(bench.build, "bench/micro_embedded")], cwd=bench.folder).stdout.split() for _ in range(bench.rounds)]
     bench.say()
     bench.say("| allogram_alloc, inlined, of a block that is not recorded | ns |")

@@ -1,4 +1,5 @@
-%% A node that makes lists of 100 words when a line says how many and on which heap, and answers with the collections it took.
+%% The Erlang node of bench/parts/observe.py. Each line of its standard input has a number of lists of 100 elements and a heap size in words.
+%% The node makes these lists in a process with that initial heap size, and prints how many garbage collections this took.
 -module(collecting).
 -export([main/0]).
 

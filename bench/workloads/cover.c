@@ -1,13 +1,13 @@
-/* cover.c: the program of many distinct stacks: complements random sums of products by Shannon
- * expansion and proves the result by tautology, as espresso does. Each level of the recursion is
- * entered from one of several places, so that a stack is a path of decisions: some hundred thousand
- * distinct ones, 10 to 30 frames deep, from few call sites.
+/* cover.c: a benchmark program with many distinct stacks. It complements random sums of products
+ * by Shannon expansion and proves the result by a tautology check, as espresso does. Each level of
+ * the recursion is entered from one of several places, so that a stack is a path of decisions:
+ * some hundred thousand distinct stacks, 10 to 30 frames deep, from few call sites.
  *
- * A cube is a block: one bit pair a variable (bit 0: may be 0, bit 1: may be 1). A cover is a block
- * that grows.
+ * A cube (a product) is one block, with two bits per variable (bit 0: may be 0, bit 1: may be 1).
+ * A cover (a sum of cubes) is a block that grows.
  *
- * cover ROUNDS: so many functions. Prints sums that depend on everything, then its own count of
- * allocations. */
+ * cover ROUNDS: processes this number of random functions. Prints sums that depend on all results,
+ * then, on standard error, its own count of allocations and its resident memory. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@
 
 enum { WORDS = 64 }; /* sets the work between allocations */
 struct cube {
-    uint64_t pairs[WORDS]; /* variables that there are not have both bits */
+    uint64_t pairs[WORDS]; /* both bits are set for bit pairs above the last variable */
 };
 struct cover {
     size_t count, room;
@@ -235,7 +235,7 @@ __attribute__((noinline)) static bool is_tautology(const struct cover *cover) {
     bool any;
     int variable = most_binate(cover, &any);
     if (variable < 0) {
-        return false; /* unate without a full cube */
+        return false; /* no variable occurs in both phases, and no cube is full: no tautology */
     }
     struct cover *half = cofactor(cover, variable, 1);
     bool result = is_tautology(half);

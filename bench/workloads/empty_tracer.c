@@ -1,5 +1,5 @@
-/* empty_tracer.c: the native half of empty_tracer.erl: wants every event, and does nothing with it.
- */
+/* empty_tracer.c: the native functions of empty_tracer.erl, the tracer of bench/parts/erlang.py
+ * that requests every event and does nothing with it. */
 #include <erl_nif.h>
 
 static ERL_NIF_TERM wanted, done;

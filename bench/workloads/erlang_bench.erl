@@ -1,12 +1,13 @@
-%% erlang_bench.erl: a program under one of the emulator's profilers, or under allogram, in a node that does nothing else.
-%% measure(Method, Program, Size) prints: microseconds of the program itself, as it sees them, microseconds of the whole run with
-%% what the method sets up and takes away, and bytes of the file that it left (0: none).
+%% erlang_bench.erl: runs a program under one of the emulator's profilers, or under allogram, in a node that does nothing else, for
+%% bench/parts/erlang.py.
+%% measure(Method, Program, Size) prints three numbers: microseconds of the program by its own clock; microseconds of the whole run, including the
+%% time in which the method starts and stops tracing; and bytes of the file that the method wrote (0: none).
 -module(erlang_bench).
 -export([measure/3, work/2, calls/1, build/1, sum/2, compile/1, timed/2]).
 
 measure(Method, Program, Size) ->
     Work = prepared(Program, Size),
-    _ = work(Program, element(1, Work)), % once before: all code is loaded
+    _ = work(Program, element(1, Work)), % a first run, so that all code is loaded
     Begin = erlang:monotonic_time(),
     {Own, Bytes} = under(Method, Program, element(2, Work)),
     Whole = erlang:monotonic_time() - Begin,
@@ -14,13 +15,13 @@ measure(Method, Program, Size) ->
 
 us(Time) -> erlang:convert_time_unit(Time, native, microsecond).
 
-%% {what is done once before, what is measured}
+%% {argument of the first run, argument of the measured run}
 prepared(calls, Size) -> {100, Size};
 prepared(compile, File) ->
     {ok, Forms} = epp:parse_file(File, []),
     {Forms, Forms}.
 
-%% What the program takes, by its own clock.
+%% The time of the program, by its own clock.
 timed(Program, Argument) ->
     Begin = erlang:monotonic_time(),
     work(Program, Argument),
@@ -29,7 +30,7 @@ timed(Program, Argument) ->
 work(calls, Size) -> calls(Size);
 work(compile, Forms) -> compile(Forms).
 
-%% Many calls of little functions: lists, tuples, maps, recursion in the body and at the tail.
+%% Many calls of small functions: lists, tuples, maps, recursion with and without tail calls.
 calls(0) -> ok;
 calls(N) ->
     List = build(10),
@@ -54,7 +55,7 @@ compile(Forms) ->
 under(none, Program, Argument) ->
     {in_process(Program, Argument, fun(_) -> ok end), 0};
 under(Counted, Program, Argument) when Counted =:= call_count; Counted =:= call_time; Counted =:= call_memory ->
-    Flags = [Counted], % with local as well each call would be a message, too
+    Flags = [Counted], % not `local`: then each call would also send a message
     _ = erlang:trace_pattern({'_', '_', '_'}, true, Flags),
     Own = in_process(Program, Argument, fun(Pid) -> erlang:trace(Pid, true, [call]) end),
     Loaded = [{M, F, A} || {M, _} <- code:all_loaded(), {F, A} <- M:module_info(functions)],

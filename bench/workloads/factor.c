@@ -1,9 +1,11 @@
-/* factor.c: the allocation-saturated program: expands sqrt(N) as a continued fraction and takes the
- * small primes out of its values, as CFRAC does, with numbers that are blocks of 20 to 110 bytes:
- * every operation makes a new one and its operands are freed. About 20 million pairs of malloc and
- * free a second, at a depth of about 8 frames, nearly all of them temporary.
+/* factor.c: a benchmark program that does little but allocate. It expands sqrt(N) as a continued
+ * fraction and divides small primes out of the values, as CFRAC does. Numbers are blocks of 20 to
+ * 110 bytes; every operation allocates its result, and its operands are freed. It makes about 20
+ * million pairs of malloc and free per second, at a depth of about 8 frames, and nearly every block
+ * is freed before the next allocation.
  *
- * factor STEPS. Prints what it found; on standard error its own count of pairs. */
+ * factor STEPS: prints the number of small factors; on standard error its own count of pairs and
+ * its resident memory. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,8 +15,8 @@
 #include "resident.h"
 
 struct number {
-    uint32_t n_limbs; /* no leading zero limb; 0 is no limb at all */
-    uint16_t limbs[]; /* low first; of 16 bits, as CFRAC's are */
+    uint32_t n_limbs; /* without leading zeros; the number 0 has no limbs */
+    uint16_t limbs[]; /* the lowest first; 16 bits each, as in CFRAC */
 };
 
 static uint64_t n_allocated;
@@ -125,7 +127,7 @@ static struct number *doubled_plus(const struct number *a, uint32_t bit) {
     return trimmed(result);
 }
 
-/* a / b and a % b, bit by bit: each bit makes numbers, as a naive program does. */
+/* a / b and a % b, bit by bit; each bit allocates numbers, as in a simple program. */
 static struct number *divided(const struct number *a, const struct number *b,
                               struct number **ret_rest) {
     struct number *quotient = number_new(a->n_limbs), *rest = number_of(0);
@@ -180,8 +182,8 @@ static void find_primes(void) {
     }
 }
 
-/* CFRAC asks for the rest before it divides; so do we, which makes as many pairs a second as it
- * does (20 to 25 million; without this loop it would be 30). */
+/* CFRAC computes the remainder before it divides. With this loop, factor makes as many pairs of
+ * malloc and free per second as CFRAC (20 to 25 million; without it 30 million). */
 __attribute__((noinline)) static uint32_t rest_by_small(const struct number *a, uint32_t divisor) {
     uint32_t rest = 0;
     for (uint32_t i = a->n_limbs; i-- > 0;) {
@@ -190,7 +192,7 @@ __attribute__((noinline)) static uint32_t rest_by_small(const struct number *a, 
     return rest;
 }
 
-/* Divides out one prime as often as it goes; consumes q. */
+/* Divides q by the prime as often as possible; frees q and returns the result. */
 __attribute__((noinline)) static struct number *without_prime(struct number *q, uint32_t prime,
                                                               uint32_t *exponent) {
     for (;;) {

@@ -1,6 +1,6 @@
-/* lists.c N: N pairs of blocks of the Boehm collector, one of them without pointers; lists of a
- * thousand, of which the last lives. Almost nothing else is done: what each allocation costs is all
- * there is. */
+/* lists.c: the C program of bench/parts/boehm.py. `lists N` allocates N pairs of blocks from the
+ * Boehm collector, one block of each pair without pointers. The pairs are in lists of a thousand,
+ * of which only the last is reachable. The program does almost nothing but allocate. */
 #include <gc.h>
 #include <stdio.h>
 #include <stdlib.h>

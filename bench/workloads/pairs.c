@@ -1,9 +1,10 @@
-/* pairs.c: pairs of malloc and free below so many frames, and nothing else: what one pair costs.
+/* pairs.c: measures the time of a pair of malloc and free at a given depth of the stack, for
+ * bench/parts/pairs.py.
  *
- * pairs MODE DEPTH MILLIONS THREADS: MODE is `leaf` (only the innermost of eight call sites
- * changes) or `middle` (four frames below the top change from call to call). Prints one line of
- * words: nanoseconds of CPU a pair in the slowest thread, pairs made, and the object whose malloc
- * it called. Each thread is timed by its own CPU clock. */
+ * pairs MODE DEPTH MILLIONS THREADS: in the MODE `leaf` only the innermost frame changes, between
+ * eight call sites; in `middle` the four frames that call it change, too. Prints one line of
+ * words: nanoseconds of CPU time per pair in the slowest thread, the number of pairs, and the
+ * object whose malloc it called. Each thread is timed by its own CPU clock. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -89,7 +90,7 @@ KEPT static double below(int frames) {
 }
 
 static void *run(void *number) {
-    int own = 4 + (is_middle ? MIDDLE_FRAMES : 0); /* frames that are there anyway */
+    int own = 4 + (is_middle ? MIDDLE_FRAMES : 0); /* other frames of the stack */
     ns_of_thread[(intptr_t)number] = below(depth > own ? depth - own : 0);
     return NULL;
 }

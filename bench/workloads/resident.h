@@ -1,5 +1,5 @@
-/* resident.h: a workload says at its end what of it was resident, without allocating: from
- * /proc/self/status. */
+/* resident.h: prints a workload's resident memory at its end, from /proc/self/status, without
+ * allocating. bench/harness.py reads the line. */
 #ifndef RESIDENT_H
 #define RESIDENT_H
 
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One line on standard error: `resident_kib ANONYMOUS FILE SHARED`. Preloaded code and the
- * recorder's shared memory are in the last two. */
+/* Prints one line on standard error: `resident_kib ANONYMOUS FILE SHARED`. FILE includes preloaded
+ * code, SHARED the recorder's shared memory. */
 __attribute__((unused)) static void say_resident(void) {
     static const char *const names[] = {"RssAnon:", "RssFile:", "RssShmem:"};
     char text[8192] = "";

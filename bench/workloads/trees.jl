@@ -1,4 +1,5 @@
-# trees.jl ROUNDS: a Julia program that only allocates: trees that die young and one that grows old, strings, arrays.
+# trees.jl ROUNDS: the program of bench/parts/julia.py, which only allocates: many trees that become garbage at once and some that remain, strings,
+# arrays.
 mutable struct Tree
     left::Union{Tree,Nothing}
     right::Union{Tree,Nothing}

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Chromium (as an ordinary user, in its own sandbox) and Firefox (as root and as that user) draw a page under `allogram run`:
+"""Runs Chromium (as an ordinary user, in its own sandbox) and Firefox (as root and as that user) under `allogram run` and compares with plain runs.
 
- - the picture and standard error are as without (lines are compared without their numbers: each must come in some plain run, and what
-   comes in every plain run must come);
- - allocations and bytes over all of the browser's processes lie within the range of ten plain runs that the kernel counts. Both browsers
-   bring their own allocator in the program itself, where no preloaded library can count; so the judge is a set of uprobes at its entries,
-   which also reach into the sandbox. Runs vary, so the median of RUNS recorded runs is compared: one of them alone would be outside of
-   the range of ten equal ones in two cases of eleven;
- - nothing is lost, every trace is whole, and no process and no file is left.
+The browsers draw a page. This script checks:
 
-A part of `make soak`. A browser that is not installed is skipped, and so is all where uprobes cannot be had. --log appends the figures."""
+ - The picture and standard error are the same as without allogram. (Numbers in lines are ignored. Each line must occur in at least one plain run,
+   and a line that occurs in every plain run must occur.)
+ - The numbers of allocations and of bytes in all processes of the browser are within the range of ten plain runs, which uprobes (breakpoints of
+   the kernel) count. Both browsers contain an allocator of their own, so a preloaded library could not count; uprobes also work in the
+   sandbox. Runs vary, so the median of RUNS recorded runs is compared: a single run would be outside of the range of ten equal runs in two
+   of eleven cases.
+ - Nothing is lost, every trace is whole, and no process and no file is left.
+
+It is a part of `make soak`. A browser that is not installed is skipped; without uprobes all cases are skipped. --log appends the results to a file."""
 
 import argparse
 import collections
@@ -37,7 +39,7 @@ for (let i = 0; i < 20000; i++) { kept.push({number: i, name: "x" + i}); sum += 
 document.getElementById("a").textContent = "sum " + sum;
 </script></body></html>
 """
-# Where an allocation enters the program's own allocator, and which registers hold its size. Functions that only pass on to another one
+# The functions of the program's own allocator, and the registers whose product is the size of the allocation. Functions that only call another one
 # of these (operators of Firefox) are not in the list.
 C_ENTRIES = {"malloc": ["di"], "calloc": ["di", "si"], "realloc": ["si"], "memalign": ["si"], "aligned_alloc": ["si"],
              "posix_memalign": ["dx"], "valloc": ["di"], "pvalloc": ["di"]}
@@ -83,13 +85,13 @@ def file_offsets(path, wanted):
 
 
 class Judge:
-    """Counts what enters a program's allocator, in all of its processes, by uprobes."""
+    """Counts the calls of a program's allocator in all of its processes, by uprobes."""
 
     def __init__(self, program, entries):
         self.sizes = {}
         places = {}
         for name, offset in file_offsets(program, entries).items():
-            places.setdefault(offset, name)  # one function under two names
+            places.setdefault(offset, name)  # only one name of each function
         for offset, name in places.items():
             event = re.sub(r"\W", "_", name)
             arguments = " ".join("a%d=%%%s:u64" % (i, register) for i, register in enumerate(entries[name]))
@@ -99,7 +101,7 @@ class Judge:
     @staticmethod
     def _write(line):
         try:
-            file = os.open(TRACING + "/uprobe_events", os.O_WRONLY | os.O_APPEND)  # which cannot be sought in, as open() does
+            file = os.open(TRACING + "/uprobe_events", os.O_WRONLY | os.O_APPEND)  # not open(), which seeks; this file does not support it
             try:
                 os.write(file, line.encode() + b"\n")
             finally:
@@ -112,7 +114,7 @@ class Judge:
             self._write("-:%s/%s" % (GROUP, event))
 
     def count(self, run):
-        """What run() returns, blocks, bytes."""
+        """(result of run(), number of blocks, bytes) that were allocated while run() was called."""
         with tempfile.TemporaryDirectory(prefix="allogram-judge-") as folder:
             data = folder + "/perf.data"
             events = [argument for event in self.sizes for argument in ("-e", "%s:%s" % (GROUP, event))]
@@ -123,7 +125,7 @@ class Judge:
                 raise Skipped("perf: " + perf.stderr.read().decode(errors="replace").strip()[-200:])
             try:
                 result = run()
-            finally:  # or the probes cannot be taken away
+            finally:  # while perf runs, the uprobes cannot be removed
                 perf.send_signal(signal.SIGINT)
                 perf.communicate()
             script = subprocess.Popen(["perf", "script", "-i", data, "-F", "event,trace", "--show-lost-events"], stdout=subprocess.PIPE,
@@ -149,7 +151,7 @@ Result = collections.namedtuple("Result", "status picture lines folder")
 
 
 def normal(line):
-    """Without what differs from run to run: numbers, and names made of them."""
+    """A line without the parts that differ from run to run: numbers, and the name of the home folder."""
     return re.sub(r"0x[0-9a-f]+|[0-9]+", "N", re.sub(r"/tmp/allogram-browser-\w+", "HOME", line)).strip()
 
 
@@ -166,7 +168,7 @@ def left_processes(mark):
 
 
 def draw(browser, user, page, before=()):
-    """One run of a browser as `user`, with `before` in front of its command ({out}: a folder for traces)."""
+    """Runs a browser once as `user`, with the words `before` in front of its command ({out}: a folder for traces)."""
     home = tempfile.mkdtemp(prefix="allogram-browser-")
     os.mkdir(home + "/profile")
     os.mkdir(home + "/out")
@@ -198,7 +200,7 @@ def draw(browser, user, page, before=()):
 
 
 def read_traces(allogram, folder, program):
-    """Complaints, blocks and bytes of the program's own processes, number of processes."""
+    """(complaints, blocks, bytes, number of processes); the last three are those of processes that execute `program`."""
     complaints, blocks, total, processes = [], 0, 0, 0
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
@@ -218,7 +220,8 @@ def read_traces(allogram, folder, program):
 
 
 def left_sessions(folder):
-    """Live files of the session that wrote these traces: their folder is called after its number, which stands in a trace's header."""
+    """Live files that remain of the session that wrote these traces. Their folder is named after the number of the session, which is also in the
+    header of a trace."""
     headers = []
     for name in os.listdir(folder):
         with open(os.path.join(folder, name), "rb") as file:
@@ -280,7 +283,7 @@ def main():
     parser.add_argument("--log")
     parser.add_argument("cases", nargs="*", help="browser names; all")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that uprobes and folders go
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that uprobes and folders are removed
     allogram = os.path.join(os.path.abspath(options.build), "src/cli/allogram")
     log, failed = [], 0
     if os.geteuid() == 0 and not os.path.exists(TRACING + "/uprobe_events"):
@@ -302,7 +305,7 @@ def main():
             except Skipped as why:
                 print("ok %d %s # SKIP %s" % (number, name, why), flush=True)
                 continue
-            except Exception as error:  # the other cases go on
+            except Exception as error:  # the other cases are still run
                 complaints = ["%s: %s" % (type(error).__name__, error)]
             print("%s %d %s" % ("not ok" if complaints else "ok", number, name), flush=True)
             for complaint in complaints[:40]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The table of commands, and what every command has in common.
+# The table of commands, and options and messages that all commands have in common.
 
 one_line() {
     [ "$(printf '%s\n' "$output" | wc -l)" -eq 1 ]
@@ -68,7 +68,7 @@ one_line() {
     PATH=$(dirname "$ALLOGRAM"):$PATH
     for command in run attach observe control report view diff export check dump doctor; do
         COMP_WORDS=(allogram "$command" --) COMP_CWORD=2
-        _allogram || true # bats ends at a status that a shell does not look at
+        _allogram || true # bats would end the test at this status, which a shell ignores
         run diff <(printf '%s\n' "${COMPREPLY[@]}") <("$ALLOGRAM" "$command" --help | sed -n '/^options/,$p' |
             cut -c 1-27 | grep -o -e '--[a-z-]*=\{0,1\}')
         [ "$status" -eq 0 ]

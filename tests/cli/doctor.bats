@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What can be profiled on this machine.
+# `allogram doctor`: what can be profiled on this machine.
 
 @test "doctor finds the agent of its build, and says where" {
     run "$ALLOGRAM" doctor

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Options, messages and files of `export`. What is in the files is tests/export's affair.
+# Options, messages and files of `export`. The contents of the files are tested in tests/export.
 
 setup_file() {
     export TRACE="$BATS_FILE_TMPDIR/t.allogram"
@@ -12,7 +12,7 @@ one_line() {
 
 @test "no format, an unknown one, an unknown metric: one line that names the valid ones" {
     for words in "" "--to=svg" "--to=" "--to=folded --metric=weight"; do
-        # shellcheck disable=SC2086 # words, split on purpose
+        # shellcheck disable=SC2086 # the words are split on purpose
         run "$ALLOGRAM" export "$TRACE" $words
         [ "$status" -eq 2 ]
         one_line
@@ -69,7 +69,7 @@ one_line() {
 
 @test "a window that is none is a usage error, and a time for --to says how a window ends" {
     for words in "--from=soon" "--until=later" "--until=0" "--from=2 --until=1" "--from=-1"; do
-        # shellcheck disable=SC2086 # words, split on purpose
+        # shellcheck disable=SC2086 # the words are split on purpose
         run "$ALLOGRAM" export "$TRACE" --to=csv $words
         [ "$status" -eq 2 ]
         one_line
@@ -205,7 +205,7 @@ one_line() {
 
 @test "a thread that the trace does not have is one line that names those it has" {
     for command in "export --to=folded" "report --view=threads" "report --view=functions" "diff $SOURCE/tests/golden/trace/trace-v1-managed.allogram"; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # the words are split on purpose
         run "$ALLOGRAM" $command "$SOURCE/tests/golden/trace/trace-v1-managed.allogram" --thread=99
         [ "$status" -eq 1 ]
         one_line

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A gate over a real recording: the program's own line is where the SARIF file points.
+# A gate (report --fail-if) on a real recording: the SARIF file must name the program's own line.
 
 @test "the leaking line of a program is the place of the gate, and its counts are the same each time" {
     cd "$BATS_TEST_TMPDIR"

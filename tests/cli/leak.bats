@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# As a new user would: from a leaking program to the leaking line in three commands. The second one is what `run` says, the third
-# what the first lines of a report suggest to somebody who sees that something is in use at the end.
+# The steps of a new user: from a leaking program to the leaking line in three commands. The closing lines of `run` print the
+# second command; the third follows from the first lines of the report, which show that something is in use at the end.
 
 setup() {
     cd "$BATS_TEST_TMPDIR"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""new_runtime SOURCE: a runtime is added to a copy of the tree as adapters/README.md says, word for word: one folder, one row. The copy
-is built with that runtime alone, and a program of the runtime is recorded. Prints TAP."""
+"""new_runtime SOURCE: adds a runtime to a copy of the tree with the text of adapters/README.md, word for word: one folder and one
+row. Then builds the copy with that runtime alone, and records a program of the runtime. Prints TAP."""
 
 import json
 import os
@@ -27,7 +27,7 @@ TARGETS = ["adapters/libc/liballogram-agent.so", "src/cli/allogram"]
 
 
 def example(readme, heading):
-    """The indented block behind a line that has the words and ends with a colon."""
+    """The indented block that follows a line which contains HEADING and ends with a colon."""
     lines = readme.split("\n")
     start = next(i for i, line in enumerate(lines) if heading in line and line.endswith(":"))
     block = []
@@ -82,7 +82,7 @@ class Toy:
         return program
 
     def runtimes(self, release, *options):
-        """What the report says of the program's runtimes, but for the C library."""
+        """The rows of the report about the program's runtimes, without the C library."""
         trace = tempfile.mktemp(dir=self.folder)
         run([self.allogram, "run", "--quiet", "--output=" + trace, *options, "--", self.program(release)])
         rows = json.loads(run([self.allogram, "report", trace, "--json"]))["runtimes"]

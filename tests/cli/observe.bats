@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `allogram observe`: what cannot be looked at is said in one line with the remedy; the rest leaves a result.
+# `allogram observe`: a target that cannot be observed gives one line that names the remedy; every other target leaves a result.
 
 bats_require_minimum_version 1.5.0
 
@@ -18,7 +18,7 @@ as_nobody() {
     setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 }
 
-allogram_for_nobody() { # in a folder that others may enter, which bats' own is not
+allogram_for_nobody() { # in a folder that other users may enter; bats' own folder is private
     [ "$(id -u)" = 0 ] || skip "only root can become somebody else"
     as_nobody true || skip "setpriv is missing"
     open_folder=$(mktemp -d /tmp/observe-test.XXXXXX)
@@ -31,7 +31,7 @@ one_line() {
     [ "${#lines[@]}" -eq 1 ] || { printf '%s\n' "$output"; return 1; }
 }
 
-may_observe() { # what follows needs perf events
+may_observe() { # the following tests need perf events
     "$ALLOGRAM" observe "$target" --duration=0.05 >/dev/null 2>refused || {
         grep -q "perf events" refused && skip "$(cat refused)"
         return 1
@@ -122,7 +122,7 @@ time.sleep(60)' >pid 3>&- &
     run "$ALLOGRAM" observe "$target" --duration=0.2 --stacks --growth
     [ "$status" -eq 0 ]
     [[ $output == *"no thread used the CPU"* ]]
-    [[ $output != *$'\xef\xbf\xbd'* ]] # what stands for a character that cannot be printed
+    [[ $output != *$'\xef\xbf\xbd'* ]] # the replacement for a character that cannot be printed
 }
 
 @test "what only a runtime can tell is said to be missing where there is none" {

@@ -184,7 +184,7 @@ assert len(report["stacks"]) == 1 and report["total"]["in_use_blocks"] == 1
 '
     run "$FAKE_REPORT" jq.allogram empty.allogram --view=leaks --suppressions="$BATS_TEST_TMPDIR/accepted"
     [[ $output == *"suppressed: 64.0 KiB in 3 blocks by leak:jv_string_*"* ]]
-    [[ $output == *"suppressed: 0 B in 0 blocks"* ]] # the second trace counts anew
+    [[ $output == *"suppressed: 0 B in 0 blocks"* ]] # the second trace is counted from zero
 }
 
 @test "a suppression file that is none is a usage error" {
@@ -211,7 +211,8 @@ assert len(report["stacks"]) == 1 and report["total"]["in_use_blocks"] == 1
     [ "$(printf '%s\n' "$stderr" | wc -l)" -eq 1 ]
     blocks=$(printf '%s' "$output" | python3 -c 'import json,sys; print(json.load(sys.stdin)["allocated_blocks"])')
     [[ $stderr == *"jq.allogram: --fail-if='allocated_blocks >= 1' holds: allocated_blocks = $blocks" ]]
-    run bash -c "'$FAKE_REPORT' jq.allogram --fail-if='1 > 0' 2>&1 >'$BATS_TEST_TMPDIR/shown'"  # which has no values to tell
+    # this expression has no values to print
+    run bash -c "'$FAKE_REPORT' jq.allogram --fail-if='1 > 0' 2>&1 >'$BATS_TEST_TMPDIR/shown'"
     [ "$status" -eq 3 ]
     [[ $output == *"--fail-if='1 > 0' holds" ]]
     run "$FAKE_REPORT" jq.allogram --json --fail-if='allocated_blocks < 1 or not peak_bytes > 0'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `allogram run`: the program is what it would be alone; what cannot be recorded is refused in a line.
+# `allogram run`: the program behaves as it would alone; what cannot be recorded is refused in one line.
 
 setup() {
     cd "$BATS_TEST_TMPDIR" || return 1
@@ -14,7 +14,7 @@ traces() {
     find . -name '*.allogram' | wc -l
 }
 
-# What a command sees of its surroundings: descriptors, signals, limits, environment but for ours.
+# What a command finds in its process: descriptors, signals, limits, and the environment without allogram's own variables.
 surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/d" | sort
     grep -E "^Sig(Blk|Ign|Cgt)" /proc/self/status; ulimit -a; umask
     env | grep -vE "^(LD_PRELOAD|ALLOGRAM_SESSION|_|SHLVL)=" | sort'
@@ -109,7 +109,7 @@ surroundings='ls -l /proc/self/fd | sed "s/.* \([0-9]* ->\)/\1/; s/:.*//; /proc/
         "--follow=some true" "--max-size=big true" "--filter=size=2..1 true" "--filter=type true" "--filter=size=1.., true" "--duration=0 true" "--signal=KILL true" "-o %q true" \
         "--mode=sample --interval=0 true" "--mode=sample --interval=16T true" "--mode=sample --seed=-1 true" \
         "--adapters=brainfuck true" "--adapters=none, true" "--budget=0 true" "--budget=101 true" "--budget=2 --mode=exact true"; do
-        # shellcheck disable=SC2086 # the words are to be split
+        # shellcheck disable=SC2086 # the words are split on purpose
         run "$ALLOGRAM" run $words
         echo "$words: $status $output"
         [ "$status" -eq 125 ]
@@ -270,7 +270,7 @@ END
     "$ALLOGRAM" run -q --follow=none -- bash -c '(exec ls / >ls.out); ls / >ls.out; :'
     [ "$(traces)" -eq 1 ]
     rm -- *.allogram
-    "$ALLOGRAM" run -q --follow=none -- bash -c 'exec ls / >ls.out' # what the program itself executes
+    "$ALLOGRAM" run -q --follow=none -- bash -c 'exec ls / >ls.out' # only the programs that the first process itself executes
     [ "$(traces)" -eq 2 ]
 }
 
@@ -298,7 +298,7 @@ END
 }
 
 @test "a program that signals its whole group gets it once" {
-    # setsid: a group of our own, so that only run and the program are in it
+    # setsid: a process group of its own, with only `run` and the program in it
     cat >group.sh <<'SCRIPT'
 count=0
 trap 'count=$((count + 1))' USR1
@@ -406,7 +406,7 @@ SCRIPT
         sleep 0.05
     done
     pids=$(pgrep -P $runner)
-    # shellcheck disable=SC2086 # several
+    # shellcheck disable=SC2086 # there are several pids
     kill -KILL $runner $pids
     sleep 0.2
     wait $runner || true

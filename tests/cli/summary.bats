@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What the summary of a real trace says.
+# Contents of the summary of a real trace.
 
 @test "the summary's table names the lines that ask, not the library or the wrapper that allocates for them" {
     command -v "${CXX:-c++}" >/dev/null || skip "no C++ compiler here"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The conformance kit of adapters: rules that hold for every runtime, run with each one that is here.
+"""The conformance tests of adapters: rules that hold for every runtime, checked with each runtime that is installed here.
 
-A runtime joins with a Guest: a program that runs a case of the runtime's own and counts beside, in its own code, what the
-trace has to say. A rule looks at the trace and at what the guest says, and knows no runtime."""
+A runtime takes part with a Guest: a program that runs cases written for the runtime and counts, in its own code, what the trace
+must contain. A rule compares the trace with what the guest printed. No rule depends on a particular runtime."""
 
 import argparse
 import json
@@ -16,15 +16,16 @@ import tap
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
 SCRIPT = os.path.join(SOURCES, "lua_cases.lua")
-OUTERMOST = ("main chunk", "top-level scope")  # what runtimes call the script itself
+OUTERMOST = ("main chunk", "top-level scope")  # names that runtimes give to the outermost frame of a script
 
 
 class Guest:
-    """heap: as the trace calls the runtime's own; runtime: that of its frames; frames: of the case `frames`, innermost first,
-    runtime frames as name:line, native ones by name (others may stand between); native: of `native_memory` likewise;
-    is_whole: the guest counts all blocks of its heap by type, else those of its own types alone; source: the file whose frames
-    have their lines here (None: any has); program: what the command comes to execute (None: the command itself); ghosts: so many deaths of nobody
-    may be told, of what the runtime does before anything of it can be seen."""
+    """A program that takes part in the tests. heap: the name of the runtime's heap in the trace; runtime: the name of the runtime
+    of its frames; frames: the expected frames of the case `frames`, innermost first: frames of the runtime as name:line, native
+    frames by name (other frames may lie between them); native: the same for the case `native_memory`; is_whole: the guest counts all
+    blocks of its heap by type, otherwise only those of the types it defines; source: the file whose frames must have the lines given
+    here (None: frames of any file); program: the program that the command finally executes (None: the command itself); ghosts: the
+    most frees that the trace may hold of blocks it does not know, because the runtime made them before it could be recorded."""
 
     def __init__(self, name, heap, runtime, command, frames, native, is_adapter=True, is_whole=True, source=None, program=None, ghosts=0):
         self.name, self.heap, self.runtime, self.command = name, heap, runtime, command
@@ -32,7 +33,7 @@ class Guest:
         self.source, self.program, self.ghosts = source, program, ghosts
 
     def is_here(self):
-        built = os.environ.get("RUNTIMES")  # of meson; not set: all
+        built = os.environ.get("RUNTIMES")  # set by meson to the runtimes that were built; not set: all count as built
         return os.path.exists(self.command[0]) and (not self.is_adapter or built is None or self.runtime in built.split())
 
 
@@ -71,7 +72,7 @@ def record(tools, guest, case, folder, failures, options=(), status=0):
     for trace, summary in summaries:
         failures.expect("check", recorded.check(tools, trace)[0], 0)
         failures.expect("lost", summary["lost_events"]["total"], 0)
-        if trace == traces[0]: # a child frees what its parent allocated
+        if trace == traces[0]: # not in a child's trace: a child frees blocks that its parent allocated
             failures.require("deaths of nobody: %d" % summary["ghost_frees"], summary["ghost_frees"] <= guest.ghosts)
     return outcome, traces
 
@@ -140,7 +141,7 @@ def every_block_dies(tools, guest):
 
 
 def nothing_is_counted_twice(tools, guest):
-    """What the runtime takes from malloc for its blocks is not counted beside them."""
+    """Memory that the runtime takes from malloc for its blocks is not counted a second time as malloc's blocks."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = record(tools, guest, "counts", folder, failures)
@@ -185,7 +186,7 @@ def an_end_loses_nothing(tools, guest, how, status):
     with recorded.Folder() as folder:
         outcome, traces = record(tools, guest, "ends_by_" + how, folder, failures, status=status)
         compare(tools, traces[0], truths_of(outcome, failures)[0], failures)
-        if guest.is_adapter and "exit" in how: # the end was seen coming
+        if guest.is_adapter and "exit" in how: # the adapter ran when the process exited
             row = next(row for row in recorded.report(tools, traces[0])["runtimes"] if row["name"] == guest.runtime)
             failures.expect("coverage", row["coverage"], 1)
     return failures
@@ -201,7 +202,7 @@ def collections_are_told(tools, guest):
 
 
 def samples_of_one_byte_are_all(tools, guest):
-    """Where every block is sampled the estimates are the counts."""
+    """Where every block is sampled, the estimates are the counts."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = record(tools, guest, "counts", folder, failures, ("--mode=sample", "--interval=1"))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What goes wrong outside of allogram: folders, disks, limits, commands, traces. One line, the promised status, no harm."""
+"""Errors outside of allogram: in folders, disks, limits, commands and traces. Each must give one line on standard error and the
+documented exit status, and must not harm the program."""
 
 import argparse
 import json
@@ -83,7 +84,7 @@ def static_program(case, folder):
     if subprocess.run(["gcc", "-static", "-o", program, source], check=False, stderr=subprocess.DEVNULL).returncode != 0:
         raise RuntimeError("cannot link statically here")
     outcome = case.run("run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", program)
-    case.one_line(outcome, "observe")  # the advice
+    case.one_line(outcome, "observe")  # the message recommends `allogram observe`
     case.require("status %d" % outcome.status, outcome.status in (5, 125))
     case.require("ran and was silent", outcome.status == 125 or outcome.stdout == b"here\n")
 
@@ -130,7 +131,8 @@ def folder_does_not_exist(case, folder):
 
 
 def output_that_is_no_file(case, folder):
-    """A folder, a FIFO or a device is not numbered like a file that exists: /dev gets no null-2."""
+    """A folder, a FIFO or a device as output is refused. It does not get a number as an existing file does: `-o /dev/null` must
+    not create /dev/null-2."""
     fifo = os.path.join(folder, "fifo")
     os.mkfifo(fifo)
     for path, word in ((folder, "folder"), (fifo, "regular"), ("/dev/null", "regular")):
@@ -187,7 +189,7 @@ def folder_vanishes(case, folder):
 
 
 def trace_is_deleted(case, folder):
-    """While it is written: it cannot be recovered, and no message advises to read it."""
+    """The trace is deleted while it is written. It cannot be recovered, and no message may advise to read it."""
     for mode in ("exact", "sample"):
         outcome = case.run("run", "--mode=" + mode, "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c",
                            'rm "$0/t.$$.allogram"; exit 3', folder)
@@ -198,7 +200,8 @@ def trace_is_deleted(case, folder):
 
 
 def expect_counted(case, outcome, traces, why, least):
-    """What `run` says of other processes is what there is; those without a trace are counted, with the reason."""
+    """`run` reports as many traces of other processes as there are; it counts the processes without a trace and gives the
+    reason."""
     text = outcome.stderr.decode()
     others = re.search(r"and (\d+) of other processes", text)
     case.expect("other traces in %r" % text, int(others.group(1)) if others else 0, len(traces) - 1)
@@ -209,7 +212,7 @@ def expect_counted(case, outcome, traces, why, least):
 
 
 def too_few_descriptors(case, folder):
-    """60 processes that live at once, and descriptors for the traces of a dozen."""
+    """60 processes that live at the same time, with enough descriptors for the traces of about a dozen."""
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
@@ -222,7 +225,7 @@ def too_few_descriptors(case, folder):
 
 
 def name_too_long(case, folder):
-    """The first process' trace has a name that fits; its child's has not."""
+    """The file name of the first process's trace fits; that of its child's trace is too long."""
     child = os.path.join(folder, "n" * 200)
     shutil.copy(case.tools.program("temporary"), child)
     traces = os.path.join(folder, "traces")
@@ -233,7 +236,7 @@ def name_too_long(case, folder):
 
 
 class SmallDisk:
-    """A tmpfs of so many bytes; needs root."""
+    """A tmpfs of the given size in bytes; needs root."""
 
     def __init__(self, folder, bytes_):
         self.path = os.path.join(folder, "disk")
@@ -266,7 +269,8 @@ def disk_full(case, folder):
 
 
 def disk_full_of_several(case, folder):
-    """Three processes on a small disk: what one of them meets is said by `run`, and none takes room that it does not need."""
+    """Three processes on a small disk: `run` reports an error that any of them has, and no trace takes more space than it
+    needs."""
     with SmallDisk(folder, 512 << 10) as disk:
         program = case.tools.program("million_blocks")
         outcome = case.run("run", "-o", os.path.join(disk, "t.%p.allogram"), "--", "sh", "-c", '"$0" & "$0" & wait; exit 7', program)
@@ -282,7 +286,7 @@ def disk_full_of_several(case, folder):
 
 
 def disk_of_the_live_file_full(case, folder):
-    """The shared memory has no room: whatever it does, the program is not harmed."""
+    """The shared memory is full: whatever allogram does then, the program must not be harmed."""
     if os.geteuid() != 0:
         return
     script = ("mount -t tmpfs -o size=1m none /dev/shm && exec \"$@\"")
@@ -320,7 +324,7 @@ int main(void) {
 
 
 def more_threads_than_chunks(case, folder):
-    """What is recorded and what is counted as lost make up what there was, event by event."""
+    """The events recorded and the events counted as lost add up to the events that happened."""
     source, program = os.path.join(folder, "crowd.c"), os.path.join(folder, "crowd")
     with open(source, "w") as file:
         file.write(CROWD)
@@ -362,7 +366,8 @@ def max_size(case, folder):
 
 
 def closed_descriptors(case, folder):
-    """allogram started with 0, 1 and 2 closed: the program finds them closed too, and nothing is written into its files."""
+    """allogram starts with descriptors 0, 1 and 2 closed: the program also finds them closed, and nothing is written into its
+    files."""
     program = ["sh", "-c", "ls -l /proc/self/fd > '%s/fds' 2>/dev/null; exit 4" % folder]
     script = 'exec 0<&- 1>&- 2>&-; exec "$@"'
     outcome = recorded.run(["sh", "-c", script, "sh", case.tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--",
@@ -371,7 +376,7 @@ def closed_descriptors(case, folder):
 
 
 def descriptors_of_the_program(case, folder):
-    """The program has the descriptors that it would have, no more."""
+    """The program has the same descriptors as without allogram, and no more."""
     listing = ["sh", "-c", "ls /proc/$$/fd"]
     plain = recorded.run(listing)
     outcome, _ = recorded.record(case.tools, listing, folder)
@@ -379,7 +384,7 @@ def descriptors_of_the_program(case, folder):
 
 
 def signals_of_the_program(case, folder):
-    """Masks, dispositions, limits and priority are the program's own."""
+    """Signal masks, signal dispositions, capabilities and seccomp state of the program are the same as without allogram."""
     listing = ["grep", "-E", "^(Sig[^Q]|Shd|Cap|NoNewPrivs|Seccomp)", "/proc/self/status"]
     plain = recorded.run(listing)
     outcome, _ = recorded.record(case.tools, listing, folder)
@@ -387,7 +392,7 @@ def signals_of_the_program(case, folder):
 
 
 def interrupted(case, folder):
-    """Ctrl-C goes to program and profiler: the program decides, and the trace is whole."""
+    """Ctrl-C reaches the program and the profiler: the program decides whether it ends, and the trace is whole."""
     process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c",
                                 "trap 'exit 9' INT; echo up; while :; do sleep 0.05; done"], stdout=subprocess.PIPE, start_new_session=True)
     process.stdout.readline()
@@ -399,7 +404,7 @@ def interrupted(case, folder):
         case.expect("check", recorded.check(case.tools, trace)[0], 0)
 
 
-# ---- traces that are none --------------------------------------------------------------------------------------------
+# ---- files that are no traces, and damaged traces --------------------------------------------------------------------------------------------
 READERS = (["report"], ["report", "--json"], ["dump"], ["report", "--view=sites"], ["report", "--view=leaks", "--json"])
 
 
@@ -408,7 +413,7 @@ def spoiled(case, path, *words):
         outcome = case.run(*reader, path)
         case.expect("status of %s" % reader, outcome.status, 1)
         case.one_line(outcome, *words)
-    verdict = case.run("check", path)  # of a file that is there this is its answer, not its failure: standard output
+    verdict = case.run("check", path)  # `check` of an existing file prints its verdict on standard output, not on standard error
     said = (verdict.stdout + verdict.stderr).decode(errors="replace")
     case.expect("status of check", verdict.status, 1)
     case.require("not one line: %r" % said, said.count("\n") == 1)
@@ -435,7 +440,7 @@ def folder_as_trace(case, folder):
 
 
 def newer_trace(case, folder):
-    """The version is the u16 after the magic; the header's checksum may be wrong, the version is looked at first."""
+    """The version is the u16 after the magic. The header's checksum may be wrong: readers look at the version first."""
     path = make_trace(case, folder, "temporary")
     with open(path, "r+b") as file:
         file.seek(8)
@@ -444,7 +449,7 @@ def newer_trace(case, folder):
 
 
 def cut_trace(case, folder):
-    """Cut anywhere: readable up to there, and check says what is missing."""
+    """A trace cut at any place is readable up to there, and `check` says what is missing."""
     path = make_trace(case, folder)
     with open(path, "rb") as file:
         data = file.read()
@@ -460,7 +465,7 @@ def cut_trace(case, folder):
 
 
 def recorded_anyway(case, path):
-    """report of a damaged trace: it shows what is readable."""
+    """The JSON of `report` for a damaged trace, which shows what is readable."""
     outcome = case.run("report", path, "--json")
     try:
         return json.loads(outcome.stdout)
@@ -470,7 +475,7 @@ def recorded_anyway(case, path):
 
 
 def flipped_trace(case, folder):
-    """Single bits flipped: found by check, never a crash."""
+    """Traces with single flipped bits: `check` finds the damage, and no reader crashes."""
     path = make_trace(case, folder, "temporary")
     with open(path, "rb") as file:
         original = file.read()
@@ -494,7 +499,7 @@ def flipped_trace(case, folder):
 
 
 def trace_still_growing(case, folder):
-    """report and check of a recording that runs."""
+    """`report` and `check` of a recording that is still running."""
     process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sleep", "1"])
     time.sleep(0.5)
     traces = recorded.traces_in(folder)
@@ -508,16 +513,17 @@ def trace_still_growing(case, folder):
 
 
 def sleeps(pid, program):
-    """It has begun, and does nothing any more."""
+    """Whether PID has begun to execute PROGRAM and now sleeps in nanosleep or clock_nanosleep."""
     try:
         with open("/proc/%s/syscall" % pid, encoding="ascii") as call:
-            return os.readlink("/proc/%s/exe" % pid).endswith(program) and call.read().split()[0] in ("35", "230")  # nanosleep
-    except OSError:  # it ends
+            # 35: nanosleep, 230: clock_nanosleep
+            return os.readlink("/proc/%s/exe" % pid).endswith(program) and call.read().split()[0] in ("35", "230")
+    except OSError:  # the process ends
         return False
 
 
 def live_file_of(process):
-    """The live file that `run` has mapped, and its child."""
+    """The path of the live file that `run` has mapped, and the pid of the child of `run`."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         with open("/proc/%d/maps" % process, encoding="utf-8", errors="replace") as maps:
@@ -531,13 +537,14 @@ def live_file_of(process):
 
 
 def live_file_cut(case, folder):
-    """Cut to some size or to nothing, while the program sleeps: `run`, its writer and `control` go on, and the status is the program's."""
+    """The live file is cut to some size, or to nothing, while the program sleeps: `run`, its writer and `control` go on, and
+    `run` ends with the program's status."""
     for n_bytes in (0, 4096, 100000):
         process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sleep", "1000"],
                                    stderr=subprocess.PIPE)
         live, child = live_file_of(process.pid)
         os.truncate(live, n_bytes)
-        time.sleep(0.1)  # the writer looks at it
+        time.sleep(0.1)  # the writer looks at the live file in that time
         case.expect("control, cut to %d" % n_bytes, case.run("control", str(child), "pause").status, 1)
         os.kill(child, signal.SIGKILL)
         process.communicate(timeout=30)
@@ -549,7 +556,7 @@ def live_file_cut(case, folder):
 
 
 def closed_pipe(case, folder):
-    """A reader that goes away (| head) is no error worth words."""
+    """A reader of the output that closes the pipe early (| head) causes no error message."""
     path = make_trace(case, folder, "temporary")
     outcome = recorded.run(["sh", "-c", '"$0" dump "$1" | head -1', case.tools.allogram, path])
     case.expect("standard error", outcome.stderr, b"")

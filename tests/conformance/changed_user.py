@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that are executed under another user than the recording was started by: setpriv, runuser, su, the entry point of a
-container. Each is recorded whole, and no process outside of the session can access it."""
+"""Programs that run as another user than the one who started the recording: by setpriv, runuser or su, as in the entry point of a
+container. Each must be recorded whole, and no process of another user may access the session's files."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ SET_AND_EXEC = "import os, sys; os.setgroups([]); os.setgid({0}); os.setuid({0})
 
 
 class Place:
-    """A folder that other users may read, with the command, its agent and the program in it."""
+    """A folder that other users may read, with copies of the command, its agent and the program."""
 
     def __init__(self, tools):
         self.tools = tools
@@ -72,7 +72,7 @@ def live_folder_of(process):
 
 
 def strangers(tools):
-    """What another user can learn of a session without being told: that there is one."""
+    """Another user can learn that a session exists, and nothing else: the user cannot read or change its files."""
     failures = tap.Failures()
     with Place(tools) as place:
         process = subprocess.Popen([*place.command("-q"), "sh", "-c", "read line"], stdin=subprocess.PIPE)

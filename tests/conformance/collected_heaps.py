@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The Boehm collector's heap: every entry point, deaths, collections, threads and a child of a hand-counted program, with the
-collector as a library and linked into the program; and what is said where it is left alone."""
+"""The heap of the Boehm collector, with a program whose blocks are counted by hand: every entry point, deaths, collections,
+threads and a child process. The collector is a shared library or linked into the program. With --adapters=none it is not
+recorded."""
 
 import argparse
 import os
@@ -13,7 +14,7 @@ COVERAGE_LEAST = 0.999
 
 
 def truth_of(outcome):
-    """{function: (blocks, bytes, freed)}, {comment word: number} as the program said."""
+    """{function: (blocks, bytes, freed)} and {word: number} (from the lines that begin with #) as the program printed them."""
     told, said = {}, {}
     for line in outcome.stdout.decode().splitlines():
         words = line.split()
@@ -147,7 +148,8 @@ def child(tools, program):
 
 
 def wild(tools, program):
-    """Callbacks, weak links, threads and collections in steps of the program's own: it does as without, and all of it is told."""
+    """Callbacks, weak links, threads and incremental collections of the program: it behaves as without allogram, and everything
+    is recorded."""
     failures = tap.Failures()
     for case in ("callbacks", "threads", "steps"):
         with recorded.Folder() as folder:
@@ -167,7 +169,8 @@ def wild(tools, program):
 
 
 def tracked(tools, program):
-    """A tracker's on_free comes when the collector's lock is free, once for each block, whatever is recorded."""
+    """The on_free callback of a tracker is called when the collector's lock is free, once for each block, in exact and sampled
+    recordings."""
     failures = tap.Failures()
     for options in ([], ["--mode=sample", "--interval=16K", "--seed=3"]):
         with recorded.Folder() as folder:

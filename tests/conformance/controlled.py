@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`allogram control PID`: what a recording that runs holds, to the unit, of a program that does what it is told (told.c); and what
-cannot be asked is one line."""
+"""`allogram control PID` on a running recording: its contents, to the unit, with a program that allocates and frees by commands
+(told.c); and one line on standard error for each request that is refused."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ SAMPLES_OF_ALL = ("--mode=sample", "--interval=1")
 
 
 def program_of(told):
-    """The pid of told.c, child of `allogram run`."""
+    """The pid of told.c, a child of `allogram run`."""
     def find():
         with open("/proc/%d/task/%d/children" % (told.process.pid, told.process.pid), encoding="ascii") as children:
             for pid in children.read().split():
@@ -34,7 +34,7 @@ def control(tools, pid, action, *options):
 
 
 def ask(tools, pid, action, failures):
-    """What it printed."""
+    """What `control` printed."""
     outcome = control(tools, pid, action)
     failures.expect("control %s" % action, (outcome.status, outcome.stderr.decode()), (0, ""))
     time.sleep(SEEN_S)
@@ -77,7 +77,7 @@ def the_signal_goes_on_from_what_was_asked(tools):
     with recorded.Folder() as folder:
         told = snapshots.Told(tools, folder, "--signal=USR1")
         told.tell("alloc 10 100")
-        ask(tools, told.process.pid, "pause", failures)  # `run` stands for its program
+        ask(tools, told.process.pid, "pause", failures)  # the pid of `run` may be given in place of its program's pid
         told.tell("alloc 2000 200", "free 2000")
         told.process.send_signal(signal.SIGUSR1)
         time.sleep(SEEN_S)
@@ -87,7 +87,7 @@ def the_signal_goes_on_from_what_was_asked(tools):
 
 
 def reset(tools, *options):
-    """Reports begin there: what was allocated before counts no more, what is in use does."""
+    """Reports begin at the reset: they no longer count what was allocated before it, but they do count what is in use."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         told = snapshots.Told(tools, folder, *options, is_quiet=False)
@@ -95,7 +95,7 @@ def reset(tools, *options):
         ask(tools, program_of(told), "reset", failures)
         told.tell("alloc 7 50", "free 2")
         failures.expect("status", told.finish(), 0)
-        # the closing words of an exact recording count along, those of samples are a look at the trace
+        # the closing summary of an exact recording still counts what was before the reset; that of samples is read from the trace
         failures.expect("closing words: %s" % told.said(), told.said().count("totals include the time before the reset"), 0 if options else 1)
         snapshots.is_whole(tools, told.trace, failures)
         seen = snapshots.own(tools, told.trace)
@@ -114,7 +114,7 @@ def a_reset_that_no_event_follows(tools):
         told = snapshots.Told(tools, folder)
         told.tell("alloc 1000 100", "free 990")
         ask(tools, program_of(told), "reset", failures)
-        told.process.kill()  # `run`, not the program: that ends when nobody tells it anything
+        told.process.kill()  # kills `run`, not the program: the program ends when its standard input is closed
         told.process.wait()
         told.process.stdin.close()
         snapshots.wait_for("the end", lambda: recorded.check(tools, told.trace)[1].get("whole"))
@@ -125,7 +125,7 @@ def a_reset_that_no_event_follows(tools):
 
 
 def dumps(tools, *options):
-    """One beside the other; the second is asked for by three at once, who each get one."""
+    """Two dumps of one recording; then three processes ask for a dump at the same time, and each gets its own."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         told = snapshots.Told(tools, folder, *options)
@@ -145,7 +145,7 @@ def dumps(tools, *options):
 
 
 def a_dump_of_a_program_that_ends_meanwhile(tools):
-    """It is whole, since all that is in it had happened; and who asks next is not told of it."""
+    """The program ends while its dump is written: the dump is whole, because everything in it had already happened."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         told = snapshots.Told(tools, folder)
@@ -192,7 +192,7 @@ def stop(tools):
         ask(tools, pid, "stop", failures)
         for action in ("stop", "pause", "resume"):
             failures.require("over: " + action, "is over" in refused(tools, pid, action, failures))
-        told.process.send_signal(signal.SIGUSR1)  # nor does anything begin it again
+        told.process.send_signal(signal.SIGUSR1)  # a signal does not start the recording again either
         time.sleep(SEEN_S)
         told.tell("alloc 1000 30", "free 1008")
         finish(tools, told, failures, sums(10, 1000, 2, 800))
@@ -211,7 +211,7 @@ def what_waits_for_its_delay(tools):
 
 
 def an_attached_program(tools):
-    """Told to stop, `attach` leaves it, and the trace is whole when `control` returns."""
+    """When `control` stops an attached recording, `attach` leaves the program, and the trace is whole when `control` returns."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = os.path.join(folder, "t.allogram")

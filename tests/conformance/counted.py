@@ -1,4 +1,4 @@
-"""What tests/programs/counting_preload.c counted: one file per process image, read back."""
+"""Reads back what tests/programs/counting_preload.c counted: one file for each process image."""
 
 import os
 import re

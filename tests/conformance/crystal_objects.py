@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Crystal programs, as their compiler makes them: the types of all objects in a debug and a release build, their stacks, also
-through a C library, deaths after GC.collect, four workers; the numbers of a release build named by a file, and what is said of a
-wrong one. tests/roots runs the same cases with the newer release.
+"""Crystal programs as their compiler builds them. The test covers the types of all objects in a debug and a release build; their
+stacks, also through a C library; deaths after GC.collect; four workers; the type names of a release build from a file, and the
+message about a wrong file. tests/roots runs the same cases with the newer release.
 
-A release build takes its compiler half a minute, nearly all of it for what prints the stacks of exceptions: it goes without
-(-Dwithout_traces), and with all and JSON where AG_TEST_SCALE is full."""
+The compiler needs half a minute for a release build, nearly all of it for the code that prints the stacks of exceptions. So that
+code is left out here (-Dwithout_traces), unless AG_TEST_SCALE is full: then the build has it, and JSON too."""
 
 import argparse
 import concurrent.futures
@@ -22,15 +22,15 @@ N = 1000000 if IS_FULL else 20000
 BOUND = 10
 
 EXACT = {"Point": 2 * N + 4 * N, "Node(Int64)": 5 * N, "Node(Int32)": N, "Hash(Int32, Point)": 1, "Called": BOUND}
-EXACT_KINDS = {"Left": N, "Right": 2 * N}  # by one line, in two branches
+EXACT_KINDS = {"Left": N, "Right": 2 * N}  # both are allocated on one line, in two branches
 EXACT_JSON = {"Hash(String, JSON::Any)": N, "Array(JSON::Any)": 1}
 HELLO_1_6 = {"Crystal::SpinLock": 19, "IO::FileDescriptor": 4, "Mutex": 2}
 HELLO_1_14 = {"IO::FileDescriptor": 4, "Hash(Thread, Crystal::EventLoop::Event)": 8, "Hash(Thread, Deque(Fiber))": 8}
-HELLO = {"1.6": HELLO_1_6, "1.14": HELLO_1_14}  # as counted by a compiler that was changed to print what it makes
+HELLO = {"1.6": HELLO_1_6, "1.14": HELLO_1_14}  # as counted by a compiler that was changed to print each object it allocates
 
 
 class Programs:
-    """Compiled side by side, and waited for when they are needed."""
+    """The test programs, compiled in parallel; a case waits for the program that it needs."""
 
     def __init__(self, where):
         self.where = where
@@ -61,14 +61,14 @@ class Programs:
         return self.where.path(name), outcome.stdout
 
     def build_wild(self):
-        """With allogram.cr beside it, where `require` looks last."""
+        """Builds crystal_wild.cr with allogram.cr in the same folder, the last place where `require` looks."""
         self.where.bring(BINDING)
         source = self.where.bring(os.path.join(PROGRAMS, "crystal_wild.cr"))
         path = self.where.run(["crystal", "env", "CRYSTAL_PATH"]).stdout.decode().strip()
         return self.build("wild", source, env={"CRYSTAL_PATH": "%s:%s" % (path, self.where.path(""))})
 
     def __getitem__(self, name):
-        """(the program, the table of its types' numbers)"""
+        """(the program, the table of its type numbers)"""
         return self.built[name].result()
 
 
@@ -97,14 +97,14 @@ def stacks_of(where, trace, name, *options):
 
 
 def is_whole(stack):
-    """Down to where the thread or the fiber began."""
+    """Whether the stack goes down to the start of the thread or of the fiber."""
     if "Fiber#run" in stack:
         return len(stack) == stack.index("Fiber#run") + 2 and stack[-1].startswith("->(") and "/fiber.cr:" in stack[-1]
     return stack[-1] == "_start" and "__crystal_main" in stack
 
 
 def through_the_library(failures, where, trace):
-    """Crystal calls C, which takes memory of malloc's, and calls Crystal back, which makes an object."""
+    """Crystal calls C, which allocates with malloc and calls Crystal back, which allocates an object."""
     stacks = stacks_of(where, trace, "Called")
     failures.require("stacks of what is made in a callback: %s" % stacks, len(stacks) == 1 and stacks[0][0] == "Called.new" and
                      stacks[0][1].startswith("->(") and stacks[0][2:4] == ["kept_and_called", "bound"])
@@ -152,8 +152,9 @@ def hello(programs, where):
 
 
 def kinds(version):
-    """Of the line that makes two kinds. The compiler of 1.14 joins both branches into one allocation and gives it that line alone,
-    as it does a closure's memory: what stands in it may be a number of the program's, so the place is all that is told."""
+    """The expected types of the line that allocates two kinds of objects. The compiler of 1.14 joins both branches into one
+    allocation and records only its line, as it does for the memory of a closure. Such a block may begin with any number of the
+    program instead of a type number, so allogram names only the place of the allocation."""
     with open(os.path.join(PROGRAMS, "crystal_objects.cr"), encoding="utf-8") as source:
         line = 1 + next(i for i, text in enumerate(source) if "Left.new : Right.new" in text)
     return EXACT_KINDS if version.startswith("1.6.") else {"(either @ crystal_objects.cr:%d)" % line: 3 * N}
@@ -180,18 +181,20 @@ def release(programs, where):
     with recorded.Folder() as folder:
         _, trace = where.record([program, str(N)], folder, options=["--mode=sample", "--interval=4K", "--seed=5"])
         types = types_of(where, trace, "--crystal-types=" + numbers)
-        for name in ("Node(Int64)", "Point"):  # one lives, the other dies at once: neither is looked for too late
+        # one type's objects live on, the other's die at once: the sampler must read the type number of both in time
+        for name in ("Node(Int64)", "Point"):
             low, high = types[name]["allocated_blocks_ci95"]
             failures.require("sampled %s: %d between %d and %d" % (name, EXACT[name], low, high), 0.85 * low <= EXACT[name] <= 1.15 * high)
     if where.root:
-        return failures  # the agent would look for the file in there, `run` out here
+        return failures  # the agent would look for the file inside the root, `run` outside of it
     with recorded.Folder() as folder:
         judge(failures, where, program, folder, wanted, [str(N)], options=["--crystal-types=" + where.path("types.txt")])
     return failures
 
 
 def wild(programs, where):
-    """Generics, modules, structs, closures, reuse, exceptions, finalizers, the library's collections, memory by hand."""
+    """Generics, modules, structs, closures, reuse, exceptions, finalizers, the library's collections, and memory managed by
+    hand."""
     failures = tap.Failures()
     n = 1000
     program = programs["wild"][0]
@@ -215,7 +218,8 @@ def wild(programs, where):
 
 
 def tracked(programs, where):
-    """The program's own callbacks: each object once, when its number is known; each death once, with the collector's lock free."""
+    """The callbacks of a tracker in the program: called once for each object, when its type number is known, and once for each
+    death, while the collector's lock is free."""
     failures = tap.Failures()
     n = 1000
     program = programs["wild"][0]
@@ -233,8 +237,9 @@ def tracked(programs, where):
 
 
 def compiler(programs, where):
-    """The compiler, itself a Crystal program (Debian's is stripped), and all that it takes is told. In full it makes the program,
-    which is the same; else it stops before machine code is made, which is no work of its own."""
+    """Records the Crystal compiler, which is itself a Crystal program (Debian's is stripped); all its memory must be recorded. In
+    a full run the compiler builds the same program as without allogram. Otherwise it stops before LLVM, which is not part of the
+    compiler, generates machine code."""
     failures = tap.Failures()
     made = where.path("again")
     if IS_FULL:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that report their own memory with allogram.h: the reports of a hand-counted example and of every rule of the
-header, with the library alone, under `allogram run`, and without either."""
+"""Programs that report their own memory with allogram.h: the reports of an example counted by hand, and every rule of the header.
+Each runs with the library alone and under `allogram run`; one also with neither."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ COUNTED = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes",
 
 
 def cases():
-    """The table of embedding.c."""
+    """The names of the cases in the table of embedding.c."""
     with open(os.path.join(SOURCES, "embedding.c"), encoding="utf-8") as source:
         return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
 
@@ -28,7 +28,7 @@ HEAPS = { # name: domain, allocator, blocks and bytes allocated and in use at th
     "textures": ("gpu", "fake-gpu", 7 * MIB, 4 * MIB),
     "handles": ("external", "table", 0, 0),
 }
-TYPES = { # blocks, bytes, blocks in use
+TYPES = { # type: blocks, bytes, blocks in use
     "list node": (100, 4800, 70),
     "text": (10, 55, 10),
     "texture": (6, 7 * MIB, 3),
@@ -106,7 +106,7 @@ def example_under_run(tools):
 
 
 def containers_are_told(tools):
-    """memory_resource.hpp: the sums of containers.cc's first comment, alone and under `allogram run`."""
+    """memory_resource.hpp: the sums in the first comment of containers.cc, alone and under `allogram run`."""
     wanted = {("numbers", "pmr"): (240, 0, 10, 0), ("frames", "allocator"): (400, 400, 1, 1)}
     failures = tap.Failures()
     program = os.path.join(tools.build, "examples/containers")
@@ -119,7 +119,7 @@ def containers_are_told(tools):
             heaps = {(row["name"], row["allocator"]): (row["allocated_bytes"], row["in_use_bytes"], row["allocated_blocks"], row["in_use_blocks"])
                      for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
             for heap, sums in wanted.items():
-                # the vector outlives the session alone, and not the program
+                # the vector is still alive when the session alone ends, but not when the program ends
                 alive = heaps.get(heap)
                 if trace == traces[0] and heap[0] == "frames":
                     failures.expect("frames under run", alive, (400, 0, 1, 0))
@@ -129,7 +129,7 @@ def containers_are_told(tools):
 
 
 def tokens_are_types(tools):
-    """alloc_tokens.c, alone and under `allogram run`: the counts of its first comment."""
+    """alloc_tokens.c, alone and under `allogram run`: the counts in its first comment."""
     wanted = {"struct node": [15, 640, 11], "token 9": [3, 300, 3], None: [2, 16, 2]}
     failures = tap.Failures()
     program = os.path.join(tools.build, "examples/alloc_tokens")
@@ -139,7 +139,7 @@ def tokens_are_types(tools):
         for trace in (os.path.join(folder, outcome.stdout.decode().strip()), traces[0]):
             rows = {row["type"]: [row[key] for key in ("allocated_blocks", "allocated_bytes", "in_use_blocks")]
                     for row in recorded.report(tools, trace, "--view=types")["types"]}
-            if trace == traces[0]: # where malloc's blocks have none either
+            if trace == traces[0]: # under `run`, blocks of malloc have no type either
                 rows[None] = wanted[None]
             failures.expect("types of " + os.path.basename(trace), rows, wanted)
     return failures
@@ -148,14 +148,14 @@ def tokens_are_types(tools):
 # ---- the rules ----
 
 def compare(tools, trace, wanted, failures, focus=(), by_events=True):
-    outcome = recorded.run([tools.allogram, "check", trace]) # seals what a killed program left
+    outcome = recorded.run([tools.allogram, "check", trace]) # `check` also seals the trace of a killed program
     failures.expect("check", outcome.status, 0)
     summary = recorded.report(tools, trace, *focus)
     failures.expect(os.path.basename(trace), {key: summary[key] for key in COUNTED}, {key: wanted[key] for key in COUNTED})
     failures.expect("lost", summary["lost_events"]["total"], 0)
     if not by_events:
         return
-    again = recorded.report(tools, trace, "--from=1ns", "--older") # by the events, not by the index
+    again = recorded.report(tools, trace, "--from=1ns", "--older") # computed from the events, not from the trace's index
     failures.expect("by its events", again["allocated_blocks"], wanted["allocated_blocks"])
 
 
@@ -181,7 +181,7 @@ def rule_alone(tools, case):
         failures.require("no live file stays", not [name for name in os.listdir(folder) if "live" in name])
         if case == "exit_without_stop":
             failures.expect("end", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
-        if case == "killed":  # behind the back of all: no signal is claimed that nobody saw
+        if case == "killed":  # the process was killed without a chance to record it: the report names no signal
             failures.expect("end", recorded.report(tools, truths[0]["trace"])["trace"]["end"], "exit")
             text = recorded.run([tools.allogram, "report", truths[0]["trace"]]).stdout.decode()
             failures.require("claims to know: " + text[:300], "ended in an unknown way" in text)
@@ -194,7 +194,8 @@ def heap_sums(tools, trace, *options):
 
 
 def rule_under_run(tools, case):
-    """All sessions of a program are one there; what it told is compared by its heaps."""
+    """Under `run` all sessions of a program are one. The bytes that the program reported are compared with the sums of its
+    heaps."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("embedding"), case], folder)
@@ -206,7 +207,7 @@ def rule_under_run(tools, case):
 
 
 def rule_with_nothing(tools):
-    """Neither library nor profiler: the program runs, and every call is nothing."""
+    """With neither the library nor the profiler the program runs, and every call of allogram.h does nothing."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("embedding_alone"), "nested_start"], cwd=folder)
@@ -238,7 +239,8 @@ def collections_are_told(tools):
 
 
 def snapshots_are_whole(tools):
-    """Threads that free what they allocate: at any moment at most one block of each lives, and no death is nobody's."""
+    """Threads that free what they allocate: in each snapshot at most one block of each thread is alive, and every free has a
+    known block."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("embedding"), "busy_snapshots"], cwd=folder)
@@ -285,7 +287,7 @@ def tracker_rules(tools):
 
 
 def rule_of_trackers(tools, command, is_under_run):
-    """The program itself says what does not hold."""
+    """The program itself prints each rule that does not hold."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         if is_under_run:
@@ -339,7 +341,7 @@ def main():
 
 
 OF_THEIR_OWN = {"busy_snapshots"}
-# Cases about a session of one's own.
+# Cases that need a session started by the program itself.
 NOT_UNDER_RUN = {"stop_without_start", "filtered", "no_such_folder", "wrong_options", "forked_child", "sessions_in_turn", "handles",
                  "snapshots", "busy_snapshots", "one_thread", "some_sizes", "some_types", "dropped"}
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`allogram attach NODE`: exact counts between attach and detach, nothing left behind however it ends, other tracers' affairs
-as they were, and one line for whatever is wrong. Every node has an epmd of its own, on loopback."""
+"""`allogram attach NODE`: exact counts between attach and detach; nothing is left in the node, however the session ends; other
+tracers stay as they were; one line for each error. All nodes of a test use an epmd (Erlang's port mapper) of their own, on
+loopback."""
 
 import argparse
 import contextlib
@@ -29,7 +30,8 @@ def free_port():
 
 
 class Place:
-    """An epmd, a home with a cookie, compiled programs. With ROOT the nodes are those of another Debian, which sees our folders."""
+    """An epmd, a home folder with a cookie, and compiled programs. With ROOT the nodes run in another Debian root, which sees our
+    folders."""
 
     def __init__(self, tools, folder, root=None):
         self.tools, self.folder, self.root, self.n_nodes = tools, folder, root, 0
@@ -62,7 +64,7 @@ class Place:
 
 
 class Node:
-    """A node that evaluates lines."""
+    """A node that evaluates the expressions that it is sent, one a line."""
 
     def __init__(self, place, *options):
         place.n_nodes += 1
@@ -105,7 +107,7 @@ class Node:
 
 
 class Attached:
-    """allogram attach in the background; begins when the node is traced."""
+    """`allogram attach` in the background; the constructor returns when the node is traced."""
 
     def __init__(self, node, *options, name="t"):
         place = node.place
@@ -131,7 +133,7 @@ class Attached:
         self.process.communicate()
 
     def end(self, number=signal.SIGINT):
-        """(status, all that it said)"""
+        """(exit status, all that the command printed on standard error)"""
         if number:
             self.process.send_signal(number)
         _, more = self.process.communicate(timeout=60)
@@ -155,7 +157,7 @@ def wait_until(what, seconds=20):
 # ---- what is counted ----
 
 def counts_are_exact(place):
-    """What runs between attach and detach, and nothing before or after."""
+    """The counts hold what runs between attach and detach, and nothing before or after."""
     failures = tap.Failures()
     with Node(place) as node:
         node.ask("hand_counted:main(%d)" % N)
@@ -179,7 +181,7 @@ def counts_are_exact(place):
 
 
 def choices_are_kept(place):
-    """Functions and processes that were asked for, by each kind of name."""
+    """Only the selected functions and processes are traced, with each kind of name that an option accepts."""
     failures = tap.Failures()
     with Node(place) as node:
         with Attached(node, "--trace=hand_counted:cons/1,lists:_") as attached:
@@ -211,7 +213,7 @@ def choices_are_kept(place):
 
 
 def collections_are_seen(place):
-    """The default traces no call, and sees who collects."""
+    """By default no call is traced, but the report shows which processes collect."""
     failures = tap.Failures()
     with Node(place) as node:
         node.ask("attached_node:load(2)")
@@ -270,8 +272,9 @@ def control_is_obeyed(place):
 
 
 def pausing_costs_nothing(place):
-    """CPU time of the same work: untouched, paused, untouched again, and traced. A shared CPU is slower now and then, so what
-    is compared is the fastest of several, and the bound is far below what a traced call costs (some twenty times)."""
+    """Compares CPU times of the same work: untraced, paused, untraced again, and traced. A shared CPU is slower now and then, so
+    the fastest of several runs is compared. The bound is far below the cost of a traced call, which takes some twenty times as
+    long."""
     failures = tap.Failures()
     measure = "begin statistics(runtime), [hand_counted:odd(200000) || _ <- lists:seq(1, 10)], element(2, statistics(runtime)) end"
     with Node(place, "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none") as node:
@@ -289,10 +292,10 @@ def pausing_costs_nothing(place):
     return failures
 
 
-# ---- however it ends ----
+# ---- the ends of a session ----
 
 def cycles_leave_nothing(place):
-    """Attach and detach, again and again, of a node that works."""
+    """Attaches to a working node and detaches, again and again."""
     failures = tap.Failures()
     cycles = 1000 if FULL else 5
     with Node(place) as node:
@@ -318,7 +321,8 @@ def cycles_leave_nothing(place):
 
 
 def ends_in_every_way(place):
-    """The command is killed; the node is; the recorded process is; the keeper is; code is loaded anew."""
+    """The command is killed; the node is killed; the recorded process is killed; the keeper (allogram's process in the node) is
+    killed; code is loaded again."""
     failures = tap.Failures()
     gone = lambda node: wait_until(lambda: node.ask("attached_node:left()") == LEFT_NOTHING)
     with Node(place) as node:
@@ -367,7 +371,7 @@ def node_goes_away(place):
             with Attached(node, "--trace=hand_counted:_", name="g") as attached:
                 node.ask("hand_counted:cons(%d)" % N)
                 if how == "kill":
-                    node.ask("allogram:report_session()")  # what the keeper does now and then
+                    node.ask("allogram:report_session()")  # the keeper (allogram's process in the node) does this now and then
                     node.process.kill()
                 else:
                     node.send("halt()")
@@ -379,10 +383,11 @@ def node_goes_away(place):
     return failures
 
 
-# ---- others ----
+# ---- other tracers ----
 
 def others_are_left_alone(place):
-    """Tracers and patterns of other tools are as they were, and what they are told is what they asked for."""
+    """Trace patterns and flags of other tools are as before, and these tools receive exactly the trace messages that they asked
+    for."""
     failures = tap.Failures()
     theirs = ("[erlang:trace_info(F, match_spec) || F <- [{lists,seq,2}, {hand_counted,odd,1}, {lists,reverse,1}]] ++ "
               "[erlang:trace_info(F, traced) || F <- [{lists,seq,2}, {hand_counted,odd,1}, {lists,map,2}]] ++ "
@@ -418,7 +423,7 @@ def others_are_left_alone(place):
     return failures
 
 
-# ---- what is wrong ----
+# ---- errors and load ----
 
 def refusals_are_one_line(place):
     failures = tap.Failures()
@@ -481,7 +486,7 @@ def refusals_are_one_line(place):
 
 
 def load_does_not_grow(place):
-    """Everything traced for a while: the node's memory stays, and its work is right."""
+    """Traces everything for a while: the node's memory does not grow, and its results are right."""
     failures = tap.Failures()
     seconds = 600 if FULL else 3
     with Node(place) as node:

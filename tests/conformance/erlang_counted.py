@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Erlang nodes from the inside: words and calls of hand_counted.erl, to the unit, through `allogram run` and through
-allogram:run/4; messages and arguments apart; callers; what a program sees of it (nothing)."""
+"""Erlang nodes traced from the inside: the words and calls of hand_counted.erl, to the unit, through `allogram run` and through
+allogram:run/4; messages and arguments, which are counted apart; callers. A program that is not recorded sees nothing of the
+tracer."""
 
 import argparse
 import os
@@ -14,7 +15,7 @@ N = 1000
 
 
 class Erlang:
-    """The emulator that is installed, or that of another Debian below `root`; the tracer, and the compiled program."""
+    """The installed emulator, or that of another Debian below `root`, with the tracer and the compiled programs."""
 
     def __init__(self, tools, folder, root=None, programs=("hand_counted",)):
         self.tools, self.folder = tools, folder
@@ -25,15 +26,15 @@ class Erlang:
         self.release = int(self.evaluate("io:put_chars(erlang:system_info(otp_release))"))
 
     def compile(self, source):
-        """By its own compiler; a copy, for a root sees no other folder."""
+        """Compiles with this emulator's own compiler. The source is copied first, because a root sees only this folder."""
         shutil.copy(source, self.folder)
         compiled = recorded.run([*self.inside, "erlc", os.path.basename(source)], cwd=self.folder)
         if compiled.status != 0:
             raise RuntimeError("erlc: %s" % compiled.stdout.decode())
 
     def evaluate(self, expression, *options, env=None, says=b""):
-        """What an expression prints, on a node with the tracer in its path and nobody that records; SAYS: what its one line on
-        standard error has to have in it."""
+        """What an expression prints on a node that has the tracer in its path and is not recorded. SAYS: text that its one line
+        on standard error must contain."""
         outcome = recorded.run([*self.inside, "erl", "-noshell", "-pa", self.tracer, "-pa", self.folder, *options, "-eval",
                                 expression + ", halt()."], cwd=self.folder, env=env)
         if outcome.status != 0 or (says not in outcome.stderr if says else outcome.stderr):
@@ -52,7 +53,8 @@ class Erlang:
 def wanted_table(n, release):
     """Own words and calls of the functions of hand_counted:main(n)."""
     closure = 6 if release < 26 else 4 # a header of 5 words, then of 3, and one variable
-    # a context of 5 words; on OTP 25 the emulator itself copies it for each traced call, as a binary of 5 words (allogram-run(1))
+    # The context takes 5 words. On OTP 25 the emulator itself copies it for each traced call, as a binary of 5 words
+    # (allogram-run(1)).
     matched = 5 * (n + 1) if release < 26 else 5
     return {
         "hand_counted:bytes/2": (n + 1, matched), "hand_counted:matched/1": (1, 0),
@@ -78,7 +80,7 @@ def callers_of(tools, trace, function):
 
 
 def program_is_counted(erlang):
-    """On a node with four schedulers: main as a whole, and through whom."""
+    """The counts of main and of its callees by caller, on a node with four schedulers."""
     failures, tools = tap.Failures(), erlang.tools
     outcome, trace = erlang.record(["erl", "+S", "4", "-noshell", "-pa", erlang.folder, "-eval",
                                     "hand_counted:main(%d), io:put_chars(\"done\"), halt(3)." % N])
@@ -110,7 +112,7 @@ def program_is_counted(erlang):
 
 
 def processes_have_their_own(erlang):
-    """By initial call, by process, and the tree of each; collections by process as they stand in the list."""
+    """Functions by initial call and by process, with the call tree of each, and the collections of the listed processes."""
     failures, tools = tap.Failures(), erlang.tools
     _, trace = erlang.record(["erl", "+S", "2", "-noshell", "-pa", erlang.folder, "-eval",
                               "register(hand, self()), hand_counted:main(%d), proc_lib:start(hand_counted, begun, [%d]), " % (N, N) +
@@ -144,8 +146,9 @@ def processes_have_their_own(erlang):
 
 
 def times_are_right(erlang):
-    """Five hundred calls of nothing do not outrank three long ones, which take some 9 ms each: a scheduler that the kernel
-    preempts within one of the five hundred adds what it waited to a function of nothing, so the long ones exceed that wait."""
+    """Five hundred calls of a function that does nothing must not outrank three long calls of some 9 ms each. When the kernel
+    preempts a scheduler within one of the five hundred calls, that wait is added to the empty function; the long calls last
+    longer than such a wait."""
     failures = tap.Failures()
     _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "List = lists:duplicate(5000000, x), " +
                               "[hand_counted:tiny(I) || I <- lists:seq(1, 500)], [hand_counted:long(List) || _ <- [a, b, c]], " +
@@ -158,7 +161,7 @@ def times_are_right(erlang):
 
 
 def stands_apart(erlang):
-    """Messages as they were sent, arguments as they were copied."""
+    """Messages as they were sent and arguments as they were copied, each in a row of its own."""
     failures = tap.Failures()
     _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(%d), halt()." % N], name="apart")
     report = recorded.report(erlang.tools, trace, "--view=functions")
@@ -176,7 +179,8 @@ MEASURE = """Words = fun(M, F, A, Of) -> {_, T} = allogram:run(M, F, A, #{output
 
 
 def from_erlang(erlang):
-    """allogram:run/4 returns the result with the table; heaps from tiny to those that are collected late."""
+    """allogram:run/4 returns the result with the table, for heaps of all sizes from tiny ones to those that are collected
+    late."""
     failures = tap.Failures()
     sizes = [0, 1, 2, 3, 10, 100, 1000, 10000, 100000, 300000]
     printed = erlang.evaluate(MEASURE % sizes)
@@ -201,7 +205,7 @@ def from_erlang(erlang):
 
 
 def others_are_left_alone(erlang):
-    """--adapters=none and --mode=sample trace no call; what was in the variable stays."""
+    """--adapters=none and --mode=sample trace no call; an environment variable that the user has set keeps its value."""
     failures = tap.Failures()
     command = ["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(10), halt()."]
     for name, options in (("none", ["--adapters=none"]), ("sample", ["--mode=sample"])):
@@ -243,13 +247,14 @@ def elixir_is_named(erlang):
 
 
 def why_not(tools):
-    """What is missing to trace Erlang here; "": nothing."""
+    """What is missing here to trace Erlang; "": nothing is missing."""
     return "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
         "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/erlang/inside/allogram.beam")) else ""
 
 
 def run_cases(tools, cases, of_elixir, **options):
-    """Runs (name, case) of CASES with one Erlang, made with OPTIONS; those OF_ELIXIR only where there is one. The exit status."""
+    """Runs the (name, case) pairs of CASES with one Erlang, which is made with OPTIONS; runs those in OF_ELIXIR only where Elixir
+    is installed. Returns the exit status."""
     results = tap.Plan(len(cases))
     why = why_not(tools)
     with recorded.Folder() as folder:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What Erlang programs do all day, function by function of everyday.erl: the words that allogram counts are those by which the heap
-grows in a process that is not traced and never collected. Servers, processes that hibernate or are killed, ports: by hand,
-and by what the program itself finds. Then the ways in which nodes are started: escript, elixir -e, a release's script."""
+"""Common Erlang code, function by function of everyday.erl: the words that allogram counts must equal the growth of the heap in a
+process that is not traced and never collects. Servers, processes that hibernate or are killed, and ports are compared with counts
+by hand and with what the program itself measures. Then nodes are started in the usual ways: by escript, by elixir -e, by a
+release's script."""
 
 import argparse
 import os
@@ -23,7 +24,7 @@ end || C <- %s]"""
 
 
 def compare(erlang, cases):
-    """{case: (words of a heap that nobody traced, words of all functions)}"""
+    """{case: (words by which the heap of an untraced process grew, words counted for all functions)}"""
     rows = {}
     for line in erlang.evaluate(COMPARE % (N, cases)).splitlines():
         name, *words = line.split()
@@ -31,7 +32,7 @@ def compare(erlang, cases):
     return rows
 
 
-# Where a built-in function gives up its turn it keeps a few words for what is left to do: 3 each time, sooner or later.
+# A built-in function that yields keeps a few words for the rest of its work: 3 each time. How often it yields varies.
 YIELDS = {"maps": 8, "yielding": 200}
 
 
@@ -48,7 +49,7 @@ def heaps_grow_by_what_is_counted(erlang):
 
 
 def servers_and_sleepers(erlang):
-    """A server's callbacks; a process that hibernates ten times; some that are killed, perhaps before they begin; a port."""
+    """A server's callbacks; a process that hibernates ten times; processes that are killed, perhaps before they begin; a port."""
     failures = tap.Failures()
     outcome, trace = erlang.record(["erl", "+S", "2", "-noshell", "-pa", erlang.folder, "-eval", "everyday:main(%d), halt(4)." % N],
                                    name="servers")
@@ -59,7 +60,8 @@ def servers_and_sleepers(erlang):
     for name, counts in wanted.items():
         failures.expect(name, rows.get("everyday:" + name), counts)
     calls, words = rows["everyday:slept/1"]
-    # no event tells of the collection when a process hibernates: what it made since its last call is gone, 2 words each time
+    # The emulator sends no event for the collection at hibernation, so what the process made since its last call is not counted:
+    # 2 words each time.
     failures.require("slept/1: %d calls, %d words" % (calls, words), 11 <= calls <= 11 + N // 10 and words <= 2 * calls)
     report = recorded.report(erlang.tools, trace, "--view=functions")
     failures.require("messages: %s" % report["messages"], report["messages"]["count"] >= 4 * N + N // 10 + 30)
@@ -74,7 +76,7 @@ RELEASE = """[{ok, _} = {ok, application:load(App)} || App <- [kernel, stdlib]],
 
 
 def release_is_counted(erlang):
-    """As mix and relx make them: a shell script that boots embedded, with a boot file of its own."""
+    """A release as mix and relx make it: a shell script that starts the node in embedded mode with its own boot file."""
     failures = tap.Failures()
     erlang.evaluate(RELEASE)
     script = os.path.join(erlang.folder, "shop")

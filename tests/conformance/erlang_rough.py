@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Erlang nodes that are hard to trace, or cannot be: a node is unharmed, one clear line says what is not counted, and what can
-be counted is. hard_to_trace.erl is the program."""
+"""Erlang nodes that are hard to trace, or cannot be traced: the node is not harmed, one clear line says what is not counted, and
+all that can be counted is counted. The traced program is hard_to_trace.erl."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ PROCESSES = 100000 if os.environ.get("AG_TEST_SCALE") == "full" else 10000
 
 
 def traced(erlang, call, name, *options):
-    """(what the program printed, functions by name, the trace) of a call of hard_to_trace under `allogram run`."""
+    """(what the program printed, its functions by name, the trace) of a call of hard_to_trace under `allogram run`."""
     outcome, trace = erlang.record(["erl", "+P", "300000", *options, "-noshell", "-pa", erlang.folder, "-eval",
                                     "hard_to_trace:%s, halt(7)." % call], name=name)
     if outcome.status != 7 or outcome.stderr:
@@ -27,7 +27,8 @@ def traced(erlang, call, name, *options):
 
 
 def many_processes(erlang):
-    """Each has counters of its own, and they are not as many mappings: the kernel lets a node have 65,530."""
+    """Each process has its own counters, but there are far fewer mappings than processes: the kernel allows a node 65,530
+    mappings."""
     failures = tap.Failures()
     printed, rows, trace = traced(erlang, "many(%d)" % PROCESSES, "many")
     failures.expect("what each called", rows["hard_to_trace:kept/1"], (PROCESSES, 0))
@@ -50,7 +51,7 @@ def killed_in_a_call(erlang):
 
 
 def code_is_reloaded(erlang):
-    """Functions of all versions are one."""
+    """The counts of one function in all loaded versions of a module are one row."""
     failures = tap.Failures()
     _, rows, _ = traced(erlang, "reloaded(12)", "reloaded")
     failures.expect("of twelve versions", rows.get("versions:which/1"), (120, 0))
@@ -70,7 +71,7 @@ def names_are_odd(erlang):
 
 
 def broken_tracer(erlang):
-    """A folder with a native half that is none."""
+    """A folder with a copy of the tracer whose native library is not a library."""
     folder = os.path.join(erlang.folder, "broken")
     os.makedirs(folder, exist_ok=True)
     for name in ("allogram.beam", "allogram_built_in.beam"):
@@ -81,7 +82,8 @@ def broken_tracer(erlang):
 
 
 def native_half_is_missing(erlang):
-    """The node goes on, one line says why; from Erlang the emulator's own counters stand in."""
+    """The node goes on, and one line says why it is not traced. Under allogram:run, counters built into the emulator are used in
+    place of the tracer."""
     failures = tap.Failures()
     broken = broken_tracer(erlang)
     outcome = recorded.run([*erlang.inside, "erl", "-noshell", "-pa", broken, "-s", "allogram", "inject", "-eval",
@@ -108,7 +110,7 @@ def native_half_is_missing(erlang):
 
 
 def built_in_counters_of_a_node(erlang):
-    """As where the calibration was refused: the counters of the emulator, each second, and a trace that says so."""
+    """A node whose emulator is not known: the emulator's built-in counters are read each second, and the trace says so."""
     failures = tap.Failures()
     erlang.evaluate("ok = allogram_built_in:start(\"this emulator is not known\", #{output => \"built_in.allogram\"}), "
                     "spawn(fun() -> hand_counted:main(1000) end), timer:sleep(1500), hand_counted:cons(10), "

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The table that the Erlang community asked for: which function allocates how many words in a transfer through TLS 1.3, and
-through whom setelement/3 does. Two transfers of different length (tls_transfer.erl): what is in each record is their
-difference, and can be counted: a record of TLS is encoded and decoded once."""
+"""A table that Erlang users asked for: the words that each function allocates in a transfer through TLS 1.3, and the callers of
+setelement/3. Two transfers of different length are recorded (tls_transfer.erl). Their difference is the cost of the additional
+TLS records, each of which is encoded and decoded once, so the calls can be counted by hand."""
 
 import argparse
 import os
@@ -17,8 +17,8 @@ MORE = LONG - SHORT
 ONCE_A_RECORD = ["ssl:send/2", "ssl:recv/2", "tls_transfer:send/3", "tls_transfer:take/3", "tls_transfer:hand/2",
                  "tls_record_1_3:encode_plain_text/2", "tls_record_1_3:encode_tls_cipher_text/2",
                  "tls_record_1_3:decode_cipher_text/2", "tls_record_1_3:decode_inner_plaintext/1"]
-# of each record one call of setelement/3 on a tuple that is known: a copy and its header (records of OTP 25.2's ssl: state 17 fields
-# with its name, tls_sender's data 9, and its part of them 3)
+# caller: (calls per TLS record, words per call) of setelement/3 on a tuple of known size: a copy and its header (records of
+# OTP 25.2's ssl: the state has 17 fields with its name, tls_sender's data 9, its part of them 3)
 COPIES_25 = {"tls_transfer:hand/2": (1, 5), "ssl_gen_statem:connection/3": (1, 18), "tls_sender:update_bytes_sent/3": (2, 20),
              "tls_sender:send_application_data/4": (1, 4)}
 
@@ -35,7 +35,7 @@ def transfer(erlang, chunks):
 
 
 def table_is_whole(erlang, runs):
-    """Shares, words per call and the total line are of the same numbers."""
+    """Shares and words per call are computed from the same numbers as the total line."""
     failures = tap.Failures()
     rows, total, _, trace = runs[LONG]
     for key in ("calls", "own_words", "own_ns"):
@@ -54,7 +54,7 @@ def table_is_whole(erlang, runs):
 
 
 def records_are_counted(_, runs):
-    """Each record of TLS is sent, encoded, decoded, received once."""
+    """Each TLS record is sent, encoded, decoded and received once."""
     failures = tap.Failures()
     for name in ONCE_A_RECORD:
         failures.expect(name, runs[LONG][0][name]["calls"] - runs[SHORT][0][name]["calls"], MORE)
@@ -64,7 +64,7 @@ def records_are_counted(_, runs):
 
 
 def callers_of_setelement(erlang, runs):
-    """Through whom; the sums are the function's own."""
+    """The callers of setelement/3; their sums are the function's own counts."""
     failures = tap.Failures()
     for rows, _, callers, _ in runs.values():
         own = rows["erlang:setelement/3"]

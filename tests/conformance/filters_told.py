@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`run --filter`: what it records is what a recording of all has of it, block by block, and nothing else: no ghost, no loss."""
+"""`run --filter` records exactly the blocks that the filter selects from a full recording of the same program: no other block, no
+ghost (a free of an unknown block) and no loss."""
 
 import argparse
 import fnmatch
@@ -12,7 +13,8 @@ import tap
 LUA = "/usr/bin/lua5.4"
 LUA_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "lua_cases.lua")
 
-# An expression, and the same as Python has it: of a block's size, domain, allocator, and type (None: not known at its birth).
+# A filter expression, and the same condition in Python on a block's size, domain, allocator and type (None: not known when the
+# block is allocated).
 FILTERS = {
     "size=4K..": lambda size, domain, allocator, kind: size >= 4096,
     "!size=0..100": lambda size, domain, allocator, kind: size > 100,
@@ -33,7 +35,7 @@ LUA_FILTERS = {
     "type=table": lambda size, domain, allocator, kind: kind == "table",
     "allocator=lua,size=40..60": lambda size, domain, allocator, kind: allocator == "lua" and 40 <= size <= 60,
 }
-NO_TYPES = {"malloc", "new"} # what the reader tells of these it tells by their stacks
+NO_TYPES = {"malloc", "new"} # the reader finds the types of these blocks by their stacks, so a filter does not know them
 
 
 def blocks_of(tools, trace):
@@ -71,7 +73,7 @@ def filter_takes_what_it_says(tools, expression, takes):
         outcome, traces = recorded.record(tools, [tools.program("filtered")], folder, ["--filter=" + expression])
         failures.expect("status", (outcome.status, outcome.stderr), (0, b""))
         compare(tools, all_traces, traces, takes, expression, failures)
-        if len(traces) == 2: # the child's parent's block has 999 bytes and is calloc's
+        if len(traces) == 2: # a child frees a block of its parent: 999 bytes from calloc
             is_ghost = takes(999, "cpu", "malloc", None)
             failures.expect("ghosts of the parent", ghosts(tools, traces[0]), 0)
             failures.require("ghosts of the child: %d" % ghosts(tools, traces[1]), ghosts(tools, traces[1]) >= is_ghost)
@@ -92,7 +94,7 @@ def filter_of_lua(tools, expression, takes):
         failures.expect("traces", len(traces), len(all_traces))
         wanted = [block for block in blocks_of(tools, all_traces[0]) if takes(*block[1:4], block[4] or None)]
         found = blocks_of(tools, traces[0])
-        # what Lua collects when is not the same in every run: its strings' seeds are addresses
+        # Lua does not collect the same blocks in every run: the seeds of its string hashes are addresses
         count = lambda blocks: len(blocks)
         failures.require("%d blocks of %d" % (count(found), count(wanted)), abs(count(found) - count(wanted)) <= count(wanted) / 50)
         failures.require("some", wanted != [])
@@ -102,7 +104,7 @@ def filter_of_lua(tools, expression, takes):
 
 
 def sampled_with_a_filter(tools):
-    """Interval 1: each block is a sample. What the filter leaves out is none."""
+    """At an interval of 1 every block is a sample, except those that the filter leaves out."""
     failures = tap.Failures()
     expression, takes = "size=4K..,allocator=malloc", lambda size, domain, allocator, kind: size >= 4096 and allocator == "malloc"
     with recorded.Folder() as whole, recorded.Folder() as folder:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A program with one planted fault has exactly that finding, at its line and with its numbers; a clean one has none. What a filter or a
-merge takes away is no evidence any more."""
+"""A program with one planted fault gets exactly that finding, at its line and with its numbers; a program without faults gets
+none. Options of `report` and merged traces that remove the evidence also remove the finding."""
 
 import argparse
 import json
@@ -68,7 +68,8 @@ def told(tools, fault, wanted):
 
 
 def unseen(tools, folder, finding):
-    """Of the process; and with the stacks of frees at the line that frees most of them, in its object."""
+    """The finding about the whole process. With --free-stacks it also names the line that frees most of the unknown blocks, and
+    its object file."""
     failures = tap.Failures()
     failures.require("blocks: %d of 60000 less the first of each address" % finding["blocks"], 59000 <= finding["blocks"] < 60000)
     failures.require("no line without stacks of frees", "function" not in finding)
@@ -81,7 +82,7 @@ def unseen(tools, folder, finding):
     return failures
 
 
-# fault: options that leave the evidence, and options that take it away
+# fault: options that keep the evidence, and options that remove it
 NARROWED = {
     "leak": (["--focus=^leak$"], ["--ignore=^leak$", "--to=HALF", "--focus=^work$"]),
     "peak": (["--focus=^peak$"], ["--ignore=^peak$", "--from=HALF"]),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A signal handler that interrupted a hook forks, and both processes return into the hook. The child must go on unharmed, with a
-trace of its own, and must not write into its parent's chunk: the parent's counts are to the unit."""
+"""A signal handler interrupts a hook and forks, so that both processes return into the hook. The child must go on unharmed, with
+a trace of its own, and must not write into its parent's chunk (the part of the live file that a thread writes events to): the
+parent's counts stay exact to the unit."""
 
 import argparse
 import sys
@@ -17,7 +18,7 @@ def look_at_child(failures, tools, trace, is_exact, n_first):
     summary = recorded.report(tools, trace)
     status, verdict = recorded.check(tools, trace)
     failures.expect("a child: check", (status, verdict.get("whole"), summary["lost_events"]["total"]), (0, True, 0))
-    if is_exact:  # the round that was interrupted is the parent's, or the child's
+    if is_exact:  # the block of the interrupted round is in the parent's trace or in the child's
         blocks = summary["allocated_blocks"] - n_first
         failures.require("a child: %d blocks" % blocks, CHILD_ROUNDS - 1 <= blocks <= CHILD_ROUNDS + 1)
 

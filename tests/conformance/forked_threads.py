@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Threads of forked children: those that begin all at once, those that begin before the thread that was forked; and children that
-came and went while the writer did not look. Nothing of them is missing when `run` returns."""
+"""Threads of forked children: threads that begin all at the same time, threads that record events before the forked thread does, and
+children that begin and end while the writer does not run. All their events are in the traces when `run` returns."""
 
 import argparse
 import os
@@ -37,16 +37,17 @@ def all_at_once(tools, how, n_children, n_threads):
 
 
 def unseen(tools, n_children):
-    """On one CPU, of which the writer gets nothing until the first process has ended."""
+    """All runs on one CPU, and the writer gets no time on it until the first process has ended."""
     failures = tap.Failures()
     cpu = min(os.sched_getaffinity(0))
     with recorded.Folder() as folder:
         outcome, _ = recorded.record(tools, ["chrt", "-f", "1", tools.program("forked_threads"), "fork", str(n_children), "1"], folder,
                                      ["--mode=exact"], preexec=lambda: os.sched_setaffinity(0, [cpu]))
         copies = os.path.join(folder, "copies")
-        shutil.copytree(folder, copies)  # as they are now: a moment later they are whole in any case
+        # copies of the traces as they are when `run` returns: a moment later they would be whole in any case
+        shutil.copytree(folder, copies)
         failures.expect("status", (outcome.status, outcome.stderr), (0, b""))
-        look_at_traces(failures, tools, recorded.traces_in(copies)[1:], n_children, 1)  # without that of chrt
+        look_at_traces(failures, tools, recorded.traces_in(copies)[1:], n_children, 1)  # without the trace of chrt
     return failures
 
 

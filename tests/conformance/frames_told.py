@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The frames of a program's own virtual machine among the native ones: one case per rule of the header, with the library
-alone and under `allogram run`."""
+"""Frames of a program's own virtual machine between native frames. Each case tests one rule of allogram.h, with the library alone
+and under `allogram run`."""
 
 import argparse
 import re
@@ -38,14 +38,14 @@ def own_frames(frames):
 
 
 def stacks_of(tools, trace, sizes=(100, 1, 2, 3)):
-    """Of the blocks that the program makes, which are known by their sizes."""
+    """The stacks of the blocks that the program itself allocates; these blocks are known by their sizes."""
     found = recorded.report(tools, trace, "--view=leaks", "--limit=0")["stacks"]
     return [(row["in_use_blocks"], own_frames(row["frames"])) for row in found
             if row["in_use_bytes"] / max(row["in_use_blocks"], 1) in sizes]
 
 
 def in_order(got, wanted):
-    """Each stack begins with the frames it should, whatever libc calls a thread's or a program's first ones."""
+    """Cuts each stack to the length of the wanted one that it begins with, since libc's names for the outermost frames differ."""
     return sorted((blocks, frames[:length]) for blocks, frames in got
                   for length in {len(names) for count, names in wanted if frames[:len(names)] == names} or {len(frames)})
 
@@ -81,7 +81,7 @@ def is_interleaved(tools, case, is_under_run):
 
 
 def is_cut(tools, is_under_run):
-    """Of 1000 frames the innermost stay."""
+    """Of a stack of 1000 frames the innermost frames are kept."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run_case(tools, "deep", is_under_run, folder, failures)[0]
@@ -92,7 +92,7 @@ def is_cut(tools, is_under_run):
 
 
 def is_told_in_handler(tools, is_under_run):
-    """A handler that interrupts native code of a script has the script's frames, below its own."""
+    """The stack of a handler that interrupts native code called by a script has the script's frames below the handler's own."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run_case(tools, "signal_handler", is_under_run, folder, failures)[0]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""With run --free-stacks every block that died says who freed it: by free, either half of realloc, delete in its forms, another thread, a
-child; merged traces too. Without the option no byte of a trace is of it."""
+"""With run --free-stacks every block that died has the stack of its free: by free, by realloc in both ways, by the forms of
+delete, in another thread, in a child; in merged traces too. Without the option a trace has no bytes for such stacks."""
 
 import argparse
 import json
@@ -12,7 +12,7 @@ import sys
 import recorded
 import tap
 
-# size: where blocks of it die, and how many
+# size of a block: the function that frees blocks of that size, and how many
 DEATHS = {101: ("frees", 100), 102: ("grows", 100), 5000: ("frees", 100), 103: ("empties", 100), 104: ("frees", 100),
           203: ("deletes", 100), 406: ("deletes_array", 100), 192: ("deletes_aligned", 100), 106: ("frees_for_another", 100)}
 
@@ -22,7 +22,7 @@ def plain_name(function):
 
 
 def deaths_of(blocks):
-    """{(size, function that freed): count} of the sizes that are ours."""
+    """{(size, function that freed): count} of the blocks whose sizes the program itself uses."""
     found = {}
     for block in blocks:
         if block["state"] == "closed" and block["size"] in DEATHS:
@@ -86,7 +86,7 @@ def without_the_option_nothing_is_there(tools):
 
 
 def sums_are_the_same(tools):
-    """The stacks of frees change no number of any other view."""
+    """Recording the stacks of frees changes no number of any other view."""
     failures = tap.Failures()
     numbers = []
     with recorded.Folder() as folder:
@@ -102,7 +102,7 @@ def sums_are_the_same(tools):
 
 
 def another_unwinder_agrees(tools, judge):
-    """Of each free, as of each allocation, libunwind finds the same stack."""
+    """For each free and each allocation libunwind finds the same stack as allogram."""
     failures = tap.Failures()
     for program in ("free_stacks", "cxx_operators", "coroutines"):
         checks = []

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that count their functions with allogram.h: the table of a hand-counted example, built as a stranger would with
-pkg-config, and every rule of the header, with the library alone and under `allogram run`."""
+"""Programs that count their functions with allogram.h: the table of an example counted by hand, built with pkg-config as a user
+would, and every rule of the header, with the library alone and under `allogram run`."""
 
 import argparse
 import glob
@@ -16,7 +16,7 @@ import tap
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLE = os.path.join(HERE, "..", "..", "examples", "function_table.c")
 
-TABLE = { # function: calls, own words, percent, words per call, acc words; as the example's comment has it
+TABLE = { # function: calls, own words, percent, words per call, words with callees; as in the example's first comment
     "loop": (100, 100, 50.0, 1.0, 130),
     "cons": (20, 60, 30.0, 3.0, 60),
     "fib": (9, 27, 13.5, 3.0, 27),
@@ -26,7 +26,7 @@ TABLE = { # function: calls, own words, percent, words per call, acc words; as t
     "even": (4, 0, 0.0, 0.0, 0),
     "odd": (4, 0, 0.0, 0.0, 0),
 }
-PATHS = { # callers downward: calls, own words
+PATHS = { # path of functions from main downward: calls, own words
     ("main",): (1, 7),
     ("main", "loop"): (100, 100),
     ("main", "loop", "cons"): (10, 30),
@@ -90,10 +90,10 @@ def example_under_run(tools):
         return failures
 
 
-# ---- as a stranger builds it ----
+# ---- built as a user builds it ----
 
 def built_with_pkg_config(tools):
-    """The pc file, header and library are put where an installation has them."""
+    """The .pc file, the header and the library are put where an installation puts them."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         libraries, headers = os.path.join(folder, "lib"), os.path.join(folder, "include")
@@ -120,13 +120,13 @@ def built_with_pkg_config(tools):
 # ---- the rules ----
 
 def cases():
-    """The table of function_counters.c."""
+    """The names of the cases in the table of function_counters.c."""
     with open(os.path.join(HERE, "..", "programs", "function_counters.c"), encoding="utf-8") as source:
         return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
 
 
 def compare(tools, trace, wanted, failures):
-    outcome = recorded.run([tools.allogram, "check", trace]) # seals what a killed program left
+    outcome = recorded.run([tools.allogram, "check", trace]) # `check` also seals the trace of a killed program
     failures.expect("check", outcome.status, 0)
     rows = recorded.report(tools, trace, "--view=functions")["functions"]
     by_name = {}
@@ -169,7 +169,8 @@ def rule(tools, case, is_under_run):
 
 
 def one_name(tools):
-    """Functions of one name are told apart by file and line, in every view; --callers has them together or one of them."""
+    """Every view distinguishes functions of one name by file and line; --callers shows all functions of a name together, or one
+    of them."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("function_counters"), "one_name"], cwd=folder)
@@ -196,13 +197,14 @@ FOLDED = {("g",): (1, 10), ("g", "f"): (510, 507), ("g", "f", "g"): (499, 4990),
 
 
 def folded_paths(tools):
-    """A thousand levels of two functions are three paths, and no function's share becomes another."""
+    """A recursion of two functions, a thousand levels deep, is folded into three paths; the folding changes no function's
+    share."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, traces = recorded.record(tools, [tools.program("function_counters"), "folded"], folder)
         root = recorded.report(tools, traces[0], "--view=functions", "--tree")["root"]
         wanted = dict(FOLDED)
-        wanted[("g",)] = (2, 10) # the last call of the program
+        wanted[("g",)] = (2, 10) # the last call in the program
         failures.expect("paths", dict(paths_below(root)), wanted)
         rows = {row["function"]: row["acc_words"] for row in recorded.report(tools, traces[0], "--view=functions")["functions"]}
         failures.expect("with all that they call", rows, {"g": 5507, "f": 5497 + 100003})
@@ -225,7 +227,7 @@ def apart_and_collected(tools):
 
 
 def rule_without_the_library(tools):
-    """The program runs, and every call is nothing; under run it is counted all the same."""
+    """Without the library every call of allogram.h does nothing; under `run` the functions are counted all the same."""
     failures = tap.Failures()
     program = tools.program("function_counters_alone")
     with recorded.Folder() as folder:
@@ -237,8 +239,8 @@ def rule_without_the_library(tools):
     return failures
 
 
-NOT_UNDER_RUN = {"sessions_in_turn"} # about sessions of one's own
-ONLY_UNDER_RUN = {"left_by__exit", "left_by_quick_exit", "left_in_a_handler"} # where somebody hears of such an end
+NOT_UNDER_RUN = {"sessions_in_turn"} # cases about sessions that the program itself starts
+ONLY_UNDER_RUN = {"left_by__exit", "left_by_quick_exit", "left_in_a_handler"} # ends of a process that only the agent of `run` notices
 
 
 def main():

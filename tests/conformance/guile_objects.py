@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Guile 3.0, the second client of the Boehm collector: what the collector hands out is told to the unit, also in lists that Guile then
-takes from by itself, which are named as such. tests/roots runs the same with the newer collector."""
+"""Guile 3.0, the second runtime that uses the Boehm collector: every block that the collector hands out is recorded, to the unit.
+The collector also hands out lists of blocks, from which Guile then takes blocks by itself; the runtime's note says
+how many blocks were handed out in lists. tests/roots runs the same test with the newer collector."""
 
 import argparse
 import os

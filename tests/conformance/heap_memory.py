@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The heaps view's picture of who holds the memory: what malloc, the Boehm collector, Lua and OCaml say of themselves, each byte
-once, and in agreement with the other views."""
+"""The table of memory in the heaps view: what malloc, the Boehm collector, Lua and OCaml report of themselves. Each byte counts
+once, and the numbers agree with the other views."""
 
 import argparse
 import json
@@ -15,13 +15,13 @@ MIB = 1 << 20
 
 
 def picture(tools, trace):
-    """(heaps by name, rows by name, total)"""
+    """(heaps by name, rows of the memory table by name, total)"""
     view = recorded.report(tools, trace, "--view=heaps")
     return {row["name"]: row for row in view["heaps"]}, {row["name"]: row for row in view["memory"]}, view["memory_total"]
 
 
 def agrees(failures, tools, trace):
-    """What holds for every program: sums are those of the heaps and of the summary, and nothing counts twice."""
+    """What holds for every program: sums are those of the heaps and of the summary, and nothing is counted twice."""
     heaps, rows, total = picture(tools, trace)
     summary = recorded.report(tools, trace)
     failures.expect("in use, of all rows", sum(row["in_use_bytes"] for row in rows.values()), summary["in_use_bytes_at_end"])
@@ -45,7 +45,7 @@ def mallocs(tools):
             outcome, traces = recorded.record(tools, [program, case], folder)
             _, rows = agrees(failures, tools, traces[0])
             if not outcome.stdout:
-                return failures  # a glibc before 2.33
+                return failures  # a glibc before 2.33 has no mallinfo2
             said = json.loads(outcome.stdout)
             failures.expect(case, (rows["libc"]["committed_bytes"], rows["libc"]["free_bytes"]), (said["committed"], said["free"]))
             failures.require("half of it is lost", rows["libc"]["fragmentation_bytes"] >= said["free"] > MIB)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Programs that define names which allogram knows from allocators and runtimes, and mean something else by them: functions with other
-arguments, or data. They compute what they compute without the recorder, and what they allocate is counted.
+"""Programs that define names which allogram knows from allocators and runtimes, with another meaning: as functions with other
+arguments, or as data. They compute the same as without the recorder, and what they allocate is counted.
 
-The names are those of the adapters' sources: all strings and .def entries that look like a symbol of an allocator or of a runtime."""
+The names come from the adapters' sources: all strings and .def entries that look like a symbol of an allocator or of a
+runtime."""
 
 import argparse
 import glob
@@ -16,10 +17,12 @@ import tap
 
 ADAPTERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "adapters")
 SYMBOL = re.compile(r"(?:lua|luaL|luaV|luaG|GC|i?jl|ios|caml|erts|erl|beam|moz|mi|je|_rjem|tc|scalable|rp)_?\w*\Z")
-# what the C library, C++ or the loader define: to define these otherwise is not legal
+# Names that the C library, C++ or the loader define: a program may not define them with another meaning.
 STANDARD = re.compile(r"_Z|mmap|munmap|mremap|s?brk\Z|fork|vfork|_Fork|_?_?[eE]xit|quick_exit|clone|exec|dl\w+\Z|pthread|str|mem(?!align)|"
                       r"(malloc|calloc|realloc|free|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|reallocarray)\Z")
-CALLED_TO_KNOW_IT = ["GC_get_version"]  # after six others were found; the rest is not looked at where the answer is wrong
+# Functions that allogram calls to recognize a runtime. It calls GC_get_version when six other names of the collector are defined;
+# if the answer is wrong, it looks at none of the rest.
+CALLED_TO_KNOW_IT = ["GC_get_version"]
 N_BLOCKS = 1000
 OUTSIDE = 20  # blocks of the start-up code and of the C library, at most
 
@@ -38,7 +41,7 @@ def known_names():
 
 
 def function_source(names):
-    """Each name is a function of doubles and longs; their sum needs every argument and the result."""
+    """Each name is a function of doubles and longs; the sum that it changes depends on every argument."""
     lines = ["double names_sum;"]
     for number, name in enumerate(names):
         lines.append("double %s(double a, long b, double c, long d, long e, long f, long g, long h, double i) "
@@ -107,7 +110,7 @@ def a_program(tools, kind, is_shared):
                     while b"attached to" not in said[-1] and said[-1]:
                         said.append(attach.stderr.readline())
                     failures.require("attached: %r" % said, b"attached to" in said[-1])
-                    process.stdin.close()  # on it goes
+                    process.stdin.close()  # the program goes on when its standard input is closed
                     failures.expect("output, attached", process.stdout.read(), plain.stdout)
                     failures.expect("status, attached", process.wait(60), plain.status)
                     attach.stderr.read()
@@ -119,7 +122,8 @@ def a_program(tools, kind, is_shared):
 
 
 def compare_counts(tools, trace, kind, failures):
-    """What functions by the names of allocators return is recorded as blocks: nothing but their meaning is wrong."""
+    """Blocks that a function with the name of an allocator returns are recorded as blocks; apart from these, the counts are
+    right."""
     summary = recorded.report(tools, trace)
     surplus = summary["allocated_blocks"] - N_BLOCKS
     failures.require("%d blocks in %s" % (summary["allocated_blocks"], os.path.basename(trace)), 0 <= surplus)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Labels of allogram.h, from the program to every report and export that has them: the table of labelled.c."""
+"""Labels of allogram.h, from the program to every report and export that shows them: the program and its table of counts are
+labelled.c."""
 
 import argparse
 import csv

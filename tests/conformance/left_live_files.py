@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Live files that killed sessions left behind, as `check` and `report` read them: whole, damaged at random, blown up, and of another user.
+"""Live files that killed sessions left behind, as `check` and `report` read them: whole, damaged at random, enlarged with a hole,
+cut, and owned by another user.
 
-A session's writer is stopped while its programs run, and all are killed: the live file is full of what nobody drained. Its words are
-the program's, so they are input. With N bytes that the live file occupies and of traces and output, a command takes 2 s + N / (10 MB/s) of
-CPU time and 256 MiB + 64 N of memory at most, and does not die; what it could not use is no reason to write anywhere else."""
+The test stops a session's writer while its programs run, then kills all processes. So the live file is full of events that were
+not drained. Programs can write anything into it, so it is untrusted input. When live file, traces and output occupy N bytes
+together, a command takes at most 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory. It does not crash, and it writes
+nowhere else, whatever the file holds."""
 
 import argparse
 import glob
@@ -38,7 +40,7 @@ def children(pid):
 
 
 def is_writer(pid):
-    """A child of `run` that executes allogram, in a session of its own."""
+    """Whether PID executes allogram; the writer is such a child of `run`, in a session of its own."""
     try:
         return os.path.basename(os.readlink("/proc/%d/exe" % pid)) == "allogram"
     except OSError:
@@ -64,7 +66,7 @@ def live_file(pid):
 
 
 def leave_behind(tools, folder):
-    """Kills a session in the middle. Returns the live file's folder, now below FOLDER, and the trace's path."""
+    """Kills a running session. Returns the live file's folder, moved to below FOLDER, and the trace's path."""
     script = 'read x; "$0" 20000 24 >/dev/null; "$0" 5000 8 >/dev/null & wait; echo done; read y'
     run = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sh", "-c", script,
                             tools.program("random_paths")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
@@ -83,9 +85,9 @@ def leave_behind(tools, folder):
             os.kill(pid, signal.SIGKILL)
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate(timeout=30)
-    # all have ended: a copy of the live file has no locks that say so
+    # Wait for the end of all processes: a copy of the live file loses the locks that show that they live.
     wait_for(lambda: all(has_gone(os.kill, pid) for pid in writers) and has_gone(os.killpg, run.pid))
-    # the trace is not where the live file says any more, or it would be sealed there, and not its copies
+    # Move the trace away from the path that the live file names. Otherwise a reader would seal it there, and not its copies.
     moved = folder + ".moved"
     os.rename(folder, moved)
     left = os.path.join(moved, os.path.basename(os.path.dirname(live)))
@@ -107,7 +109,7 @@ def copy(source, target):
 
 
 class Case:
-    """A copy of what was left, in a folder of its own."""
+    """A copy of the files left behind, in a folder of its own."""
 
     def __init__(self, left, trace, folder):
         self.folder = os.path.join(folder, "case")
@@ -125,7 +127,7 @@ class Case:
         shutil.rmtree(self.folder)
 
     def contents(self):
-        """What the case's files hold, without the holes of the live file."""
+        """Hashes of the case's files, without the holes of the live file."""
         hashes = {}
         for path in glob.glob(self.folder + "/**", recursive=True, include_hidden=True):
             if os.path.isfile(path):
@@ -168,7 +170,7 @@ def measure(failures, tools, case, what):
         if contents is not None:
             failures.require("%s: it changed a file" % name, case.contents() == contents)
         failures.require("%s: %.1f s of CPU time" % (name, seconds), seconds <= 2 + n_bytes / 10e6)
-        # the live file's own pages, which are mapped, count for whoever reads them
+        # the live file's own pages, which are mapped, count as memory of the process that reads them
         failures.require("%s: %d MiB of memory" % (name, memory // MIB), memory <= 256 * MIB + 64 * n_bytes)
         if words == ["check", "--json"]:
             verdict = json.loads(stdout) if stdout.strip() else None
@@ -197,25 +199,25 @@ def whole(tools, left, trace, folder):
 
 
 def data_ranges(file):
-    """(begin, end) of what stands between the holes of a file."""
+    """The (begin, end) of each range between the holes of a file."""
     size, at = os.fstat(file.fileno()).st_size, 0
     while at < size:
         try:
             begin = os.lseek(file.fileno(), at, os.SEEK_DATA)
             at = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
-        except OSError:  # nothing but a hole is left
+        except OSError:  # only a hole is left
             break
         yield begin, at
 
 
 def used_places(path):
-    """Places of words in pages that hold something."""
+    """Offsets of the pages that hold data."""
     with open(path, "rb") as file:
         return [place for begin, end in data_ranges(file) for place in range(begin, end, PAGE)]
 
 
 def damaged(tools, left, trace, folder, seed):
-    """Words of the file are replaced, those of its first pages most of all. The session's number stays, else nothing leads there."""
+    """Replaces words of the file, mostly in its first pages. The session's number stays: without it no reader finds the file."""
     chance = random.Random(seed)
     failures = tap.Failures()
     with Case(left, trace, folder) as case:
@@ -237,7 +239,7 @@ def damaged(tools, left, trace, folder, seed):
 
 
 def blown_up(tools, left, trace, folder):
-    """The file ends far behind its bytes, and says so itself."""
+    """The file is enlarged to 1 TiB by a hole at its end; in one of two cases the size in its header says so too."""
     failures = tap.Failures()
     for says_so in (False, True):
         with Case(left, trace, folder) as case:
@@ -260,7 +262,7 @@ def cut(tools, left, trace, folder):
 
 
 def of_a_stranger(tools, left, trace, folder):
-    """Another user's live file is not touched, whoever owns the trace that leads to it, and whoever reads it."""
+    """Another user's live file is not changed, whoever owns the trace that leads to it, and whoever reads the trace."""
     failures = tap.Failures()
     for whose in ("the live file", "the folder", "the trace", "all"):
         with Case(left, trace, folder) as case:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What is Lua's own: hand-counted scripts in the static interpreter, coroutines, and a Lua that the adapter does not know."""
+"""Tests of the Lua adapter alone: scripts counted by hand in the static interpreter, coroutines, and a Lua release that the
+adapter does not know."""
 
 import argparse
 import os
@@ -26,9 +27,9 @@ def line(text):
     return adapter_kit.line_of(text)
 
 
-# Of each function of the case hand_counted: type: (blocks, bytes), by upstream's structs for 64 bit: a table has 56 bytes, an
-# array of n values 16 n, a closure of Lua 32 and 8 for each upvalue, an upvalue 40, a string 25 and its length, a coroutine
-# 208 and a stack of 45 slots.
+# function of the case hand_counted: {type: (blocks, bytes)}, by upstream's structs for 64 bit: a table has 56 bytes, an array of n
+# values 16 n, a Lua closure 32 and 8 for each upvalue, an upvalue 40, a string 25 and its length, a coroutine 208 and a stack of
+# 45 slots.
 HAND_COUNTED = {
     "tables": {"table": (1000, 56000)},
     "arrays": {"table": (10, 560), "vector": (10, 480)},
@@ -83,7 +84,7 @@ def yielded_calls_have_frames(tools):
 
 
 def alike_stacks_are_told_apart(tools):
-    """One native stack at two lines, and two of them at one line, a hundred times each in turns."""
+    """One native stack reached from two lines, and two native stacks reached from one line, each a hundred times in turn."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run(tools, "alike", folder, failures)
@@ -113,7 +114,8 @@ def lines_of_constructors(tools, command, folder, failures):
 
 
 def constructors_have_lines(tools):
-    """Also of a Lua that is linked dynamically, and where the collector runs between the instruction and its block."""
+    """Each constructor has its line: also in a dynamically linked Lua, and when the collector runs between the instruction and
+    the block's allocation."""
     failures = tap.Failures()
     guest = tools.program("lua_guest")
     commands = [[INTERPRETER, SCRIPT, "constructors"], [guest, SCRIPT, "constructors"], [guest, SCRIPT, "constructors_in_need"]]
@@ -125,27 +127,29 @@ def constructors_have_lines(tools):
 
 
 def deep_frames(tools, guest, folder, failures):
-    """Its block is allocated while no call can be read: what the calls point to is freed, and overwritten. Lua 5.4.4 makes a new
-    stack and frees the old one, so nothing can be missing there; run_in_roots.py has a later one."""
+    """Lua's stack is reallocated, so its block is allocated while the calls cannot be read: the memory that they point to is
+    freed and overwritten. Lua 5.4.4 allocates a new stack and frees the old one, so nothing can be missing there;
+    tests/roots/run_in_roots.py tests a later release."""
     _, traces = recorded.record(tools, guest, folder, env={"GLIBC_TUNABLES": "glibc.malloc.perturb=85"})
     stacks = adapter_kit.stacks_with(tools, Interpreter, traces[-1], "dig")
     failures.require("stacks of calls that are deep: %s" % [len(stack) for stack in stacks], any(len(stack) > 100 for stack in stacks))
     types = adapter_kit.types_in(tools, traces[-1], ["vector"], "--focus=dig")
-    # 300 calls: of each 64 bytes for the call, and the stack, which doubles up to 640 slots
+    # 300 calls take 64 bytes each, and the stack doubles up to 640 slots
     failures.require("the stack is in them: %s" % types, types["vector"][1] >= 300 * 64 + 16 * (160 + 320 + 640))
 
 
 def a_stack_that_moves_has_frames(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        guest = [tools.program("lua_guest"), SCRIPT, "deep_frames"] # whose allocator always moves
+        guest = [tools.program("lua_guest"), SCRIPT, "deep_frames"] # the allocator of lua_guest always moves blocks
         if os.path.exists(guest[0]):
             deep_frames(tools, guest, folder, failures)
     return failures
 
 
 def a_callback_that_leaves_keeps_no_frames(tools):
-    """While an array moves the calls are kept as they were; a tracker's callback that raises an error leaves them behind."""
+    """While Lua reallocates an array or a stack, the adapter uses frames that it read before. When a tracker's callback raises an
+    error in that time, these frames must not be used for later stacks."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         guest = [tools.program("lua_guest"), SCRIPT, "left_while_it_moves"]
@@ -162,7 +166,7 @@ def a_callback_that_leaves_keeps_no_frames(tools):
 
 
 def coverage_is_told(tools):
-    """What lives at the end by the trace and by Lua's own count is the same."""
+    """At the end the trace and Lua's own count have the same bytes in use."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         guest = [tools.program("lua_guest"), SCRIPT, "counts"]
@@ -178,7 +182,8 @@ def coverage_is_told(tools):
     return failures
 
 
-# function: calls, own words (None: Lua adds calls to its own list as it likes, 8 words each). A table has 7 words.
+# function: calls, own words (None: not fixed, because Lua adds calls to its own list now and then, 8 words each). A table has 7
+# words.
 CALLS = {"fib": (177, 9 * 8), "make": (18, (50 + 50 + 10 + 5 * 2 + 3) * 7), "twice": (1, 0), "thrower": (10, None),
          "tail": (10, 0), "each": (1, None), "calls_and_words": (1, None)}
 CALLERS = {"make": {"twice": 2, "thrower": 10, "each": 5, "calls_and_words": 1}, "fib": {"calls_and_words": 177},
@@ -186,7 +191,7 @@ CALLERS = {"make": {"twice": 2, "thrower": 10, "each": 5, "calls_and_words": 1},
 
 
 def calls_are_counted(tools):
-    """Through errors, tail calls, coroutines; and nothing without being asked."""
+    """Calls are counted through errors, tail calls and coroutines, and only when the option is given."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run(tools, "calls_and_words", folder, failures, options=("--calls",))
@@ -213,7 +218,7 @@ collectgarbage()
 
 
 def finalizers_have_words_without_calls(tools):
-    """Lua holds hooks back in __gc: the words are there, the calls are not, and the runtime's note says so."""
+    """Lua calls no hooks in __gc: the words are counted, the calls are not, and the runtime's note says so."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         script = os.path.join(folder, "finalizers.lua")
@@ -232,7 +237,7 @@ def finalizers_have_words_without_calls(tools):
 
 
 def samples_stand_for_all(tools):
-    """Estimates of each type against the exact recording of the same script: Lua makes the same blocks each time."""
+    """The estimates of each type against the exact recording of the same script: Lua allocates the same blocks in each run."""
     failures = tap.Failures()
     metrics, seeds = ("allocated_bytes", "allocated_blocks", "freed_bytes"), 20
 
@@ -280,7 +285,7 @@ def an_unknown_release_is_refused(tools):
 
 
 def a_plugin(tools):
-    """Lua that comes by dlopen is found where it was there from the start, as the man page says."""
+    """A Lua that is loaded by dlopen is recorded where its library was loaded at the start, as the man page says."""
     failures = tap.Failures()
     for environment, wanted in (({}, (None, None)), ({"LD_PRELOAD": "liblua5.4.so.0"}, (True, 101))):
         with recorded.Folder() as folder:

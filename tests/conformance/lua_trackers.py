@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The rules of trackers with Lua as the allocator: each rule that embedded.py holds the C API to, held again with the tables of a
-script. The adapter tells of them; the program starts trackers by allogram.h. One test for each rule, named after it."""
+"""The rules of trackers with Lua as the allocator. Each rule that embedded.py tests with the C API is tested again with the
+tables of a script. The Lua adapter reports the events; the program starts trackers with allogram.h. Each rule is one test with
+the same name."""
 
 import argparse
 import os

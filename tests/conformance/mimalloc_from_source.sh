@@ -1,6 +1,6 @@
 #!/bin/sh
-# mimalloc_from_source.sh FOLDER: mimalloc of Debian's source package, compiled into FOLDER/mimalloc.o with its malloc in malloc's
-# place: Debian packages it as a shared library only, and programs link it in.
+# mimalloc_from_source.sh FOLDER: compiles mimalloc from Debian's source package into FOLDER/mimalloc.o. Its malloc replaces the C
+# library's in a program that is linked with it. Debian's own package has only the shared library.
 set -eu
 folder=$1
 [ ! -f "$folder/mimalloc.o" ] || exit 0

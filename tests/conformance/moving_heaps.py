@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Heaps of garbage collectors, told with allogram.h: blocks that move, are promoted, are found dead, and types that become known
-late; every rule of the header by a hand-counted program, with the library alone and under `allogram run`."""
+"""Heaps of garbage collectors that a program reports with allogram.h: blocks that move, are promoted or are found dead, and types
+that become known late. Every rule of the header is tested with a program whose blocks are counted by hand, with the library alone
+and under `allogram run`."""
 
 import argparse
 import os
@@ -16,7 +17,7 @@ BY_COLLECTORS = ("moved_blocks", "promoted_blocks", "collected_blocks")
 
 
 def cases():
-    """The table of moving_heap.c."""
+    """The names of the cases in the table of moving_heap.c."""
     with open(SOURCE, encoding="utf-8") as source:
         return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
 
@@ -72,7 +73,7 @@ def rule(tools, case, is_under_run):
 
 
 def a_moved_block_stays_itself(tools):
-    """Its site, its size and its time of birth, at the address where it is."""
+    """A block that moved keeps its allocation site, its size and its time of birth, and has its new address."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("moving_heap"), "moves"], cwd=folder)
@@ -92,7 +93,8 @@ def a_moved_block_stays_itself(tools):
 
 
 def threads_that_stop_are_in_order(tools):
-    """Addresses that are used again in each cycle by other threads: nothing has to be repaired."""
+    """Other threads use the same addresses again after each collection. The recorded order of events needs no repair, because the
+    program stops its threads for the collection."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder)
@@ -109,7 +111,7 @@ SURVIVAL = ("young_blocks", "survived_blocks", "died_young_blocks", "promoted_bl
 
 
 def what_survives(tools):
-    """Each block that was moved or promoted has survived that collection, and once where both were told of it."""
+    """A block that was moved or promoted has survived that collection, and counts once when both were reported."""
     failures = tap.Failures()
     for case, options, wanted in (("generations", (), (30, 10, 10, 10, 145)), ("stopped_threads", (), (16000, 1600, 14400, 0, 0)),
                                   ("stopped_threads", ("--from=1ns", "--older"), (16000, 1600, 14400, 0, 0))):
@@ -126,7 +128,7 @@ def what_survives(tools):
 
 
 def samples_move(tools):
-    """With an interval of a byte nearly every block is a sample; a sample that moves is one at its new address."""
+    """With an interval of one byte nearly every block is a sample; a sample that moves is still a sample at its new address."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder, ("--mode=sample", "--interval=1"))

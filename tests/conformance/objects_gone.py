@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Objects that come and go: iconv's modules, plugins by turns, more plugins than any table was made for. The program goes on as
-it would without allogram, and every block stands with the function that made it, of the object that was there then."""
+"""Shared objects that are loaded and unloaded: iconv's modules, plugins in turn, and more plugins than any fixed-size table
+holds. The program behaves as without allogram, and every block belongs to the function that allocated it, in the object that was
+loaded at that time."""
 
 import argparse
 import os
@@ -23,7 +24,8 @@ def plugin_files(tools, numbers):
 
 
 def compare_sites(failures, tools, trace, numbers, n_runs=None):
-    """Each function of each plugin has blocks of its own size alone; n_runs: so many."""
+    """The blocks of each plugin function have its own size and no other; n_runs: how many blocks each function must have (None:
+    any number)."""
     view = recorded.report(tools, trace, "--view=sites")
     summary = recorded.report(tools, trace)
     failures.expect("lost", summary["lost_events"]["total"], 0)
@@ -45,7 +47,7 @@ def compare_sites(failures, tools, trace, numbers, n_runs=None):
 
 
 def unharmed(failures, tools, folder, arguments, options=()):
-    """Records the program; compares output and status with a plain run."""
+    """Records the program; compares its output and exit status with those of a plain run."""
     command = [tools.program("objects_gone"), *map(str, arguments)]
     plain = recorded.run(command)
     outcome, traces = recorded.record(tools, command, folder, options)
@@ -76,7 +78,7 @@ def reloaded(tools, numbers, n_rounds, threads):
 
 
 def kept(tools, n_plugins):
-    """Copies, since the loader knows a file by its inode."""
+    """Keeps N_PLUGINS plugins loaded. They are copies of one file, because the loader recognizes a file by its inode."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         original = plugin_files(tools, [0])[0]
@@ -105,7 +107,7 @@ def attached(tools, threads):
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
             try:
                 time.sleep(0.2)
-                for _ in range(2):  # the second finds nothing that the first left
+                for _ in range(2):  # the second attach finds nothing left over from the first
                     outcome = recorded.run([tools.allogram, "attach", str(program.pid), "--mode=exact", "-q", "-o", trace,
                                             "--duration=%g" % ATTACHED_SECONDS])
                     failures.expect("attach: %s" % outcome.stderr.decode(errors="replace"), outcome.status, 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""OCaml programs as they are: blocks, words, places, stacks and deaths equal to hand counts and to the runtime's own
-counters."""
+"""OCaml programs without changes: their blocks, words, source lines, stacks and deaths equal the counts by hand and the runtime's
+own counters."""
 
 import argparse
 import math
@@ -16,7 +16,7 @@ import views_agree
 from ocaml_programs import SOURCES, Toolchain, line_of, own, paths, runtime, told_and_counted
 
 def nearly_all(failures, tools, trace):
-    """99.9 % of what the runtime itself counted, by the summary."""
+    """At least 99.9 % of the words that the runtime itself counted are in the trace, by the coverage in the summary."""
     coverage = runtime(recorded.report(tools, trace)).get("coverage")
     failures.require("coverage %s" % coverage, coverage is not None and coverage >= 0.999)
 
@@ -31,10 +31,10 @@ PAIRS = {
 
 
 def counted(tools, folder, chain):
-    """The table in counted.ml; bytecode makes a closure of each function, where it begins."""
+    """The table of counts in counted.ml. Bytecode also allocates a closure for each function, on the function's first line."""
     failures = tap.Failures()
     program = chain.program(folder, "counted", ["counted.ml"])
-    words = int(recorded.run([program, "report"]).stdout) # of work, in the minor heap, with headers
+    words = int(recorded.run([program, "report"]).stdout) # the words that work allocates in the minor heap, with headers
     outcome, traces = recorded.record(tools, [program], folder)
     failures.expect("exit status", outcome.status, 0)
     trace = traces[0]
@@ -50,7 +50,7 @@ def counted(tools, folder, chain):
     tree = recorded.report(tools, trace, "--view=sites", "--focus=^Counted.work$", "--runtime=ocaml")["sites"]
     blocks = sum(row["own"]["allocated_blocks"] for row in tree)
     in_bytes = sum(row["own"]["allocated_bytes"] for row in tree)
-    # In bytecode the closure belongs to work, and the number that Gc.minor_words answered to who asked.
+    # In bytecode the closure belongs to work, and the boxed result of Gc.minor_words belongs to its caller.
     failures.expect("words of work, without the major heap's array", in_bytes // 8 + blocks - 5001,
                     words + (6 - 2 if chain.is_bytecode else 0))
     told, of = told_and_counted(tools, trace) or (0, None)
@@ -85,16 +85,18 @@ def deaths_and_sources(tools, folder, chain):
 
 
 def survivors(tools, folder, chain):
-    """Each place: what a minor collection kept, what died in it; and the words promoted are the runtime's own."""
+    """At each source line: the blocks that a minor collection kept and those that died in it. The promoted words equal the
+    runtime's own count."""
     failures = tap.Failures()
     program = chain.program(folder, "survivors", ["survivors.ml"])
     outcome, traces = recorded.record(tools, [program], folder)
-    by_hand, since_first = map(int, outcome.stdout.split()) # the first collection has what was there before the program, too
+    by_hand, since_first = map(int, outcome.stdout.split()) # the first collection also promotes blocks from before the program's own code
     failures.expect("words of a thousand pairs and cells", by_hand, 1000 * 2 * 3)
     view = recorded.report(tools, traces[0], "--view=lifetimes", "--runtime=ocaml")["sites"]
     rows = {row["function"]: row for row in view}
     keys = ("young_blocks", "survived_blocks", "died_young_blocks", "promoted_blocks", "promoted_bytes", "ended")
-    closure = 1 if chain.is_bytecode else 0 # it lives on; those of a whole file are promoted or not with the first collections
+    # a function's closure lives on; the closures of a file are promoted, or not, by the first collections
+    closure = 1 if chain.is_bytecode else 0
     for name, wanted in (("stays", (1010, 1000, 10, 1000, 16000, 1010)), ("cell", (1010, 1000, 10, 1000, 16000, 1010)),
                          ("goes", (1010, 0, 1010, 0, 0, 1010))):
         row = rows["Survivors." + name]
@@ -120,18 +122,19 @@ def survivors(tools, folder, chain):
 
 
 def owners(tools, folder, chain):
-    """Memory outside of the heap counts once, as malloc's, and has the identifier of its owner's operations as its type."""
+    """Memory outside of the heap counts once, as a block of malloc; its type is the identifier of its owner's custom
+    operations."""
     failures = tap.Failures()
     program = chain.program(folder, "owners", ["owners_stubs.c", "owners.ml"])
     _, traces = recorded.record(tools, [program], folder)
     rows = {row["type"]: row for row in recorded.report(tools, traces[0], "--view=types")["types"]}
     keys = ("allocated_blocks", "allocated_bytes", "in_use_blocks", "in_use_bytes")
-    in_two_calls = "owners.resource" if chain.is_bytecode else None # all calls of primitives come from one place
+    in_two_calls = "owners.resource" if chain.is_bytecode else None # in bytecode all calls of primitives have one return address
     more = 4 if chain.is_bytecode else 0
     wanted = {"_bigarr02": (20, 160000, 5, 40000), "owners.resource": (30 + more, 21000 + 900 * more, 7, 4900)}
     for name, counts in wanted.items():
         failures.expect(name, tuple(rows.get(name, {}).get(key) for key in keys), counts)
-    if not chain.root: # OCaml 5 says of no channel what it owns
+    if not chain.root: # OCaml 5 does not report the memory that a channel owns
         failures.require("channels: %s" % sorted(map(str, rows)), rows.get("_chan", {}).get("freed_blocks", 0) >= 1)
     blocks = recorded.report(tools, traces[0], "--view=blocks", "--state=open,closed")["blocks"]
     for bytes, name, count in ((8000, "_bigarr02", 20), (700, "owners.resource", 30), (900, in_two_calls, 4)):
@@ -140,17 +143,18 @@ def owners(tools, folder, chain):
     stacks = recorded.report(tools, traces[0], "--view=types", "--type=_bigarr02")["stacks"]
     functions = [[frame["function"] for frame in row["frames"]] for row in stacks]
     failures.require("with its stack: %s" % functions, functions and all("caml_ba_alloc" in row and "main" in row for row in functions))
-    failures.extend(views_agree.agree(tools, traces[0])) # types that became known late are the same to all of them
+    failures.extend(views_agree.agree(tools, traces[0])) # every view agrees, although these types became known late
     return failures
 
 
 def everything(tools, folder, chain):
-    """Records, floats, closures, lazy values, exceptions, functors, objects, Marshal, Str, Scanf, weak tables, finalisers, compaction."""
+    """Records, floats, closures, lazy values, exceptions, functors, objects, Marshal, Str, Scanf, weak tables, finalisers,
+    compaction."""
     return all_is_told(tools, folder, chain, "everything", chain.libraries("str"))
 
 
 def signals(tools, folder, chain):
-    """What a timer's handler allocates: the interpreter may run it inside of a callback."""
+    """Allocations in the handler of a timer's signal: the interpreter may run the handler inside of a callback."""
     return all_is_told(tools, folder, chain, "signals", chain.libraries("unix"))
 
 
@@ -166,7 +170,7 @@ def all_is_told(tools, folder, chain, name, libraries):
 
 
 def between(tools, folder, chain):
-    """C called from OCaml called from C: what each of the three allocates has one whole stack."""
+    """OCaml calls C, which calls OCaml: the allocations of all three have one complete stack each."""
     failures = tap.Failures()
     program = chain.program(folder, "between", ["between_stubs.c", "between.ml"])
     _, traces = recorded.record(tools, [program], folder)
@@ -207,7 +211,7 @@ def threads_and_fork(tools, folder, chain):
 
 
 def domains(tools, folder, chain):
-    """OCaml 5: what each function made, in which order; stacks through effect handlers are whole."""
+    """OCaml 5: what each function allocated, and in which domain; stacks through effect handlers are complete."""
     failures = tap.Failures()
     program = chain.program(folder, "domains", ["domains.ml"], chain.libraries("unix", "threads"))
     outcome, traces = recorded.record(tools, [program], folder)
@@ -226,7 +230,7 @@ def domains(tools, folder, chain):
 
 
 def later_release(tools, folder, chain):
-    """It is left alone, in one line; malloc is recorded all the same."""
+    """A later release of OCaml is not recorded, and one line says so; malloc is recorded all the same."""
     failures = tap.Failures()
     program = chain.program(folder, "counted", ["later_stubs.c", "counted.ml"])
     plain = recorded.run([program, "report"])
@@ -241,7 +245,7 @@ def later_release(tools, folder, chain):
 
 
 def interpreted(tools, folder, chain):
-    """Bytecode as a file of its own, run by the interpreter, with and without debug information."""
+    """Bytecode in a file of its own, run by the interpreter, with and without debug information."""
     failures = tap.Failures()
     run, at = chain.interpreter(folder), lambda text: line_of("counted.ml", text)
     for options, made in (("-g", "counted.byte"), ("-bin-annot", "plain.byte")):
@@ -259,14 +263,15 @@ def interpreted(tools, folder, chain):
 
 
 def script(tools, folder, chain):
-    """The toplevel says nothing of where the code is from that it makes; the compiler in it has its names."""
+    """The toplevel gives no source locations for the code that it compiles; the compiler's own functions in it have their
+    names."""
     failures = tap.Failures()
     shutil.copy(os.path.join(SOURCES, "counted.ml"), os.path.join(folder, "script.ml"))
     outcome, traces = recorded.record(tools, ["ocaml", "script.ml"], folder, ["--interval=64", "--mode=sample", "--seed=1"], cwd=folder)
     failures.expect("status", outcome.status, 0)
     rows = {row["function"]: row["own"] for row in recorded.report(tools, traces[-1], "--view=sites")["sites"]}
     low, high = rows.get("(toplevel code)", {}).get("allocated_bytes_ci95", (0, 0))
-    made = 40000 + 1500 * 64 # the array; pair and build
+    made = 40000 + 1500 * 64 # bytes of the array, and of pair and build
     failures.require("of the script: %s" % [low, high], low < made + 6000 and high > made)
     failures.require("of the compiler", any(name.startswith("Typecore.") for name in rows))
     return failures
@@ -299,8 +304,8 @@ def compiler(tools, folder, chain):
 
 
 def sampled(tools, folder, chain):
-    """The estimates of eight seeds together, within four deviations: a block of w words is a sample with the chance
-    1 - exp(-8 (w + 1) / interval)."""
+    """The sum of the estimates of eight seeds lies within four deviations of the truth. A block of w words is a sample with the
+    probability 1 - exp(-8 (w + 1) / interval)."""
     failures = tap.Failures()
     program = chain.program(folder, "counted", ["counted.ml"])
     interval, seeds = 300, 8
@@ -334,7 +339,7 @@ def stops_none_of_its_own(tools, folder, chain):
 
 
 def in_finalizers(tools, folder, chain):
-    """What finalisers, alarms and the exit make is there, and all of it is told."""
+    """What finalisers, alarms and exit functions allocate is recorded completely."""
     failures = tap.Failures()
     program = chain.program(folder, "finalizers", ["finalizers.ml"])
     outcome, traces = recorded.record(tools, [program], folder)
@@ -358,7 +363,7 @@ def without_debug_information(tools, folder, chain):
 
 
 def static(tools, folder, chain):
-    """Nothing can be preloaded into it: one line."""
+    """The agent cannot be preloaded into a static program: one line says so."""
     failures = tap.Failures()
     program = chain.compile(folder, "counted", ["counted.ml"], ["-ccopt", "-static"])
     outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", program, "report"])
@@ -368,7 +373,7 @@ def static(tools, folder, chain):
 
 
 def at_each_cycle(tools, folder, chain):
-    """--dump-at=gc: a tree of what is there, at whole major cycles, of a program that knows nothing of it."""
+    """--dump-at=gc dumps the tree of live blocks after each major cycle, of a program that was not changed for it."""
     failures = tap.Failures()
     program = chain.program(folder, "cycles", ["cycles.ml"], chain.libraries("unix"))
     trace = os.path.join(folder, "c.allogram")
@@ -392,7 +397,8 @@ def at_each_cycle(tools, folder, chain):
 
 
 def at_a_thousandth(tools, folder, chain):
-    """One sample in 1000 words: each place within four deviations over many seeds, and all of them together as wide as chance is."""
+    """One sample in 1000 words. Over many seeds the sum for each source line lies within four deviations, and the scatter of all
+    sums is as large as that of chance."""
     failures = tap.Failures()
     program = chain.program(folder, "rates", ["rates.ml"])
     interval, seeds = 8000, 100 if os.environ.get("AG_TEST_SCALE") == "full" else 6

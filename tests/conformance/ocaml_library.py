@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The OCaml library: examples/recorded.ml alone and under `allogram run`, native, bytecode and static; and a program that knows
-nothing of it, by OCAMLPARAM. Counts are those of the example's first comment, to the unit."""
+"""The OCaml library: examples/recorded.ml alone and under `allogram run`, built native, as bytecode and static; and a program
+without changes, to which OCAMLPARAM adds the library. The counts are those of the example's first comment, to the unit."""
 
 import argparse
 import os
@@ -41,7 +41,8 @@ class Library:
 
 
 def compare(failures, tools, trace, closures=0, in_use=0):
-    """closures: bytecode makes one of each function, where it begins, and they live on; in_use: of each of the three."""
+    """closures: blocks that bytecode allocates for each function's closure, on the function's first line, and that live on;
+    in_use: blocks in use at the end of each of the three functions."""
     at = lines()
     failures.expect("check", recorded.run([tools.allogram, "check", trace]).status, 0)
     failures.expect("pairs and options", ocaml_programs.own(tools, trace, PAIR),
@@ -53,7 +54,7 @@ def compare(failures, tools, trace, closures=0, in_use=0):
     failures.expect("marks", marks, ["phase", "collected"] if not in_use else ["phase"])
     failures.require("the label", ' label=1 name="request"' in dump)
     failures.expect("incomplete", recorded.report(tools, trace)["incomplete_stacks"], 0)
-    stacks = [path for path in ocaml_programs.paths(tools, trace) if PAIR in path and len(path) > 3] # not its closure
+    stacks = [path for path in ocaml_programs.paths(tools, trace) if PAIR in path and len(path) > 3] # not the stack of its closure
     failures.require("whole stacks: %s" % stacks, stacks and all("Recorded.(toplevel)" in path and CELL in path for path in stacks))
 
 
@@ -81,7 +82,8 @@ def started(tools, library):
 
 
 def under_run(tools, library):
-    """The agent answers: OCaml and malloc in one trace, and nothing twice."""
+    """With the agent present, the library passes its events to the agent: blocks of OCaml and of malloc are in one trace, and
+    none is counted twice."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = library.program(folder, library.dynamic())
@@ -94,7 +96,7 @@ def under_run(tools, library):
 
 
 def without_a_change(tools, library):
-    """OCAMLPARAM puts the library in front of a program that knows nothing of it."""
+    """OCAMLPARAM links the library before a program that does not use it."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         shutil.copy(os.path.join(ocaml_programs.SOURCES, "counted.ml"), folder)

@@ -1,4 +1,4 @@
-"""OCaml programs of a release, native or bytecode, compiled and recorded as they are."""
+"""Compiles the OCaml programs of tests/programs/ocaml with one release, native or bytecode, for the tests that record them."""
 
 import os
 import re
@@ -11,8 +11,8 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "progra
 
 
 class Toolchain:
-    """The compilers of this machine, or those of a Debian root (tests/roots/make_roots.sh), run from outside of it: its loader and
-    its libraries are named in what they make, which so runs here as it would there."""
+    """The compilers of this machine, or those of a Debian root (tests/roots/make_roots.sh), which are run from outside of the
+    root. The programs that they build name the root's loader and libraries, so they run here as they would inside of it."""
 
     def __init__(self, root=None, is_bytecode=False):
         self.root, self.is_bytecode = root, is_bytecode
@@ -37,7 +37,8 @@ class Toolchain:
         return [*self.unix, *[name + self.archive for name in names]]
 
     def compile(self, folder, name, sources, options=(), debug=True):
-        """The program in FOLDER, from copies of its sources: the compiler leaves its own files beside them."""
+        """Builds the program in FOLDER from copies of its sources, because the compiler writes its own files beside the
+        sources."""
         for source in sources:
             if not os.path.exists(os.path.join(folder, source)):
                 shutil.copy(os.path.join(SOURCES, source), folder)
@@ -48,14 +49,14 @@ class Toolchain:
         return os.path.join(folder, name)
 
     def interpreter(self, folder):
-        """What runs bytecode that is a file of its own."""
+        """The program that runs bytecode in a file of its own."""
         if not self.root:
             return "ocamlrun"
         subprocess.run([*self.command, "-make-runtime", *self.libraries("unix"), "-o", "interpreter"], cwd=folder, env={**os.environ, **self.env}, check=True)
         return os.path.join(folder, "interpreter")
 
     def program(self, folder, name, sources, options=()):
-        """As an executable file: bytecode with its interpreter linked to it."""
+        """The program as an executable file: bytecode with its interpreter linked to it."""
         return self.compile(folder, name, sources, [*options, *(["-custom"] if self.is_bytecode else [])])
 
 

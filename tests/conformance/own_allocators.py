@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Programs whose allocator stands in the same source file as its callers (programs/own_allocator.c), built in many ways: what they
-compute is the same without and with the recorder, exact, sampled and with the stacks of frees, and every block is counted.
+"""Programs whose allocator is in the same source file as its callers (programs/own_allocator.c), built in many ways. Their
+results are the same without the recorder and with it: exact, sampled, and with the stacks of frees. Every block is counted.
 
-The compiler knows what such an allocator does to registers and stack, and its callers rely on it."""
+The compiler knows which registers and which part of the stack such an allocator changes, and the callers rely on it; so the
+recorder must not change more."""
 
 import argparse
 import os
@@ -18,7 +19,7 @@ EVERYWHERE = ["-fno-builtin", "-w", "-DINLINING=noinline"]
 WHOLE_PROGRAM = ["-flto", "-fno-pie", "-no-pie"]
 UNALIGNED = ["-fno-ipa-stack-alignment", "-fno-omit-frame-pointer"]
 WIDE = ["-mavx2", "-flto"]
-VECTORS = {True: "-DVECTOR_BYTES=32", False: "-DVECTOR_BYTES=16"}  # by whether it is built with AVX
+VECTORS = {True: "-DVECTOR_BYTES=32", False: "-DVECTOR_BYTES=16"}  # chosen by whether the program is built with AVX
 BUILDS = (
     [["gcc", level, *more] for level in ("-O0", "-O1", "-O2", "-O3", "-Os") for more in ([], WHOLE_PROGRAM)] +
     [["gcc", level, *more] for level in ("-O2", "-O3") for more in (UNALIGNED, WIDE)] +
@@ -78,7 +79,7 @@ def a_build(tools, command):
 
 
 def attached_build(tools, command):
-    """The recorder comes while the program sleeps, before it works."""
+    """The recorder is attached while the program sleeps, before it allocates."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = build(folder, command)
@@ -101,7 +102,7 @@ def attached_build(tools, command):
     return failures
 
 
-# An allocator in a library or in the program, and what is put in front of it
+# By name: an allocator in a library or in the program, and a library that may be preloaded before it.
 LIBRARIES = "/usr/lib/x86_64-linux-gnu/"
 ENTRIES = {
     "moz_arena in a library": ("moz_arena", ["gcc", "-O2"], "linked"),
@@ -113,7 +114,7 @@ ENTRIES = {
     "mimalloc's library": ("mimalloc", LIBRARIES + "libmimalloc.so.2.0", "preloaded"),
     "tcmalloc's library": ("tcmalloc", LIBRARIES + "libtcmalloc_minimal.so.4", "preloaded"),
 }
-ENTRIES_TRUTH = {size: 100 for size in (1010, 2121, 4040, 9090, 6464, 3333)}  # bytes, which no other block has: blocks
+ENTRIES_TRUTH = {size: 100 for size in (1010, 2121, 4040, 9090, 6464, 3333)}  # bytes: blocks; no other block has these sizes
 
 
 def sources(*names):
@@ -139,7 +140,7 @@ def build_entries(folder, allocator, how):
 
 
 def blocks_of(tools, trace):
-    """{bytes: blocks} of those that were allocated and freed."""
+    """{bytes: blocks} of the blocks that were allocated and freed."""
     found = {}
     for block in recorded.report(tools, trace, "--view=blocks")["blocks"]:
         if block["size"] in ENTRIES_TRUTH and block["state"] == "closed":
@@ -177,7 +178,7 @@ def counted_by_size(tools, trace, sizes):
 
 
 def interrupted(tools, mode):
-    """Handlers that interrupt the allocator and use it, or leave it by longjmp; threads that are cancelled in it."""
+    """Signal handlers that interrupt the allocator and call it, or leave it by longjmp; threads that are cancelled in it."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = os.path.join(folder, "program")
@@ -193,7 +194,8 @@ def interrupted(tools, mode):
     return failures
 
 
-# The compiler is free to put copies of the allocator into its callers, which cannot be seen: that is said, and nothing is called whole.
+# The compiler may inline the allocator into its callers, where it cannot be recorded: a message must say so, and no trace may be
+# called complete.
 INLINED = [["gcc", "-O2"], ["gcc", "-O2", "-DINLINING=always_inline"], ["gcc", "-O3"], ["gcc", "-O3", *WHOLE_PROGRAM]]
 
 

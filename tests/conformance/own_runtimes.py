@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runtimes that are compiled together with the program, so that the compiler knows what their functions do to registers and stack:
-what the program computes is the same without and with the recorder, and every block is counted.
+"""Runtimes that are compiled together with the program, so that the compiler knows which registers and which part of the stack
+their functions change. The program's results are the same without and with the recorder, and every block is counted.
 
-own_collector.c, built in many ways; own_lua.c with Lua's archive."""
+The programs are own_collector.c, built in many ways, and own_lua.c with Lua's archive."""
 
 import argparse
 import os
@@ -34,7 +34,7 @@ def truth_of(path):
 
 
 def same_in_all_modes(tools, command, folder, failures, truth):
-    """Returns the exact trace's summary."""
+    """Compares the results of all modes; returns the summary of the exact trace."""
     plain = recorded.run(command, env={"TRUTH_FILE": truth})
     failures.expect("status, plainly", plain.status, 0)
     summary = None

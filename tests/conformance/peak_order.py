@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The judge of the order between threads: a program whose threads take strict turns has a known peak. With a time stamp at
-every event (ALLOGRAM_STAMP_EVERY=1) the peak has to be exact to one event of each thread, and with the usual stamps the stated
-range has to hold the truth, in every run."""
+"""Tests the order of events between threads: a program whose threads take strict turns has a known peak. With a time stamp at
+every event (ALLOGRAM_STAMP_EVERY=1) the peak has to be exact to one event of each thread. With the usual stamps the reported
+range has to contain the true peak, in every run."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ import recorded
 import tap
 
 RUNS = 20 if os.environ.get("AG_TEST_SCALE") == "full" else 4
-LARGEST = 1000  # bytes: what one event can be off
+LARGEST = 1000  # bytes of the largest block: the most that one event can change the peak by
 
 
 def true_peak(tools):
@@ -47,7 +47,7 @@ def stamp_at_every_event(tools, truth):
 
 
 def dead_threads(tools):
-    """What a thread did before it ended lies between its stamps, not anywhere until the process' end."""
+    """The events of a thread that ended lie between its own time stamps, not anywhere up to the end of the process."""
     failures = tap.Failures()
     for _ in range(RUNS):
         with recorded.Folder() as folder:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Processes in pid namespaces of their own, as containers have them: the number that they know themselves by means nothing to
-the collector, or somebody else. Each has to be recorded to its end, and its trace sealed no earlier."""
+"""Processes in pid namespaces of their own, as in containers: a process's own number does not exist outside, or is that of
+another process there. Each process has to be recorded to its end, and its trace must not be sealed earlier."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ import time
 import recorded
 import tap
 
-TRUTH = {"allocated_blocks": 1100001, "freed_blocks": 600000}  # million_blocks
+TRUTH = {"allocated_blocks": 1100001, "freed_blocks": 600000}  # of the program million_blocks
 
 
 def can_unshare():
@@ -37,7 +37,7 @@ def of_program(tools, traces, program):
 
 
 def one(tools, *options):
-    """A program that is number 1, with the old /proc or one of its own; whole as soon as `run` returns."""
+    """A program with pid 1, with the outer /proc or with one of its own; its trace is whole as soon as `run` returns."""
     failures = tap.Failures()
     program = tools.program("million_blocks")
     with recorded.Folder() as folder:
@@ -52,7 +52,7 @@ def one(tools, *options):
 
 
 def twins(tools):
-    """Two of them at once, both number 1."""
+    """Two such programs at the same time, both with pid 1."""
     failures = tap.Failures()
     program = tools.program("million_blocks")
     script = 'unshare -p -f "$0" & unshare -p -f --mount-proc "$0" & wait'
@@ -67,7 +67,7 @@ def twins(tools):
 
 
 def same_number(tools):
-    """A child in a namespace whose number there is that of a process outside: neither ends the other's recording."""
+    """A child in a namespace whose pid there is the pid of a process outside: neither ends the other's recording."""
     failures = tap.Failures()
     program = tools.program("million_blocks")
     script = ('export P=$$; unshare -p -f --mount-proc sh -c \'echo $((P-1)) >/proc/sys/kernel/ns_last_pid; "$0"; true\' "$0" & '
@@ -84,7 +84,8 @@ def same_number(tools):
 
 
 def chosen(tools):
-    """Children whose namespace their parent chose without being in it: numbers 1, 2 and 3 are other processes here."""
+    """Children whose parent chose their namespace without being in it: outside of the namespace the pids 1, 2 and 3 are other
+    processes."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("chosen_namespace")], folder)
@@ -97,7 +98,8 @@ def chosen(tools):
 
 
 def cousins(tools):
-    """Short-lived numbers 1 of four namespaces at a time: none is taken for another one, which may have ended already."""
+    """Short-lived processes with pid 1, in four namespaces at a time: none is taken for another one, which may have ended
+    already."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("cousins")], folder)
@@ -108,7 +110,7 @@ def cousins(tools):
 
 
 def living(tools):
-    """With `run` and collector killed, `check` leaves a process in a namespace alone as long as it lives."""
+    """After `run` and the writer were killed, `check` does not seal the trace of a process in a namespace while it lives."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         process = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "unshare",
@@ -120,13 +122,13 @@ def living(tools):
         time.sleep(0.2)
         for pid in children_of(process.pid):
             if command_of(pid).startswith("allogram-collec"):
-                os.kill(process.pid, signal.SIGKILL)  # first, or it starts another
+                os.kill(process.pid, signal.SIGKILL)  # `run` first, or it starts another writer
                 os.kill(pid, signal.SIGKILL)
         process.wait()
         early = {trace: recorded.check(tools, trace)[0] for trace in recorded.traces_in(folder)}
         process.stdin.write(b"go\n")
         process.stdin.close()
-        output = process.stdout.read()  # until the program's end closes it
+        output = process.stdout.read()  # ends when the program does, which has the pipe open
         process.stdout.close()
         failures.expect("standard output", output, b"temporary\n")
         failures.require("there were traces: %s" % early, len(early) >= 2)
@@ -162,14 +164,15 @@ def command_of(pid):
 
 
 NOBODY = 65534
-BLOCKS = 200000  # of hidden, each process
+BLOCKS = 200000  # allocated by each process of the program hidden
 
 
 def as_nobody(tools, folder):
-    """(tools, wrapper) by which an ordinary user records: the command and the agent copied where he may read them."""
+    """(tools, wrapper) to record as an ordinary user: the command, the agent and the program are copied where that user may read
+    them."""
     for path in (tools.allogram, os.path.join(tools.build, "adapters/libc/liballogram-agent.so"), tools.program("hidden")):
         shutil.copy(path, folder)
-    os.chmod(folder, 0o777)  # made by mkdtemp for us alone
+    os.chmod(folder, 0o777)  # mkdtemp made it readable for our own user alone
     copied = recorded.Tools(tools.build)
     copied.allogram = os.path.join(folder, "allogram")
     copied.programs = folder
@@ -189,7 +192,8 @@ def owner(path):
 
 
 def hidden(tools, kind, n_processes, *wrapper):
-    """Processes that an ordinary user may not look into: each recorded whole, in a trace of its own, and nothing of them left."""
+    """Processes whose /proc files an ordinary user may not read: each is recorded whole, in a trace of its own, and leaves no
+    live file."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         copied, user = as_nobody(tools, folder)
@@ -206,7 +210,8 @@ def hidden(tools, kind, n_processes, *wrapper):
         failures.expect("traces of it", len(found), n_processes)
         for trace in found:
             expect_whole(failures, tools, trace, {"allocated_blocks": BLOCKS, "allocated_bytes": 40 * BLOCKS, "freed_blocks": BLOCKS})
-            resident = recorded.report(tools, trace)["rss_peak_bytes"]  # 0 where it is not known; else its own, not init's
+            # 0 when it is not known; otherwise the size of the process itself, not of init
+            resident = recorded.report(tools, trace)["rss_peak_bytes"]
             failures.expect("%s: resident size %d" % (os.path.basename(trace), resident), resident < 8 << 20, True)
     return failures
 

@@ -1,11 +1,11 @@
-"""The order in which the kernel gave out the pids of one run. They wrap around at pid_max (32768 by default), which a machine
-under tests reaches every few minutes: the pid of a child may be smaller than its parent's."""
+"""The order in which the kernel assigned the pids of one run. Pids wrap around at pid_max (32768 by default), which a machine
+that runs tests reaches every few minutes, so the pid of a child may be smaller than its parent's."""
 
 PID_MAX = "/proc/sys/kernel/pid_max"
 
 
 def first(pids, pid_max=None):
-    """The pid given out first: pids of one run lie close together, so it is the one behind the widest gap of the circle.
+    """The pid that was assigned first: pids of one run lie close together on the circle of numbers, so it follows the widest gap.
 
     pids: not empty; pid_max: the size of the circle, this machine's when None. Source: proc(5), pid_max."""
     circle = pid_max or int(open(PID_MAX).read())
@@ -15,9 +15,9 @@ def first(pids, pid_max=None):
 
 
 def sort(items, pid_and_image):
-    """items in the order of their pids as given out, then of the image's number (1, 2 after an exec, ...).
+    """The items in the order in which their pids were assigned, then of the image's number (1, 2 after an exec, ...).
 
-    pid_and_image: of an item, (pid, image number)."""
+    pid_and_image: a function that returns (pid, image number) of an item."""
     if not items:
         return []
     start = first([pid_and_image(item)[0] for item in items])

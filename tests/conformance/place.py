@@ -1,4 +1,5 @@
-"""Where a test's programs are made and run: this machine, or a Debian root whose processes are seen from outside of it."""
+"""Where a test's programs are built and run: on this machine, or in a Debian root whose processes are recorded from outside of
+it."""
 
 import os
 import shutil
@@ -10,11 +11,11 @@ import recorded
 class Place:
     def __init__(self, tools, root=""):
         self.tools, self.root = tools, root
-        self.options = ["--sysroot=" + root] if root else []  # of report
+        self.options = ["--sysroot=" + root] if root else []  # options of every `report`
 
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="allogram-test-", dir=self.root + "/tmp")
-        self.inside = self.folder[len(self.root):]  # as who lives there calls it
+        self.inside = self.folder[len(self.root):]  # the folder's path as processes inside of the root see it
         return self
 
     def __exit__(self, *unused):
@@ -25,7 +26,7 @@ class Place:
         return shutil.which(program, path=self.root + "/usr/bin") is not None
 
     def path(self, name):
-        """Of a file in the folder, as who lives there calls it."""
+        """The path of a file in the folder, as processes inside of the root see it."""
         return os.path.join(self.inside, name)
 
     def bring(self, source, name=None):

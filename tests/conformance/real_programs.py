@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Programs that people use, with and without allogram: same output, same files, same status, nothing lost, whole traces.
+"""Programs in common use, with and without allogram: the same output, files and exit status, no lost events, whole traces.
 
-Counts are judged by the counting preload in the same process (behind allogram), which needs no
-deterministic program; for the deterministic ones also by a run under the judge alone, so that allogram itself cannot have changed what they did.
+The counts are compared with those of the judge (counting_preload.c), an independent counter that is preloaded behind allogram in the
+same process; this works for programs that do not repeat exactly, too. Deterministic programs are also run with the judge alone, to
+show that allogram did not change what they do.
 """
 
 import argparse
@@ -150,12 +151,13 @@ def compare_traces(failures, tools, traces):
 
 
 def chain(tools, command):
-    """The judge behind allogram, in the same process: it counts what allogram passes on."""
+    """Preloads the judge behind allogram in the same process, so that it counts the calls that allogram passes on."""
     return ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', tools.judge] + command
 
 
 def compare_chained(failures, tools, traces, images):
-    """Each process that the judge saw has a trace with the same numbers; the first trace is the wrapping shell's."""
+    """Each process that the judge counted has a trace with the same numbers; the first trace is that of the shell around the
+    command."""
     failures.require("the judge saw nothing", len(images) > 0)
     for _, summary, counts in recorded.pair_up(tools, traces[1:], images):
         compare_summary(failures, summary, counts, "chained: %d %s" % (counts["pid"], counts["exe"]))
@@ -201,7 +203,8 @@ def run_program(tools, program):
 
 
 def run_redis(tools):
-    """A server under load on a socket of its own, judged in its own process; the load's own runs unprofiled."""
+    """A server under load on a socket of its own; the judge counts in the same process. The load generator itself runs
+    unprofiled."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         socket = os.path.join(folder, "s")
@@ -219,7 +222,7 @@ def run_redis(tools):
             for test in (["-t", "set,get,lpush,hset,zadd", "-r", "1000"], ["-t", "mset", "-P", "8", "-d", "500"]):
                 load = recorded.run(["redis-benchmark", "-s", socket, "-n", "4000", "-c", "20", "-q", *test])
                 failures.expect("status of redis-benchmark", load.status, 0)
-            recorded.run(["redis-cli", "-s", socket, "bgsave"])  # forks
+            recorded.run(["redis-cli", "-s", socket, "bgsave"])  # this forks
             time.sleep(0.5)
             info = recorded.run(["redis-cli", "-s", socket, "info", "memory"]).stdout
             failures.require("jemalloc answers no more", b"mem_allocator:jemalloc" in info)
@@ -237,7 +240,8 @@ def run_redis(tools):
 
 
 def run_preloaded(tools, library):
-    """What the user preloads stays in its place, an allocator the one that serves; allogram stands in front of it."""
+    """A library that the user preloads keeps its place, and an allocator in it still serves the program; allogram is in front of
+    it."""
     failures = tap.Failures()
     for name in ("temporary", "family", "short_threads"):
         with recorded.Folder() as folder:
@@ -253,7 +257,8 @@ def run_preloaded(tools, library):
 
 
 def compare_own_allocator(failures, tools, program, counts, options=(), env=None):
-    """A program with a malloc of its own. Its truth is by hand: a preload does not stand before that malloc."""
+    """A program with a malloc of its own. The expected counts are by hand, because a preloaded judge cannot come before that
+    malloc."""
     name = " ".join([os.path.basename(program), *options])
     with recorded.Folder() as folder:
         plain = recorded.run([program], env=env)
@@ -269,12 +274,12 @@ def compare_own_allocator(failures, tools, program, counts, options=(), env=None
         sites = recorded.report(tools, traces[0], "--view=sites")["sites"]
         main = [site["total"] for site in sites if site["function"] == "main"]
         failures.expect(name + ": sites of main", len(main), 1)
-        for key, value in counts.items():  # below main: what the allocator's own start takes is its affair
+        for key, value in counts.items():  # only sums of main and its callees: the allocator's own start-up is not compared
             failures.expect("%s: %s" % (name, key), main and main[0][key], value)
 
 
 def build_program(source, program, flags):
-    """Of tests/programs. Returns what the compiler has against it."""
+    """Builds a program of tests/programs. Returns the compiler's error messages."""
     here = os.path.dirname(os.path.abspath(__file__))
     build = recorded.run(["gcc", "-D_GNU_SOURCE", "-O2", "-g", "-fno-builtin", os.path.join(here, "../programs", source), "-o", program,
                           *flags])
@@ -298,7 +303,7 @@ def run_own_allocator(tools, archive, flags):
 
 
 def run_own_malloc(tools):
-    """The operators of libstdc++ and the libc's reallocarray call the program's malloc, and ours do."""
+    """The operators of libstdc++ and libc's reallocarray call the program's own malloc; so do allogram's hooks of them."""
     failures = tap.Failures()
     compare_own_allocator(failures, tools, tools.program("cxx_own_malloc"),
                           {"allocated_blocks": 400, "allocated_bytes": 15400, "freed_blocks": 400})
@@ -309,7 +314,8 @@ THREAD_SANITIZER = ["-fsanitize=thread"]
 
 
 def run_thread_sanitizer(tools):
-    """Its library stands in front of functions that it cannot serve before it has begun, and the agent begins earlier."""
+    """The library of the thread sanitizer replaces functions that it cannot serve before its own start, and the agent starts
+    earlier."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for source, counts in (("temporary.c", {"allocated_blocks": 6010, "freed_blocks": 6010, "temporary_blocks": 4001}),
@@ -352,7 +358,8 @@ STATIC = {
 
 
 def make_mimalloc(build):
-    """Debian has no static library of it: from its source package, where that can be had."""
+    """Builds mimalloc from Debian's source package, where the package can be downloaded, because Debian has no static library of
+    it."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mimalloc_from_source.sh")
     subprocess.run([script, os.path.join(build, "mimalloc")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 

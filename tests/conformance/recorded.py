@@ -1,4 +1,4 @@
-"""Running things plainly, under the judge and under allogram, and reading what came of it."""
+"""Runs programs plainly, under the judge (counting_preload.c) and under allogram, and reads the results."""
 
 import glob
 import json
@@ -19,7 +19,7 @@ class Tools:
         self.allogram = os.environ.get("ALLOGRAM", os.path.join(self.build, "src/cli/allogram"))
         self.programs = os.path.join(self.build, "tests/programs")
         self.judge = os.path.join(self.programs, "libcounting_preload.so")
-        self.report_options = []  # of every report
+        self.report_options = []  # options of every report
 
     def program(self, name):
         return os.path.join(self.programs, name)
@@ -35,7 +35,7 @@ def _no_core():
 
 
 def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
-    """Runs to the end; status is 128 + N after signal N, as a shell has it."""
+    """Runs a command to its end; the status is 128 + N after signal N, as in a shell."""
 
     def prepare():
         _no_core()
@@ -43,7 +43,7 @@ def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
             preexec()
 
     merged = dict(os.environ)
-    merged.pop("MALLOC_PERTURB_", None)  # meson's, to find what is not initialised: fills also blocks of 5 GiB
+    merged.pop("MALLOC_PERTURB_", None)  # meson sets it to find uninitialised memory: libc would fill blocks of 5 GiB, too
     merged.update(env or {})
     with open(stdin or os.devnull, "rb") as source:
         process = subprocess.Popen(command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=merged, cwd=cwd,
@@ -59,7 +59,7 @@ def run(command, env=None, cwd=None, stdin=None, timeout=120, preexec=None):
 
 
 def report(tools, trace, *options):
-    """One view as JSON; `report` has to succeed and to be silent."""
+    """One view as JSON; `report` has to succeed and to print nothing on standard error."""
     outcome = run([tools.allogram, "report", trace, "--json", *tools.report_options, *options])
     if outcome.status != 0 or outcome.stderr:
         raise RuntimeError("report %s %s: status %d: %s" % (trace, " ".join(options), outcome.status,
@@ -88,7 +88,7 @@ def record(tools, command, folder, options=(), **how):
 
 
 def wait_until_ended(tools, folder, seconds=15, n_traces=0):
-    """Waits for what outlives `run`: until there are n_traces at least and none says that it is still running."""
+    """Waits for processes that outlive `run`: until there are at least n_traces traces and none is marked as still running."""
     end = time.monotonic() + seconds
     while True:
         traces = traces_in(folder)
@@ -104,8 +104,8 @@ def wait_until_ended(tools, folder, seconds=15, n_traces=0):
 
 
 def pair_up(tools, traces, images):
-    """[(trace, its summary, the judge's counters)] of the process images in which anything happened. A fork that only
-    executes something has a trace, but the judge first hears of it at its first call."""
+    """[(trace, its summary, the judge's counters)] of the process images in which anything happened. A forked process that only
+    executes another program has a trace, but no counters: the judge begins at the first call."""
 
     def is_busy(values):
         return values["allocated_blocks"] + values["freed_blocks"] + values["ghost_frees"] > 0
@@ -120,7 +120,7 @@ def pair_up(tools, traces, images):
 
 
 class Folder:
-    """A folder for one test, removed after success; kept when KEEP is set."""
+    """A folder for one test, removed after it; kept when the variable KEEP is set."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="allogram-test-")

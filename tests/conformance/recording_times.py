@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`run --delay`, `--duration` and `--signal`: what is recorded when, to the unit, of a program that does what it is told (told.c)."""
+"""`run --delay`, `--duration` and `--signal`: what is recorded at which time, to the unit, with a program that allocates and
+frees by commands (told.c)."""
 
 import argparse
 import os
@@ -11,7 +12,7 @@ import recorded
 import snapshots
 import tap
 
-SEEN_S = 0.1 # an order is seen within some milliseconds; on a machine that does much else, later
+SEEN_S = 0.1 # the writer sees a command within some milliseconds; on a busy machine it takes longer
 
 
 def wait_until(moment):
@@ -36,7 +37,8 @@ def sums(allocated_blocks, allocated_bytes, freed_blocks, in_use_bytes):
 
 
 def a_signal_pauses_and_resumes(tools, *options):
-    """In the pause no block is recorded; blocks from before it die as they do, so what is in use is right."""
+    """During a pause no new block is recorded. Frees of blocks from before the pause are recorded, so the bytes in use are
+    right."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         told = snapshots.Told(tools, folder, "--signal=USR1", *options)
@@ -75,7 +77,7 @@ def a_delay_passes(tools):
         told.tell("alloc 1000 100")
         if time.monotonic() - begun > 1.4:
             told.finish()
-            return failures # so slow a machine says nothing
+            return failures # the machine was too slow, so the test proves nothing
         wait_until(time.monotonic() + 1.5 + SEEN_S)
         told.tell("alloc 3 70")
         failures.expect("own", told_of(tools, told, failures), sums(3, 210, 0, 210))
@@ -83,7 +85,8 @@ def a_delay_passes(tools):
 
 
 def a_duration_passes(tools):
-    """What is in use in the trace is what was in use then; the program goes on, and its status is its own."""
+    """What is in use at the end of the trace is what was in use when the duration ended; the program goes on, with its own exit
+    status."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         begun = time.monotonic()
@@ -91,7 +94,7 @@ def a_duration_passes(tools):
         told.tell("alloc 10 100", "free 2")
         if time.monotonic() - begun > 1.4:
             told.finish()
-            return failures # as above
+            return failures # the machine was too slow, as above
         wait_until(time.monotonic() + 1.5 + SEEN_S)
         told.tell("alloc 1000 30", "free 1008")
         failures.expect("own", told_of(tools, told, failures), sums(10, 1000, 2, 800))
@@ -110,7 +113,8 @@ def children_wait_too(tools):
 
 
 def what_stays_is_in_the_curve(tools):
-    """A program that allocates and then sleeps has its memory in use all that time: by the index and by a look at the events."""
+    """A program that allocates and then sleeps has its memory in use all that time: in the timeline from the index and from the
+    events."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         told = snapshots.Told(tools, folder)
@@ -128,7 +132,8 @@ def what_stays_is_in_the_curve(tools):
             first, last = there.index(True), len(there) - there[::-1].index(True) - 1
             failures.require("%s a gap in %s" % (options, there), all(there[first:last]))
             spans = [points[b]["time_ns"] - points[a]["time_ns"] for a, b in ((0, first), (first, last), (last, -1))]
-            least = [1e9 * SEEN_S * n for n in (0.2, 6.8, 1.8)]  # it takes a moment to begin; time is told and measured now and then
+            # the start takes a moment, and times are recorded now and then only, so the spans may be shorter
+            least = [1e9 * SEEN_S * n for n in (0.2, 6.8, 1.8)]
             failures.require("%s before, with it, after: %s ns" % (options, spans), all(a >= b for a, b in zip(spans, least)))
     return failures
 

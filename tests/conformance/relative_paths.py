@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A plugin that is opened by a relative path, by a program that changes its working directory before and after: its functions have
-names for a reader that stands somewhere else."""
+"""A program opens a plugin by a relative path and changes its working directory before and after. The report names the plugin's
+functions even when it runs in another directory."""
 
 import argparse
 import os

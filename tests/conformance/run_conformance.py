@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the programs of tests/programs plainly, under the judge, under allogram, and under both at once; compares to the unit.
+"""Runs the programs of tests/programs plainly, under the judge, under allogram, and under both; their numbers must agree to the unit.
 
-Four questions for each program:
+The judge is tests/programs/counting_preload.c, which counts independently of allogram. Four questions for each program:
  1. Is it unharmed: same standard output, standard error and exit status with and without allogram?
- 2. Does the independent judge (counting_preload.c) agree with the truth counted by hand at the program's top?
+ 2. Does the judge agree with the truth counted by hand at the program's top?
  3. Does allogram agree with both, in every number, with nothing lost, a whole trace, and views that add up?
  4. With judge and allogram in the same process: do they agree there too (this needs no deterministic program)?
 """
@@ -54,7 +54,8 @@ def compare_hand(failures, what, process, names, counts):
 
 
 def compare_counts(failures, what, summary, counts, without):
-    """To the unit. With several threads the order is open within the trace's resolution: then the peak has a range."""
+    """Compares to the unit. The order of events between threads is only as fine as the trace's resolution: then the peak has a
+    range."""
     for key in truth.COUNTS:
         if key in without or (counts["threads"] > 1 and key in ORDERED):
             continue
@@ -83,9 +84,9 @@ def compare_views(failures, tools, trace, summary):
     threads = recorded.report(tools, trace, "--view=threads")
     failures.expect("threads: sum", sum(thread["allocated_blocks"] for thread in threads["threads"]), summary["allocated_blocks"])
     freed = {}
-    for thread in threads["threads"]:  # a number may have served two threads, one after the other
+    for thread in threads["threads"]:  # the kernel may have given one thread number to two threads in turn
         freed[thread["id"]] = freed.get(thread["id"], 0) + thread["freed_blocks"]
-    for pair in threads["pairs"]:  # what a thread freed of another's is a part of what it freed
+    for pair in threads["pairs"]:  # what a thread freed of another thread's blocks is part of what it freed
         freed[pair["freed_by"]] = freed.get(pair["freed_by"], 0) - pair["blocks"]
         if pair["allocated_by"] == pair["freed_by"]:
             failures.append("pairs: %d with itself" % pair["freed_by"])
@@ -94,7 +95,7 @@ def compare_views(failures, tools, trace, summary):
 
 
 def compare_trace(failures, tools, trace, process):
-    """What holds of every trace. Returns its summary."""
+    """Checks what holds of every trace. Returns its summary."""
     summary = recorded.report(tools, trace)
     what = process.name
     failures.expect(what + ": lost events", summary["lost_events"]["total"], 0)
@@ -134,7 +135,7 @@ def told_counts(path):
 
 
 def processes_for(processes, n):
-    """Truths for n images: the last one stands for all further ones."""
+    """Expected counts for n process images: the last ones given stand for all further images."""
     return [processes[min(i, len(processes) - 1)] for i in range(n)]
 
 
@@ -157,7 +158,8 @@ def run_case(tools, sources, name):
         told_path = os.path.join(folder, "told")
         outcome = recorded.run(command, env=dict(counted.environment(tools.judge, folder), TRUTH_FILE=told_path))
         failures.expect("the judge changes the output", outcome.stdout, plain.stdout)
-        outlives = program == "daemon"  # then it is done when it counts nothing more; now its file may just be made
+        # the daemon outlives its parent: its counter file may not exist yet, and is final when the counts stop changing
+        outlives = program == "daemon"
         counts = [] if outlives else counted.read(folder)
         while outlives:
             time.sleep(2)
@@ -202,7 +204,7 @@ def run_case(tools, sources, name):
         chained = ["sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', tools.judge] + command
         outcome, traces = recorded.record(tools, chained, folder, env={"COUNTING_FOLDER": folder})
         failures.expect("chained: standard output", outcome.stdout, plain.stdout)
-        traces = recorded.wait_until_ended(tools, folder, n_traces=n_traces + 1 if outlives else 0)[1:]  # without the shell
+        traces = recorded.wait_until_ended(tools, folder, n_traces=n_traces + 1 if outlives else 0)[1:]  # without the shell's
         for i, (_, summary, counts) in enumerate(recorded.pair_up(tools, traces, counted.read(folder))):
             compare_counts(failures, "chained: process %d" % i, summary, counts, ORDERED if processes[0].told else set())
     return failures

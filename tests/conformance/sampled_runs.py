@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Sampled recordings of a program that says what it allocated: over many seeds the estimates of each of its functions have no
-bias and their intervals hold the truth; realloc, aligned blocks, threads, signal handlers and children come out right; what samples
-cannot tell is refused in one line.
+"""Sampled recordings of a program that prints what it allocated. Over many seeds the estimates for each of its functions have no
+bias, and their intervals contain the truth. Realloc, aligned blocks, threads, signal handlers and children are sampled correctly.
+Questions that samples cannot answer are refused in one line.
 
 Seeds are fixed and the program does the same in every run, so a case passes always or never."""
 
@@ -23,7 +23,7 @@ METRICS = ["allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes"]
 
 
 def truths(output):
-    """{function: {metric: number}} of what the program says."""
+    """{function: {metric: number}} as the program printed them."""
     found = {}
     for line in output.decode().splitlines():
         words = line.split()
@@ -55,7 +55,7 @@ def judge(failures, name, estimates, intervals, truth):
     failures.require("%s: mean %.0f of %d, truth %d, z %.1f" % (name, mean, len(estimates), truth, (mean - truth) / deviation),
                      abs(mean - truth) < 4 * deviation)
     held = sum(low <= truth <= high for low, high in intervals)
-    # 95 % of 20 are 19; fewer than 15 have a chance of 3 in 10,000
+    # 95 % of 20 are 19; fewer than 15 have a probability of 3 in 10,000
     failures.require("%s: %d of %d intervals hold %d" % (name, held, len(intervals), truth), held >= len(intervals) * 15 / 20)
 
 
@@ -82,12 +82,13 @@ ALL = ["allocated_bytes", "allocated_blocks", "freed_bytes", "freed_blocks", "in
 
 
 def covered(row, truth):
-    """By metric: 1 where the interval holds the truth."""
+    """{metric: whether its interval contains the truth}."""
     return {name: row[name + "_ci95"][0] <= value <= row[name + "_ci95"][1] for name, value in truth.items()}
 
 
 def one_huge_block_hides_no_small_ones(tools):
-    """Beside a block that is a sample for certain 0.4 samples are expected: mostly there is none."""
+    """One block is so large that it is always a sample; of the small blocks beside it 0.4 samples are expected, so mostly there
+    is none. The interval must still allow for them."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         held, n_unseen = [], 0
@@ -100,13 +101,13 @@ def one_huge_block_hides_no_small_ones(tools):
         failures.require("without a small sample: %d of %d" % (n_unseen, len(held)), n_unseen > len(held) / 3)
         for name in truth:
             n_held = sum(one[name] for one in held)
-            # 95 % of 40 are 38; fewer than 33 have a chance of 1 in 10,000
+            # 95 % of 40 are 38; fewer than 33 have a probability of 1 in 10,000
             failures.require("%s: %d of %d intervals hold %d" % (name, n_held, len(held), truth[name]), n_held >= 33)
     return failures
 
 
 def no_sample_is_not_nothing(tools):
-    """0.05 samples are expected: nothing is said to be certain, in no view."""
+    """Only 0.05 samples are expected: no view may report a number as certain."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         n_without = 0
@@ -132,7 +133,7 @@ def no_sample_is_not_nothing(tools):
 
 
 def points_are_of_one_moment(tools):
-    """The huge block is in all numbers of a point or in none."""
+    """All numbers of a point of the timeline include the huge block, or none does."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for seed in range(5):
@@ -148,7 +149,7 @@ def points_are_of_one_moment(tools):
 
 
 def sums_add_up(tools):
-    """What was allocated is what was freed and what is in use, to the byte, in every row."""
+    """In every row, allocated bytes are the sum of freed bytes and bytes in use, to the byte."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         n_rows = 0
@@ -224,7 +225,8 @@ def odd_calls_come_out_right(tools):
 
 
 def a_budget_is_kept(tools):
-    """Three seconds of nothing but allocations: the interval moves, the share stays, and the estimates are as good as they say."""
+    """Three seconds of nothing but allocations: the interval is adapted, the share of CPU time stays within the budget, and the
+    estimates lie in their intervals."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("sampled"), "busy"], folder, options=["--budget=5", "--seed=1"])
@@ -242,14 +244,14 @@ def a_budget_is_kept(tools):
             for metric in ("allocated_blocks", "allocated_bytes", "freed_bytes"):
                 low, high = near[function][metric + "_ci95"]
                 off = abs(near[function][metric] - values[metric])
-                # four deviations: half an interval of 95 % is two
+                # off by four deviations at most: half of a 95 % interval is two deviations
                 failures.require("%s %s: %d, truth %d, interval %d to %d" % (function, metric, near[function][metric], values[metric], low, high),
                                  off <= high - low)
     return failures
 
 
 def nested_calls_are_chosen_once(tools):
-    """The functions of this program's allocator call each other by their public names."""
+    """The functions of this program's allocator call each other by their public names: each block is sampled at most once."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         summaries, truth = [], {}
@@ -265,7 +267,7 @@ def nested_calls_are_chosen_once(tools):
 
 
 def operators_are_sampled(tools):
-    """new and delete have entries of their own; at an interval of one byte every block of 24 bytes and more is a sample."""
+    """new and delete have hooks of their own; at an interval of one byte every block of 24 bytes and more is a sample."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for program in ("cxx_operators", "cxx_bad_alloc", "cxx_exceptions", "cxx_containers"):
@@ -286,7 +288,7 @@ def operators_are_sampled(tools):
 
 
 def blocks_outlive_the_recorder(tools):
-    """A child that is not followed has its parent's sampled blocks, and a recorder that is off."""
+    """A child that is not recorded inherits sampled blocks of its parent, and frees them while its recorder is off."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for interval in ("1", "1K", "512K"):
@@ -403,7 +405,7 @@ def sums_of_folded(text):
     return sum(int(line.rsplit(b" ", 1)[1]) for line in text.splitlines()), None, None
 
 
-EXPORTS = { # what reads its sums (None: what the format does not tell), and where it says that they are estimates
+EXPORTS = { # format: the function that reads its sums (None: a sum that the format does not contain), and the text that marks estimates
     "dhat": (sums_of_dhat, rb'"cmd": ".*\[estimates from samples'),
     "massif": (sums_of_massif, rb"(?m)^desc: .*estimates from samples"),
     "heaptrack": (sums_of_heaptrack, rb"(?m)^X .*\[bytes are estimates from samples"),
@@ -419,7 +421,8 @@ EXPORTS = { # what reads its sums (None: what the format does not tell), and whe
 
 
 def exports_carry_estimates(tools):
-    """The same sums as the summary's, to a byte for each sample; and said to be estimates, with how sure they are."""
+    """Exports contain the same sums as the summary, to one byte for each sample; they are marked as estimates, with their
+    intervals."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, traces = sampled(tools, folder, "periodic", 1)
@@ -441,7 +444,8 @@ def exports_carry_estimates(tools):
 
 
 def gates_know_what_is_chance(tools):
-    """Status 3 only where the whole interval is on the wrong side; what is between is told, and no failure."""
+    """`--fail-if` ends with status 3 only when the whole interval is on the wrong side of the limit. When the limit lies within
+    the interval, a message says so, and the status is 0."""
     failures = tap.Failures()
     with recorded.Folder() as folder, recorded.Folder() as other:
         _, traces = sampled(tools, folder, "periodic", 1)
@@ -482,7 +486,8 @@ def diffs_say_what_is_chance(tools):
 
 
 def merged_processes_add_up(tools):
-    """Two processes as one, each with an interval of its own: no bias, intervals that hold the truth, and variances that add up."""
+    """Two merged processes, each with a sampling interval of its own: no bias, intervals that contain the truth, and variances
+    that add up."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         traces, truth = [], {}
@@ -514,7 +519,7 @@ def merged_processes_add_up(tools):
         points = recorded.report(tools, *pairs[0], "--merge", "--view=timeline")["points"]
         failures.require("points have intervals", any(low < high for low, high in (point["in_use_bytes_ci95"] for point in points)))
         off = abs(points[-1]["allocated_bytes"] - summary["allocated_bytes"])
-        failures.require("the last point is %d off" % off, off <= 4) # each is rounded on its own
+        failures.require("the last point is %d off" % off, off <= 4) # each number is rounded on its own
         for view in ("threads", "types", "heaps", "lifetimes", "tree", "peak", "leaks", "blocks"):
             recorded.report(tools, *pairs[0], "--merge", "--view=" + view, "--limit=5")
         text = recorded.run([tools.allogram, "report", *pairs[0], "--merge"]).stdout.decode()

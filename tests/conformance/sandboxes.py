@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Programs under a seccomp filter that begins after their start. The filter of tests/programs/strict_sandbox.c allows what the program
-needs and what SECURITY.md says that the agent calls later, and nothing else: fails the rest, traps it, or kills. So a system call that
-the agent makes and that is not in that list fails the test."""
+"""Programs that install a seccomp filter after their start. The filter of tests/programs/strict_sandbox.c allows the system calls
+that the program needs and those that SECURITY.md lists for the agent, and no others: these fail, raise SIGSYS, or kill the
+process. So the test fails when the agent makes a system call that is not in that list."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ import tap
 
 KINDS = ("errno", "enosys", "trap", "kill")
 MODES = {"exact": [], "sampled": ["--mode=sample", "--interval=64"]}
-# by what is done: blocks of each process in order (its own, then its children's), and whether threads make some more for themselves
+# case: the blocks of each process in order (the first process, then its children)
 TRUTH = {
     "single": [25000],
     "_exit": [25000],
@@ -26,11 +26,12 @@ TRUTH = {
     "raw": [10, 3000],
     "silent": [10],
 }
-LATE_BLOCKS = 6000000  # of which nothing is drained while they are made
-# System calls that only certain situations need; by what is done, one that has to be seen, else the case shows nothing.
+LATE_BLOCKS = 6000000  # no event is drained while these are allocated
+# System calls that the agent makes only in certain situations. By case: the number of one that must be seen, otherwise the case
+# proves nothing.
 RARE = {"jump": 131, "raw": 39, "silent": 39}  # sigaltstack, getpid, getpid
-THREAD_BLOCKS = 4  # the C library makes one for each stack that it has not kept
-MAPPINGS = 200  # mapped and unmapped, which may be lost too
+THREAD_BLOCKS = 4  # the C library allocates one for each thread's stack that it cannot reuse
+MAPPINGS = 200  # mappings and unmappings, whose events may be lost too
 
 
 def look_at_traces(failures, tools, traces, how, is_exact):
@@ -80,7 +81,7 @@ def attached(tools, kind, how):
                 if "liballogram-attached" in maps.read():
                     break
             time.sleep(0.01)
-        time.sleep(0.5)  # the agent is there before its hooks are
+        time.sleep(0.5)  # the agent is loaded before its hooks are installed
         stdout, stderr = program.communicate(b"go\n", timeout=60)
         _, complaints = tool.communicate(timeout=60)
         status = program.returncode if program.returncode >= 0 else 128 - program.returncode
@@ -91,7 +92,8 @@ def attached(tools, kind, how):
 
 
 def refused(tools, how):
-    """The calls of the agent fail, too: the program does not notice, and what could not be recorded is counted."""
+    """The filter refuses the agent's system calls, too: the program does not notice, and events that could not be recorded are
+    counted as lost."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("strict_sandbox"), "bare", how], folder)
@@ -101,7 +103,7 @@ def refused(tools, how):
         for trace in traces:
             summary = recorded.report(tools, trace)
             counts.append(summary["allocated_blocks"] + summary["freed_blocks"] + summary["ghost_frees"] + summary["lost_events"]["total"])
-        # sorted: the pids of some are not known
+        # sorted, because the pids of some are not known
         for events, blocks in zip(sorted(counts), sorted(TRUTH[how])):
             made = blocks if how == "kept" else 2 * blocks
             failures.require("events seen and lost: %d of %d" % (events, made), made <= events <= made + MAPPINGS)
@@ -109,7 +111,7 @@ def refused(tools, how):
 
 
 def writer_of(run):
-    """A child of `run` that executes allogram."""
+    """The child of `run` that executes allogram."""
     with open("/proc/%d/task/%d/children" % (run, run), encoding="ascii") as children:
         for pid in children.read().split():
             if os.path.basename(os.readlink("/proc/%s/exe" % pid)) == "allogram":
@@ -137,8 +139,8 @@ def while_the_writer_is_stopped(tools, kind, how, folder):
 
 
 def late(tools, kind):
-    """More than 64 MiB wait for the writer. Where also the calls of the agent are refused, among them both ways to get a page, what that
-    costs is counted."""
+    """More than 64 MiB of events wait for the writer. Where the filter also refuses the agent's calls, among them both calls that
+    allocate a page, the events that are lost are counted."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         is_as_plain(failures, tools, while_the_writer_is_stopped(tools, kind, "late", folder), kind, "late", "wait")
@@ -158,7 +160,7 @@ def late(tools, kind):
 
 
 def rare(tools, how):
-    """The system call that the case is about is made."""
+    """The agent makes the system call that this case tests."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, _ = recorded.record(tools, [tools.program("strict_sandbox"), "own", how], folder)
@@ -169,7 +171,7 @@ def rare(tools, how):
 
 
 def names(tools, *before):
-    """The agent does not ask for the names of threads: the writer does."""
+    """The agent does not read the names of threads; the writer does."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [*before, tools.program("strict_sandbox"), "none", "named"], folder)

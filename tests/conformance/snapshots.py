@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Traces of a program that still runs: `run --dump-at` puts them beside the trace, `run --serve` exports them for go tool pprof.
+"""Traces of a program that still runs: `run --dump-at` writes them beside the trace, and `run --serve` exports them for go tool
+pprof.
 
-The program does what it is told and says when it has done it (told.c), so each snapshot is compared to the unit with what was told
-until then; and the trace of the whole is the same as without snapshots."""
+The program allocates and frees by commands and answers when it has done so (told.c). So each snapshot is compared, to the unit,
+with the commands up to then, and the trace of the whole run is the same as without snapshots."""
 
 import argparse
 import http.client
@@ -44,7 +45,7 @@ class Told:
                 raise RuntimeError("told.c did not do: " + line)
 
     def dump(self, number):
-        """The path of a dump, once it is there."""
+        """Waits for a dump; returns its path."""
         path = os.path.join(self.folder, "t.dump%d.allogram" % number)
         wait_for("dump %d" % number, lambda: os.path.exists(path))
         return path
@@ -98,7 +99,7 @@ def every_so_many_bytes(tools):
         seen = own(tools, first)
         failures.require("the first dump has %s" % seen, seen in (sums(10, MIB), sums(11, MIB)))
         failures.expect("its end", recorded.report(tools, first)["trace"]["end"], "detached")
-        told.tell("free 5", "alloc 100000 10")  # several chunks of events, freed or not: bytes allocated count
+        told.tell("free 5", "alloc 100000 10")  # fills several chunks (buffers of events); all bytes allocated count, freed or not
         told.tell("alloc 9 %d" % MIB)
         told.dump(2)
         failures.expect("status", told.finish(), 0)
@@ -116,8 +117,8 @@ def at_a_new_peak(tools):
         told = Told(tools, folder, "--dump-at=peak")
         told.tell("alloc 1 %d" % (20 * MIB))
         failures.expect("at the peak", own(tools, told.dump(1)), sums(1, 20 * MIB))
-        told.tell("free 1", "alloc 1 %d" % (10 * MIB), "free 1")  # below it
-        told.tell("alloc 1 %d" % (21 * MIB), "free 1")  # not a tenth above it
+        told.tell("free 1", "alloc 1 %d" % (10 * MIB), "free 1")  # lower than the peak
+        told.tell("alloc 1 %d" % (21 * MIB), "free 1")  # less than a tenth higher than the peak
         told.tell("alloc 1 %d" % (40 * MIB))
         failures.expect("at the next", own(tools, told.dump(2))["in_use_bytes"], 40 * MIB)
         failures.expect("status", told.finish(), 0)
@@ -158,7 +159,7 @@ def at_a_signal(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         told = Told(tools, folder, "--dump-at=signal=USR1", "--mode=sample", "--interval=1")
-        told.tell("alloc 300 1000")  # at an interval of a byte all are samples
+        told.tell("alloc 300 1000")  # at an interval of one byte every block is a sample
         for n in (1, 2):
             os.kill(told.process.pid, signal.SIGUSR1)
             dump = told.dump(n)
@@ -217,7 +218,7 @@ def served(told):
 
 
 def in_pprof(told, port, token, page):
-    """{sample type: value of alloc_as_told} as go tool pprof reads it."""
+    """{sample type: value of alloc_as_told} as go tool pprof reads the exported page."""
     found = {}
     for index in ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space"):
         outcome = recorded.run(["go", "tool", "pprof", "-sample_index=" + index, "-unit=B", "-top",
@@ -288,7 +289,7 @@ def strangers_get_nothing(tools):
                     client.sendall(sent)
                     client.shutdown(socket.SHUT_WR)
                     answer = client.recv(100)
-                except OSError: # it did not want to read all of it, and was gone first
+                except OSError: # the endpoint closed the connection before it read everything
                     answer = b"HTTP/1.1 400"
                 failures.expect("%r" % sent[:20], answer[:11], b"HTTP/1.1 40")
         with socket.socket() as elsewhere:
@@ -306,7 +307,8 @@ def strangers_get_nothing(tools):
 
 
 def silent_clients_delay_no_other(tools):
-    """More of them than there are places, from before and from the middle of a request; all stay until the answer is there."""
+    """More silent clients than the endpoint has places: some send nothing, others half a request. All stay connected until a
+    client that asks gets its answer."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         told = Told(tools, folder, "--serve=0")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A program with more stacks than 24 bits can number: each block has the stack that allocated it (the block's size is a hash of its call
-path, see programs/random_paths.c). Where stacks cannot be kept, the report says of how many blocks first, and no other function gets them."""
+"""A program with more stacks than 24 bits can number: each block has the stack that allocated it. The size of a block is a hash
+of its call path (programs/random_paths.c), so it shows which stack is right. Where stacks cannot be kept, the report begins with
+the number of such blocks, and no other function gets these blocks."""
 
 import argparse
 import os
@@ -12,8 +13,8 @@ import sys
 import recorded
 import tap
 
-PATHS, DEPTH = 80000, 240  # 18 million nodes
-FEW_PATHS = 25000          # 5.6 million; the smallest live file has numbers for 4.2 million
+PATHS, DEPTH = 80000, 240  # 18 million nodes; a node is a frame with the number of its caller's node
+FEW_PATHS = 25000          # 5.6 million nodes; the smallest live file has numbers for 4.2 million
 SMALL_FILE_BYTES = 250 << 20
 
 
@@ -77,8 +78,8 @@ def a_stack_that_is_not_kept_is_counted(tools):
     return failures
 
 
-# Ids are given out in order, and a node that no event names is not written: the largest id against the number of nodes is what was
-# spent on walks that were thrown away. Each program makes many stacks of its own.
+# Stack walks that are discarded must not consume node ids. Ids are assigned in order, and a node that no event names is not
+# written: the largest id divided by the number of nodes shows how many ids were wasted. Each program makes many stacks of its own.
 OCAML = """
 let rec walk depth path = if depth = 0 then [Sys.opaque_identity (string_of_int path)]
   else if path land 1 = 0 then List.rev (walk (depth - 1) (path lsr 1)) else List.map String.uppercase_ascii (walk (depth - 1) (path lsr 1))
@@ -92,7 +93,7 @@ local function walk(depth, path)
 end
 for path = 0, 999 do walk(10, path) end
 """
-WASTE_MOST = 1.25 # a walk whose frames a runtime renames may take some twice
+WASTE_MOST = 1.25 # a walk may take some ids twice when a runtime renames its frames
 
 
 def program_of(language, folder):

@@ -1,11 +1,12 @@
-"""Results as TAP, which meson counts case by case."""
+"""Prints results as TAP, of which meson counts each case."""
 
 import time
 import traceback
 
 
 class Failures(list):
-    """What a case found wrong; empty: it passed."""
+    """The error messages of a case; empty: it passed. expect() adds one when a value is not the wanted one, require() when a condition
+    does not hold."""
 
     def expect(self, what, got, wanted):
         if got != wanted:
@@ -37,7 +38,7 @@ class Plan:
         begin = time.monotonic()
         try:
             failures = case()
-        except Exception as error:  # a test that breaks has failed; the others go on
+        except Exception as error:  # an exception in a test is a failure; the other tests go on
             where = traceback.extract_tb(error.__traceback__)[-1]
             failures = ["%s: %s (%s:%d)" % (type(error).__name__, error, where.filename.rsplit("/")[-1], where.lineno)]
         self._line("not ok" if failures else "ok", name)

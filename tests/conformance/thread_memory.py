@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the writer and the live file need for a program that makes many short threads does not grow with their number: what a stream
-has is written and given back when its thread has ended."""
+"""The memory of the writer and of the live file does not grow with the number of short threads that a program creates: when a
+thread has ended, its stream (its buffers in the live file and its state in the writer) is written and released."""
 
 import argparse
 import os
@@ -13,8 +13,8 @@ import recorded
 import tap
 
 THREADS = 20000
-WRITER_MOST_KIB = 100 * 1024  # some 2 KiB a thread; it was 8
-SHARED_MOST_KIB = 300 * 1024  # the soft limit of chunks; it was nearly a GiB
+WRITER_MOST_KIB = 100 * 1024  # some 2 KiB a thread; an old version used 8
+SHARED_MOST_KIB = 300 * 1024  # the soft limit of the live file's chunks; an old version used nearly a GiB
 
 
 def read(path):

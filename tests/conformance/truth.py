@@ -1,8 +1,8 @@
-"""The hand-counted truth at the top of each program: lines ` * @key expression`.
+"""Reads the hand-counted truth at the top of each program of tests/programs: lines ` * @key expression`.
 
-`@process NAME` begins the next process (in order of pid, then of exec). In an expression `runtime` stands for what the C
-runtime allocates besides: then the judge's count is the truth, and may not be less than the hand's. Other names come from
-the case, e.g. `handler`.  Keys that are not counts: @exit STATUS, @traces N, @varies KEY..., @told KEY..., @site
+`@process NAME` begins the next process (in order of pid, then of exec). In an expression `runtime` stands for further allocations
+of the C runtime: then the judge (counting_preload.c) gives the true count, which may not be less than the count by hand. Other names
+are set by the case, e.g. `handler`. Keys that are not counts: @exit STATUS, @traces N, @varies KEY..., @told KEY..., @site
 FUNCTION BLOCKS BYTES, @pair BLOCKS BYTES, @within N BLOCKS, @mapped_bytes N (at the end, by the program itself)."""
 
 import re
@@ -22,7 +22,7 @@ class Process:
 
 
 def evaluate(expression, **names):
-    """Returns (value, has_runtime); only arithmetic."""
+    """Returns (value, whether the expression contains `runtime`); only arithmetic is allowed."""
     if not re.fullmatch(r"[\w\s+\-*/()<]*", expression):
         raise ValueError(expression)
     has_runtime = re.search(r"\bruntime\b", expression) is not None

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Hand-counted programs of C++ and Rust show their types with the right counts, and how much stayed untyped: optimized, where
-all that tells a type is inlined, and not."""
+"""Programs in C++ and Rust, counted by hand: the report has the right number of blocks of each type and of no type. The programs
+are built with optimization, where all functions that carry a type are inlined, and without."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ CASES = [(name + suffix, name + ending, main) for name, ending, main in (
 
 
 def truth(source):
-    """{type: blocks} of the comment at the top of a program."""
+    """{type: blocks} from the comment at the top of a program."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", source)
     lines = (re.match(r" \* @type (.*) (\d+)$", line.rstrip("\n")) for line in open(path, encoding="utf-8"))
     return {match[1]: int(match[2]) for match in lines if match}
@@ -36,7 +36,7 @@ def told(tools, program, source, main):
         failures.expect("blocks by type", counts(types), wanted)
         for row in types:
             failures.require("%s: lifetime_ns without blocks that ended" % row["type"], row["lifetime_ns"]["max"] is not None)
-        for name, blocks in sorted(wanted.items())[-4:]: # each takes two reports
+        for name, blocks in sorted(wanted.items())[-4:]: # only the last four, because each takes two reports
             stacks = recorded.report(tools, traces[0], "--view=types", "--type=" + name, "--focus=" + main)["stacks"]
             failures.expect("blocks of the stacks of " + name, sum(stack["allocated_blocks"] for stack in stacks), blocks)
         sites = recorded.report(tools, traces[0], "--view=sites", "--by=type", "--focus=" + main)["sites"]

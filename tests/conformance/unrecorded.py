@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What `run` says of processes that it could not record: how many, and what they are; and that its writer can be ended."""
+"""What `run` prints about processes that it could not record: their number and their names. And the writer can be ended with a
+signal."""
 
 import argparse
 import json
@@ -33,7 +34,7 @@ int main(void) {
     return 9;
 }
 """
-LONG_MS = 700  # the writer looks every 100 ms, and again 300 ms later
+LONG_MS = 700  # the writer looks for processes every 100 ms, and confirms each 300 ms later
 
 
 def build(folder, *options):
@@ -45,7 +46,7 @@ def build(folder, *options):
 
 
 def said(tools, folder, script, *words):
-    """The lines of `run` about it."""
+    """The exit status of `run`, and the lines that it printed."""
     outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", "bash", "-c", script, *words])
     return outcome.status, outcome.stderr.decode()
 
@@ -58,7 +59,7 @@ def counted(tools):
         failures.expect("status", status, 0)
         failures.expect("processes", re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text), [("2", "static_sleeper, sleeper")])
         failures.expect('"nothing lost" is not said of the session', "; nothing lost\n" in text, False)
-        for _ in range(5):  # on a busy machine the writer's look may come when the program has ended
+        for _ in range(5):  # on a busy machine the writer may look only after the program has ended
             status, text = said(tools, folder, 'exec "$0" 250', static)
             found = re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", text)
             if found:
@@ -71,7 +72,8 @@ def counted(tools):
 
 
 def removed_file(tools):
-    """Somebody removes the live file: what is recorded goes on, and `run` says what cannot join any more."""
+    """The live file is removed while the program runs: the recording goes on, and `run` reports that new processes cannot
+    join."""
     failures = tap.Failures()
     remove = "rm \"$(grep -om1 '/dev/shm/[.]allogram-live.*' /proc/$$/maps)\"; "
     with recorded.Folder() as folder:
@@ -81,7 +83,7 @@ def removed_file(tools):
         failures.expect("it is said", "the live file was removed while the program ran" in text, True)
         failures.expect('"nothing lost"', "; nothing lost\n" in text, False)
         failures.expect("the trace is whole", [check for check in checks(tools, folder) if not check["whole"]], [])
-    with recorded.Folder() as folder:  # at once: maybe before its writer has locked it, on one CPU in one of ten runs
+    with recorded.Folder() as folder:  # removed at the start: on one CPU in one of ten runs that is before the writer has locked the file
         source, program = os.path.join(folder, "remover.c"), os.path.join(folder, "remover")
         with open(source, "w", encoding="ascii") as file:
             file.write(REMOVER)
@@ -111,7 +113,7 @@ def without_following(tools):
 
 
 def unseen_allocator(tools):
-    """The closing line names what the report says was not seen."""
+    """The closing line names the allocators that the report lists as not seen."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for mode in ("exact", "sample"):
@@ -142,7 +144,8 @@ def is_over(pid):
 
 
 def the_writer_ends(tools):
-    """It is asked once: it ends with the program, though a child goes on; the child's trace is cut, whole, and the child unharmed."""
+    """The writer gets SIGTERM once. It ends when the program ends, although a child goes on; the child's trace ends there, whole,
+    and the child is not harmed."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         plain = build(folder)
@@ -151,7 +154,7 @@ def the_writer_ends(tools):
         deadline = time.monotonic() + 20
         while (len(recorded.traces_in(folder)) < 2 or writer_of(process.pid) is None) and time.monotonic() < deadline:
             time.sleep(0.05)
-        time.sleep(0.3)  # the child has executed its program
+        time.sleep(0.3)  # in that time the child executes its program
         writer = writer_of(process.pid)
         os.kill(writer, signal.SIGTERM)
         time.sleep(0.2)
@@ -166,13 +169,13 @@ def the_writer_ends(tools):
         ends = [recorded.report(tools, trace)["trace"]["end"] for trace in recorded.traces_in(folder)]
         failures.expect("ends that are cut", ends.count("cut"), 1)
         failures.expect("all whole", all(recorded.check(tools, trace)[1].get("whole") for trace in recorded.traces_in(folder)), True)
-        process.stdout.read()  # until the child's end
+        process.stdout.read()  # lasts until the child ends
         process.stdout.close()
     return failures
 
 
 def statuses(tools):
-    """How processes ended that are not the program's own children."""
+    """The trace holds the exit status of processes that are not direct children of `run`."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         recorded.record(tools, ["bash", "-c", 'sh -c "sleep 0.05; exit 3"; sh -c "sleep 0.05; kill -9 \\$\\$"; true'], folder)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The keys that scripts rely on: of every view's JSON, of diff, check and doctor, with the kind of value that each has.
+"""The JSON keys that scripts rely on: of every view, of diff, check and doctor, with the kind of value of each.
 
-The tables below are the contract. A key may be added to them when the output gets one; one that is taken away, renamed or of another
-kind breaks scripts of users."""
+The tables below are the contract. When the output gets a new key, add it here. Removing or renaming a key, or changing its kind,
+breaks the scripts of users."""
 
 import argparse
 import json
@@ -23,8 +23,8 @@ TRACE = {"file": TEXT, "format_version": NUMBER, "pid": NUMBER, "command": [TEXT
 TIMES = {"min": NUMBER_OR_NULL, "mean": NUMBER_OR_NULL, "p50": NUMBER_OR_NULL, "p99": NUMBER_OR_NULL, "max": NUMBER_OR_NULL}
 TREE = {**FRAME, **METRICS, "own": METRICS}
 
-# Options of `report`, and what the object has beside schema, view and trace. A list holds its elements' form, and must not be empty;
-# ANY_LIST may be.
+# By view: options of `report`, and the object's keys besides schema, view and trace. A list holds the form of its elements, and must
+# not be empty; ANY_LIST may be.
 ANY_LIST = "any list"
 VIEWS = {
     ("summary",): {
@@ -74,7 +74,7 @@ DOCTOR = {"checks": [{"name": TEXT, "ok": FLAG, "why": TEXT_OR_NULL, "fix": TEXT
 
 def kind_of(value):
     kinds = {bool: FLAG, int: NUMBER, str: TEXT, type(None): NOTHING, list: "list", dict: "object"}
-    return kinds.get(type(value), type(value).__name__)  # a fraction is no number of ours: counts are whole
+    return kinds.get(type(value), type(value).__name__)  # a fraction is not a NUMBER: all counts are whole
 
 
 def compare(failures, what, value, form):
@@ -94,7 +94,7 @@ def compare(failures, what, value, form):
         for element in value if isinstance(value, list) else []:
             compare(failures, what + "[]", element, form[0])
             if failures:
-                return  # one is enough
+                return  # one wrong element is enough
     else:
         allowed = form if isinstance(form, tuple) else (form,)
         failures.require("%s: %s, should be %s" % (what, kind_of(value), " or ".join(allowed)), kind_of(value) in allowed)
@@ -141,7 +141,7 @@ def others(tools, before, after):
 
 
 def hostile_forms():
-    """That this test can fail: each of these differs from its form."""
+    """Shows that this test can fail: each of these values differs from its form."""
     failures = tap.Failures()
     for value, form in (({}, {"a": NUMBER}), ({"a": "1"}, {"a": NUMBER}), ({"a": 1.5}, {"a": NUMBER}), ({"a": True}, {"a": NUMBER}),
                         ({"a": []}, {"a": [NUMBER]}), ({"a": [{"b": 1}, {}]}, {"a": [{"b": NUMBER}]}), ({"a": None}, {"a": TEXT})):

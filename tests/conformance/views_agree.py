@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The views of one trace agree: over ten traces, whole and narrowed, the sums of any two of them are equal."""
+"""The views of one trace agree: over ten traces, whole and narrowed by options, the sums of any two views are equal."""
 
 import argparse
 import json
@@ -58,7 +58,7 @@ def course_agrees(points):
 
 
 def agree(tools, trace, *options):
-    """Every view against the summary, hence against every other."""
+    """Compares every view with the summary, hence with every other."""
     failures = tap.Failures()
 
     def view(name, *more):
@@ -93,8 +93,9 @@ def agree(tools, trace, *options):
 
 
 def moments_agree(tools, trace):
-    """What was in use at a moment, the peak's and those of some blocks' beginnings and ends, against the blocks one by one: what
-    happened at that moment has happened. For one thread: of several the order is as fine as the trace's resolution."""
+    """Compares what was in use at some moments (the peak, and the begin and end of some blocks) with the blocks one by one. An
+    event at exactly that moment has happened. Only for one thread: the order of several is only as fine as the trace's
+    resolution."""
     failures = tap.Failures()
     summary = recorded.report(tools, trace)
     if summary["threads"] > 1:
@@ -128,7 +129,7 @@ def case(tools, program, number):
         duration = recorded.report(tools, trace)["trace"]["duration_ns"]
         window = ("--from=%dns" % (duration // 3), "--to=%dns" % (duration * 9 // 10))
         narrowed = (window, window + ("--older",), ("--focus=main",), ("--tail=40",), window[1:])
-        for options in ((), narrowed[number % len(narrowed)]): # each way of narrowing for two programs: it takes long enough
+        for options in ((), narrowed[number % len(narrowed)]): # each way of narrowing is tested with two programs, to save time
             failures.extend(agree(tools, trace, *options))
         failures.extend(moments_agree(tools, trace))
         failures.extend(same_as_itself(tools, trace))

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""run_documents.py ALLOGRAM SOURCE: what the documents say about commands is true. Prints TAP.
+"""run_documents.py ALLOGRAM SOURCE: tests that the options and tutorials in the documents are correct. Prints TAP.
 
 Options: every command line of allogram in the code of the documents and in the examples of a manual page uses only options that
 the command's --help lists, views that `report --help` lists, and formats that `export --help` lists.
 
-Tutorials: the commands of docs/tutorials/ are run one after the other, in a folder that holds the C files of examples/, and print
-what the page shows. A block "console" holds commands (`$ COMMAND`, then the output; `$ COMMAND  # exits with N` where N is not 0),
-a block "diff" changes a file, a block "c" quotes the program. Lines of output are compared without what differs from run to run:
+Tutorials: the commands of docs/tutorials/ are run one after the other, in a folder that contains the C files of examples/, and must print
+the output that the page shows. A block "console" has commands (`$ COMMAND`, then the output; `$ COMMAND  # exits with N` if the status is not 0),
+a block "diff" changes a file, a block "c" quotes the program. Lines of output are compared without the parts that differ from run to run:
 times, process ids, sizes of resident memory and of files, curves. A line `...` stands for any number of lines.
 
-With --show PAGE it prints PAGE with the output that its commands have now, and compares nothing."""
+With --show PAGE the script prints the command blocks of PAGE with their present output, and compares nothing."""
 
 import os
 import re
@@ -29,7 +29,7 @@ COMMANDS = "run attach observe control report view diff export dump check doctor
 
 
 def code_of(path, text):
-    """Lines of code of a document: fenced blocks, indented blocks, code in a text, and examples of a manual page."""
+    """The lines of code in a document: fenced blocks, indented blocks, code in a text, and examples of a manual page."""
     if path.endswith(".1"):
         blocks = re.findall(r"^\.nf\n(.*?)^\.fi$", text, re.M | re.S)
         return [line for block in blocks for line in block.split("\n")]
@@ -39,7 +39,7 @@ def code_of(path, text):
 
 
 def invocations(line):
-    """(command, options) of each call of allogram in a line; what follows -- belongs to another program."""
+    """(command, options) of each call of allogram in a line. Words after -- belong to another program."""
     line = re.split(r"\s#\s", line)[0]
     for part in re.split(r"\||&&|;|\$\(", line):
         words = part.split()
@@ -94,7 +94,7 @@ def check_options(allogram, source):
 
 
 def stable(line):
-    """A line of output without what differs from run to run."""
+    """A line of output without the parts that differ from run to run."""
     line = re.sub(r"[ \u2581-\u2588]*[\u2581-\u2588][ \u2581-\u2588]*", " ~ ", line)
     line = re.sub(r"^\s*0( +[\d.]+)+( \w+)?$", "axis", line)
     line = re.sub(r"\b\d[\d,.]* (ns|us|ms|s|min)\b", "T", line)
@@ -104,7 +104,7 @@ def stable(line):
 
 
 def matches(shown, printed):
-    """Whether SHOWN, with its lines `...`, is PRINTED."""
+    """Whether the printed lines match the shown ones, in which `...` stands for any number of lines."""
     shown, printed = [[stable(line) for line in lines] for lines in (shown, printed)]
     groups = [[]]
     for line in shown:
@@ -123,7 +123,7 @@ def matches(shown, printed):
 
 
 class Tutorial:
-    """One page, run in FOLDER, which is the page's own."""
+    """One tutorial, whose commands are run in `folder`."""
 
     def __init__(self, allogram, source, page, folder):
         self.folder, self.faults = folder, []
@@ -143,7 +143,7 @@ class Tutorial:
         return outcome.returncode, outcome.stdout.decode(errors="replace").rstrip("\n").split("\n") if outcome.stdout else []
 
     def change(self, block):
-        """Applies a diff without line numbers: the lines without + become those without -."""
+        """Applies a diff without line numbers: replaces the lines that have no + by those that have no -."""
         head, *lines = block.rstrip("\n").split("\n")
         path = os.path.join(self.folder, head.split()[-1])
         with open(path, encoding="utf-8") as file:
@@ -155,7 +155,7 @@ class Tutorial:
             file.write(text.replace(before, after))
 
     def console(self, block):
-        """Runs the commands of a block; the block with what they print now."""
+        """Runs the commands of a block; returns the block with their present output."""
         result = []
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             command, *shown = part.rstrip("\n").split("\n")
@@ -180,7 +180,7 @@ class Tutorial:
             self.faults.append("no example has these lines:\n" + block)
 
     def run(self):
-        """The blocks of commands, with the output that they have now."""
+        """Runs the page; returns its blocks of commands with their present output."""
         shown, n_commands = [], 0
         for kind, block in FENCE.findall(self.text):
             if kind == "console":
@@ -196,7 +196,7 @@ class Tutorial:
 
 
 def run_tutorial(allogram, source, page):
-    """(the page's commands with their output of now, faults)"""
+    """(the page's blocks of commands with their present output, faults)"""
     with tempfile.TemporaryDirectory(prefix="tutorial-") as folder:
         tutorial = Tutorial(allogram, source, page, folder)
         return tutorial.run(), tutorial.faults

@@ -1,4 +1,5 @@
-"""The tools that read exports, each as a function from a file to what it saw; or Missing, which names what to install."""
+"""The tools that read exports, each as a function that returns what the tool found in a file. Raises Missing, which names what to
+install."""
 
 import contextlib
 import csv
@@ -34,7 +35,8 @@ def need(tool, package):
 
 
 class Readers:
-    """The npm packages, installed from the lock file below the build folder; once, and again when the lock changes."""
+    """The npm packages that read exports, installed from the lock file into the build folder: once, and again when the lock file
+    changes."""
 
     def __init__(self, build):
         self.folder = os.path.join(build, "tests/export/readers")
@@ -77,7 +79,7 @@ class Readers:
 
 
 class FirefoxProfiler:
-    """Mozilla's own command line of its profiler: a small server of its own holds the profile while it is asked."""
+    """Mozilla's command line for its profiler. Its own small server holds the profile while questions are asked."""
 
     def __init__(self, script, path, folder):
         self.script, self.path, self.folder = script, path, folder
@@ -89,7 +91,7 @@ class FirefoxProfiler:
     def __enter__(self):
         with contextlib.suppress(RuntimeError):
             self.ask("load", self.path)
-        end = time.monotonic() + 60  # `load` waits half a second for its server and no longer
+        end = time.monotonic() + 60  # `load` itself waits only half a second for its server
         while True:
             try:
                 self.ask("status")
@@ -111,12 +113,12 @@ class FirefoxProfiler:
 
 
 def go_pprof(path, sample_type, folder):
-    """What `go tool pprof` calls the total of a sample type."""
+    """The total of a sample type, as `go tool pprof` prints it."""
     environment = dict(os.environ, HOME=folder, PPROF_TMPDIR=folder, GOCACHE=folder)
     text = run([need("go", "golang-go"), "tool", "pprof", "-symbolize=none", "-sample_index=" + sample_type, "-top", "-unit=B", path],
                env=environment)
     found = re.search(r"of (\d+)B? total", text) or re.search(r"Total samples = (\d+)B?", text)
-    return int(found[1]) if found else 0  # it does not print a total of nothing
+    return int(found[1]) if found else 0  # it prints no total when the total is 0
 
 
 def dhat_view():
@@ -127,7 +129,7 @@ def dhat_view():
 
 
 def ms_print(path):
-    """[(snapshot, bytes)], and the number of the peak."""
+    """[(snapshot, bytes)], and the number of the snapshot of the peak."""
     text = run([need("ms_print", "valgrind"), path])
     rows = [(int(row[1]), int(row[2].replace(",", ""))) for row in re.finditer(r"^ *(\d+) +[\d.,]+ +([\d,]+) +[\d,]+ +0 +0$", text, re.M)]
     peak = re.search(r"(\d+) \(peak\)", text)
@@ -137,7 +139,7 @@ def ms_print(path):
 def callgrind_annotate(path):
     text = run([need("callgrind_annotate", "valgrind"), "--auto=no", path])
     events = re.search(r"^Events recorded: +(.*)$", text, re.M)[1].split()
-    totals = re.search(r"^(.*) PROGRAM TOTALS(?: \(calculated\))?$", text, re.M)[1]  # calculated: of nothing
+    totals = re.search(r"^(.*) PROGRAM TOTALS(?: \(calculated\))?$", text, re.M)[1]  # it prints "(calculated)" when the total is 0
     words = re.sub(r"\([^)]*\)", "", totals).split()
     numbers = [0 if word == "." else int(word.replace(",", "")) for word in words]
     return dict(zip(events, numbers))

@@ -1,9 +1,9 @@
-// readers.mjs WHICH FILE...: reads an export with the very code of a tool made for its format, and prints what it saw as
-// JSON. The tools are pages and libraries of the browser; they get just enough of one to run under Node.
+// readers.mjs WHICH FILE...: reads an export with the code of a tool made for its format, and prints what the tool found as
+// JSON. The tools are web pages and browser libraries; this script gives them just enough of a browser to run under Node.
 //
 //     pprof FILE                npm package pprof-format (NODE_PATH finds it)
-//     speedscope FILE...        the importers inside of npm package speedscope: any format that it knows; a list
-//     dhat FILE DH_VIEW_JS      valgrind's own viewer: it builds its tree, and shows it
+//     speedscope FILE...        the importers of npm package speedscope, for any format that they read; prints a list
+//     dhat FILE DH_VIEW_JS      valgrind's own viewer, which builds its tree and shows it
 import fs from 'node:fs';
 import path from 'node:path';
 import vm from 'node:vm';
@@ -38,7 +38,7 @@ function readPprof() {
   };
 }
 
-// What a page may ask of its browser before anybody looks at it: everything is there, and does nothing.
+// The browser's objects that a page uses while it starts: every property exists, and every call does nothing.
 function nothing() {
   const target = () => undefined;
   const proxy = new Proxy(target, {
@@ -54,7 +54,7 @@ async function readSpeedscope() {
   const folder = path.join(path.dirname(modules.resolve('speedscope/package.json')), 'dist/release');
   const script = fs.readdirSync(folder).find((name) => /^speedscope.*\.js$/.test(name));
   const source = fs.readFileSync(path.join(folder, script), 'utf8');
-  // The page's own door for a file; and the place where it begins to draw.
+  // The page's own function that loads a file, and the place where it begins to draw.
   const door = /loadFileFromBase64:\((\w+),(\w+)\)=>\{this\.loadProfile\(\(\)=>([\w$]+)\(\1,\2\)\)\}/.exec(source);
   const drawing = source.lastIndexOf('console.log(`speedscope v');
   if (!door || drawing < 0) throw new Error('this speedscope is built another way');
@@ -81,7 +81,7 @@ async function readSpeedscope() {
   return seen;
 }
 
-// A document of plain objects, which keeps what is put into it.
+// A document of plain objects that keep the elements put into them.
 function makeDocument() {
   class Element {
     constructor(tag) {

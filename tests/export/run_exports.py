@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""run_exports.py --build FOLDER: each format, read by the tool that it is made for; printed as TAP.
+"""run_exports.py --build FOLDER: each export format is read by the tool that it is made for. Prints TAP.
 
-Programs that differ in what matters to a format are recorded: inlined functions and temporary blocks, C++ names, stacks that
-are cut, several threads. Then what a tool sees has to be what `allogram report` says, to the unit. A tool that is not here skips
-its case, loudly."""
+The recorded programs differ in what matters to a format: inlined functions and temporary blocks, C++ names, stacks that are cut,
+several threads. What a tool finds must equal what `allogram report` prints, to the unit. A case whose tool is not installed is
+skipped, with the reason."""
 
 import argparse
 import gzip
@@ -82,7 +82,7 @@ def expect_metrics(failures, what, got, summary, metrics):
 
 
 def some(exports):
-    """For what takes seconds: several threads, and the hostile one."""
+    """Two traces for cases that take seconds each: one with several threads, and the hostile one."""
     return [(name, exports.traces[name]) for name in ("cross_free", "hostile")]
 
 
@@ -139,7 +139,7 @@ def dhat_by_firefox(exports, failures):
 
 
 def check_massif_trees(name, path, failures):
-    """A node's children hold what it holds: all of it but what ended there."""
+    """The children of a node hold as much as the node, less the bytes whose stacks end at the node."""
     with open(path) as file:
         blocks = file.read().split("#-----------\nsnapshot=")[1:]
     for block in blocks:
@@ -183,7 +183,7 @@ def speedscope(exports, failures):
     for name, trace in each(exports):
         for metric in ("allocated_bytes", "peak_bytes", "temporary_blocks"):
             for form, suffix in {"speedscope": "speedscope.json", "heapprofile": "heapprofile", "folded": "collapsedstack.txt"}.items():
-                if trace.summary[metric] > 0:  # speedscope does not open a profile of nothing
+                if trace.summary[metric] > 0:  # speedscope does not open an empty profile
                     files.append(exports.export(trace, form, "--metric=" + metric, suffix=suffix))
                     wanted.append(("%s: %s as %s" % (name, metric, form), trace.summary[metric]))
     for (what, total), profiles in zip(wanted, exports.readers.read("speedscope", *files), strict=True):
@@ -198,7 +198,7 @@ def heaptrack(exports, failures):
         failures.expect("%s: calls" % name, seen["calls"], trace.summary["allocated_blocks"])
         failures.expect("%s: allocations" % name, seen["allocations"], trace.summary["allocated_blocks"])
         failures.expect("%s: leaked" % name, seen["leaked"], trace.summary["in_use_bytes"])
-        if trace.summary["threads"] == 1:  # between threads the order is as fine as the clock, and the peak an interval
+        if trace.summary["threads"] == 1:  # between threads the order is only as fine as the clock, so the peak is a range
             failures.expect("%s: peak" % name, seen["peak"], trace.summary["peak_bytes"])
 
 
@@ -237,7 +237,7 @@ def same_bytes(exports, failures):
 
 
 def filters(exports, failures):
-    """--focus narrows every format alike: to what the report says of it."""
+    """--focus narrows every format in the same way: to the sums of the report with --focus."""
     trace = exports.traces["temporary"]
     wanted = recorded.report(exports.tools, trace.path, "--focus=^make$")["allocated_bytes"]
     failures.require("the filter narrows", 0 < wanted < trace.summary["allocated_bytes"])
@@ -258,7 +258,7 @@ def filters(exports, failures):
 
 
 def totals_of(exports, form, path):
-    """{metric: total} of what the file says, for those metrics that the format has."""
+    """{metric: total} read from the file, for the metrics that the format has."""
     if form == "pprof":
         return {metric: consumers.go_pprof(path, sample_type, exports.folder) for sample_type, metric in PPROF.items()}
     if form == "dhat":
@@ -294,7 +294,7 @@ def totals_of(exports, form, path):
 
 
 def readable(form):
-    """Is the tool of the format here?"""
+    """Whether the tool that reads the format is installed."""
     tool = {"pprof": "go", "massif": "ms_print", "callgrind": "callgrind_annotate"}.get(form)
     try:
         if tool:
@@ -305,7 +305,7 @@ def readable(form):
 
 
 def windows(exports, failures):
-    """--from and --until say in every format what they say in the report, also where they leave nothing."""
+    """--from and --until select the same blocks in every format as in the report, also when they leave none."""
     trace = exports.traces["cxx_containers"]
     duration_ns = recorded.report(exports.tools, trace.path)["trace"]["duration_ns"]
     middle = "%dns" % (duration_ns // 2)
@@ -315,13 +315,13 @@ def windows(exports, failures):
         wanted = dict(report, in_use_bytes=report["in_use_bytes_at_end"], in_use_blocks=report["in_use_blocks_at_end"])
         for form in FORMATS:
             if form == "firefox" or not readable(form):
-                continue  # what it adds up is a matter of its own page, see above
+                continue  # Firefox's own sums are compared in the case of its own, above
             for metric, total in totals_of(exports, form, exports.export(trace, form, *export_options)).items():
                 failures.expect("%s %s: %s" % (form, export_options[0], metric), total, wanted[metric])
 
 
 def merged(exports, failures):
-    """Two processes in one file: the sums of both, as report --merge says."""
+    """Two processes in one file: the sums of both, as in report --merge."""
     traces = [exports.traces["temporary"], exports.traces["cxx_containers"]]
     outcome = recorded.run([exports.tools.allogram, "report", "--merge", "--json", *[trace.path for trace in traces]])
     report = json.loads(outcome.stdout)
@@ -335,13 +335,13 @@ def merged(exports, failures):
 
 
 def hostile_names(exports, failures):
-    """No control character of a name reaches the file as one, and none makes a line or a field of its own."""
+    """No control character of a name is in the file as such, and no name makes a line or a field of its own."""
     trace = exports.traces["hostile"]
     for form in FORMATS:
         with open(exports.export(trace, form), "rb") as file:
             text = file.read()
         if form == "pprof":
-            text = gzip.decompress(text)  # lengths and tags may be any byte: an escape sequence is what must not be there
+            text = gzip.decompress(text)  # lengths and tags may be any byte, so only escape sequences are searched for
             failures.require("pprof: escape sequences", b"\x1b[" not in text and b"\x1b]" not in text and b"\xff 0" not in text)
             continue
         left_over = set(text) & (set(range(32)) | {0x7f}) - {0x0a} - ({0x0d} if form == "csv" else set())
@@ -388,7 +388,7 @@ def main():
 
 
 def case_needs(exports, case):
-    """Missing, where the case's tool is not here."""
+    """Raises Missing where the case's tool is not installed."""
     if case is pprof_by_go:
         consumers.need("go", "golang-go")
     if case is dhat:

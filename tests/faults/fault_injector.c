@@ -1,16 +1,19 @@
-/* fault_injector.c SEED PERMILLE WHERE FIRST REPORT -- COMMAND...: runs a command in which system
- * calls of allogram fail at random, and no others.
+/* fault_injector.c: runs a command in which only system calls of allogram fail, at random, for
+ * run_faults.py.
  *
- * WHERE: "agent" (calls whose instruction lies in a library of allogram's, in whatever process) or
- * "writer" (calls of processes that execute allogram, those of the dynamic loader excepted).
- * PERMILLE of the calls below fail, from the FIRST on, with the error that a full disk, exhausted
- * memory or a limit gives. REPORT is a file that gets two numbers: calls looked at, calls failed.
+ *     fault_injector SEED PERMILLE WHERE FIRST REPORT -- COMMAND...
  *
- * A seccomp filter hands these calls to this process (SECCOMP_RET_USER_NOTIF), which answers "go
- * on" or an error: the program and allogram are the ones that users run, at full speed but for
- * these calls. It adopts orphans, and ends when all processes have ended (or kills those that are
- * left after a minute, status 99); its status is the command's, 128 + N after signal N. 77: the
- * kernel has no such filters. */
+ * WHERE is "agent" (calls by instructions in a library of allogram, in any process) or "writer"
+ * (calls of processes that execute allogram, except those of the dynamic loader). The first FIRST
+ * of these calls succeed. Of the others, PERMILLE in a thousand fail with the error that a full
+ * disk, exhausted memory or a limit gives (see `faults`). REPORT is a file that gets two numbers:
+ * the number of such calls, and how many failed.
+ *
+ * A seccomp filter passes these calls to this process (SECCOMP_RET_USER_NOTIF), which lets a call
+ * continue or answers with an error. So the program and allogram need no changes, and all other
+ * calls run at full speed. This process adopts orphans and ends when all processes have ended.
+ * After a minute it kills the remaining processes and ends with status 99. Otherwise its status is
+ * that of the command, 128 + N after signal N; 77: the kernel has no such filters. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -58,7 +61,7 @@ static uint32_t next_random(void) {
     return (uint32_t)(injection.state >> 33);
 }
 
-/* The file that the instruction lies in; "": none. */
+/* The mapped file that contains the instruction; "": none. */
 static void file_of(pid_t pid, uint64_t instruction, char ret_path[4096]) {
     char path[64], line[4608];
     ret_path[0] = '\0';
@@ -86,14 +89,14 @@ static bool executes_allogram(pid_t pid) {
     return name && strcmp(name, "/allogram") == 0;
 }
 
-/* A disk may be full; a pipe is not. */
+/* Whether the descriptor is a file: only files get ENOSPC, not pipes. */
 static bool is_file(pid_t pid, uint64_t fd) {
     char path[64], name[2] = "";
     (void)snprintf(path, sizeof path, "/proc/%d/fd/%" PRIu64, pid, fd);
     return readlink(path, name, 1) == 1 && name[0] == '/';
 }
 
-/* The error that this call gets; 0: it goes on. */
+/* The error with which this call fails; 0: the call continues. */
 static int error_of(const struct seccomp_notif *call) {
     char file[4096];
     const __u64 *arguments = call->data.args;
@@ -142,13 +145,13 @@ static int install_filter(void) {
                         &program);
 }
 
-/* Of one descriptor, by a message of one byte. */
+/* The control data of a message that passes one descriptor. */
 union ancillary {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-/* write(2) is in the filter, sendmsg(2) is not. */
+/* Passes a descriptor by sendmsg(2), which the filter does not stop, unlike write(2). */
 static bool send_descriptor(int socket, int fd) {
     union ancillary ancillary = {.header = {.cmsg_len = CMSG_LEN(sizeof fd),
                                             .cmsg_level = SOL_SOCKET,
@@ -180,12 +183,12 @@ static int receive_descriptor(int socket) {
 static void answer(int listener) {
     struct seccomp_notif call = {0};
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0) {
-        return; /* it was killed in the meantime */
+        return; /* the calling process was killed in the meantime */
     }
     const int error = error_of(&call);
     struct seccomp_notif_resp response = {
         .id = call.id, .error = -error, .flags = error == 0 ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0};
-    (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response); /* as above */
+    (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response); /* fails if it was killed */
 }
 
 static void kill_children(void) {

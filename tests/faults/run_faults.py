@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Faults that no program can rule out: system calls of the agent or the writer fail (fault_injector.c), /dev/shm is full, the writer is
-stopped. In each the program does what it does without allogram, what is missing is said, and nothing is left behind.
+"""Tests recordings in which system calls of the agent or the writer fail (fault_injector.c), /dev/shm is full, or the writer process is stopped.
+
+In each case the program must behave as without allogram, every loss must be reported, and no process and no file may remain.
 
 --seeds=N tries more seeds (default 3)."""
 
@@ -22,12 +23,12 @@ import tap
 
 PROGRAMS = [["many_stacks"], ["family"], ["short_threads"], ["plugins"]]
 NO_FILTERS = 77
-AGENT_STARTED = 8  # calls of the agent until it has a chunk; failures before that mean that it does not start
-ROOM_MIB = 52      # of /dev/shm: just enough for a live file to be made there
+AGENT_STARTED = 8  # system calls of the agent until it has a chunk of shared memory; if an earlier call fails, the agent does not start
+ROOM_MIB = 52      # size of /dev/shm: just enough to create the live file (the shared memory of a recording) there
 
 
 def live_files():
-    """What is left of live files; the writer removes its own right after `run` has its report."""
+    """The live files that remain. The writer removes its live file shortly after it has sent its report to `run`, so this waits for it."""
     end = time.monotonic() + 5
     while True:
         left = [name for name in os.listdir(surroundings.SHARED_MEMORY) if name.startswith(".allogram-")]
@@ -37,7 +38,7 @@ def live_files():
 
 
 def allocated(tools, traces):
-    """(allocated blocks, events that are counted as lost, is any trace cut) of all traces together."""
+    """(allocated blocks, events that are counted as lost, whether any trace is cut) of all traces together."""
     views = [recorded.report(tools, trace) for trace in traces]
     return (sum(view["allocated_blocks"] for view in views), sum(view["lost_events"]["total"] for view in views),
             any(view["trace"]["end"] == "cut" for view in views))
@@ -97,7 +98,7 @@ def calls_fail(tools, where, first, seeds, options=()):
 
 
 def writer_of(run):
-    """The process that drains: it executes allogram, and is not `run` itself. None: there is none (any more)."""
+    """The pid of the writer: the process below `run` that executes allogram. None: there is none, or it has ended."""
     for pid in surroundings.descendants_of(run):
         try:
             if os.path.basename(os.readlink("/proc/%d/exe" % pid)) == "allogram":
@@ -108,7 +109,7 @@ def writer_of(run):
 
 
 def while_it_runs(tools, command, folder, meanwhile):
-    """The outcome of `allogram run COMMAND`, and what meanwhile(pid of run) returned."""
+    """(outcome of `allogram run COMMAND`, result of meanwhile(pid of run), which is called while it runs)"""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         run = subprocess.Popen([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", *command],
                                stdin=subprocess.DEVNULL, stdout=out, stderr=err)
@@ -145,7 +146,7 @@ def the_writer_is_stopped(tools, seeds):
 
 
 def shared_memory_is_full(tools):
-    """The nodes of these paths need more than there is; and in the second run another process takes all the rest."""
+    """The program has so many stacks that /dev/shm is too small for them. In the second run another process also fills /dev/shm."""
     n_paths, depth = 12000, stack_ids.DEPTH
     command = [tools.program("random_paths"), str(n_paths), str(depth)]
     failures = tap.Failures()

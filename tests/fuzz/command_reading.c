@@ -1,5 +1,5 @@
-/* command_reading.c: one trace read by a command of allogram, its own code and not a program of it:
- * a tenth of a millisecond to start instead of three. */
+/* command_reading.c: lets a command of allogram read one trace, by a call of the command's function
+ * and not by a new process: that takes a tenth of a millisecond to start instead of three. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { WORDS_MAX = 32 };
 
-/* What `view` does with a trace, also where this build has no page to put it into. */
+/* Reads a trace as `view` does, also where this build has no page to put the data into. */
 static int read_page(int argc, char **argv) {
     char message[512];
     struct ag_profile *profile;
@@ -49,7 +49,7 @@ void ag_trace_read_by_command(const char *words, const uint8_t *bytes, size_t n_
     int argc = 0;
     const int fd = memfd_create("trace", MFD_CLOEXEC);
     if (fd < 0 || write(fd, bytes, n_bytes) != (ssize_t)n_bytes) {
-        abort(); /* the machine's failure, not the trace's */
+        abort(); /* an error of this machine, not of the trace */
     }
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     snprintf(copy, sizeof(copy), "%s", words);
@@ -59,6 +59,7 @@ void ag_trace_read_by_command(const char *words, const uint8_t *bytes, size_t n_
     }
     argv[argc++] = path;
     argv[argc] = NULL;
-    (void)find(argv[0])->run(argc, argv); /* any status: that it comes back is the test */
+    (void)find(argv[0])->run(argc, argv); /* any status is right: the test is that the function
+                                           * returns */
     close(fd);
 }

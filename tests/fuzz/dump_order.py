@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""`allogram dump` prints lines in order of time, however many threads a program had at once. Prints TAP.
+"""`allogram dump` prints lines in the order of their times, however many threads a program had at once. Prints TAP.
 
     dump_order.py ALLOGRAM WORST_TRACES
 
-The chunks of the traces overlap in time, one of each stream."""
+The traces have one chunk of events for each stream (thread), and these overlap in time."""
 
 import os
 import subprocess

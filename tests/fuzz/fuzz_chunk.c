@@ -1,5 +1,5 @@
-/* fuzz_chunk.c: any bytes as the body of a chunk: the shortest way to the decoders of events and
- * records. The first byte chooses the kind of chunk. */
+/* fuzz_chunk.c: reads any bytes as the body of a chunk of a trace, which tests the decoders of
+ * events and records without the rest of the file. The first byte selects the kind of chunk. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     static struct ag_event events[4096];
     struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
     if (n_bytes < 2 || decoder == NULL) {
-        (void)ag_chunk_decoder_free(decoder); /* NULL always */
+        (void)ag_chunk_decoder_free(decoder); /* returns NULL */
         return 0;
     }
     const size_t body_bytes = n_bytes - 1;
@@ -32,6 +32,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
             break;
         }
     }
-    (void)ag_chunk_decoder_free(decoder); /* NULL always */
+    (void)ag_chunk_decoder_free(decoder); /* returns NULL */
     return 0;
 }

@@ -1,6 +1,6 @@
-/* fuzz_crystal.c: any bytes as a linker symbol of Crystal's, as the name and file of a frame, and
- * as the table of types that a user gives. The first byte says as which, and how much room there is
- * for the answer. */
+/* fuzz_crystal.c: reads any bytes as a linker symbol of Crystal, as the function name and file of a
+ * frame, and as the table of types that a user gives. The first byte selects one of these, and the
+ * size of the result buffer. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-/* What is answered is terminated, and fits. */
+/* Results are terminated, and fit into their buffers. */
 static void name(const char *text, size_t capacity) {
     char *answer = malloc(capacity);
     char *type = malloc(capacity);
@@ -54,7 +54,7 @@ static void table(const char *text, size_t n_bytes) {
             const char *found = ag_crystal_table_name(types, number);
             n_text += found ? strlen(found) : 0;
         }
-        if (n_text == 0) { /* String at least */
+        if (n_text == 0) { /* the type String always exists */
             abort();
         }
     }
@@ -66,7 +66,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     if (n_bytes == 0) {
         return 0;
     }
-    char *text = malloc(n_bytes); /* to the byte, so that reading on is found */
+    char *text = malloc(n_bytes); /* exactly as long, so that the sanitizer finds reads beyond the
+                                   * end */
     if (!text) {
         abort();
     }

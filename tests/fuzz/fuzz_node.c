@@ -1,5 +1,5 @@
-/* fuzz_node.c: any bytes as the symbol file that a JIT tells debuggers of; what was taken from it
- * is looked up. */
+/* fuzz_node.c: reads any bytes as the symbol file that a JIT compiler passes to debuggers, and
+ * looks up the functions that it yields. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-/* No target is asked: the bytes are what one would have said. */
+/* There is no target process: the fuzzer's bytes take the place of its answer. */
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context) {
     (void)target, (void)visit, (void)context;
@@ -18,7 +18,8 @@ int allogram_target_code_entries(struct allogram_target *target, allogram_code_e
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     struct node_code code = {0};
     size_t n_text = 0;
-    (void)node_code_add(&code, bytes, n_bytes); // a refused file may leave ranges: used as well
+    // a refused file may leave some ranges, which are used as well
+    (void)node_code_add(&code, bytes, n_bytes);
     node_code_sort(&code);
     for (size_t i = 0; i < code.n && i < 1000; i++) {
         const struct node_function *function = node_code_find(&code, code.items[i].low);

@@ -1,8 +1,8 @@
-/* fuzz_ocaml.c: any bytes as what an OCaml program's file loads: frame tables and debug
- * information, read by its decoder.
+/* fuzz_ocaml.c: reads any bytes as the frame tables and debug information in the memory of an OCaml
+ * program, with the decoder for them.
  *
- * The bytes are the memory from ADDRESS on, without relocations. The first byte says which release
- * it is of; caml_frametable is at the start. Code begins behind the memory. */
+ * The bytes are the memory from ADDRESS on, without relocations. The first byte selects the
+ * release; caml_frametable is at the start. Code begins behind the memory. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     if (n_bytes == 0) {
         return 0;
     }
-    uint8_t memory[4096] = {0}; /* a copy: reads behind its end are found */
+    uint8_t memory[4096] = {0}; /* a copy, so that the sanitizer finds reads beyond its end */
     struct ag_decoder_file file = {memory, n_bytes - 1, bytes[0] & 1};
     file.n_bytes = file.n_bytes < sizeof(memory) ? file.n_bytes : sizeof(memory);
     memcpy(memory, bytes + 1, file.n_bytes);
@@ -74,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     for (uint64_t offset = 0; state != NULL && offset + 8 <= file.n_bytes; offset += 4) {
         uint64_t word = 0;
         memcpy(&word, memory + offset, sizeof(word));
-        look_up(state, ADDRESS + offset); /* debug information of its own */
-        look_up(state, word);             /* a return address, perhaps */
+        look_up(state, ADDRESS + offset); /* as debug information in this memory */
+        look_up(state, word);             /* as a return address */
     }
     if (state != NULL) {
         char name[64];

@@ -1,5 +1,5 @@
-/* fuzz_symbol.c: any bytes as the file of an image. The seeds are small programs with debug
- * information. */
+/* fuzz_symbol.c: reads any bytes as the file of an image (program or library) whose functions are
+ * symbolized. The seeds are small programs with debug information. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-/* Addresses where something may be found: from the entry point on, and where the symbols of a small
- * program lie. */
+/* Looks up addresses where something may be found: from the entry point on, and where the symbols
+ * of a small program lie. */
 static void look_up(struct ag_symbolizer *symbolizer, uint64_t start) {
     for (uint64_t offset = 0; offset < 0x400; offset += 7) {
         const uint64_t address = start + offset;

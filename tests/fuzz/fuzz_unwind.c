@@ -1,9 +1,9 @@
-/* fuzz_unwind.c: any bytes as .eh_frame_hdr and .eh_frame; what they say is packed, and expressions
- * are run.
+/* fuzz_unwind.c: reads any bytes as .eh_frame_hdr and .eh_frame; packs the unwind rules that they
+ * define, and evaluates their expressions.
  *
  *     input   | pc, relative to the header : 4 | .eh_frame_hdr | .eh_frame |
  *
- * The seeds are those of small programs. */
+ * The seeds are the tables of small programs. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static bool read_word(void *context, uintptr_t address, uintptr_t *ret_value) {
     return address % 16 != 0;
 }
 
-/* An expression lies where the tables are, with all its bytes. */
+/* Checks that an expression lies inside of the tables with all its bytes, and evaluates it. */
 static void run_rule(const struct ag_cfi_rule *rule, const struct ag_cfi_tables *tables) {
     if (rule->kind != AG_CFI_AT_EXPRESSION && rule->kind != AG_CFI_IS_EXPRESSION) {
         return;
@@ -49,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     }
     memcpy(&relative_pc, bytes, sizeof relative_pc);
     const size_t n = n_bytes - sizeof relative_pc;
-    uint8_t *memory = malloc(n); // exactly as long: the sanitizer sees a step beyond it
+    // exactly as long, so that the sanitizer finds a read beyond the end
+    uint8_t *memory = malloc(n);
     memcpy(memory, bytes + sizeof relative_pc, n);
     const struct ag_cfi_tables tables = {
         .eh_frame_hdr = (uintptr_t)memory, .low = (uintptr_t)memory, .high = (uintptr_t)memory + n};

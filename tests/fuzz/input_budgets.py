@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Every reader that has a fuzz target keeps the budget on its corpus and on inputs that are made to be expensive. Prints TAP.
+"""Every reader that has a fuzz target keeps its budget on its corpus and on inputs that are made to be expensive. Prints TAP.
 
     input_budgets.py PROGRAM... [--only=CASE]...
 
-The programs are the fuzz targets fuzz_SUBJECT.c with a main of their own (read_input.c), named input_SUBJECT: there has to be one of
-each. With N bytes of input one may use 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory, the same as a command. The inputs
-in the corpus have a few hundred bytes; their budget is a quarter of the fixed parts. Commands are held to their budgets on whole traces by
-reader_budgets.py, on images by symbol_budgets.py."""
+The programs are the fuzz targets fuzz_SUBJECT.c, linked with read_input.c and named input_SUBJECT: there must be one for each target.
+For N bytes of input a program may use 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory, the same as a command. The inputs in
+the corpus have a few hundred bytes; their budget is a quarter of the fixed parts. reader_budgets.py measures commands on whole traces,
+tests/unit/symbol_budgets.py measures the symbolizer on images."""
 
 import glob
 import os
@@ -33,7 +33,7 @@ def case(subject):
     return add
 
 
-# ---- outside: the first byte says what the rest is (fuzz_outside.c) ----
+# ---- outside: the first byte selects the kind of input (fuzz_outside.c) ----
 
 MAPS, PERF_MAP, JITDUMP, OBJECT, TABLES = (bytes([i]) for i in range(5))
 
@@ -60,7 +60,7 @@ def jitdump_of_short_records():
 
 
 def elf(sections):
-    """ELF of sections (name, type, flags, bytes, link, entsize)."""
+    """An ELF file of sections (name, type, flags, bytes, link, entsize)."""
     body, headers, names = b"", bytes(64), b"\0"
     for name, kind, flags, data, link, entsize in sections + [(".shstrtab", 3, 0, None, 0, 0)]:
         names += name.encode() + b"\0"
@@ -88,7 +88,7 @@ def object_with_many_headers_of_one_table():
 
 
 def debug_frame(instructions, n):
-    """A CIE, and N functions with the same instructions."""
+    """A CIE, and N functions with the same unwind instructions."""
     cie = struct.pack("<IIB", 9 + 4, 0xFFFFFFFF, 4) + b"\0\x08\0\x01\x78\x10\0\0"
     cie = struct.pack("<I", len(cie) - 4) + cie[4:]
     fdes = b"".join(struct.pack("<IIQQ", 20 + len(instructions), 0, 0x10 * i, 0x10) + instructions for i in range(n))
@@ -110,7 +110,7 @@ def functions_that_advance_by_nothing():
     return debug_frame(b"\x40" * 20000, 100)
 
 
-# ---- unwind: pc, .eh_frame_hdr, .eh_frame (fuzz_unwind.c) ----
+# ---- unwind: the input is a pc, .eh_frame_hdr, .eh_frame (fuzz_unwind.c) ----
 
 
 def eh_frame(instructions):
@@ -139,7 +139,7 @@ def an_expression_of_a_megabyte():
     return eh_frame(b"\x0f" + b"\x80\x80\x40" + b"\x96" * MIB)
 
 
-# ---- node: what an Erlang node's JIT reports to debuggers (node_code.c) ----
+# ---- node: the file that an Erlang node's JIT compiler passes to debuggers (node_code.c) ----
 
 
 def node_file(ranges):
@@ -157,7 +157,7 @@ def node_with_a_function_of_many_lines():
     return node_file([struct.pack("<IIIH", 0, 16, 200000, 2) + b"f\0" + bytes(2) + line * 200000])
 
 
-# ---- crystal: 0 and a table of types, or room for an answer and a name (fuzz_crystal.c) ----
+# ---- crystal: a 0 and a table of types, or the size of the result and a name (fuzz_crystal.c) ----
 
 
 @case("crystal")
@@ -180,7 +180,7 @@ def name_with_parentheses_in_parentheses():
     return b"\xff*(A)::new" + b":(" * 5000 + b")" * 5000 + b"x"
 
 
-# ---- ocaml: the release, then loaded memory from 0x10000 on, of at most 4 KiB (fuzz_ocaml.c) ----
+# ---- ocaml: the release, then the memory from 0x10000 on, at most 4 KiB (fuzz_ocaml.c) ----
 
 
 @case("ocaml")
@@ -194,7 +194,7 @@ def places_inlined_into_each_other():
     return b"\1" + struct.pack("<II", 2048 | 1, 2048 | 1) * 256 + b"\xff" * 2040 + bytes(8)
 
 
-# ---- chunk: the kind, then the body (fuzz_chunk.c) ----
+# ---- chunk: the kind of chunk, then its body (fuzz_chunk.c) ----
 
 
 @case("chunk")

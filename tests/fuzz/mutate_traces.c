@@ -1,16 +1,17 @@
-/* mutate_traces.c: reads mutated traces by the thousand, without libFuzzer: with the decoders, with
- * commands of allogram in the same process, or each with a program.
+/* mutate_traces.c: reads thousands of mutated traces, without libFuzzer: with the decoders, with
+ * commands of allogram in the same process, or with a new process for each.
  *
  *     mutate_traces [--count=N] [--seed=N] [--memory-mib=N] [--seconds=N] [--keep=FOLDER]
  *                   [--inside=WORDS]... [--command=WORDS] TRACE...
  *
- * Mutation i of a seed is always the same, so a failure is repeated with --seed=SEED --count=i+1.
- * Children do the reading, some hundred each: one that dies or hangs costs its trace, which is
- * kept, and the next child goes on behind it. With --inside="report --view=sites" that command's
- * code reads the trace, all given ones one after the other. With --command the words are run with
- * the mutation's path behind them. In both cases an exit status is its own affair, a signal or a
- * hang is a failure. Without --count AG_TEST_SCALE decides: 100,000 full; scaled 5,000, with
- * --inside 1,000, with --command 500; "quarter" of that for who is slow. */
+ * Mutation i of a seed is always the same, so --seed=SEED --count=i+1 repeats a failure. Child
+ * processes read some hundred mutations each. When one dies or hangs, its trace is kept, and the
+ * next child goes on after it. With --inside="report --view=sites" the code of that command reads
+ * the trace; when --inside is given several times, each command in turn. With --command the words
+ * are run as a process, followed by the mutation's path. In both cases any exit status is right; a
+ * signal or a hang is a failure. Without --count the variable AG_TEST_SCALE decides: full 100,000;
+ * scaled 5,000, with --inside 1,000, with --command 500; "quarter": a quarter of that, for slow
+ * machines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -31,12 +32,14 @@ enum { SEEDS_MAX = 64, WORDS_MAX = 32, INSIDE_MAX = 64, CHILD_TRACES = 200, FAIL
 struct driver {
     uint64_t count, seed, memory_mib, seconds;
     const char *keep;
-    char *words[WORDS_MAX + 2];     /* of --command; NULL first: read in process */
-    const char *inside[INSIDE_MAX]; /* none: read by the decoders */
+    /* of --command; when the first is NULL the child itself reads */
+    char *words[WORDS_MAX + 2];
+    const char *inside[INSIDE_MAX]; /* when there is none the decoders read */
     size_t n_inside;
     struct ag_trace_bytes seeds[SEEDS_MAX];
     size_t n_seeds;
-    volatile uint64_t *current; /* shared: what the child is at, and with which of `inside` */
+    volatile uint64_t *current; /* in shared memory: the child's current mutation, and the number of
+                                 * the command in `inside` */
 };
 
 /* ---- one mutation ---- */
@@ -70,7 +73,7 @@ static void write_trace(const char *path, const struct ag_trace_bytes *trace) {
 
 static void set_limits(const struct driver *driver) {
     const struct rlimit no_core = {0, 0};
-    (void)setrlimit(RLIMIT_CORE, &no_core); /* a core would only cost time */
+    (void)setrlimit(RLIMIT_CORE, &no_core); /* a core file would only cost time */
     if (driver->memory_mib != 0) {
         const struct rlimit memory = {driver->memory_mib << 20, driver->memory_mib << 20};
         (void)setrlimit(RLIMIT_AS, &memory); /* lowering is always allowed */
@@ -100,10 +103,10 @@ static void read_some(const struct driver *driver, uint64_t first, uint64_t end)
     for (uint64_t number = first; number < end; number++) {
         *driver->current = number;
         struct ag_trace_bytes trace = mutation(driver, number);
-        (void)alarm((unsigned)driver->seconds); /* SIGALRM is the death of a child that hangs */
+        (void)alarm((unsigned)driver->seconds); /* SIGALRM kills a child that hangs */
         if (driver->n_inside == 0) {
             (void)ag_trace_read_everything(trace.data,
-                                           trace.n_bytes); /* that it comes back is the test */
+                                           trace.n_bytes); /* the test is that it returns */
         } else {
             read_inside(driver, &trace);
         }
@@ -125,14 +128,15 @@ static void run_command(struct driver *driver, uint64_t number) {
     }
     driver->words[n_words] = path;
     send_output_nowhere();
-    (void)alarm((unsigned)driver->seconds); /* it stays armed over the exec */
+    (void)alarm((unsigned)driver->seconds); /* the alarm survives the exec */
     execvp(driver->words[0], driver->words);
     _exit(127);
 }
 
 /* ---- the parent ---- */
 
-/* true: the child ended by itself. A command that could not be run ends everything. */
+/* Returns true when the child ended by itself. A command that could not be run ends this program.
+ */
 static bool wait_for(const struct driver *driver, pid_t child, int *ret_status) {
     while (waitpid(child, ret_status, 0) < 0) {
         if (errno != EINTR) {
@@ -194,7 +198,7 @@ static unsigned run_all(struct driver *driver) {
 
 /* ---- the command line ---- */
 
-/* A trace to start from, and the same unpacked. */
+/* Adds a trace to start from, and the same trace with uncompressed chunks. */
 static void add_seed(struct driver *driver, const char *path) {
     struct ag_trace_bytes trace = {.data = malloc(1 << 20)};
     FILE *file = fopen(path, "r");
@@ -292,9 +296,9 @@ int main(int argc, char **argv) {
     }
     char path[4096];
     snprintf(path, sizeof(path), "%s/mutation.allogram", driver.keep);
-    (void)unlink(path); /* there is one only with a command */
+    (void)unlink(path); /* the file exists only with --command */
     if (n_failed == 0) {
-        (void)rmdir(driver.keep); /* stays when something else is in it */
+        (void)rmdir(driver.keep); /* fails, as it should, when something else is in the folder */
     }
     return n_failed != 0;
 }

@@ -1,5 +1,5 @@
-/* read_input.c: a fuzz target as a program that reads files, for input_budgets.py. Linked with
- * fuzz_SUBJECT.c in place of libFuzzer.
+/* read_input.c: makes a fuzz target a program that reads files, for input_budgets.py. It is linked
+ * with fuzz_SUBJECT.c in place of libFuzzer.
  *
  *     usage: input_SUBJECT FILE... */
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n_bytes, size_t capacity);
 
-/* Some targets have a mutator of their own, which is not called here. */
+/* Some targets have a mutator that refers to this function; it is not called here. */
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t n_bytes, size_t capacity) {
     (void)bytes, (void)capacity;
     return n_bytes;
@@ -31,7 +31,8 @@ int main(int argc, char **argv) {
             perror(argv[i]);
             return 2;
         }
-        (void)LLVMFuzzerTestOneInput(bytes, (size_t)facts.st_size); /* that it comes back counts */
+        /* the test is that it returns */
+        (void)LLVMFuzzerTestOneInput(bytes, (size_t)facts.st_size);
         close(fd);
     }
     return 0;

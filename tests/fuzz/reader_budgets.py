@@ -3,11 +3,12 @@
 
     reader_budgets.py ALLOGRAM WORST_TRACES [--only=CASE]... [--command=WORDS]... [--scale=FACTOR] [--jobs=N] [--list] [--body=FILE]... [TRACE...]
 
-With N = uncompressed bytes of the trace + bytes of output a command takes at most 2 s + N / (10 MB/s) of CPU time (user and
-system, of the kernel's count: other load of the machine does not matter) and at most 256 MiB + 64 N of memory. The traces are
-those of worst_traces.c and, given as arguments, others; of the inputs of fuzz_chunk.c (--body), each becomes one. --list prints every measurement, the most expensive first.
-AG_TEST_SCALE=full reads larger traces, and each trace with each command; otherwise each trace is read by one command of every
-kind of reader: the definitions and the sums, the pass over events, the replay of them, one that merges, the page, the exports."""
+With N = uncompressed bytes of the trace + bytes of output, a command takes at most 2 s + N / (10 MB/s) of CPU time (user and system, as
+the kernel counts it, so other load of the machine does not matter) and at most 256 MiB + 64 N of memory. The traces are those of
+worst_traces.c, further ones given as arguments, and one for each input of fuzz_chunk.c that is given with --body. --list prints every
+measurement, the most expensive first. AG_TEST_SCALE=full reads larger traces, and each trace with each command. Otherwise one command of
+every kind of reader reads each trace: the definitions and the sums, the pass over events, the replay of events, merged traces, the page,
+the exports."""
 
 import argparse
 import concurrent.futures

@@ -1,5 +1,5 @@
 /* record_dictionary.c: prints the dictionary for libFuzzer: a small record of each kind, made from
- * record_fields.def, and the byte that announces a record among events. */
+ * record_fields.def, and the byte that introduces a record among events. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 
     silent_damage.py ALLOGRAM TRACE
 
-A byte is overwritten inside of each chunk of a sealed trace in turn, and check, dump, views, a diff, an export and a page read it."""
+In each chunk of a sealed trace in turn one byte is overwritten; then check, dump, views, a diff, an export and a page read the trace."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def numbers(text):
 
 
 def facts_of(page):
-    """What a page says of its trace, beside the tables."""
+    """The facts about the trace that a page contains besides the tables."""
     return json.loads(re.search(r'<script[^>]* id="b0-facts">([^<]*)</script>', page).group(1))
 
 

@@ -1,4 +1,5 @@
-/* trace_mutation.c: see the header. */
+/* trace_mutation.c: changes traces to bytes that no writer produces, with valid checksums, for
+ * fuzz_trace.c and mutate_traces.c. See trace_mutation.h. */
 #include "trace_mutation.h"
 
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static bool append(struct ag_trace_bytes *bytes, const void *more, size_t n_more
     return true;
 }
 
-/* Appends one chunk, raw; an entry for it to `chunks` when it is none of the index. */
+/* Appends one uncompressed chunk, and an entry for it to `chunks` unless it belongs to the index.
+ */
 static bool unpack_chunk(const struct ag_chunk_header *header, const uint8_t *stored,
                          struct ag_trace_bytes *unpacked, struct ag_blob *chunks) {
     struct ag_chunk_header raw = *header;
@@ -138,7 +140,7 @@ static size_t below(uint64_t *state, size_t limit) {
     return limit == 0 ? 0 : (size_t)(next_random(state) % limit);
 }
 
-/* Puts n_new bytes of `from` (or zeros) in the place of n_old bytes at `at`. */
+/* Replaces n_old bytes at `at` by n_new bytes of `from` (zeros when it is NULL). */
 static void replace(struct ag_trace_bytes *trace, size_t at, size_t n_old, const uint8_t *from,
                     size_t n_new) {
     const size_t n_bytes = trace->n_bytes - n_old + n_new;
@@ -158,7 +160,8 @@ static void replace(struct ag_trace_bytes *trace, size_t at, size_t n_old, const
     *trace = (struct ag_trace_bytes){.data = data, .n_bytes = n_bytes, .capacity = n_bytes + 1};
 }
 
-/* A field of a chunk header, by its offset and bytes, gets a number at some edge. */
+/* Sets a field of a chunk header, given by its offset and length, to a number at the limits of its
+ * range. */
 static void change_header_field(struct ag_trace_bytes *trace, uint64_t *state) {
     static const struct {
         uint8_t offset, n_bytes;
@@ -219,18 +222,18 @@ static void change_once(struct ag_trace_bytes *trace, const struct ag_trace_byte
     case 7:
         change_header_field(trace, state);
         break;
-    case 8: /* a piece falls out */
+    case 8: /* remove a piece */
         replace(trace, at, below(state, left < 80 ? left : 80), NULL, 0);
         break;
-    case 9: /* a piece of the donor comes in, or takes a place */
+    case 9: /* insert a piece of the donor, or replace a piece by it */
         replace(trace, at, below(state, 2) * below(state, left < 200 ? left : 200),
                 donor->data + from,
                 below(state, donor->n_bytes - from < 200 ? donor->n_bytes - from : 200));
         break;
-    case 10: /* the rest is the donor's */
+    case 10: /* replace the rest by the donor's */
         replace(trace, at, left, donor->data + from, donor->n_bytes - from);
         break;
-    case 11: /* it ends here, at least once in a while */
+    case 11: /* end the trace here, in one of four cases */
         replace(trace, at, below(state, 4) == 0 ? left : 0, NULL, 0);
         break;
     }

@@ -1,4 +1,5 @@
-/* trace_reading.c: one trace read as every reader together would read it. */
+/* trace_reading.c: reads one trace with all readers of the format, for the fuzz targets; see
+ * ag_trace_read_everything in trace_mutation.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static uint64_t add(uint64_t sum, const void *bytes,
 static uint64_t add_record(uint64_t sum, const struct ag_record *record) {
     struct ag_record_layout layout;
     if (!ag_record_layout(record->kind, &layout)) {
-        __builtin_trap(); /* the decoder hands out only what it knows */
+        __builtin_trap(); /* the decoder returns only records that it knows */
     }
     if (layout.row_bytes != 0) {
         if (record->u.rows.data.length != (size_t)record->u.rows.count * layout.row_bytes) {
@@ -40,7 +41,8 @@ static uint64_t add_record(uint64_t sum, const struct ag_record *record) {
     return sum;
 }
 
-/* The events are counted by hand: more than the header says is more than a reader made room for. */
+/* Counts the events itself: when there are more than the header says, a reader would have too
+ * little memory for them. */
 static uint64_t read_chunk(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, uint64_t sum) {
     static struct ag_event events[EVENTS_AT_ONCE];
@@ -86,13 +88,13 @@ static uint64_t read_chunks(const char *path, uint64_t sum) {
     for (size_t i = 0; decoder != NULL && i < n_entries; i++) {
         sum = read_chunk(decoder, file, &entries[i], sum);
     }
-    (void)ag_chunk_decoder_free(decoder); /* NULL always */
-    (void)ag_trace_file_close(file);      /* NULL always */
+    (void)ag_chunk_decoder_free(decoder); /* returns NULL */
+    (void)ag_trace_file_close(file);      /* returns NULL */
     return sum;
 }
 
-/* A collector that takes over a file it did not write; then what it leaves must be whole where it
- * was. */
+/* Takes over the file as a writer does that did not write it, and finishes it. The file must then
+ * be whole. */
 static void resume(const char *path, int fd) {
     struct ag_trace_writer *writer;
     const int own = dup(fd);
@@ -102,7 +104,7 @@ static void resume(const char *path, int fd) {
         return;
     }
     const int r = ag_trace_writer_finish(writer, NULL);
-    (void)ag_trace_writer_free(writer); /* NULL always */
+    (void)ag_trace_writer_free(writer); /* returns NULL */
     struct ag_trace_file *file;
     struct ag_decode_error error;
     if (r < 0) {
@@ -111,7 +113,7 @@ static void resume(const char *path, int fd) {
     if (ag_trace_file_open(path, &file, &error) < 0 || ag_trace_file_damage(file) != NULL) {
         __builtin_trap();
     }
-    (void)ag_trace_file_close(file); /* NULL always */
+    (void)ag_trace_file_close(file); /* returns NULL */
 }
 
 uint64_t ag_trace_read_everything(const uint8_t *bytes, size_t n_bytes) {
@@ -119,7 +121,7 @@ uint64_t ag_trace_read_everything(const uint8_t *bytes, size_t n_bytes) {
     char path[64];
     const int fd = memfd_create("trace", MFD_CLOEXEC);
     if (fd < 0 || write(fd, bytes, n_bytes) != (ssize_t)n_bytes) {
-        abort(); /* the machine's failure, not the trace's */
+        abort(); /* an error of this machine, not of the trace */
     }
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     sum = read_chunks(path, sum);

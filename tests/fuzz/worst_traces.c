@@ -1,15 +1,16 @@
-/* worst_traces.c: traces that are as expensive to read as their size allows, for reader_budgets.py.
+/* worst_traces.c: writes traces that are as expensive to read as their size allows, for
+ * reader_budgets.py.
  *
- *     worst_traces --list            names of the cases, one a line
- *     worst_traces CASE N PATH       writes the case, with about N of what it has many of, to PATH;
- *                                    prints the uncompressed bytes of the trace
- *     worst_traces --body FILE PATH  a trace with an input of fuzz_chunk.c as a chunk
+ *     worst_traces --list            prints the names of the cases, one a line
+ *     worst_traces CASE N PATH       writes the case to PATH, with about N of the items that it has
+ *                                    many of; prints the uncompressed bytes of the trace
+ *     worst_traces --body FILE PATH  writes a trace with an input of fuzz_chunk.c as a chunk
  *
  * Each case aims at one way in which a reader's work may grow faster than its input: keys that
  * collide in a hash table whose hash is known, lists that are searched from their beginning, events
  * of several threads at one address, tables that are larger in memory than in the file, paths whose
- * lengths add up. Keys that collide are computed for multipliers that have been or may be used as a
- * hash without a key: a table that goes back to one of them fails the test. */
+ * lengths add up. Colliding keys are computed for multipliers that were or may be used as an
+ * unkeyed hash: a table that uses one of them again fails the test. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,9 +25,9 @@
 
 static struct ag_trace_writer *writer;
 static struct ag_event_encoder *encoder;
-static struct ag_blob records; /* written when they are many, and at the end */
+static struct ag_blob records; /* written when there are many, and at the end */
 static uint64_t n_uncompressed;
-static struct ag_event *events; /* of the stream that is written now */
+static struct ag_event *events; /* of the stream (thread) that is being written */
 static size_t n_events, events_capacity;
 static uint64_t *sequences; /* by stream */
 static size_t n_sequences;
@@ -75,7 +76,7 @@ static struct ag_bytes text(const char *letters) {
     return (struct ag_bytes){.data = letters, .length = (uint32_t)strlen(letters)};
 }
 
-/* A text of its own for each number; valid until the eighth call from now. */
+/* A different text for each number; valid until the eighth call from now. */
 static struct ag_bytes numbered(const char *stem, uint64_t number) {
     static char texts[8][128];
     static unsigned next;
@@ -147,7 +148,8 @@ static void put_body(uint32_t stream, uint64_t first_ns) {
     n_uncompressed += body->length + 64;
 }
 
-/* The events so far are a stream's, in chunks of at most 64 KiB. The first one is a stamp. */
+/* Writes the events so far as those of one stream (thread), in chunks of at most 64 KiB. The first
+ * event is a stamp. */
 static void end_events(uint32_t stream) {
     enum { A_CHUNK = 1 << 14 };
     uint64_t now_ns = 0;
@@ -165,7 +167,8 @@ static void end_events(uint32_t stream) {
     n_events = 0;
 }
 
-/* What every trace begins with; node 16 is a function of image 1. */
+/* Writes what every trace begins with. Node 16, the first node of the stack tree, is a function of
+ * image 1. */
 static void begin(const char *path) {
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     const struct ag_trace_header header = {.session = 1, .pid = 4711};
@@ -208,7 +211,7 @@ static void end(void) {
     printf("%" PRIu64 "\n", n_uncompressed);
 }
 
-/* A few events of one thread, for traces whose subject is another one. */
+/* Adds a few events of one thread, for traces that test something else. */
 static void few_events(uint32_t stack) {
     stamp(1000);
     for (uint64_t i = 0; i < 100; i++) {
@@ -220,17 +223,19 @@ static void few_events(uint32_t stack) {
 
 /* ---- keys that collide ---- */
 
-/* Next number behind `at` whose product with `multiplier`, modulo 2^64, is below `bound`: by the
- * two shortest steps that keep a number there (the theorem of the three gaps). */
+/* Finds the next number after `at` whose product with `multiplier`, modulo 2^64, is below `bound`,
+ * by the two shortest steps that keep the product there (the three-gap theorem). */
 struct collider {
     uint64_t multiplier, bound;
-    uint64_t up, down; /* steps whose product is +small, -small; both below bound */
+    uint64_t up, down; /* steps whose product is a small positive and a small negative number; both
+                        * below bound */
 };
 
 static struct collider collider_new(uint64_t multiplier, unsigned bits) {
     struct collider made = {.multiplier = multiplier, .bound = UINT64_C(1) << (64 - bits)};
     uint64_t best_up = UINT64_MAX, best_down = UINT64_MAX, up = 1, down = 1;
-    /* Euclid on the products: steps with ever smaller distances to 0 from above and below. */
+    /* Euclid's algorithm on the products: steps whose products come ever nearer to 0 from above and
+     * below. */
     best_up = multiplier;
     best_down = 0 - multiplier;
     while (best_up >= made.bound || best_down >= made.bound) {
@@ -263,7 +268,7 @@ static uint64_t collider_next(const struct collider *collider, uint64_t at) {
 #define FNV_BASIS UINT64_C(0xcbf29ce484222325)
 #define FNV_PRIME UINT64_C(0x100000001b3)
 
-/* A text of 12 letters whose FNV-1a hash has 0 in its low `bits` bits; *seed goes on. */
+/* A text of 12 letters whose FNV-1a hash has 0 in its low `bits` bits; *seed is advanced. */
 static struct ag_bytes colliding_text(uint64_t *seed, unsigned bits) {
     static char letters[13];
     for (;; (*seed)++) {
@@ -315,7 +320,7 @@ static void colliding_addresses(uint64_t n) {
     end_events(0);
 }
 
-/* 32-bit numbers whose products with the golden ratio begin with `bits` equal bits. */
+/* Stack numbers of 32 bits whose products with the golden ratio begin with `bits` equal bits. */
 static void colliding_stacks(uint64_t n) {
     unsigned bits = 1;
     while (bits < 31 && UINT64_C(1) << (33 - bits) > 2 * n) {
@@ -436,7 +441,8 @@ static void repair_reallocs(uint64_t n) {
     two_streams(n, realloc_pairs, realloc_pairs);
 }
 
-/* Every stream frees and allocates at one address in a window of its own. */
+/* Every stream frees and allocates at one address, in a time window of its own, so the order must
+ * be repaired. */
 static void repair_streams(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         stamp(1000 + i % 2);
@@ -452,7 +458,7 @@ static void repair_streams(uint64_t n) {
     }
 }
 
-/* Addresses that collide, all waiting. */
+/* The same with addresses that collide, whose events all wait for one another. */
 static void repair_collisions(uint64_t n) {
     const struct collider collider = collider_new(GOLDEN, 20);
     uint64_t address = 0;
@@ -509,7 +515,7 @@ static void many_streams(uint64_t n) {
     }
 }
 
-/* Chunks that are all open at one time, each with a record in its middle. */
+/* Chunks that all overlap at one time, each with a record in its middle. */
 static void open_records(uint64_t n) {
     flush_records();
     for (uint64_t i = 0; i < n; i++) {
@@ -528,7 +534,7 @@ static void open_records(uint64_t n) {
     }
 }
 
-/* The same with names, and each thread frees what another one allocated. */
+/* The same with thread names, and each thread frees what another one allocated. */
 static void many_pairs(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         put(&(struct ag_record){.kind = AG_RECORD_THREAD,
@@ -547,7 +553,7 @@ static void many_pairs(uint64_t n) {
     }
 }
 
-/* Two streams free what many others allocated: pairs of one with all. */
+/* Two streams free what many others allocated: pairs of each with all others. */
 static void pairs_of_two(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         stamp(1000 + i);
@@ -588,7 +594,7 @@ static void many_stamps(uint64_t n) {
     end_events(0);
 }
 
-/* Each allocation a new highest moment of its own stack. */
+/* Each allocation is a new peak, with a stack of its own. */
 static void many_peaks(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, 0x400200 + i, 1);
@@ -639,7 +645,7 @@ static void fill_map(struct ag_record *record, uint64_t i) {
     record->u.map.stack = 16;
 }
 static void fill_unmap_holes(struct ag_record *record, uint64_t i) {
-    record->kind = i == 0 ? AG_RECORD_MAP : AG_RECORD_UNMAP; /* of one layout */
+    record->kind = i == 0 ? AG_RECORD_MAP : AG_RECORD_UNMAP; /* both kinds have the same layout */
     record->u.map.address =
         i == 0 ? 0x100000000 : 0x100001000 + (i * 0x9e3779b1 % 0x40000) * 0x2000;
     record->u.map.bytes = i == 0 ? 0x1000000000 : 0x1000;
@@ -968,7 +974,7 @@ static void code_of_one(uint64_t n) {
     few_events(17);
 }
 
-/* A tree of calls: a chain for as far as it goes, or all children of one. */
+/* A call tree: one chain, or one node with all others as its children. */
 static void put_calls(uint32_t tree, uint64_t n, bool is_deep) {
     struct ag_call_path *paths = calloc(n, sizeof(*paths));
     if (paths == NULL) {
@@ -1051,7 +1057,7 @@ static void colliding_names(uint64_t n) {
     managed_nodes(n);
 }
 
-/* Few names, as long as they can be, in many stacks. */
+/* A few names of the largest length, in many stacks. */
 static void long_names(uint64_t n) {
     char *letters = malloc(n + 1);
     if (letters == NULL) {
@@ -1070,7 +1076,7 @@ static void long_names(uint64_t n) {
     few_events(18);
 }
 
-/* Type names as deep as they are long. */
+/* Type names that are nested as deeply as their length allows. */
 static void nested_types(uint64_t n) {
     char *letters = malloc(n * 12 + 1);
     if (letters == NULL) {
@@ -1097,7 +1103,7 @@ static void nested_types(uint64_t n) {
 
 /* ---- stacks ---- */
 
-/* The site of a node is its pc and image: equal in all bits that a careless hash keeps. */
+/* The site of a node is its pc and image: these are equal in all bits that a weak hash uses. */
 static void colliding_sites(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, 0x400100, (uint32_t)(i << 17) + 1);
@@ -1106,15 +1112,15 @@ static void colliding_sites(uint64_t n) {
     few_events(17);
 }
 
-/* Nodes of one byte each, none of which is used. */
+/* Nodes of one byte each, none of which an event names. */
 static void small_nodes(uint64_t n) {
     for (uint64_t done = 0; done < n; done += 4096) {
         uint8_t body[4096 + 16];
         size_t at = 0;
-        body[at++] = 0x80; /* 4096 rows of one column: the id */
+        body[at++] = 0x80; /* 4096 rows with one column: the id */
         body[at++] = 0x20;
         body[at++] = 1;
-        uint64_t first = (done + 17) << 1; /* zigzag of a difference to 0 */
+        uint64_t first = (done + 17) << 1; /* a zigzag-encoded difference to 0 */
         for (; first > 0x7f; first >>= 7) {
             body[at++] = (uint8_t)(first | 0x80);
         }
@@ -1139,7 +1145,7 @@ static void small_nodes(uint64_t n) {
     few_events(16);
 }
 
-/* Ids far apart: a table by id would be as large as the largest one. */
+/* Ids that are far apart: a table indexed by id would be as large as the largest one. */
 static void sparse_nodes(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)(i * 0x9e3779b1) | 16, 0, 0x400100 + i, 1);
@@ -1152,7 +1158,7 @@ static void sparse_nodes(uint64_t n) {
     end_events(0);
 }
 
-/* One chain. Only its end allocates, or (combs) every node of it. */
+/* One chain of nodes. Only its end allocates, or (combs) every node of it. */
 static void chain(uint64_t n, bool is_comb) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, (uint32_t)i + 16, 0x400200 + i, 1);
@@ -1212,7 +1218,7 @@ static void labels_on_labels(uint64_t n) {
     few_events((uint32_t)n + 16);
 }
 
-/* ---- bombs: much in the file's memory for few bytes on disk ---- */
+/* ---- bombs: few bytes on disk that need much memory ---- */
 
 static void zeros(uint64_t n) {
     uint8_t *bytes = calloc(1, n);
@@ -1220,7 +1226,7 @@ static void zeros(uint64_t n) {
         die("calloc");
     }
     for (uint64_t i = 0; i + 1 < n; i += 2) {
-        bytes[i] = 63 + 50; /* records of an unknown kind, of no bytes */
+        bytes[i] = 63 + 50; /* records of an unknown kind, with no bytes */
     }
     const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_RECORDS};
     flush_records();
@@ -1233,7 +1239,7 @@ static void zeros(uint64_t n) {
     few_events(16);
 }
 
-/* Chunks of next to nothing. */
+/* Chunks with nearly nothing in them. */
 static void small_chunks(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         const uint8_t nothing[2] = {63 + 50, 0};
@@ -1289,7 +1295,8 @@ static void index_rows(uint64_t n) {
 static const struct {
     const char *name;
     void (*make)(uint64_t n);
-    uint64_t usual; /* n that makes a megabyte or two, less where more would be all output */
+    /* the n that makes one or two megabytes, less where more would only be output */
+    uint64_t usual;
 } cases[] = {
     {"plain", plain, 400000},
     {"live_blocks", live_blocks, 400000},
@@ -1365,8 +1372,8 @@ static const struct {
     {"index_rows", index_rows, 30000},
 };
 
-/* The first byte is the kind, as in fuzz_chunk.c; how many events the rest has is not known, so the
- * header is right for an empty chunk only. A reader has to notice. */
+/* The first byte is the kind, as in fuzz_chunk.c. The number of events in the rest is not known, so
+ * the header's number is a guess. A reader has to notice that it is wrong. */
 static void put_kept_body(const char *path) {
     static uint8_t bytes[1 << 20];
     const int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# What `make install` leaves behind works where it was put: program, agent, pkg-config file, man pages, completions.
-# BUILD is the build folder.
+# Tests that the files which `make install` installs work there: program, agent, pkg-config file, man pages, completions. They are installed
+# into a temporary root. BUILD is the build folder.
 
 setup_file() {
     export ROOT="$BATS_FILE_TMPDIR/root"
@@ -11,12 +11,12 @@ setup_file() {
     export MAN
 }
 
-options_of_help() { # of a command: what this version has
+options_of_help() { # the options in the --help of a command
     "$ALLOGRAM" "$1" --help | grep -v 'not in this version' | sed '/not built in this version/,$d' |
         grep -o -E -e '^  (-., )?--[a-z-]+' | grep -o -E -e '--[a-z-]+' | grep -v -e '--help' | sort -u
 }
 
-options_of_page() {
+options_of_page() { # the options in the manual page of a command
     sed -n '/^.SH OPTIONS/,/^.SH [^O]/p' "$MAN/allogram-$1.1" | grep -A 1 '^.TP' | grep -o -E -e '--[a-z-]+' |
         grep -v -e '--help' | sort -u
 }

@@ -1,5 +1,5 @@
-// corner_cases.cc: the ways in which a stack can look, each with allocations at many of its points;
-// every capture is judged.
+// corner_cases.cc: makes unusual stacks (exceptions, signals, coroutines, plugins ...) and allocates
+// at many places in them. judged_malloc.c compares each captured stack with libunwind's.
 //
 //     corner_cases [rounds, default 100]
 //
@@ -61,7 +61,7 @@ NOINLINE static void catch_exception(int depth) {
 
 static jmp_buf jump_target;
 NOINLINE static void jump_from(int depth) {
-    volatile int last = 0; // hides from the compiler that the recursion ends by longjmp alone
+    volatile int last = 0; // so that the compiler does not know that only longjmp ends the recursion
     char *local = static_cast<char *>(alloca(depth * 8 + 16));
     KEEP(local);
     allocate(depth + 1);
@@ -176,7 +176,7 @@ static void handle(int number, void (*handler)(int), int flags) {
     action.sa_flags = flags;
     sigaction(number, &action, nullptr);
 }
-// A timer interrupts at any instruction: prologues, epilogues, PLT entries, the walker itself.
+// A timer interrupts at random instructions: in prologues, epilogues, PLT entries, and the walker.
 NOINLINE static void interrupt_anywhere(int rounds) {
     handle(SIGALRM, on_tick, SA_RESTART | SA_ONSTACK);
     const itimerval every = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
@@ -189,9 +189,9 @@ NOINLINE static void interrupt_anywhere(int rounds) {
 }
 
 // ---- every instruction -----------------------------------------------------
-// With the trap flag set the processor raises SIGTRAP after each instruction: prologues and
-// epilogues, PLT entries and the lazy binder, hand-written assembler, the walker interrupted
-// anywhere.
+// With the trap flag set the processor raises SIGTRAP after each instruction. So the handler
+// captures stacks in prologues and epilogues, PLT entries and the lazy binder, hand-written
+// assembler, and inside of the walker.
 extern "C" void step_begin();
 extern "C" void step_end();
 __asm__(".pushsection .text\n"
@@ -217,7 +217,7 @@ NOINLINE static int quiet_realigned(int n) {
     return below + line[0] + (local != nullptr);
 }
 NOINLINE static int quiet_registers(int a, int b, int c, int d, int e, int f, int g) {
-    int x[3] = {b + g, c * d, e - f}; // too few to be vectorized: that would realign the frame
+    int x[3] = {b + g, c * d, e - f}; // too few to be vectorized, which would realign the frame
     KEEP(x);
     return a > 0 ? quiet_registers(a - 1, x[0], x[1], x[2], g, f, e) + x[1] * x[2] + d : x[0];
 }
@@ -235,7 +235,7 @@ NOINLINE static void step_through() {
     qsort(numbers, 6, sizeof numbers[0], compare_quietly);
     sum += static_cast<int>(strcspn("first call of strcspn: bound lazily", "x"));
     sum += snprintf(text, sizeof text, "%d %s %.3f", sum, "text", 1.5);
-    variable_array(10); // allocates: steps through the walker and the judge
+    variable_array(10); // allocates, so that the walker itself is interrupted at each instruction
     step_end();
     step_begin();
     try {

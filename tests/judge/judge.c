@@ -1,12 +1,13 @@
-/* judge.c: unwinds a stack with libunwind, to check the agent's unwinder; a small shared object
- * that tests and the agent's debug mode preload or load.
+/* judge.c: unwinds a stack with libunwind, in order to check the agent's unwinder. It is a small
+ * shared object (the judge). corner_cases.cc links it; if it is preloaded, the agent's self-check
+ * (src/record/self_check.c) uses it.
  *
- * It uses nothing of the agent: it starts from its own registers, unwinds its callers, and returns
- * the frames from the one on at which the agent's capture started.
+ * The judge uses no code of the agent: it starts from its own registers, unwinds its callers, and
+ * returns the frames from that frame on at which the agent's unwinder started.
  *
- * libunwind is loaded privately, not linked: it exports _Unwind_Resume and would take exception
- * handling over from libgcc; during that it writes landing pads over return addresses, which
- * no unwinder can pass. */
+ * libunwind is loaded with dlopen and not linked, because it exports _Unwind_Resume and would
+ * replace libgcc's exception handling. libunwind's version writes landing pads over return
+ * addresses, and no unwinder can pass these. */
 #define UNW_LOCAL_ONLY
 #include "judge.h"
 
@@ -15,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The functions we need, by the names that the macros of libunwind.h give them. */
+/* The required functions, by the names that the macros of libunwind.h give them. */
 #define JUDGE_FUNCTIONS(FUNCTION)                  \
     FUNCTION(init_local, unw_init_local)           \
     FUNCTION(get_reg, unw_get_reg)                 \
@@ -36,7 +37,7 @@ static struct {
 __attribute__((constructor(101))) static void load_libunwind(void) {
     void *handle = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
-        return; // then every question is answered with -1
+        return; // then allogram_judge always returns -1
     }
     bool found = true;
 #define JUDGE_FIND(member, function)                                   \
@@ -67,7 +68,7 @@ int allogram_judge(const uintptr_t *sp, uintptr_t *ret_pcs, int capacity) {
             if (n_frames == capacity) {
                 break;
             }
-            /* "signal frame" is what libunwind calls the interrupted one, not the trampoline */
+            /* libunwind calls the interrupted frame a "signal frame", not the trampoline */
             ret_pcs[n_frames++] = pc + (libunwind.is_signal_frame(&cursor) > 0);
         }
     } while (libunwind.step(&cursor) > 0);

@@ -1,8 +1,8 @@
-/* judge.h: an independent opinion on a stack, by libunwind.
+/* judge.h: unwinds a stack with libunwind, to be compared with the result of the agent's unwinder.
  *
- * The functions are in the shared object liballogram_judge.so. Users link it, or load it and look
- * them up. It may call malloc, take the loader's lock, and needs 16 KiB of stack: its caller guards
- * against re-entry. */
+ * The functions are in the shared object liballogram_judge.so. Callers link it, or load it and look
+ * the functions up. The functions may call malloc and take the loader's lock, and they need 16 KiB
+ * of stack. The caller must not call them again from a malloc that they call. */
 #ifndef ALLOGRAM_JUDGE_H
 #define ALLOGRAM_JUDGE_H
 
@@ -12,15 +12,15 @@
 extern "C" {
 #endif
 
-/* The pcs of the stack from the frame on that made the call whose return address lies at sp,
- * innermost first; at most `capacity`. pcs are as in a stack tree's sites: pc - 1 lies in the
- * frame's instruction, so one is added where a signal interrupted. Returns how many, or -1 when
- * that frame was not met. Must be called, at whatever depth, by the function that was called there.
- */
+/* Stores the pcs of the stack, innermost first, at most `capacity`. The first frame is the one that
+ * made the call whose return address is stored at sp. As in a stack tree's sites, pc - 1 is inside
+ * of the frame's instruction, so one is added to the pc of a frame that a signal interrupted.
+ * Returns the number of pcs, or -1 if that frame was not found. The called function, or a function
+ * below it, must be the caller. */
 __attribute__((visibility("default"))) int allogram_judge(const uintptr_t *sp, uintptr_t *ret_pcs,
                                                           int capacity);
 
-/* Images were unloaded: what was cached of them is wrong now. */
+/* Must be called after images were unloaded: clears libunwind's cache. */
 __attribute__((visibility("default"))) void allogram_judge_forget(void);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* judged_malloc.c: the malloc family of the corner cases: each call is captured by the walker, and
- * the result compared frame by frame with the plain walk and with libunwind. The first differences
- * are printed. */
+/* judged_malloc.c: the malloc family of corner_cases.cc. At each call the agent's stack walker
+ * captures the stack, and the result is compared frame by frame with the walk without caches (the
+ * plain walk) and with libunwind (judge.h). The first differences are printed. */
 #include "judged_malloc.h"
 
 #include <dlfcn.h>
@@ -46,7 +46,7 @@ static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context)
     (void)bytes;
     struct search *search = context;
     struct ag_unwind_image image = {.low = UINTPTR_MAX, .id = 1};
-    for (const char *c = info->dlpi_name; *c != 0; c++) { // an id that tells files apart
+    for (const char *c = info->dlpi_name; *c != 0; c++) { // the id is a hash of the file's name
         image.id = image.id * 31 + (unsigned char)*c;
     }
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -99,7 +99,7 @@ static void *map_private(size_t bytes) {
     return memory != MAP_FAILED ? memory : NULL;
 }
 
-/* The first allocation of the process comes long before any second thread. */
+/* Called at the first allocation, when the process has only one thread. */
 static bool start_process(void) {
     tree = mmap(NULL, AG_TREE_BYTES, PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -160,9 +160,9 @@ static void show_difference(const struct judged_thread *thread, int n_ours, int 
     }
 }
 
-/* The last steps of a throw cannot be unwound by any unwinder: libgcc has put the registers of the
- * handler's frame where its own frame saved those of its caller (in a function that it calls), and
- * jumps out by eh_return, which no CFI describes. */
+/* No unwinder can unwind the last steps of a throw: libgcc overwrites the registers that its own
+ * frame saved for its caller with those of the handler's frame, and leaves the function by
+ * eh_return, which no CFI describes. */
 static bool is_of_a_throw(uintptr_t pc) {
     static const char *const throwers[] = {"_Unwind_RaiseException", "_Unwind_Resume",
                                            "_Unwind_ForcedUnwind", "_Unwind_Resume_or_Rethrow"};
@@ -177,7 +177,7 @@ static bool is_of_a_throw(uintptr_t pc) {
 static bool was_interrupted_in_a_throw(const uint64_t *pcs, int n_pcs) {
     static const unsigned char restore_rt[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
     for (int i = 0; i + 1 < n_pcs; i++) {
-        Dl_info info = {0}; /* what is of no image may not be mapped */
+        Dl_info info = {0}; /* code at a pc is read only if an image contains it */
         if (dladdr((const void *)pcs[i], &info) != 0 &&
             memcmp((const void *)pcs[i], restore_rt, sizeof restore_rt) == 0) {
             return is_of_a_throw(pcs[i + 1]) || (i + 2 < n_pcs && is_of_a_throw(pcs[i + 2]));
@@ -196,7 +196,8 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
         count(&judged_counts.lost);
         return;
     }
-    /* with the trap flag on, it would die: it blocks all signals while it works */
+    /* libunwind blocks all signals, and a SIGTRAP that is blocked would kill the process; so the
+     * trap flag is cleared meanwhile */
     const unsigned long flags = __builtin_ia32_readeflags_u64();
     __builtin_ia32_writeeflags_u64(flags & ~TRAP_FLAG);
     int n_theirs = allogram_judge(sp, thread->theirs, PCS);
@@ -230,7 +231,7 @@ static void judge(struct judged_thread *thread, const uintptr_t *sp, uintptr_t r
 static void capture(const uintptr_t *sp, uintptr_t rbp) {
     const int saved_errno = errno;
     struct judged_thread *thread = self != NULL ? self : start_thread();
-    if (thread == NULL || thread->is_judging) { // the judge allocates, or a signal interrupted it
+    if (thread == NULL || thread->is_judging) { // libunwind, or a handler in it, allocates
         count(&judged_counts.not_judged);
         return;
     }
@@ -248,7 +249,7 @@ static void capture(const uintptr_t *sp, uintptr_t rbp) {
         count(&judged_counts.lost);
     } else if (!interrupted_a_capture) {
         judge(thread, sp, rbp, node);
-    } else { // the buffers are in use
+    } else { // the interrupted capture uses the thread's buffers
         struct judged_thread *other = map_private(sizeof *other);
         thread->is_judging = true;
         judge(other, sp, rbp, node);

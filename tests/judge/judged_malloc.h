@@ -1,4 +1,5 @@
-/* judged_malloc.h: a malloc that captures the stack of each call and has it judged. */
+/* judged_malloc.h: a malloc that captures the stack of each call with the agent's unwinder and
+ * compares it with the stack that libunwind finds (judge.h). */
 #ifndef JUDGED_MALLOC_H
 #define JUDGED_MALLOC_H
 
@@ -11,15 +12,17 @@ extern "C" {
 struct judged_counts {
     unsigned long captures, incomplete, cut;
     unsigned long differ_from_plain, differ_from_judge, lost, not_judged;
-    unsigned long in_a_throw; /* differed, or were incomplete, where no unwinder can unwind */
+    unsigned long in_a_throw; /* differed or were incomplete, at the end of a C++ throw, where no
+                               * unwinder can unwind */
 };
 extern struct judged_counts judged_counts;
 
-/* Captures and judges the caller's stack without allocating: for signal handlers at any
- * instruction. */
+/* Captures and compares the caller's stack without an allocation of the caller; may be called in
+ * signal handlers at any instruction. */
 void judged_capture(void);
 
-/* dlclose, and what the agent does after it: forget what is gone. */
+/* Calls dlclose, and then, as the agent does, drops what the unwinder remembers of the unloaded
+ * image. */
 void judged_dlclose(void *handle);
 
 #ifdef __cplusplus

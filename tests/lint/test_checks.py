@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""test_checks TOOLS: each check passes a small clean tree and refuses the same tree with one fault in it. Prints TAP.
+"""test_checks TOOLS: tests the checks of tools/. Each check must accept a small clean tree and refuse the same tree with one fault. Prints TAP.
 
-A check that cannot fail guards nothing. A case is (what is wrong, check, files to put over the clean tree, a word that
-the finding must contain).
+A row of CASES is (the fault, the check, files that replace or extend those of the clean tree, a text that the finding must contain). The rows of
+PASSING are trees that the check must accept.
 """
 
 import os
@@ -104,7 +104,7 @@ def make_tree(folder, over, layout):
 
 
 def run(tools, check, over):
-    """(exit status, output) of a check over a tree of its own."""
+    """(exit status, output) of a check that is run on the clean tree with the files of `over`."""
     with tempfile.TemporaryDirectory() as above:
         folder = os.path.join(above, "tree")
         os.mkdir(folder)
@@ -117,7 +117,7 @@ def run(tools, check, over):
 
 
 def symbol_cases(tools):
-    """check_symbols over small shared objects: (what, is as it should be, output)."""
+    """Runs check_symbols on small shared objects: (name of the case, whether the result is right, output)."""
     sources = {
         "clean": ("#include <unistd.h>\nint ag_shown(void) { return getpid(); }\n", 0, ""),
         "an import that is not allowed": ("#include <stdlib.h>\nvoid *ag_shown(void) { return malloc(1); }\n", 1, "imports malloc"),
@@ -143,7 +143,7 @@ def symbol_cases(tools):
 
 
 def vector_cases(tools):
-    """check_vectors over small objects, as symbol_cases."""
+    """Runs check_vectors on small object files: the same as symbol_cases."""
     for what, name, source, status, word in (
             ("integers pass", "add.c", "int ag_add(int a, int b) { return a + b; }\n", 0, ""),
             ("a double is refused", "add.c", "double ag_add(double a, double b) { return a + b; }\n", 1, "ag_add uses"),
@@ -160,7 +160,7 @@ def vector_cases(tools):
 
 
 def results(tools):
-    """(name, True, False or None for skipped, output)"""
+    """(name of the case, whether the result is right or None if it was skipped, output)"""
     for check in sorted({case[1] for case in CASES}):
         status, output = run(tools, check, {})
         yield f"{check}: a clean tree passes", None if status == 77 else status == 0, output

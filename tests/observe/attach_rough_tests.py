@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""attach_rough_tests ALLOGRAM PROGRAMS: `allogram attach` to programs that live in ways that make it hard (rough.c), to stock
-interpreters, and to programs that others stop, debug and end meanwhile. TAP.
+"""attach_rough_tests ALLOGRAM PROGRAMS: `allogram attach` to programs that are hard to attach to (rough.c), to stock
+interpreters, and to programs that are stopped, debugged and ended meanwhile. Prints TAP.
 
-Each goes on as if nothing had been, and what is counted while attached is exact.
-"""
+Each program goes on undisturbed, and what is counted while allogram is attached is exact."""
 
 import json
 import os
@@ -19,7 +18,7 @@ from attached import IS_FULL, Attached, Target, image
 from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 CYCLES = 100 if IS_FULL else 2
-ROUNDS = 200  # of rough.c, 1000 bytes each
+ROUNDS = 200  # rounds of rough.c, each of which allocates 1000 bytes
 
 
 def rough(mode):
@@ -172,7 +171,7 @@ def interpreter(name, question, answer):
     with Target(path, *INTERPRETERS[name]) as target, tempfile.TemporaryDirectory() as folder:
         assert target.answer() == "ready"
         assert target.ask(question) == answer
-        before = [row for row in image(target.pid) if " 00:00 0" not in row[0]]  # but for code that a JIT makes
+        before = [row for row in image(target.pid) if " 00:00 0" not in row[0]]  # without code that a JIT compiler makes
         for option in ("--mode=exact", "--interval=1K"):
             attached = Attached(target.pid, folder, option)
             assert not attached.is_refused, attached.first
@@ -257,7 +256,7 @@ def one_that_ends_as_soon_as_it_is_recorded():
         os.set_blocking(theirs, False)
         try:
             while True:
-                os.write(theirs, bytes(4096))  # allogram has to wait with its first line
+                os.write(theirs, bytes(4096))  # the pipe is full, so allogram waits when it writes its first line
         except BlockingIOError:
             os.set_blocking(theirs, True)
         attaching = subprocess.Popen([ALLOGRAM, "attach", str(target.pid), "-o", os.path.join(folder, "x.allogram")], stderr=theirs)
@@ -332,7 +331,7 @@ def one_that_executes_another_program():
         attached = Attached(target.pid, folder, "--mode=exact")
         target.process.stdin.write("go\n")
         target.process.stdin.flush()
-        assert attached.process.wait(timeout=60) == 0  # nobody has to end it
+        assert attached.process.wait(timeout=60) == 0  # it ends by itself
         assert "executed another program" in attached.process.stderr.read()
         assert attached.report("--view=summary")["trace"]["end"] == "exit"
         assert target.ask("still there") == "still there"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""attach_runtimes_tests ALLOGRAM PROGRAMS: `allogram attach` to programs of runtimes whose adapters can be started late, again and
-again. TAP.
+"""attach_runtimes_tests ALLOGRAM PROGRAMS: `allogram attach` to programs whose runtime's adapter can be started late, again and
+again. Prints TAP.
 
-Of each: blocks, types and deaths exact while attached, what was there before a ghost when it is freed and nothing else, the
-program's own use of the runtime undisturbed, and nothing left in it. Where an adapter cannot act, one line says why.
-"""
+For each runtime: blocks, types and deaths are exact while attached. Only blocks from before the attach are ghosts (frees of
+unknown blocks). The program's own use of the runtime is undisturbed, and nothing is left in it. Where an adapter cannot act, one
+line says why."""
 
 import concurrent.futures
 import os
@@ -19,7 +19,7 @@ from cases import PROGRAMS, Skip, run_all, test
 HERE = os.path.dirname(os.path.abspath(__file__))
 CYCLES = 200 if IS_FULL else 3
 N = 20000
-MAY_LIVE = 2  # blocks of a conservative collector to which a register or an old frame still points
+MAY_LIVE = 2  # blocks of a conservative collector that a register or an old frame may still point to
 BUILD = tempfile.TemporaryDirectory()
 COMMANDS = {
     "late_ocaml": ("ocamlfind", "ocamlopt", "-g", "late_ocaml.ml", "-o", "late_ocaml"),
@@ -28,7 +28,7 @@ COMMANDS = {
 
 
 def build(name):
-    """The program's path; or a Skip."""
+    """The program's path; or a Skip, when its compiler is missing."""
     command = COMMANDS[name]
     if not shutil.which(command[0]):
         return Skip(f"{command[0]} is not installed (tools/install_packages.sh)")
@@ -84,7 +84,8 @@ def cycle(target, folder, *lines, options=("--mode=exact",)):
 
 
 def leaves_nothing(target, work, grows=False):
-    """Cycles; then files and code are those of before, and the number of mappings where its own heap does not grow meanwhile."""
+    """Attaches and detaches several times. After that, mapped files and code are as before, and so is the number of mappings,
+    unless the program's own heap grows (GROWS)."""
     with tempfile.TemporaryDirectory() as folder:
         work(folder)
         before, mapped = image(target.pid), len(maps(target.pid))
@@ -177,7 +178,7 @@ def ocaml_that_allocates_all_the_time():
     with started("late_ocaml") as target, tempfile.TemporaryDirectory() as folder:
         target.process.stdin.write("churn 1\n")
         target.process.stdin.flush()
-        for number in range(2 * CYCLES):  # ended inside of Memprof, as its own allocations collect
+        for number in range(2 * CYCLES):  # detached while Memprof runs: allogram's own allocations start collections there
             attached = Attached(target.pid, folder, ("--mode=exact", "--interval=1K")[number % 2])
             attached.detach()
         assert target.answer() == "churn 1"

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""attach_tests ALLOGRAM PROGRAMS: `allogram attach` to programs that know what they did, again and again. TAP.
+"""attach_tests ALLOGRAM PROGRAMS: `allogram attach`, again and again, to programs that count their own events. Prints TAP.
 
-Of each program: it goes on, says the right things, and after the last detach its mapped files, its code and its memory maps are
-those of before. AG_TEST_SCALE=full: 10,000 cycles on the hammer, 1,000 on each of the others.
-"""
+Each program goes on and gives the right answers. After the last detach its mapped files, its code and its memory maps are as
+before. AG_TEST_SCALE=full: 10,000 cycles on the program hammer, 1,000 on each of the others."""
 
 import math
 import os
@@ -23,14 +22,15 @@ HAMMER_CYCLES = 10000 if IS_FULL else 30
 
 
 def hammer(niceness=0):
-    """NICENESS above 0: the program goes on hammering on every CPU that allogram does not need, and a cycle takes a fifth."""
+    """The program hammer. With NICENESS above 0 it runs only on CPU time that allogram does not need, and a cycle takes a fifth
+    of the time."""
     target = Target("nice", "-n", str(niceness), os.path.join(PROGRAMS, "hammer"))
     assert target.answer() == "ready"
     return target
 
 
 def counted(attached):
-    """Blocks and bytes of counted_round, as the trace has them."""
+    """The blocks and bytes of counted_round in the trace, as hammer prints them."""
     rows = attached.report("--view=sites", "--by=function", "--focus=counted_round")["sites"]
     found = [row["total"] for row in rows if row["function"] == "counted_round"]
     return f"burst {found[0]['allocated_blocks']} {found[0]['allocated_bytes']}" if found else "burst 0 0"
@@ -64,7 +64,7 @@ def samples_stand_for_what_was_allocated_and_are_freed_by_the_program():
             assert target.ask("fill 500") == "fill"
 
             def check(attached):
-                assert target.ask("drop") == "drop"  # by the program's own allocator, which made them all
+                assert target.ask("drop") == "drop"  # freed by the program's own allocator, which allocated all of them
                 summary = attached.report("--view=summary")
                 size, interval = 512 << 10, 512 << 10
                 chance = 1 - math.exp(-(size + 1) / interval)
@@ -107,8 +107,8 @@ def what_a_filter_leaves_out_is_no_ghost():
     with hammer() as target, tempfile.TemporaryDirectory() as folder:
         assert target.ask("fill 100") == "fill"
         attached = Attached(target.pid, folder, "--mode=exact", "--filter=size=200..300000")
-        assert target.ask("drop") == "drop"  # too large, and from before
-        target.ask("burst 10")  # of four threads: each round has blocks of 200, 256 and 300,000 bytes
+        assert target.ask("drop") == "drop"  # blocks that are too large for the filter, and that were allocated before the attach
+        target.ask("burst 10")  # in four threads; the filter selects the blocks of 200, 256 and 300,000 bytes of each round
         text = attached.detach()
         assert "recorded only --filter=size=200..300000" in text, text
         assert counted(attached) == f"burst {3 * 40} {40 * (200 + 256 + 300000)}", counted(attached)
@@ -133,8 +133,8 @@ def what_the_heap_held_before_is_said():
         before = held()
         assert target.ask("hold 5000") == "hold"
         after = held()
-        assert 0 <= after[0] - before[0] - 5000 < 50, (before, after)  # what a thread keeps for later counts, too
-        assert abs(after[1] - before[1] - 5000 * 1008 / 1024) < 60, (before, after)  # as rounded
+        assert 0 <= after[0] - before[0] - 5000 < 50, (before, after)  # the blocks in a thread's cache count, too
+        assert abs(after[1] - before[1] - 5000 * 1008 / 1024) < 60, (before, after)  # the message rounds its number
         assert after[2] == "1.00 KiB", after
 
 
@@ -261,7 +261,7 @@ def a_busy_erlang_node_goes_on():
             "io:format(\"~w~n\", [length([binary:copy(<<1>>, 100000) || _ <- lists:seq(1, 1000)])]), G() end end, G().")
     with Target(erl, "-noinput", "-noshell", "-eval", loop) as target:
         assert target.answer() == "ready"
-        assert target.ask("go") == "1000"  # all modules are loaded
+        assert target.ask("go") == "1000"  # after this, all modules are loaded
         before = image(target.pid)
 
         def work(_):

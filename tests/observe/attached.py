@@ -1,5 +1,5 @@
-"""attached: programs that `allogram attach` records and leaves again, for attach_tests.py, attach_rough_tests.py and
-attach_runtimes_tests.py, which are called with ALLOGRAM PROGRAMS."""
+"""Programs that `allogram attach` records and leaves again. Used by attach_tests.py, attach_rough_tests.py and
+attach_runtimes_tests.py, which are called with the arguments ALLOGRAM PROGRAMS."""
 
 import hashlib
 import json
@@ -16,11 +16,11 @@ from cases import ALLOGRAM
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
 OTHER_CYCLES = 1000 if IS_FULL else 5
 MOST_REFUSED = 0.01
-MOST_TO_LEAVE_S = 40  # in the background, after a signal
+MOST_TO_LEAVE_S = 40  # the most seconds that detaching may go on in the background after a signal
 
 
 class Target:
-    """A program that is ended at the end, whatever happens."""
+    """A program that is killed at the end of the test, whatever happens."""
 
     def __init__(self, *command, **options):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
@@ -50,7 +50,7 @@ def maps(pid):
 
 
 def image(pid):
-    """What has to be the same before and after: mapped files and all code, with the bytes of the code."""
+    """What must be the same before and after: the mapped files, and the bytes of all code."""
     result = []
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in maps(pid):
@@ -68,7 +68,7 @@ def image(pid):
 
 
 class Attached:
-    """allogram attach, from the moment that it records; ended by Ctrl-C."""
+    """A process `allogram attach` that has begun to record; detach() ends it by SIGINT, as Ctrl-C does."""
 
     def __init__(self, pid, folder, *options):
         self.pid = pid
@@ -91,7 +91,7 @@ class Attached:
             self.process.send_signal(signal.SIGINT)
         rest = self.process.stderr.read()
         status = self.process.wait(timeout=60)
-        is_under_way = "the agent is taken out as soon as" in rest  # on a machine with more to do
+        is_under_way = "the agent is taken out as soon as" in rest  # on a busy machine
         assert self.is_refused or (status == 0 and (is_under_way or "detached from" in rest)), (status, rest)
         end = time.monotonic() + MOST_TO_LEAVE_S
         while is_under_way and any("liballogram-attached" in line for line in maps(self.pid)):
@@ -105,7 +105,7 @@ class Attached:
 
 
 def cycles(target, n, work, *options):
-    """Attach, work(attached), detach, n times. Returns how long threads stood."""
+    """Attaches, calls work(attached) and detaches, n times. Returns how long threads were stopped."""
     n_refused, stood = 0, []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(n):

@@ -1,4 +1,4 @@
-"""cases: the frame of the tests here that are called with ALLOGRAM PROGRAMS: a function with @test is a case."""
+"""Runs the tests of this folder that are called with the arguments ALLOGRAM PROGRAMS: each function with @test is a case."""
 
 import sys
 import time
@@ -8,7 +8,7 @@ tests = []
 
 
 class Skip(Exception):
-    """What this machine cannot do, as text."""
+    """Raised by a case that this machine cannot run; its text is the reason."""
 
 
 def test(function):
@@ -17,7 +17,7 @@ def test(function):
 
 
 def run_all(why_none=None):
-    """Prints TAP; returns the exit status. With WHY_NONE all are skipped for that reason."""
+    """Runs all cases and prints TAP; returns the exit status. With WHY_NONE all are skipped for that reason."""
     print(f"1..{len(tests)}")
     n_failed = 0
     for number, case in enumerate(tests, 1):
@@ -30,7 +30,7 @@ def run_all(why_none=None):
             print(f"ok {number} {name}")
         except Skip as why:
             print(f"ok {number} {name} # SKIP {why}")
-        except Exception as error:  # one failure must not hide the others
+        except Exception as error:  # the other cases still run after a failure
             n_failed += 1
             print(f"not ok {number} {name}\n# {type(error).__name__}: {str(error)[:2000]!r}")
         print(f"# {time.monotonic() - begin:.1f} s", flush=True)

@@ -1,12 +1,12 @@
-/* cpu_shares.c: a program that knows how it spends its CPU time.
+/* cpu_shares.c: a program that measures how it spends its CPU time.
  *
  *     cpu_shares [late] [SECONDS]
  *
  * `three_parts` works three times as long as `one_part`, in slices of varying length, so that no
- * clock can fall into step with them. What each really got is measured by the thread's CPU clock
- * and printed as JSON at the end: after SECONDS of wall-clock time, or at SIGTERM. With `late` a
- * second thread, called "late", starts when a line arrives on standard input; its loop
- * `run_late` calls `late_part` and nothing else. */
+ * sampling clock can fall into step with them. The program measures the share of each by the
+ * thread's CPU clock and prints them as JSON at the end: after SECONDS of wall-clock time, or at
+ * SIGTERM. With `late`, a second thread, named "late", starts when a line arrives on standard
+ * input; its loop `run_late` calls `late_part` and nothing else. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>

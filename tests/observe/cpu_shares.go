@@ -1,4 +1,4 @@
-// cpu_shares.go: as cpu_shares.c, for Go's own code: no libc, frame pointers, goroutine stacks.
+// cpu_shares.go: does in Go what cpu_shares.c does in C: tests code without libc, with frame pointers and goroutine stacks.
 package main
 
 import (
@@ -30,7 +30,7 @@ func onePart(rounds int) float64 {
 	return value
 }
 
-// As fine as the scheduler's own clock; getrusage counts in ticks of milliseconds.
+// The thread's CPU time in the resolution of the scheduler's own clock; getrusage counts in ticks of milliseconds.
 func threadTime() float64 {
 	const threadClock = 3 // CLOCK_THREAD_CPUTIME_ID
 	var now syscall.Timespec

@@ -1,5 +1,5 @@
-/* filtered.c: a program under a seccomp filter that ends it for opening a file; it says "ready",
- * and answers each line. */
+/* filtered.c: a program under a seccomp filter that kills it when it opens a file. It prints
+ * "ready", and answers each line of its input. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
-/* generated.c: a program with a compiler in it, made to be read: it writes two functions into
- * memory, tells of them in one of the ways that there are, and runs them, three to one.
+/* generated.c: a program with a small JIT compiler: it writes two functions into memory, publishes
+ * their names in one of the usual ways, and runs them, the first three times as long as the second.
  *
  *     generated list|map
  *
- * list: the list for debuggers, `__jit_debug_descriptor`: one entry, an ELF object with a symbol
- *       per function, built below byte by byte.
- * map:  /tmp/perf-PID.map, removed at SIGTERM. */
+ * list: publishes them in the list for debuggers, `__jit_debug_descriptor`: one entry, an ELF
+ *       object with a symbol per function, built below byte by byte.
+ * map:  publishes them in /tmp/perf-PID.map, which is removed at SIGTERM. */
 #include <elf.h>
 #include <signal.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- what debuggers look for: names and layout are theirs ---------------------------- */
+/* ---- the interface for debuggers, whose names and layout are fixed ---- */
 struct jit_code_entry {
     struct jit_code_entry *next, *previous;
     const void *symbol_file;
@@ -34,17 +34,17 @@ __attribute__((noinline)) void __jit_debug_register_code(void) {
 /* ---- the code -------------------------------------------------------------------------- */
 typedef void function(uint64_t rounds);
 
-/* push %rbp; mov %rsp, %rbp; 1: dec %rdi; jnz 1b; pop %rbp; ret: with a frame pointer, as such
- * compilers are asked to make it for profilers. */
+/* push %rbp; mov %rsp, %rbp; 1: dec %rdi; jnz 1b; pop %rbp; ret: with a frame pointer, as JIT
+ * compilers generate code for profilers. */
 static const uint8_t loop[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x5d, 0xc3};
-enum { APART = 64 }; /* of the two functions */
+enum { APART = 64 }; /* distance of the two functions in bytes */
 static const char *const names[2] = {"generated_hot", "generated_cold"};
 
 /* ---- the object: header, symbols, their names, names of sections ------------------------ */
 struct object {
     Elf64_Ehdr header;
-    Elf64_Shdr sections[5]; /* none, .text, .symtab, .strtab, .shstrtab */
-    Elf64_Sym symbols[3];   /* none, and the two */
+    Elf64_Shdr sections[5]; /* a null section, .text, .symtab, .strtab, .shstrtab */
+    Elf64_Sym symbols[3];   /* a null symbol, and the two functions */
     char strings[40], section_names[40];
 };
 
@@ -100,7 +100,7 @@ static void tell_list(const uint8_t *code) {
     entry.symbol_file = make_object(code);
     entry.symbol_file_bytes = sizeof(struct object);
     __jit_debug_descriptor.first = __jit_debug_descriptor.relevant = &entry;
-    __jit_debug_descriptor.action = 1; /* registered */
+    __jit_debug_descriptor.action = 1; /* 1: the entry is registered */
     __jit_debug_register_code();
 }
 

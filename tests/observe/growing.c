@@ -1,8 +1,8 @@
-/* growing.c: a program that makes its memory grow by known amounts once a line arrives on standard
- * input; then it prints "grown" and waits to be killed.
+/* growing.c: a program whose memory grows by known amounts after a line arrives on standard input.
+ * Then it prints "grown" and waits to be killed.
  *
- * 60 rounds: keep_three maps and touches 3 MiB, keep_one 1 MiB, keep_heap 64 KiB of brk; give_back
- * maps 1 MiB, does not touch it and unmaps it. */
+ * It runs 60 rounds: keep_three maps and touches 3 MiB, keep_one 1 MiB, keep_heap 64 KiB of brk;
+ * give_back maps 1 MiB and unmaps it untouched. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>

@@ -1,23 +1,24 @@
-/* hammer.c: a program that allocates as fast as it can from four threads while it is attached to
- * and let go again, and that knows what it did.
+/* hammer.c: a program that allocates as fast as it can in four threads, while allogram attaches to
+ * it and detaches, and that counts what it allocates.
  *
  *     usage: hammer [quiet]
  *
- * quiet: it allocates nothing of itself.
+ * quiet: it allocates only on command.
  *
- * Says "ready" when all run. Each line on its input is a command, answered by one line:
+ * It prints "ready" when all threads run. Each line of its input is a command, answered by one
+ * line:
  *
  *     burst N    each of the four threads calls counted_round N times more, then goes on as before:
- *                "burst BLOCKS BYTES" allocated in there by all of them
+ *                "burst BLOCKS BYTES", the sums of what all of them allocated in these calls
  *     check      "check OK" or what was wrong: a block that did not hold what was written to it, a
- *                call that said EINTR although no handler ran, errno or a vector register changed
- *     fill N     N blocks of 512 KiB are allocated and kept: "fill"
- *     drop       they are freed: "drop"
- *     hold N     N blocks of 1000 bytes are allocated by the first thread, and kept for good:
- * "hold" threads N  N threads, one after the other, allocate and free a hundred blocks each:
- * "threads"
+ *                call that returned EINTR although no handler ran, a changed errno or vector
+ *                register
+ *     fill N     allocates N blocks of 512 KiB and keeps them: "fill"
+ *     drop       frees them: "drop"
+ *     hold N     the first thread allocates N blocks of 1000 bytes, and keeps them for good: "hold"
+ *     threads N  N threads, one after the other, allocate and free a hundred blocks each: "threads"
  *
- * Besides the four, threads wait in the system calls that a stop interrupts. */
+ * Further threads wait in system calls that a stop interrupts. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -91,7 +92,8 @@ static __attribute__((noinline)) void any_round(struct hammer *hammer) {
         keep(hammer, realloc(NULL, n), n);
         break;
     case 4:
-        keep(hammer, malloc(n + 200000), n + 200000); /* a mapping of its own */
+        keep(hammer, malloc(n + 200000), n + 200000); /* so large that the block has a mapping of
+                                                       * its own */
         break;
     default:
         keep(hammer, malloc(n), n);
@@ -129,7 +131,7 @@ static void *hammer_on(void *argument) {
         for (int i = 0; i < 50; i++) {
             errno = 4711;
             double before = 1.0 + hammer.random, product = before;
-            for (int k = 0; k < 40; k++) { /* a place outside of the libc */
+            for (int k = 0; k < 40; k++) { /* code outside of the libc */
                 product = product * 1.0000001 + 1e-9;
             }
             if (product < before) {

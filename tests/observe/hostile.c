@@ -1,22 +1,22 @@
-/* hostile.c: a program that makes it as hard as it can for who attaches to it or observes it, and
- * that knows whether it came through unharmed.
+/* hostile.c: a program that is as hard as possible to attach to and to observe, and that checks
+ * whether it was harmed.
  *
  *     usage: hostile MODE
  *
  *     calm      nothing is hard
  *     loader    a thread holds the loader's lock for ever: dlopen in this process never returns
- *     handler   no thread is ever at a safe point: all live in a signal handler
+ *     handler   no thread is ever at a safe point: all threads live in a signal handler
  *     vfork     a thread waits in vfork, again and again, where no tracer can stop it
- *     stop      it is stopped by SIGSTOP for most of the time
- *     exec      it executes itself, again and again
+ *     stop      the process is stopped by SIGSTOP most of the time
+ *     exec      the process executes itself, again and again
  *     circle    the list for debuggers is a circle
  *     fault     the list for debuggers lies in memory whose pages never come (userfaultfd)
- *     tables    it has mapped a file with a thousand symbol tables that share one string table
+ *     tables    a mapped file has a thousand symbol tables that share one string table
  *     holes     the same, with tables and strings of 1 GiB that are holes
  *     map       its perf map is a hole of 1 GiB
  *
- * Says "ready"; each line on its input is answered by "OK" and how often it went round, or by what
- * is wrong: errno, the signal mask or a register changed. */
+ * It prints "ready". Each line of its input is answered by "OK" and the number of rounds that its
+ * work has made, or by what is wrong: a changed errno, signal mask or register. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -92,11 +92,11 @@ static void begin(void *(*body)(void *)) {
     }
 }
 
-/* ---- what is to be read ---------------------------------------------------------- */
+/* ---- data for the observer to read ---- */
 
 static uint8_t object[PAGE];
 
-/* An object file with one function. */
+/* Builds an object file with one function. */
 static void make_object(void) {
     struct {
         Elf64_Ehdr header;
@@ -209,7 +209,7 @@ static int make_map(void) {
     return fd < 0 ? -1 : ftruncate(fd, INT64_C(1) << 30);
 }
 
-/* ---- what goes round ---------------------------------------------------------------- */
+/* ---- the work, in rounds ---- */
 
 static const char *wrong;
 static uint64_t n_rounds;

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""hostile_tests ALLOGRAM PROGRAMS: `allogram attach` and `allogram observe` on programs that make it hard (hostile.c), ended
-by SIGINT and SIGTERM at random moments. TAP.
+"""hostile_tests ALLOGRAM PROGRAMS: `allogram attach` and `allogram observe` on programs that are hard to attach to and to observe
+(hostile.c); SIGINT and SIGTERM end the command at random moments. Prints TAP.
 
-The command ends within one second, and the program goes on: same code, same signal mask, same registers, no file left.
-AG_TEST_SEED repeats a run.
-"""
+The command ends within one second, and the program goes on with the same code, signal mask and registers; no file is left.
+AG_TEST_SEED repeats a run."""
 
 import ctypes
 import glob
@@ -21,7 +20,7 @@ from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 MOST_S = 1.0
 ROUNDS = 50 if IS_FULL else 3
-BACKGROUND_S = 40  # a child of `attach` goes on taking the agent out
+BACKGROUND_S = 40  # a child of `attach` may go on removing the agent for so long
 SEED = int(os.environ.get("AG_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
 chance = random.Random(SEED)
 
@@ -51,7 +50,7 @@ class Hostile(Target):
 
 
 def own_shared_memory():
-    """What other programs leave in /dev/shm is not ours to judge. Returns whether it is ours alone from here on."""
+    """Mounts a private /dev/shm, because other programs leave files there, too. Returns whether that worked."""
     libc = ctypes.CDLL(None, use_errno=True)
     new_mounts, private, recursive = 0x20000, 1 << 18, 1 << 14
     if os.geteuid() != 0 or libc.unshare(new_mounts) != 0 or libc.mount(None, b"/", None, private | recursive, None) != 0 or \
@@ -69,19 +68,19 @@ def live_files():
 
 
 def cpu_allowance():
-    """Tests share their machine: what a second is for, counted in seconds."""
+    """The most seconds that a command may take: more on a machine whose CPUs are shared with other work."""
     return MOST_S * max(1.0, os.getloadavg()[0] / os.cpu_count())
 
 
 class Ended:
-    """A command that was ended by NUMBER after DELAY seconds."""
+    """A command that gets signal NUMBER after DELAY seconds."""
 
     def __init__(self, arguments, delay, number):
         self.delay = delay
         process = subprocess.Popen([ALLOGRAM, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             process.wait(timeout=delay)
-            self.seconds = 0.0  # by itself
+            self.seconds = 0.0  # it ended by itself
         except subprocess.TimeoutExpired:
             begin = time.monotonic()
             process.send_signal(number)
@@ -105,7 +104,7 @@ def mask(pid):
 
 
 def is_restored(target, before, masks):
-    """At once, or when the child of `attach` that takes the agent out is done."""
+    """Waits until the program is as before: at once, or when the child of `attach` that removes the agent is done."""
     end = time.monotonic() + BACKGROUND_S
     while mask(target.pid) != masks or (image(target.pid) != before):
         assert time.monotonic() < end, "the agent stays"
@@ -139,7 +138,7 @@ def attach_to_a_calm_program():
 
 @test
 def attach_where_the_loader_never_returns():
-    attach("loader", is_code_kept=False)  # what the loader has mapped by then it keeps
+    attach("loader", is_code_kept=False)  # the loader keeps what it has mapped by then
 
 
 @test
@@ -149,7 +148,7 @@ def attach_where_no_thread_is_at_a_safe_point():
 
 @test
 def attach_while_a_thread_waits_in_vfork():
-    attach("vfork", is_code_kept=False)  # the agent may stay, switched off, until the next attach
+    attach("vfork", is_code_kept=False)  # the agent may stay, inactive, until the next attach
 
 
 @test
@@ -170,7 +169,7 @@ def observe(mode, *options):
             ended = Ended(["observe", str(target.pid), "--duration=20s", *options], delay, number)
             if "perf events" in ended.text:
                 raise Skip(ended.text.strip())
-            if mode != "fault":  # a read of it may still wait
+            if mode != "fault":  # in mode "fault" a read may still be waiting for the page
                 target.goes_on()
 
 
@@ -211,7 +210,7 @@ def observe_a_perf_map_of_holes():
 
 @test
 def reading_keeps_its_bounds():
-    """CPU at most 2 s and memory at most 256 MiB for targets whose files are small."""
+    """At most 2 s of CPU time and 256 MiB of memory for targets whose files are small."""
     for mode in ("circle", "tables", "holes", "map"):
         with Hostile(mode) as target:
             process = subprocess.Popen([ALLOGRAM, "observe", str(target.pid), "--duration=2s"], stdout=subprocess.DEVNULL,

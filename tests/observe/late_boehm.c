@@ -1,14 +1,16 @@
-/* late_boehm.c: a program of the Boehm collector that is attached to and let go again.
+/* late_boehm.c: a program of the Boehm collector, to which allogram attaches and from which it
+ * detaches.
  *
  *     usage: late_boehm [busy]
  *
- * busy: two threads allocate all the time. Says "ready"; a command a line, each answered by itself:
+ * busy: two threads allocate all the time. It prints "ready". Each line of its input is a command,
+ * which it answers with the same line:
  *
- *     make N    N blocks of 64 bytes that nothing refers to, in counted()
- *     keep N    N blocks of 100 bytes that are kept, in counted()
- *     drop      they are not kept any more, and a collection
- *     free      those kept are freed by GC_FREE instead
- *     listen    the program asks to be told of collections; then "drop" answers "drop told" */
+ *     make N    allocates N blocks of 64 bytes that nothing refers to, in counted()
+ *     keep N    allocates N blocks of 100 bytes and keeps them, in counted()
+ *     drop      forgets the kept blocks, and collects
+ *     free      frees the kept blocks by GC_FREE instead
+ *     listen    the program asks to be notified of collections; then "drop" answers "drop told" */
 #define GC_THREADS
 #include <gc.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
-# late_crystal.cr: a program of Crystal that is attached to and let go again. Says "ready"; a command a line, each answered by
-# itself: make N: N points that nothing refers to; keep N: N that are kept; drop: they are not any more, and a collection.
+# late_crystal.cr: a program of Crystal, to which allogram attaches and from which it detaches. It prints "ready". Each line of its input
+# is a command, which it answers with the same line: make N: allocates N points that nothing refers to; keep N: allocates N points and
+# keeps them; drop: forgets these, and collects.
 class Point
   def initialize(@x : Int32, @y : Int32)
   end

@@ -1,12 +1,13 @@
-(* late_ocaml.ml: a program of OCaml that is attached to and let go again. Says "ready"; a command a line, each answered by itself:
+(* late_ocaml.ml: a program of OCaml, to which allogram attaches and from which it detaches. It prints "ready". Each line of its input
+   is a command, which it answers with the same line:
 
-     make N     N references that nothing refers to, in make_one
-     keep N     N references that are kept, in keep_one
-     drop       they are not kept any more, and a full collection
-     minor      a minor collection
-     churn N    allocates for N seconds of CPU, in all that is called on the way
-     memprof    a Gc.Memprof of its own begins; its samples are counted
-     over       it ends: "over N samples" *)
+     make N     allocates N references that nothing refers to, in make_one
+     keep N     allocates N references and keeps them, in keep_one
+     drop       forgets the kept references, and runs a full collection
+     minor      runs a minor collection
+     churn N    allocates for N seconds of CPU time, in different functions
+     memprof    starts a profile with Gc.Memprof itself, and counts its samples
+     over       ends that profile: answers "over N samples" *)
 
 let kept = ref []
 let samples = ref 0

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""node_tests --allogram ALLOGRAM [--root FOLDER] [--case NAME]: `allogram observe` on a stock Erlang node, which says the same of itself.
+"""node_tests --allogram ALLOGRAM [--root FOLDER] [--case NAME]: compares `allogram observe` on a stock Erlang node with the node's answers.
 
-The node (observed_node.erl) is this machine's or that of a Debian root, which is looked at from outside of it. Nothing is given to it: no flag, no library, no debug symbols. Processes and allocators are compared to the unit;
-shares of samples with what the program did, within the interval that chance allows; bytes of collections with what it
-allocated. Waits are on conditions: an observer looks when it has its events."""
+The node (observed_node.erl) is this machine's, or that of a Debian root, which is observed from outside of the root. It gets no flag, no
+library and no debug symbols. Processes and allocators are compared to the unit; shares of samples with what the program did, within the
+interval that chance allows; bytes of collections with what it allocated. The tests wait for conditions, not for times: an observer has
+started when it has its perf events."""
 
 import argparse
 import glob
@@ -22,11 +23,11 @@ import tap  # noqa: E402
 SOURCE = os.path.join(HERE, "observed_node.erl")
 ALLOGRAM = "allogram"
 DEADLINE_S = 120
-ENTRY = "observed_node:'-spawn_counted/1-fun-0-'/2"  # where the working process begins
+ENTRY = "observed_node:'-spawn_counted/1-fun-0-'/2"  # where the process of the workload begins
 
 
 class Node:
-    """An Erlang node, here or in a root."""
+    """An Erlang node, on this machine or in a root."""
 
     def __init__(self, beams, root=None, emulator=("erl", "-noshell"), module="observed_node"):
         command = [*emulator, "-pa", beams, "-s", module, "main"]
@@ -59,12 +60,12 @@ class Observer:
         try:
             for fd in os.listdir(folder):
                 n += what in os.readlink(os.path.join(folder, fd))
-        except OSError:  # closed meanwhile
+        except OSError:  # a descriptor was closed meanwhile
             return 0
         return n
 
     def wait_until_looking(self):
-        """Until it has its events."""
+        """Waits until the observer has its perf events."""
         end = time.monotonic() + DEADLINE_S
         while self.descriptors("perf_event") == 0 and self.process.poll() is None and time.monotonic() < end:
             time.sleep(0.01)
@@ -97,11 +98,11 @@ def processes_are_told(node):
     for pid, (name, function, heap, stack, queue) in told.items():
         row = seen.get(pid, {})
         if name == "user" or function.startswith(("observed_node:serve", "io:")) or "describe" in function:
-            continue  # it was talking to us
+            continue  # this process was answering us
         got = (row.get("name") or "-", row.get("current_function"), row.get("heap_words"), row.get("stack_words"), row.get("queue"))
         if got != (name, function, int(heap), int(stack), int(queue)):
             wrong.append((pid, got, (name, function, heap, stack, queue)))
-    # a few may have done something between the two looks
+    # a few processes may have run between the two looks
     failures.require("of %d processes %d differ: %s" % (len(told), len(wrong), wrong[:4]), len(wrong) <= len(told) // 20)
     failures.expect("held queue", seen[held[1]]["queue"], 37)
     failures.expect("held name", seen[held[1]]["name"], "observed_holder")
@@ -116,7 +117,8 @@ def sizes_of(text):
 
 
 def allocators_agree(node):
-    """Between two equal answers of an allocator instance nothing can have changed that both do not show."""
+    """When an allocator instance gives two equal answers, before and after the observation, the observation must agree with them:
+    a change in between would show."""
     failures = tap.Failures()
     n_equal = {}
     everything = set()
@@ -135,7 +137,7 @@ def allocators_agree(node):
                              got[0] == before[key][0] or before[key][0] != after[key][0])
             failures.require("%s: %s" % (key, row), row["resident_bytes"] <= row["mapped_bytes"] <= row["carriers_bytes"])
             failures.require("%s: less mapped than in use: %s" % (key, row), row["blocks_bytes"] <= row["carriers_bytes"])
-    # what serves the question itself (temporary terms, its heap, its reply) is busy while it is asked
+    # allocators that serve the question itself (temporary terms, its heap, its reply) are busy while it is asked
     busy = sorted(everything - set(n_equal))
     failures.require("never equal: %s" % busy, len(busy) <= len(everything) // 5)
     return failures
@@ -144,14 +146,14 @@ def allocators_agree(node):
 # ---- samples --------------------------------------------------------------------------------------------------------------------
 
 def share_is_due(failures, what, n, of, share):
-    """Whether n of `of` is what the binomial distribution lets happen 99 times in 100."""
+    """Whether n of `of` lies in the range that the binomial distribution gives 99 times in 100."""
     spread = 2.576 * (share * (1 - share) / max(of, 1)) ** 0.5
     failures.require("%s: %d of %d, should be %.1f %% +- %.1f" % (what, n, of, 100 * share, 100 * spread),
                      of >= 100 and abs(n / max(of, 1) - share) <= spread)
 
 
 def rounds_for(node, command, result_seconds):
-    """How many rounds of a workload fill so many seconds here and now."""
+    """The number of rounds of a workload that take the given time on this machine now."""
     rounds, taken = 50, 0.0
     while taken < 0.25:
         begin = time.monotonic()
@@ -188,13 +190,14 @@ def sampled_shares(node, rounds, wrapper=()):
 
 
 def shares_are_true(node):
-    """What holds 99 times in 100 is let fail once, and again once: chance does that in one run of a million, a bias in most."""
+    """A check that holds 99 times in 100 may fail twice: three failures in a row happen by chance once in a million, but a bias
+    fails nearly every time."""
     rounds = rounds_for(node, "spin", 1.5)
     return sampled_shares(node, rounds) and sampled_shares(node, rounds) and sampled_shares(node, rounds)
 
 
 def shares_are_true_without_bpf(node):
-    """What is read later than its sample, and is not thrown away as stale, is as true."""
+    """Without BPF a stack is read later than its sample. What is not discarded as stale must be as accurate."""
     rounds = rounds_for(node, "spin", 1.5)
     failures = sampled_shares(node, rounds, WITHOUT_BPF) and sampled_shares(node, rounds, WITHOUT_BPF) or []
     seen = observe(node, "--duration=100ms", "--gc", wrapper=WITHOUT_BPF)
@@ -206,15 +209,15 @@ def shares_are_true_without_bpf(node):
 VARIED = ["messages", "spawning", "natives", "reloading", "hibernating", "large"]
 if os.environ.get("AG_TEST_SCALE") == "full":
     VARIED += ["recursion", "maps", "binaries", "ets", "exceptions"]
-# Where processes of those begin, the emulator's own among them; where a function was just spawned it has no caller yet, and one that
-# ends has no function any more.
+# Functions in which processes of these programs begin, the emulator's own processes included. A function that was just spawned has no
+# caller yet, and a process that ends has no function any more.
 ENTRIES = ("varied_node:begin_work/1", "varied_node:echo/0", "proc_lib:", "global::process_main", "erts_do_exit_process",
            "erts_continue_exit_process", "compile:'-do_compile/2-anonymous-0-'/1", "code_server:", "erts_literal_area_collector:",
            "erts_code_purger:", "erlang:apply/2", "apply", "varied_node:'-work/1-fun-")
 
 
 def whatever_a_node_does(_node, root, beams):
-    """Stacks end where their processes began, in programs of many kinds; code that comes and goes is named."""
+    """In programs of many kinds, stacks end where their processes began, and code that is loaded and unloaded has its names."""
     failures = tap.Failures()
     node = Node(beams, root, module="varied_node")
     samples = unended = 0
@@ -224,10 +227,10 @@ def whatever_a_node_does(_node, root, beams):
         result = observe(node, "--duration=400ms", "--rate=499", "--stacks")
         node.ask("")
         n, complete, stale = result["samples"], result["complete_stacks"], result["stale"]
-        # a collection of a deep stack moves what was not captured: the rest is told as incomplete
+        # a collection of a deep stack moves the part that was not captured: such a stack is reported as incomplete
         least = 0.8 if name == "natives" else 0.9
         failures.require("%s: %d of %d complete" % (name, complete, n), n >= 10 and complete >= least * n - 1)
-        # of processes that live for microseconds some are gone, or another one is there, when their stack is looked at
+        # some processes live for microseconds: when their stack is read they may be gone, or another process has their place
         most = 0.15 if name in ("spawning", "hibernating") else 0.05
         failures.require("%s: %d stale beside %d" % (name, stale, n), stale <= most * n + 3)
         for stack in result["stacks"]:
@@ -238,8 +241,8 @@ def whatever_a_node_does(_node, root, beams):
                 unknown[name] += stack["count"] if any("memfd" in frame["function"] for frame in stack["frames"]) else 0
     node.close()
     failures.require("not to an entry: %d of %d" % (unended, samples), unended <= 0.05 * samples)
-    # of what is loaded and purged without a pause some is gone before anybody can look for its name: up to 26 samples of 200 were
-    # seen, and 40 to 176 where the node's table of code was not read again
+    # some of the code that is loaded and purged without a pause is gone before its name can be read: up to 26 samples of 200 were seen,
+    # but 40 to 176 with an observer that did not read the node's table of code again
     reloaded = unknown.pop("reloading")
     failures.require("code without a name while it is loaded: %d of %d" % (reloaded, samples), reloaded <= 0.05 * samples)
     failures.require("in code without a name: %s of %d" % (unknown, samples), sum(unknown.values()) <= 0.01 * samples + 1)
@@ -263,9 +266,9 @@ def blame_is_in_order(node):
 # ---- collections ----------------------------------------------------------------------------------------------------------------
 
 def watch_collections(node, command, rounds):
-    """What the observer tells of the process that did it, and what that process says itself."""
+    """What the observer reports about the process that ran the workload, and what that process itself reports."""
     observer = Observer(node, "--duration=0", "--rate=99", "--gc")
-    observer.wait_until_looking()  # collections are watched before samples are
+    observer.wait_until_looking()  # collections are recorded before samples are
     node.ask("%s %d" % (command, rounds))
     pid, *words = node.ask("result").split()
     observer.process.send_signal(2)
@@ -291,9 +294,10 @@ def collections_add_up(node):
 
 
 def many_collections_are_sampled(node):
-    """More than can be told of: a sample by bytes, whose weights add up to everything, and a count of all. Each of the first
-    20,000 or so is told of, until the observer has seen how many there are; so most of the bytes hang on a few hundred heavy
-    ones, and chance lets a function of the share s be off by the root of s times the sum of all weights' squares."""
+    """More collections than can be reported one by one are sampled by bytes. The weights of the samples add up to all bytes, and
+    all collections are counted. About the first 20,000 are reported one by one, until the observer has seen how many there are.
+    So a few hundred heavy samples make up most of the bytes: by chance, a function with the share s may be off by the root of s
+    times the sum of all squared weights."""
     failures = tap.Failures()
     before = int(node.ask("collections"))
     result, mine, bytes_of = watch_collections(node, "allocate", 300000)
@@ -326,10 +330,10 @@ def dirty_collections_count_once(node):
     return failures
 
 
-# ---- what is not known ----------------------------------------------------------------------------------------------------------
+# ---- unknown versions ----------------------------------------------------------------------------------------------------------
 
 def another_version(folder):
-    """A copy of this machine's emulator that says it is another version; the command that starts it, or None."""
+    """A copy of this machine's emulator that reports another version; returns the command that starts it, or None."""
     found = glob.glob("/usr/lib/erlang/erts-*/bin")
     if not found:
         return None
@@ -364,7 +368,7 @@ CASES = {
     "allocators": allocators_agree,
     "shares of samples": shares_are_true,
     "shares without BPF": shares_are_true_without_bpf,
-    "other programs": None,  # main gives it its node
+    "other programs": None,  # main passes the node's folder to it
     "blame": blame_is_in_order,
     "collections": collections_add_up,
     "many collections": many_collections_are_sampled,
@@ -393,7 +397,7 @@ def main():
     ALLOGRAM = os.path.realpath(chosen.allogram)
     root = os.path.realpath(chosen.root) if chosen.root else None
     if root:
-        CASES.pop("unknown versions")  # a copy of this machine's emulator
+        CASES.pop("unknown versions")  # needs a copy of this machine's emulator
     if chosen.case:
         for name in set(CASES) - {chosen.case}:
             del CASES[name]

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""observe_tests ALLOGRAM PROGRAMS: `allogram observe` against what programs know of themselves. TAP.
+"""observe_tests ALLOGRAM PROGRAMS: compares `allogram observe` with what the programs measure themselves. Prints TAP.
 
-A share is held against the binomial 99 % interval of its truth. One honest comparison in a hundred falls outside, so a share
-that does is taken once more, from new samples: it fails when both are outside (1 in 10,000).
-"""
+A share of samples must lie in the binomial 99 % interval of the true share. One right share in a hundred lies outside, so such a
+share is measured once more, with new samples: the test fails when both are outside (by chance 1 in 10,000)."""
 
 import json
 import math
@@ -18,7 +17,7 @@ from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 
 class Target:
-    """A program that says "ready", and is ended at the end."""
+    """A program that prints "ready", and is killed at the end of the test."""
 
     def __init__(self, name, *arguments):
         path = os.path.join(PROGRAMS, name)
@@ -60,7 +59,7 @@ def observe(pid, *options, wrapper=()):
 
 
 def wait_for_events(observer):
-    """Until the observer has its events on the target, and has begun to read them (it maps one buffer per CPU)."""
+    """Waits until the observer has its events on the target, and reads them (it maps one buffer per CPU)."""
     while observer.poll() is None:
         try:
             with open(f"/proc/{observer.pid}/syscall", encoding="ascii") as file:
@@ -74,11 +73,11 @@ def wait_for_events(observer):
 
 
 def thread_ns(pid, thread):
-    """What a thread has used of the CPU."""
+    """The CPU time that a thread has used, in ns."""
     try:
         with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
             return int(file.read().split()[0])
-    except OSError:  # it has ended
+    except OSError:  # the thread has ended
         return 0
 
 
@@ -87,7 +86,7 @@ def cpu_ns(pid):
 
 
 def wait_for_cpu(observer, pid, seconds):
-    """Until the target has used so many seconds of CPU, however busy the machine is."""
+    """Waits until the target has used so many seconds of CPU time, however busy the machine is."""
     until = cpu_ns(pid) + seconds * 1e9
     while cpu_ns(pid) < until and observer.poll() is None:
         time.sleep(0.01)
@@ -102,7 +101,7 @@ def observe_cpu(target, seconds, *options):
 
 
 def is_likely(count, total, share):
-    """Within the 99 % interval of a binomial distribution."""
+    """Whether the count lies in the 99 % interval of a binomial distribution."""
     return abs(count - total * share) <= 2.576 * math.sqrt(total * share * (1 - share)) + 1
 
 
@@ -165,14 +164,14 @@ def a_thread_that_starts_later_is_seen_by_its_name():
         wait_for_events(observer)
         target.tell()
         late = set()
-        while not late and observer.poll() is None:  # of the others the late one alone works
+        while not late and observer.poll() is None:  # of the other threads, only the late one works
             time.sleep(0.01)
             others = set(os.listdir(f"/proc/{target.pid}/task")) - {str(target.pid)}
             late = {task for task in others if thread_ns(target.pid, task) > 3e8}
         observer.send_signal(signal.SIGINT)
         result = finish(observer)
     late = [stack for stack in result["stacks"] if stack["thread_name"] == "late"]
-    # a sample can fall between two calls of late_part: into the function that calls it, all of the thread
+    # a sample can fall between two calls of late_part, into run_late, which calls it
     assert sum(stack["count"] for stack in late) == function(result, "run_late")["total"], late
     working = [stack for stack in late if stack["frames"][0]["function"] == "late_part"]
     assert sum(stack["count"] for stack in working) == function(result, "late_part")["total"] > 50, late
@@ -204,7 +203,7 @@ def growth_is_attributed_to_the_page():
 
 
 def with_tracefs():
-    """A wrapper that mounts it in a mount namespace of its own."""
+    """A wrapper command that mounts tracefs in a mount namespace of its own."""
     if os.path.isdir("/sys/kernel/tracing/events/syscalls"):
         return ()
     wrapper = ("unshare", "-m", "sh", "-c", 'mount -t tracefs tracefs /sys/kernel/tracing && exec "$@"', "sh")
@@ -289,7 +288,7 @@ def text_of(*arguments):
 
 
 def check_reports_of_samples(path, result):
-    """Where there is no block, reports say what there is."""
+    """A trace without blocks: reports must show its samples."""
     summary = text_of("report", path)
     assert "three_parts" in summary and "observed from outside" in summary and "in use" not in summary, summary
     for view in ("sites", "tree", "leaks", "heaps"):
@@ -352,9 +351,10 @@ def a_trace_of_it_has_the_same_counts():
 
 @test
 def the_target_is_not_stopped():
-    """Its own gaps are spread like those of a control beside it. Neighbours on a busy machine make gaps too, in either of the two; a
-    cost of the observer is in every pair: one pair of three has to show less than 2 % of the time (a millisecond per sample would
-    be 10 %) in all gaps and in those of each length, and nobody ever stands still."""
+    """The observed program measures gaps in its own run, as does a second program that nobody observes. On a busy machine, other
+    processes cause gaps in either of the two; a cost of the observer is in every pair. In one pair of three the difference must
+    be less than 2 % of the time (a millisecond per sample would be 10 %), for all gaps and for those of each length. No program
+    may stand still."""
     pairs = []
     for _ in range(3):
         with Target("own_gaps", "1") as watched, Target("own_gaps", "1") as control:

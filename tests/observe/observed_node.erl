@@ -1,5 +1,5 @@
-%% An Erlang node that does what it is told, a line at a time, and counts it: what `allogram observe` says about it is compared
-%% with what it says of itself. Answers are single lines.
+%% observed_node.erl: an Erlang node that runs commands, one a line, and counts what it does. The tests compare its answers, which are
+%% single lines, with the results of `allogram observe`.
 -module(observed_node).
 -export([main/0, red/1, blue/1, spin/1, big/1, medium/1, small/1, wait_deep/1, hold/0]).
 
@@ -20,7 +20,7 @@ do(["processes"], State) -> {lists:join(" ", [describe(P) || P <- processes()]),
 do(["sizes"], State) -> {sizes(), State};
 do(["collections"], State) -> {integer_to_list(element(1, erlang:statistics(garbage_collection))), State};
 do(["hold"], State) ->
-    %% processes of every kind: a queue, a name, a deep stack, an old heap
+    %% makes processes of several kinds: with a queue, a name, a deep stack, an old heap
     Deep = spawn(fun() -> wait_deep(40) end),
     Named = spawn(fun hold/0),
     register(observed_holder, Named),
@@ -43,7 +43,7 @@ settle(Pids) ->
         _ -> erlang:yield(), settle(Pids)
     end.
 
-%% <0.80.0>,name or -,function,heap words,stack words,queue
+%% describes a process: <0.80.0>,name or -,function,heap words,stack words,queue
 describe(Pid) ->
     case process_info(Pid, [registered_name, current_function, total_heap_size, stack_size, message_queue_len]) of
         undefined -> "";
@@ -51,7 +51,7 @@ describe(Pid) ->
             io_lib:format("~p,~s,~s:~s/~p,~p,~p,~p", [Pid, if Name =:= [] -> "-"; true -> atom_to_list(Name) end, M, F, A, Heap, Stack, Queue])
     end.
 
-%% allocator,instance,carriers,blocks
+%% describes the allocators: allocator,instance,carriers,blocks
 sizes() ->
     lists:join(" ", [io_lib:format("~s,~p,~p,~p", [A, I, carriers(Parts), blocks(Parts)]) ||
         A <- erlang:system_info(alloc_util_allocators), {instance, I, Parts} <- erlang:system_info({allocator_sizes, A})]).
@@ -69,7 +69,7 @@ hold() ->
     erlang:garbage_collect(self(), [{type, minor}]),
     receive never -> ok end.
 
-%% Three rounds red, one blue, the same code below both.
+%% Three rounds in red for one in blue; both run the same code.
 paint(0) -> "ok";
 paint(N) -> red(30), blue(10), paint(N - 1).
 red(N) -> spin(N * 2000), red.
@@ -77,7 +77,8 @@ blue(N) -> spin(N * 2000), blue.
 spin(0) -> ok;
 spin(N) -> spin(N - 1).
 
-%% Lists of small integers, two words each; in no order that repeats with the collections. What is printed: words by function.
+%% Makes lists of small integers, two words each, in an order that never falls into step with the collections. Prints the words by
+%% function.
 feed(Rounds) ->
     rand:seed(exsss, 7),
     feed(Rounds, 0, 0, 0).
@@ -99,7 +100,7 @@ small(N) -> small(N, []).
 small(0, List) -> List;
 small(N, List) -> small(N - 1, [N | List]).
 
-%% A heap so large that dirty schedulers collect it.
+%% Makes a heap so large that dirty schedulers collect it.
 grow(Rounds) ->
     Kept = big(400000),
     grow(Rounds, Kept, 800000).

@@ -1,6 +1,6 @@
-/* own_gaps.c: a program that notices when it does not run: it reads the clock without a pause, for
- * as many seconds as its argument says, and prints what it saw as JSON: how long it was away in
- * short gaps (interrupts: 1 us to 1 ms), in all and by their length. */
+/* own_gaps.c: a program that measures when it does not run. It reads the clock without a pause, for
+ * as many seconds as its argument says. It prints, as JSON, how long it was interrupted by short
+ * gaps (1 us to 1 ms, as interrupts cause), in total and by the length of the gap. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +16,14 @@ int main(int argc, char **argv) {
     enum { SHORT_NS = 1000, INTERRUPT_NS = 1000000 };
     const double seconds = argc > 1 ? atof(argv[1]) : 1;
     uint64_t away_ns = 0, present_ns = 0;
-    uint64_t by_length_ns[3] = {0}; /* up to 10 us, to 100 us, to 1 ms */
+    uint64_t by_length_ns[3] = {0}; /* gaps of up to 10 us, to 100 us, to 1 ms */
     puts("ready");
     fflush(stdout);
     const uint64_t start_ns = now_ns();
     for (uint64_t last_ns = start_ns; last_ns - start_ns < (uint64_t)(seconds * 1e9);) {
         const uint64_t next_ns = now_ns(), gap_ns = next_ns - last_ns;
         away_ns +=
-            gap_ns > SHORT_NS && gap_ns <= INTERRUPT_NS ? gap_ns : 0; /* else: scheduled out */
+            gap_ns > SHORT_NS && gap_ns <= INTERRUPT_NS ? gap_ns : 0; /* longer: scheduled out */
         if (gap_ns > SHORT_NS && gap_ns <= INTERRUPT_NS) {
             by_length_ns[gap_ns <= 10 * 1000 ? 0 : gap_ns <= 100 * 1000 ? 1 : 2] += gap_ns;
         }

@@ -1,19 +1,19 @@
-/* rough.c: programs that are hard to be attached to, and that know whether it did them harm.
+/* rough.c: programs that are hard to attach to, and that check whether they were harmed.
  *
  *     usage: rough MODE
  *
  *     leader     the first thread has ended, others live
  *     vfork      one thread waits for children of vfork that take 60 ms each
- *     timer      a handler runs every 100 us in whatever thread
- *     handler    a thread lives in a signal's handler
- *     threads    threads come and go all the time
- *     plugins    threads load and unload a library, and throw through it
+ *     timer      a handler runs every 100 us in any thread
+ *     handler    a thread lives in a signal handler
+ *     threads    threads begin and end all the time
+ *     plugins    threads load and unload a library, and call a function of it
  *     calls      threads make system calls that do not wait
- *     coroutine  a thread lives on stacks that it has from malloc
- *     small      threads with the smallest stacks there may be
+ *     coroutine  a thread runs on stacks that it has from malloc
+ *     small      threads with the smallest stacks that are allowed
  *
- * Says "ready". Each line on its input is answered with "N OK", N allocations of 1000 bytes in
- * round() since the last line, or with what was wrong. */
+ * It prints "ready". Each line of its input is answered with "N OK", where N is the number of
+ * allocations of 1000 bytes in round() since the last line, or with what was wrong. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -53,7 +53,7 @@ static void work(int n) {
     }
 }
 
-/* ---- modes: each is a thread's life ---- */
+/* ---- modes: the function of a thread for each ---- */
 
 static void *idle(void *unused) {
     for (;;) {

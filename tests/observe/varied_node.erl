@@ -1,5 +1,5 @@
-%% A node that does one kind of work at a time, for as long as it is told: what `allogram observe` may meet in a node that nobody
-%% wrote for it. Every process of the work begins in begin_work/1.
+%% varied_node.erl: an Erlang node that does one kind of work at a time, for a given time: the kinds of work that `allogram observe` may
+%% find in any node. Every process of the work begins in begin_work/1.
 -module(varied_node).
 -export([main/0, begin_work/1, work/1, waked/1]).
 

@@ -1,5 +1,6 @@
-// page_tests.mjs NODE_MODULES ALLOGRAM PROGRAMS: what the page of `allogram view` does in a browser, headless Chromium, as TAP.
-// What this machine cannot run is skipped with its reason.
+// page_tests.mjs NODE_MODULES ALLOGRAM PROGRAMS: tests the page of `allogram view` in headless Chromium, and
+// prints TAP. PROGRAMS is the folder of built test programs. Tests that this machine cannot run are skipped
+// with the reason.
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -9,7 +10,7 @@ import { fileURLToPath } from "node:url";
 
 const [, , packages, allogram, programs] = process.argv;
 const sources = join(dirname(fileURLToPath(import.meta.url)), "../programs");
-const INTERACTION_MS = 100; // with a factor for machines that do something else meanwhile
+const INTERACTION_MS = 100; // multiplied by SLOW_MACHINE, because the machine may run other programs, too
 const OPEN_MS = 2000;
 const SLOW_MACHINE = 4;
 
@@ -38,7 +39,7 @@ function view(name, ...traces) {
   return `file://${folder}/${name}.html`;
 }
 
-// ---- a browser that notes whatever must not happen ----
+// ---- opening pages: page.complaints collects errors, dialogs and network requests ----
 
 async function open(browser, url, options = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options });
@@ -68,7 +69,7 @@ function check(is, what) {
   if (!is) throw new Error(what);
 }
 
-// Own and total of every function, as the page has them for its range: { "name image": [..] }
+// Own and total of every function in the range of the page: { "name image": { metric: [own, total] } }
 const sitesOfPage = (page) => page.evaluate(() => {
   const { allogram: app } = window;
   const rows = {};
@@ -110,7 +111,7 @@ function sorted(rows, metrics) {
     .filter(([, row]) => row.length > 0);
 }
 
-async function dragRange(page, from, to) { // shares of the curve's width
+async function dragRange(page, from, to) { // FROM and TO: shares of the width of the timeline
   const box = await page.locator("#timeline .u-over").boundingBox();
   const y = box.y + box.height / 2;
   await page.mouse.move(box.x + box.width * from, y);
@@ -154,7 +155,7 @@ const tests = {
     const page = await open(browser, urls.phases);
     await historyIsThere(page);
     const whole = await sitesOfPage(page);
-    await page.evaluate(() => { // the same range, but from the slices
+    await page.evaluate(() => { // computes the same range from the slices
       const { allogram: app } = window;
       app.range = new app.range.constructor(app.trace, 0, app.trace.facts.slices.count);
       app.range.isWhole = false;
@@ -163,7 +164,7 @@ const tests = {
     const summary = report("phases.allogram");
     const peak = await page.evaluate(() => window.allogram.range.peak);
     equal([peak.bytes, peak.blocks], [summary.peak_bytes, summary.peak_blocks], "the peak of all slices");
-    const apart = Math.abs(peak.timeNs - summary.peak_time_ns); // two threads: as fine as the clock
+    const apart = Math.abs(peak.timeNs - summary.peak_time_ns); // with two threads, times are as exact as the clock
     check(apart <= summary.trace.time_resolution_ns, `the peaks are ${apart} ns apart`);
   },
 
@@ -191,7 +192,7 @@ const tests = {
     let compared = 0;
     for (const { function: name, own, total } of report("sampled.allogram", "--view=sites").sites) {
       names.forEach((metric, i) => [own, total].forEach((part, k) => {
-        if (part[metric] === 0) return; // the page shows no interval of nothing
+        if (part[metric] === 0) return; // the page shows no interval for 0
         const [value, low, high] = rows[name][i][k];
         const [reportLow, reportHigh] = part[`${metric}_ci95`];
         equal(value, part[metric], `${metric} of ${name}`);
@@ -204,7 +205,7 @@ const tests = {
     check(compared > 20, `${compared} compared`);
     await page.click("[data-tab=sites]");
     check(/±\d+ %/.test(await page.locator("#view tbody tr").first().innerText()), "a row without how sure it is");
-    const [whole, slices] = await page.evaluate(() => { // the same range, but from the slices
+    const [whole, slices] = await page.evaluate(() => { // computes the same range from the slices
       const { allogram: app } = window;
       const all = ["allocated_bytes", "in_use_bytes", "peak_bytes", "allocated_blocks", "freed_blocks", "peak_blocks"];
       const sums = (range) => all.map((name) => range.total(name));
@@ -391,7 +392,7 @@ const tests = {
     equal(await sums(), wanted, "labels of the whole recording");
     equal(wanted.filter(([label]) => label !== "(no label)").map(([label, , , , blocks]) => [label, blocks]),
       [["load", 5], ["request 1", 6], ["request 2", 6]], "what labelled.c says of itself");
-    await page.evaluate(async () => { // the same, but from the slices
+    await page.evaluate(async () => { // computes the same sums from the slices
       const { allogram: app } = window;
       app.range = new app.range.constructor(app.trace, 0, app.trace.facts.slices.count);
       app.range.isWhole = false;
@@ -464,7 +465,7 @@ const tests = {
     const page = await open(browser, urls.typed);
     const names = await page.locator(".finding code").allInnerTexts();
     check(names.length > 0 && names.every((name) => !/^(std|__gnu_cxx)::|^operator new/.test(name)), names.join("; "));
-    const { fn, allocated } = await page.evaluate(() => { // one that allocates nothing but through a library
+    const { fn, allocated } = await page.evaluate(() => { // a function that allocates only through a library
       const { allogram: app } = window;
       const { own, total } = app.tree.byKey(app.range.values("allocated_bytes"), app.trace.functions.length);
       const [best] = app.trace.functions.filter(({ id, owner }) => owner === 2 && own[id] === 0 && total[id] > 0);
@@ -491,9 +492,9 @@ const tests = {
       check(text.includes("31.2 KiB"), `not how much: ${text}`);
       equal(page.complaints, [], "complaints");
     };
-    await clicks(".finding:has-text(\"never freed\")"); // by what is on the first screen
+    await clicks(".finding:has-text(\"never freed\")"); // with a finding on the first screen
     await clicks("[data-tab=leaks]");
-    await clicks("[data-tab=sites]", "[data-metric=leaked]", "#view tbody tr"); // by hand
+    await clicks("[data-tab=sites]", "[data-metric=leaked]", "#view tbody tr"); // without a finding
   },
 
   "copies as text what it shows": async (browser, urls) => {
@@ -654,13 +655,13 @@ const tests = {
     const printed = execFileSync("sh", ["-c", command.replace(/^allogram/, allogram)], { cwd: folder, encoding: "utf8" });
     check(printed.includes("main_loop"), `the command prints no caller: ${printed}`);
     check(page.url().includes("call="), "the address does not hold the function");
-    await page.click("#view tbody tr:has-text(\"main_loop\")"); // from the callee to its caller
+    await page.click("#view tbody tr:has-text(\"main_loop\")"); // goes from the callee to its caller
     await page.waitForFunction(() => document.querySelector("h2").textContent === "main_loop");
     check((await page.locator("#view").innerText()).includes("steady_1"), "its callees");
     await page.keyboard.press("Escape");
     await page.waitForSelector(".scatter .line");
     await page.locator(".scatter").focus();
-    await page.keyboard.press("ArrowRight"); // the marked ones come first
+    await page.keyboard.press("ArrowRight"); // the marked points come first
     await page.keyboard.press("Enter");
     await page.waitForFunction(() => /^(hungry|slow)$/.test(document.querySelector("#view h2").textContent));
     equal(page.complaints, [], "complaints");
@@ -697,10 +698,10 @@ const tests = {
       await tab.click();
       await page.waitForTimeout(50);
     }
-    await page.evaluate(() => { // every function's own page, too
+    await page.evaluate(() => { // also the page of every function
       for (const { id } of window.allogram.trace.functions) window.allogram.open(id);
     });
-    await page.evaluate(() => window.allogram.set({ tab: "calls", fn: 0 })); // and of those that were counted
+    await page.evaluate(() => window.allogram.set({ tab: "calls", fn: 0 })); // and the pages of functions with counters
     await page.waitForSelector(".scatter .line");
     equal(await page.locator(".scatter .dot, .scatter .marked").count(), 5, "functions in the plot");
     await page.evaluate(async () => {
@@ -718,7 +719,7 @@ const tests = {
     check(text.includes("--filter=!type=<img src=y onerror=document.title='owned'>"), "the filter is not shown");
     equal(await page.locator("#label option").evaluateAll((options) =>
       options.filter(({ text }) => !/^(all labels|\(no label\))$/.test(text)).length), 5, "labels to choose from");
-    await page.evaluate(async () => { // each alone, in every view
+    await page.evaluate(async () => { // each label in every view
       const { allogram: app } = window;
       for (const label of app.trace.labels) {
         for (const [tab] of app.tabs()) {
@@ -763,7 +764,8 @@ const HOSTILE = [
   "\u202egnp.exe\u2066 \u009b31m --!> <!-- ]]>",
 ];
 
-// A copy of the program with other names in it, all of the same length; the file's own is hostile too.
+// Makes a copy of the program whose names are replaced by hostile ones of the same length. The name of the
+// file is hostile, too.
 function hostileProgram() {
   let program = readFileSync(join(programs, "hostile_names"));
   HOSTILE.forEach((name, i) => {
@@ -781,7 +783,7 @@ function hostileProgram() {
   return path;
 }
 
-// The emulator's trace of hand_counted.erl; false: no Erlang here, or no tracer was built.
+// Records hand_counted.erl. False: no Erlang is installed, or no tracer was built.
 function recordErlang() {
   if (!existsSync(join(programs, "../../adapters/erlang/inside/allogram.beam"))) return false;
   run("erlc", join(sources, "hand_counted.erl"));

@@ -1,9 +1,9 @@
-/* alarm_in_malloc.c: a timer's SIGALRM every 100 us interrupts a loop of malloc and free wherever
- * it is, inside the allocator and inside whoever watches it; the handler allocates too: 2 x 48, one
- * freed, at a depth of 5 frames, on an alternate stack when asked. (Its allocator allows that:
- * signal_safe_malloc.c.) The loop makes 200000 x 16 and frees all of them, and goes on until 2000
- * signals came. The program counts on its own, in signal-safe words, and tells the truth at its
- * end.
+/* alarm_in_malloc.c: a timer's SIGALRM every 100 us interrupts a loop of malloc and free at any
+ * instruction, also inside the allocator and inside a preloaded library. The handler allocates 2 x
+ * 48 bytes at a depth of 5 frames and frees one block; with an argument it runs on an alternate
+ * stack. (Handlers may call the allocator: see signal_safe_malloc.c.) The loop allocates 200000 x
+ * 16 bytes and frees all of them, and goes on until 2000 signals have come. The program counts its
+ * own calls in variables that a handler may change, and writes the counts at its end.
  *
  * @told             allocated_blocks allocated_bytes freed_blocks in_use_blocks in_use_bytes
  * @ghost_frees      0
@@ -56,8 +56,8 @@ int main(int n_arguments, char **arguments) {
         free(block);
     }
     setitimer(ITIMER_REAL, &never, NULL);
-    sigset_t alarm_only; /* one that is still pending is delivered here, not in the middle of the
-                            truth */
+    sigset_t alarm_only; /* A pending signal is delivered by this wait, not while the counts are
+                          * written. */
     sigemptyset(&alarm_only);
     sigaddset(&alarm_only, SIGALRM);
     sigprocmask(SIG_BLOCK, &alarm_only, NULL);

@@ -1,6 +1,6 @@
-/* arena_allocator.c: an allocator with entries beside malloc that take an arena first, as
- * mozjemalloc has them. Its functions call each other, by their public names and past them; blocks
- * of both kinds of entries are freed by free. */
+/* arena_allocator.c: an allocator that has, besides malloc, functions whose first argument is an
+ * arena, as mozjemalloc has. Its functions call each other by their public names and by internal
+ * ones; free frees the blocks of both kinds. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -38,7 +38,8 @@ void *moz_arena_malloc(arena_id arena, size_t bytes) {
 }
 
 void *moz_arena_calloc(arena_id arena, size_t count, size_t bytes) {
-    return moz_arena_malloc(arena, count * bytes); /* what was never used is zero */
+    return moz_arena_malloc(arena, count * bytes); /* memory of the arena that was never used is
+                                                    * zero */
 }
 
 void *moz_arena_realloc(arena_id arena, void *block, size_t bytes) {

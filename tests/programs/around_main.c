@@ -1,11 +1,11 @@
-/* around_main.c: allocations before main, in main, at its end and after. Sizes tell them apart:
+/* around_main.c: allocations before main, in main, at its end and after it. Each place has a size:
  *
  *   constructor of priority 101     3 x 101        atexit handler                  5 x 105
  *   constructor of priority 200     2 x 102        thread-specific destructor      6 x 106
  *   constructor                     1 x 103        the value it frees              1 x 107
  *   main                            4 x 104        destructor                      7 x 108
  *
- * Two of the atexit handler's are freed.
+ * Two of the atexit handler's blocks are freed.
  *
  * @allocated_blocks 3 + 2 + 1 + 4 + 5 + 6 + 1 + 7 + runtime
  * @allocated_bytes  303 + 204 + 103 + 416 + 525 + 636 + 107 + 756 + runtime

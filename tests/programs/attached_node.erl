@@ -1,5 +1,5 @@
-%% attached_node.erl: a node that somebody attaches to: it evaluates each line that it is given and prints what comes of it;
-%% what it can be asked for: load from several processes with sums that are known, and what a tracer leaves.
+%% attached_node.erl: a node for tests of `allogram attach`. It evaluates each line that it reads and prints the result. Its functions
+%% make load in several processes, whose results are known, and list what a tracer has left behind.
 -module(attached_node).
 -export([main/0, load/1, results/1, work/1, serve/0, left/0, spin/1]).
 
@@ -19,7 +19,7 @@ main() ->
             halt()
     end.
 
-%% N processes that work until they are asked for what they found.
+%% Starts N processes that work until they are asked for their results.
 load(N) -> [spawn(?MODULE, spin, [0]) || _ <- lists:seq(1, N)].
 
 spin(Rounds) ->
@@ -30,7 +30,7 @@ spin(Rounds) ->
         spin(Rounds + 1)
     end.
 
-%% Fails when something in it has another result than ever.
+%% Fails when a computation has another result than always.
 work(N) ->
     List = lists:seq(1, N),
     Sum = N * (N + 1),
@@ -48,7 +48,7 @@ work(N) ->
 serve() ->
     receive {From, List} -> From ! {self(), lists:reverse(lists:reverse(List))} end.
 
-%% Rounds of each, or dead where a result was wrong.
+%% How often each process has worked, or `dead` when one of its results was wrong.
 results(Processes) ->
     [begin
          Monitor = monitor(process, Process),
@@ -61,7 +61,7 @@ results(Processes) ->
          end
      end || Process <- Processes].
 
-%% What of a tracer is here: processes with one, functions that are traced, our modules and process.
+%% What a tracer has left here: processes that are traced, functions that are traced, our modules and our process.
 left() ->
     Tracers = [Pid || Pid <- [new_processes | processes()],
                       case catch erlang:trace_info(Pid, tracer) of {tracer, []} -> false; {tracer, _} -> true; _ -> false end],

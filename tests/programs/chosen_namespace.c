@@ -1,9 +1,9 @@
-/* chosen_namespace.c: its children live in another PID namespace than it does: it forks three that
- * live side by side, numbers 1, 2 and 3 there. Child N makes N * 100 blocks, waits until it may
- * end, and makes as many again. Needs the right to unshare.
+/* chosen_namespace.c: its children live in another PID namespace than itself. It forks three that
+ * live at the same time and have the pids 1, 2 and 3 there. Child N allocates N * 100 blocks, waits
+ * until it may end, and allocates as many again. Needs the right to unshare.
  *
- * The second and the third look like children in their parent's own namespace: only the kernel
- * knows that they are not. */
+ * By their pids, the second and the third look like children in their parent's own namespace: only
+ * the kernel can tell that they are not. */
 #include <sched.h>
 #include <sys/wait.h>
 
@@ -43,8 +43,9 @@ int main(void) {
         (void)!read(ready[0], &byte, 1);
     }
     make_blocks(5000);
-    usleep(300 * 1000);                       /* the writer has looked at all of them */
-    for (int i = CHILDREN - 1; i >= 0; i--) { /* number 1 last: its end is that of the others */
+    usleep(300 * 1000);                       /* the writer looks at all of them meanwhile */
+    for (int i = CHILDREN - 1; i >= 0; i--) { /* pid 1 last: the kernel kills the namespace's other
+                                               * processes when it ends */
         (void)!write(gates[i][1], &byte, 1);
         waitpid(children[i], NULL, 0);
     }

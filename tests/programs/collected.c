@@ -1,7 +1,7 @@
-/* collected.c: every way to get memory from the Boehm collector, each in a function of its own that
- * says on standard output how many blocks and bytes it got and how many of them died ("-": the
- * collector decides; it is asked by weak links, which the collector itself clears). The counts are
- * computed from the loops, not measured.
+/* collected.c: every function that gets memory from the Boehm collector. Each is called in a
+ * function of its own, which prints how many blocks and bytes it got and how many of them died
+ * ("-": the collector decides; weak links, which the collector clears, show which have died). The
+ * counts are computed from the loops, not measured.
  *
  *     collected CASE: entries, deaths, threads, child */
 #define GC_THREADS
@@ -77,7 +77,7 @@ static APART void by_posix(void) {
     say("by_posix", 8, 800, 0);
 }
 
-/* The list is all taken; how long it is is for the collector to say. */
+/* Takes every block of the list; the collector decides how many it has. */
 static APART void by_many(void) {
     unsigned long count = 0;
     for (void *block = GC_malloc_many(48), *next; block; block = next) {
@@ -88,7 +88,8 @@ static APART void by_many(void) {
     say("by_many", count, count * 48, 0);
 }
 
-/* What programs with the inline macros do: a list of their own, taken from until it is empty. */
+/* Programs with the inline macros of the collector take blocks from a list of their own until it is
+ * empty. */
 static APART void by_inline_refill(void) {
     static void *list;
     unsigned long count = 0;
@@ -108,10 +109,10 @@ static APART void by_inline_refill(void) {
 
 static APART void by_realloc(void) {
     for (int i = 0; i < 50; i++) {
-        void *block = GC_realloc(NULL, 24); /* one */
-        block = GC_realloc(block, 28);      /* where it is */
-        block = GC_realloc(block, 5000);    /* elsewhere */
-        block = GC_realloc(block, 100000);  /* large */
+        void *block = GC_realloc(NULL, 24); /* a new block */
+        block = GC_realloc(block, 28);      /* stays in its place */
+        block = GC_realloc(block, 5000);    /* moves */
+        block = GC_realloc(block, 100000);  /* becomes a large block */
         keep(block);
     }
     say("by_realloc", 200, 50 * (24 + 28 + 5000 + 100000), 150);
@@ -176,7 +177,8 @@ static APART void dies_large(void) {
     dies(6000, DYING);
 }
 
-/* A finalizer's block lives on until it has run, and what it allocates is the program's. */
+/* A block with a finalizer lives until the finalizer has run; what the finalizer allocates belongs
+ * to the program. */
 static int n_finalized;
 
 static APART void in_finalizer(void *block, void *unused) {

@@ -1,7 +1,7 @@
-/* collected_wild.c: programs on the Boehm collector that use more of it than its allocators:
- * callbacks and weak links of their own, threads that it makes itself, collections in steps,
- * trackers of allogram.h whose callbacks allocate and collect. Each function says what it got, as
- * collected.c does; lines with # are for their own test.
+/* collected_wild.c: programs that use more of the Boehm collector than its allocators: callbacks
+ * and weak links of the program, threads that the collector creates, incremental collections, and
+ * trackers of allogram.h whose callbacks allocate and collect. Each function prints what it got, as
+ * in collected.c; lines with # hold numbers for one case of the test.
  *
  *     collected_wild CASE: callbacks, threads, steps, tracked, sizes */
 #define GC_THREADS
@@ -148,7 +148,7 @@ static unsigned long n_born, n_died, n_wrong;
 static void *on_alloc(void *context, const struct allogram_sample *sample) {
     (void)context;
     n_born += sample->bytes == 80;
-    (void)GC_malloc(16); /* is not told */
+    (void)GC_malloc(16); /* not reported, because it is allocated inside of a callback */
     return sample->bytes == 80 ? (void *)~(uintptr_t)sample->address : NULL;
 }
 

@@ -1,6 +1,6 @@
-/* coroutines.c: eight coroutines on stacks of their own (16 KiB, from static memory), switched 1000
- * times each in a circle; each turn makes one block of 100 + its number and frees the one of its
- * turn before.
+/* coroutines.c: eight coroutines on stacks of their own (16 KiB, in static memory), switched in a
+ * circle 1000 times each. Each turn allocates one block of 100 + its coroutine's number bytes and
+ * frees the block of its turn before.
  *
  * @allocated_blocks 8 * 1000
  * @allocated_bytes  1000 * (800 + 28)

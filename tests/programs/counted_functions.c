@@ -1,6 +1,7 @@
-/* counted_functions.c: functions that are counted (allogram.h), for the plot of memory against
- * time: six make 10 words in a microsecond, slow one word in ten, hungry a thousand in one; all are
- * called by main_loop, which makes nothing and takes no time. */
+/* counted_functions.c: functions that are counted with allogram.h, for the viewer's plot of memory
+ * against time. Six functions allocate 10 words in a microsecond, slow one word in ten
+ * microseconds, hungry a thousand words in one. main_loop calls all of them, and itself allocates
+ * nothing and takes no time. */
 #include <allogram/allogram.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
-/* counting_preload.c: an independent judge: counts what a program asks of its allocator, exactly.
+/* counting_preload.c: the judge of the tests: it counts, exactly and independently of allogram,
+ * what a program asks of its allocator.
  *
- * Preloaded in the profiler's place (or behind it, in the same process), it shares no line
- * with the profiler. The idea that keeps it simple: the counters live in a file mapped shared,
- * COUNTING_FOLDER/PID.N.count, so that no ending of the program (exec, _exit, SIGKILL) has to be
- * caught; the rest of the state lives in memory that the kernel empties in a forked child
- * (MADV_WIPEONFORK), so that a child starts with nothing, and a vfork child, which shares its
- * parent's memory, is its parent.
+ * It is preloaded in place of the profiler, or behind it in the same process, and shares no code
+ * with it. The counters are in a file mapped shared, COUNTING_FOLDER/PID.N.count, so they survive
+ * every end of the program (exec, _exit, SIGKILL) without a hook. The rest of the state is in
+ * memory that the kernel clears in a forked child (MADV_WIPEONFORK), so a child starts from zero. A
+ * child of vfork shares its parent's memory and is counted as its parent.
  *
- * One spin lock, taken with all signals blocked: slow, and evidently right. */
+ * One spin lock, taken with all signals blocked, protects everything: slow, but easy to verify. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ struct counters { /* read by tests/conformance/counted.py: keep both in step */
     uint64_t magic, pid;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, ghost_frees;
     uint64_t in_use_blocks, in_use_bytes, peak_blocks, peak_bytes, temporary_blocks, threads;
-    uint64_t overflow; /* 1: the table was too small: the numbers are wrong */
+    uint64_t overflow; /* 1: the table of blocks was too small, and the numbers are wrong */
     char exe[256];
 };
 
@@ -58,7 +58,8 @@ static __thread uint32_t thread_of_process,
     thread_number __attribute__((tls_model("initial-exec")));
 static __thread uint64_t thread_serial __attribute__((tls_model("initial-exec")));
 
-static volatile bool is_looking_up; /* volatile: dlsym is declared a leaf, never to call back */
+static volatile bool is_looking_up; /* volatile: dlsym is declared a leaf, so the compiler assumes
+                                     * that it calls no function of this file */
 static void *(*next_malloc)(size_t);
 static void *(*next_calloc)(size_t, size_t);
 static void *(*next_realloc)(void *, size_t);
@@ -95,7 +96,8 @@ static struct counters *open_counters(void) {
         close(fd);
     }
     if (counters == NULL || counters == MAP_FAILED) {
-        counters = &nowhere; /* the missing file fails the test */
+        counters = &nowhere; /* the counters go nowhere; the test fails because their file is
+                              * missing */
     }
     counters->magic = MAGIC;
     counters->pid = (uint64_t)getpid();
@@ -118,7 +120,7 @@ static void find_next(void) {
     is_looking_up = false;
 }
 
-/* In the first call, or before main: while there is one thread, and no timer yet. */
+/* Runs in the first call, or before main: there is only one thread then, and no timer yet. */
 __attribute__((constructor)) static void start(void) {
     if (next_malloc == NULL) {
         find_next();
@@ -128,16 +130,16 @@ __attribute__((constructor)) static void start(void) {
     }
 }
 
-/* ---- the books, behind the lock ---- */
+/* ---- the counters, behind the lock ---- */
 static sigset_t enter(void) {
-    static struct block *table; /* the same place in every child; emptied there */
+    static struct block *table; /* at the same address in every child, where the kernel clears it */
     sigset_t all, before;
     sigfillset(&all);
     syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, 8);
     while (atomic_exchange_explicit(&state->lock, 1, memory_order_acquire) != 0) {
         syscall(SYS_sched_yield);
     }
-    if (state->counters == NULL) { /* a forked child: its pages were emptied */
+    if (state->counters == NULL) { /* a forked child: its pages were cleared */
         state->table = table;
         state->counters = open_counters();
     }
@@ -193,7 +195,7 @@ static void book_allocation(void *address, uint64_t size) {
     counters->allocated_bytes += size;
     counters->in_use_blocks++;
     counters->in_use_bytes += size;
-    if (counters->in_use_bytes >= counters->peak_bytes) { /* the latest, on a tie */
+    if (counters->in_use_bytes >= counters->peak_bytes) { /* on a tie the latest moment counts */
         counters->peak_bytes = counters->in_use_bytes;
         counters->peak_blocks = counters->in_use_blocks;
     }
@@ -230,7 +232,7 @@ static void *allocated(void *address, uint64_t size) {
     return address;
 }
 
-/* ---- the family ---- */
+/* ---- malloc and its family ---- */
 void *malloc(size_t size) {
     start();
     return allocated(next_malloc(size), size);
@@ -238,14 +240,15 @@ void *malloc(size_t size) {
 
 void *calloc(size_t count, size_t size) {
     if (is_looking_up) {
-        return NULL; /* dlsym of glibc before 2.34, for its errors: it has a buffer for this case */
+        return NULL; /* for dlsym of glibc before 2.34, which allocates its error messages: it has a
+                      * buffer for this case */
     }
     start();
     return allocated(next_calloc(count, size), (uint64_t)count * size);
 }
 
-/* Calls within the family stay in this file: through the dynamic symbol they would begin again at
- * whoever stands in front. */
+/* Calls between these functions stay in this file. Calls through the dynamic symbols would begin at
+ * the library that is preloaded before this one, and be counted twice. */
 static void counted_free(void *address) {
     int error = errno;
     start();
@@ -275,8 +278,8 @@ void free_aligned_sized(void *address, size_t alignment, size_t size) {
     counted_free(address);
 }
 
-/* The block leaves the books before the real call, since another thread may get its address at
- * once. */
+/* The block is removed from the table before the real call, because another thread may get its
+ * address at once. */
 static void *counted_realloc(void *address, size_t size) {
     start();
     if (address == NULL) {
@@ -295,7 +298,7 @@ static void *counted_realloc(void *address, size_t size) {
     before = enter();
     if (moved != NULL) {
         book_allocation(moved, size);
-    } else if (size != 0) { /* failed: as if it had not been called */
+    } else if (size != 0) { /* it failed: as if it had not been called */
         struct counters *counters = state->counters;
         if (old.address == 0) {
             counters->ghost_frees--;

@@ -1,7 +1,7 @@
-/* cousins.c: two families, each with a child that is number 1 of a PID namespace of its own and
- * allocates 50 blocks before and 50 after a pause. The second child begins while the first pauses,
- * and ends at once: who looks for it then finds the first alone. 15 times over; prints how many
- * such children there were. Needs the right to unshare. */
+/* cousins.c: two families, each with a child that has pid 1 in a PID namespace of its own and
+ * allocates 50 blocks before a pause and 50 after it. The second child begins while the first
+ * pauses, and ends at once: a search for it then finds only the first. This happens 15 times; the
+ * program prints how many such children it had. Needs the right to unshare. */
 #include <sched.h>
 #include <sys/wait.h>
 #include <time.h>

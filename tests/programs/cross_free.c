@@ -1,6 +1,5 @@
-/* cross_free.c: two threads free each other's blocks: A allocates 20000 x 48 for B, B allocates
- * 30000 x 80 for A; each frees the other's. A third of neither thread's blocks is freed by its
- * maker. The main thread only waits.
+/* cross_free.c: two threads free each other's blocks. A allocates 20000 x 48 bytes for B, and B
+ * allocates 30000 x 80 bytes for A; each frees all blocks of the other. The main thread only waits.
  *
  * Pairs (from the threads view): A->B 20000 blocks 960000 bytes, B->A 30000 blocks 2400000 bytes.
  *

@@ -1,4 +1,4 @@
-/* crystal_binding.c: the C library of crystal_objects.cr: takes memory itself and calls back. */
+/* crystal_binding.c: the C library of crystal_objects.cr: it allocates memory and calls back. */
 #include <stdlib.h>
 
 void *kept_and_called(int bytes, void (*callback)(int));

@@ -1,8 +1,8 @@
-# Objects, hashes and JSON whose numbers are known: the argument says how many; a class for each place that makes objects, one
-# place that makes two kinds, and a C library between two functions of Crystal.
+# Objects, hashes and JSON in known numbers, which the argument scales: one class for each place that allocates objects, one place
+# that allocates two classes, and a C library between two functions of Crystal.
 #
-# -Dwith_json: JSON as well. -Dwithout_traces: exceptions end the program and have no stack of their own to print, which is most of
-# what a release build takes its time for.
+# -Dwith_json: JSON as well. -Dwithout_traces: an exception ends the program without printing a stack; the code that prints stacks is
+# most of the compile time of a release build.
 {% if flag?(:with_json) %}
   require "json"
 {% end %}

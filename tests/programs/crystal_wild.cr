@@ -1,7 +1,8 @@
-# What Crystal programs do besides making objects of their classes: each part says how many objects of its types it made, as
-# "Type count" lines, or none where a number is the library's own affair. The first argument says how many.
+# Other things that Crystal programs do besides allocating objects of their classes. Each part prints how many objects of its types
+# it allocated, as lines "Type count"; it prints none where the number depends on Crystal's library. The first argument scales the numbers.
 #
-# "track" instead: callbacks of the program's own on objects that live and die (share/allogram/crystal/allogram.cr).
+# With "track" as the second argument, callbacks of the program are called for objects that are allocated and die
+# (share/allogram/crystal/allogram.cr).
 require "allogram"
 require "set"
 
@@ -23,12 +24,12 @@ class Pair(A, B)
   end
 end
 
-struct Flat # no object
+struct Flat # a struct is a value, not an object on the heap
   def initialize(@a : Int64, @b : Int64)
   end
 end
 
-class Reused # `new` hands out what it has
+class Reused # `new` returns objects that were kept
   @@kept = [] of Reused
 
   def self.new(n : Int32) : self
@@ -125,7 +126,7 @@ def library(n)
   n.times { |i| spawn { channels[i].send(sets[i].size) } }
   Fiber.yield
   Said.that(Channel(Int32), n)
-  Said.that(Hash(Int32, Nil), n) # a Set is a struct around one
+  Said.that(Hash(Int32, Nil), n) # a Set is a struct around a Hash
   {sets.size, memory.size, channels.sum(&.receive)}
 end
 

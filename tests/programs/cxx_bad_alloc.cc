@@ -1,6 +1,6 @@
-/* cxx_bad_alloc.cc: a new that cannot succeed: the new_handler is called three times, makes a block of 9 bytes each time, then gives
- * up, and std::bad_alloc is thrown; nothrow new returns NULL; an array whose size overflows throws bad_array_new_length.
- * What failed is no allocation.
+/* cxx_bad_alloc.cc: operator new with a size that cannot succeed: the new_handler is called three times, allocates a block of 9
+ * bytes each time, then gives up, and std::bad_alloc is thrown. Nothrow new returns NULL; an array whose size overflows throws
+ * bad_array_new_length. A call that fails is not an allocation.
  *
  * @allocated_blocks 3 + runtime
  * @ghost_frees      0

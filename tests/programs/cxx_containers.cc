@@ -1,5 +1,5 @@
-/* cxx_containers.cc: an ordinary C++ program: a map of strings, vectors that grow, sorting, streams, a few threads one after the other.
- * The judge counts.
+/* cxx_containers.cc: an ordinary C++ program: a map of strings, vectors that grow, sorting, streams, and a few threads one after
+ * the other. The judge (counting_preload.c) gives the exact counts.
  *
  * @allocated_blocks 30000 + runtime
  * @ghost_frees      0

@@ -1,6 +1,6 @@
-/* cxx_exceptions.cc: 500 exceptions through 1 to 25 frames, each frame with an object that owns a block of 77 bytes; rethrown once on the
- * way, and kept by an exception_ptr every tenth time. The runtime's own blocks are the judge's.
- * Frames: sum over r of (r % 25 + 1) = 20 * 325.
+/* cxx_exceptions.cc: throws 500 exceptions through 1 to 25 frames, each frame with an object that owns a block of 77 bytes. Each
+ * exception is rethrown once on the way, and every tenth is kept by an exception_ptr. The judge (counting_preload.c) counts the
+ * C++ runtime's own blocks. Frames: the sum over r of (r % 25 + 1) is 20 * 325.
  *
  * @allocated_blocks 20 * 325 + runtime
  * @allocated_bytes  20 * 325 * 77 + runtime

@@ -1,6 +1,6 @@
-/* cxx_operators.cc: every form of operator new and delete, n times each; the objects are all deleted but 5 x 24 bytes.
- *   new 100 x 24, new[] 100 x 40 (10 ints), nothrow 50 x 24, nothrow[] 50 x 40, aligned(64) 30 x 128, aligned[] 20 x 256,
- *   aligned nothrow 10 x 128; sized deletes by -fsized-deallocation.
+/* cxx_operators.cc: every form of operator new and delete, n times each: new 100 x 24 bytes, new[] 100 x 40 (10 ints), nothrow 50
+ * x 24, nothrow[] 50 x 40, aligned(64) 30 x 128, aligned[] 20 x 256, aligned nothrow 10 x 128. Sized deletes come from
+ * -fsized-deallocation. All objects are deleted, except 5 x 24 bytes.
  *
  * @allocated_blocks 360 + runtime
  * @allocated_bytes  100 * 24 + 100 * 40 + 50 * 24 + 50 * 40 + 30 * 128 + 20 * 256 + 10 * 128 + runtime

@@ -1,6 +1,6 @@
-// cxx_own_malloc.cc: a program with a malloc of its own and the operators of libstdc++, which call it: every
-// block has to come from its arena, recorded or not. Below main, 100 rounds: an int by new, 10 ints in a vector, a
-// block of 10 bytes that reallocarray makes 100: 400 blocks, 100 * (4 + 40 + 10 + 100) bytes, all freed.
+// cxx_own_malloc.cc: a program with a malloc of its own, which the operators of libstdc++ call: every block must come from its
+// arena, recorded or not. Below main there are 100 rounds of an int by new, 10 ints in a vector, and a block of 10 bytes that
+// reallocarray enlarges to 100. That makes 400 blocks of 100 * (4 + 40 + 10 + 100) bytes, all freed.
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -15,7 +15,7 @@ static bool is_ours(const void *block) {
     return static_cast<const char *>(block) >= arena && static_cast<const char *>(block) < arena + sizeof arena;
 }
 
-extern "C" __attribute__((noipa)) void *malloc(size_t bytes) { // its size stands before each block
+extern "C" __attribute__((noipa)) void *malloc(size_t bytes) { // the block's size is stored before it
     const size_t whole = 16 + ((bytes + 15) & ~size_t{15});
     if (bytes > sizeof arena || used_bytes + whole > sizeof arena) {
         return nullptr;
@@ -31,7 +31,7 @@ extern "C" __attribute__((noipa)) void free(void *block) {
 }
 
 extern "C" __attribute__((noipa)) void *calloc(size_t count, size_t bytes) {
-    return malloc(count * bytes); // nothing is used twice
+    return malloc(count * bytes); // zero: no memory of the arena is used twice
 }
 
 extern "C" __attribute__((noipa)) void *realloc(void *block, size_t bytes) {

@@ -1,6 +1,6 @@
-/* cxx_rarer_types.cc: what else the standard library of C++ is asked for: containers of equal keys, holders of any object, counts
- * that stand apart from what they count, wide strings, nested templates. Blocks by type, of what main calls. What `new` makes is
- * told by nothing, and untyped.
+/* cxx_rarer_types.cc: less common allocations of the C++ standard library: containers of equal keys, holders of any object,
+ * reference counts outside of their objects, wide strings, nested templates. The list counts blocks by type, below main. The type
+ * of an object that `new` makes cannot be found out, so it is untyped.
  *
  * @type std::multimap<int, Point> 2
  * @type std::multiset<int> 3
@@ -54,7 +54,7 @@ __attribute__((noinline)) static void equal_keys() {
     map.insert({1, {1, 2}});
     map.insert({1, {3, 4}});
     std::multiset<int> set;
-    std::unordered_multiset<long> table; /* an array of buckets, and a node each */
+    std::unordered_multiset<long> table; /* an array of buckets, and a node for each element */
     for (int i = 0; i < 3; i++) {
         set.insert(1);
         table.insert(1);
@@ -69,7 +69,7 @@ __attribute__((noinline)) static void holders() {
     std::function<int(int)> function = [much](int i) { return i + much.bytes[0]; };
     std::function<int(int)> copy = function;
     std::any any = Widget();
-    std::shared_ptr<Widget> shared(new Special); /* its counts, and an untyped object */
+    std::shared_ptr<Widget> shared(new Special); /* its reference counts, and an untyped object */
     std::unique_ptr<Point[]> points = std::make_unique<Point[]>(10);
     sink = function(1) + copy(2) + any.has_value() + (double)shared.use_count() + points[0].x;
 }
@@ -81,7 +81,7 @@ __attribute__((noinline)) static void sequences() {
     list.push_front({1, 2});
     std::vector<bool> bits(1000);
     std::valarray<double> numbers(64);
-    std::priority_queue<int> queue; /* room for one, two, four */
+    std::priority_queue<int> queue; /* its vector grows to one, two and four elements */
     for (int i = 0; i < 3; i++) {
         queue.push(i);
     }
@@ -111,6 +111,6 @@ int main() {
     sequences();
     nested();
     plain();
-    sink = 0; /* so that the call before does not become a jump */
+    sink = 0; /* so that the call before is not compiled to a jump */
     return 0;
 }

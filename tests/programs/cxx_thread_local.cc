@@ -1,5 +1,6 @@
-/* cxx_thread_local.cc: thread_local objects with destructors, one per thread: 40 threads, one after the other; each object owns 3 blocks of 60,
- * made on first use and freed when its thread ends. A function-local static of main owns one of 61, freed after main.
+/* cxx_thread_local.cc: thread_local objects with destructors, in 40 threads one after the other. The object of each thread owns 3
+ * blocks of 60 bytes, allocated on first use and freed when its thread ends. A function-local static of main owns one block of 61
+ * bytes, freed after main.
  *
  * @allocated_blocks 40 * 3 + 1 + runtime
  * @allocated_bytes  40 * 180 + 61 + runtime

@@ -1,5 +1,5 @@
-/* cxx_types.cc: what the standard library of C++ is asked for, by type. Blocks by type, of what main calls; the last
- * two kinds nothing tells, so they are untyped.
+/* cxx_types.cc: allocations of the C++ standard library by type. The list counts blocks by type, below main. The types of the
+ * last two kinds cannot be found out, so these blocks are untyped.
  *
  * @type Point 13
  * @type std::vector<Point> 4
@@ -52,7 +52,7 @@ __attribute__((noinline)) static void containers() {
     }
     std::map<int, Point> map;
     std::unordered_map<int, Point> table;
-    table.reserve(64); /* one array of buckets, then a node each */
+    table.reserve(64); /* one array of buckets, then a node for each element */
     for (int i = 0; i < 20; i++) {
         map[i] = {1, 2};
         table[i] = {3, 4};
@@ -65,7 +65,7 @@ __attribute__((noinline)) static void containers() {
     for (int i = 0; i < 5; i++) {
         list.push_back({1, 2});
     }
-    std::deque<Point> deque; /* its map and a first node */
+    std::deque<Point> deque; /* its map of nodes, and a first node */
     deque.push_back({5, 6});
     sink = map[3].x + table[4].y + (double)set.size() + list.front().x + deque.front().y;
 }
@@ -94,6 +94,6 @@ int main() {
     containers();
     strings();
     plain();
-    sink = 0; /* so that the call before does not become a jump */
+    sink = 0; /* so that the call before is not compiled to a jump */
     return 0;
 }

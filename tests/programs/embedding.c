@@ -1,6 +1,6 @@
-/* embedding.c CASE: a program that uses allogram.h in one way, right or wrong, and prints what its
- * trace has to say then, as JSON: counted while it does it, or by hand. Used with the library and a
- * session of its own (the trace's path is the first line), and under `allogram run`. */
+/* embedding.c CASE: a program that uses allogram.h in one way, right or wrong. It prints, as JSON,
+ * what its trace must contain, counted while it runs or by hand. It is run with the library and a
+ * session of its own (then its first line is the trace's path), and under `allogram run`. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -91,7 +91,7 @@ static void ghosts_and_double_frees(void) {
     release(heap, 0x1000, 10);
     ghost(heap, 0x1000);
     alloc(gpu, 0x1000, 7);
-    ghost(heap, 0x1000); /* the GPU's block lives on */
+    ghost(heap, 0x1000); /* a free in another heap: the GPU's block lives on */
     alloc(heap, 0x1000, 11);
     finish();
 }
@@ -228,7 +228,7 @@ static void paused(void) {
     finish();
 }
 
-/* ---- what was counted is dropped, what lives is known ---- */
+/* ---- a reset drops what was counted, and keeps which blocks live ---- */
 
 static void dropped(void) {
     start();
@@ -242,10 +242,12 @@ static void dropped(void) {
     require(allogram_reset() == 0, "the last one counts");
     memset(&truth, 0, sizeof(truth));
     alloc(heap, 0x5000, 16);
-    release(heap, 0x2000, 2); /* of before */
-    run_threads();            /* at the addresses of before: half of those lived on */
+    release(heap, 0x2000, 2); /* allocated before the reset */
+    run_threads();            /* at the addresses of the run before the reset, where half of the
+                               * blocks still live */
     ghost(heap, 0x1000);
-    truth.freed_blocks += THREADS * ROUNDS / 2; /* buried */
+    truth.freed_blocks += THREADS * ROUNDS / 2; /* blocks that lived, whose addresses are allocated
+                                                 * again: they count as freed */
     truth.freed_bytes += (uint64_t)THREADS * (ROUNDS / 2) * (ROUNDS / 2);
     finish();
     require(allogram_trace()[0] == '\0' || allogram_reset() == -ENOENT, "there is no session");
@@ -314,17 +316,17 @@ static _Atomic int has_ended;
 
 static void *allocate_until_told(void *number) {
     const uint64_t base = (uint64_t)(uintptr_t)number << 32;
-    for (uint64_t i = 1; !has_ended; i++) { /* never more than one lives */
+    for (uint64_t i = 1; !has_ended; i++) { /* at most one block lives at any time */
         allogram_alloc(heap, base + i % 512 * 16, 8, kind);
         allogram_free(heap, base + i % 512 * 16);
         if (i % 1000 == 0) {
-            usleep(500); /* or a slow machine would have ever more to write */
+            usleep(500); /* otherwise a slow machine would have more and more to write */
         }
     }
     return NULL;
 }
 
-/* Snapshots of a program that goes on: whatever they hold is whole. */
+/* Takes snapshots while the program runs on: each of them must be whole. */
 static void busy_snapshots(void) {
     pthread_t threads[2];
     start();
@@ -350,14 +352,15 @@ static void busy_snapshots(void) {
 static void *free_and_allocate(void *unused) {
     allogram_alloc(heap, 0x9000, 1000, kind);
     allogram_free(heap, 0x9000);
-    allogram_free(heap, 0x1000); /* of the thread that is followed */
+    allogram_free(heap, 0x1000); /* allocated by the thread that is recorded */
     return unused;
 }
 
 static void one_thread(void) {
     const struct allogram_options options = {.size = sizeof(options),
                                              .threads = ALLOGRAM_THIS_THREAD};
-    for (int i = 0; i < 2; i++) { /* and nothing of the first is left in the second */
+    /* the second session must have nothing left over from the first */
+    for (int i = 0; i < 2; i++) {
         pthread_t other;
         require(allogram_start(&options, message, sizeof(message)) == 0, message);
         alloc(heap, 0x1000, 1);
@@ -366,11 +369,11 @@ static void one_thread(void) {
         pthread_join(other, NULL);
         truth.freed_blocks++;
         truth.freed_bytes++;
-        allogram_free(heap, 0x9000); /* of no block */
+        allogram_free(heap, 0x9000); /* frees no block */
         finish();
         allogram_free(heap, 0x2000);
     }
-    start(); /* all again */
+    start(); /* a session with all threads again */
     run_threads();
     finish();
 }
@@ -399,14 +402,14 @@ static void some_sizes(void) {
     allogram_alloc(heap, 0x5000, 1025, kind);
     allogram_alloc(heap, 0x6000, 25, kind);
     allogram_alloc(gpu, 0x1000, 10, kind);
-    allogram_free(heap, 0x4000); /* of what is not recorded: no ghosts */
+    allogram_free(heap, 0x4000); /* blocks that are not recorded: their frees are no ghosts */
     allogram_free(heap, 0x6000);
     allogram_free(gpu, 0x1000);
     release(heap, 0x3000, 19);
-    allogram_realloc(heap, 0x1000, 0x7000, 2000, kind); /* out of the range */
+    allogram_realloc(heap, 0x1000, 0x7000, 2000, kind); /* the new size is outside of the range */
     truth.freed_blocks++;
     truth.freed_bytes += 10;
-    allogram_realloc(heap, 0x7000, 0x8000, 11, kind); /* and into it */
+    allogram_realloc(heap, 0x7000, 0x8000, 11, kind); /* and this one is inside of it again */
     truth.allocated_blocks++;
     truth.allocated_bytes += 11;
     allogram_move(heap, 0x8000, 0x9000);
@@ -422,7 +425,7 @@ static void sessions_in_turn(void) {
         run_threads();
         alloc(gpu, 0x1000, 5);
         finish();
-        allogram_alloc(heap, 0x7000, 1, kind); /* nothing is recording */
+        allogram_alloc(heap, 0x7000, 1, kind); /* no session is active */
     }
 }
 
@@ -434,7 +437,7 @@ static void forked_child(void) {
     if (child == 0) {
         allogram_alloc(heap, 0x2000, 100, kind);
         allogram_free(heap, 0x1000);
-        exit(0); /* with destructors: the session is the parent's */
+        exit(0); /* runs destructors, which must not end the parent's session */
     }
     int status = -1;
     require(waitpid(child, &status, 0) == child && status == 0, "the child ends well");
@@ -454,8 +457,8 @@ __attribute__((destructor)) static void at_the_end(void) {
     }
 }
 
-/* What an exit handler and a destructor of the program do is in the trace; the library's own
- * destructor comes last. */
+/* Allocations of an exit handler and of a destructor of the program are in the trace: the library's
+ * own destructor runs last. */
 static void exit_without_stop(void) {
     start();
     alloc(heap, 0x1000, 10);
@@ -502,13 +505,14 @@ static void some_types(void) {
     alloc(heap, 0x1000, 10);
     alloc(gpu, 0x1000, 4);
     allogram_alloc(heap, 0x2000, 10, other);
-    allogram_alloc(heap, 0x3000, 10, 0); /* not known: like nothing */
-    allogram_alloc(heap, 0x4000, 10, allogram_type_new("kindly", NULL)); /* registered later */
+    allogram_alloc(heap, 0x3000, 10, 0); /* a type that is not known counts as none */
+    /* a type that is registered after the session's start */
+    allogram_alloc(heap, 0x4000, 10, allogram_type_new("kindly", NULL));
     allogram_free(heap, 0x2000);
     allogram_free(heap, 0x3000);
     release(heap, 0x1000, 10);
     finish();
-    start(); /* all again */
+    start(); /* a session without options again */
     allogram_alloc(heap, 0x1000, 10, other);
     truth.allocated_blocks++;
     truth.allocated_bytes += 10;
@@ -519,7 +523,7 @@ static void handles(void) {
     struct allogram_heap_options options = {.size = sizeof(options), .allocator = "many"};
     char name[32];
     allogram_heap last = 0;
-    int n_made = 2; /* those of main */
+    int n_made = 2; /* the heaps made by main */
     for (int i = 0; i < 300; i++) {
         snprintf(name, sizeof(name), "heap %d", i);
         options.name = name;
@@ -552,7 +556,7 @@ static void labels(void) {
     require(allogram_label_set(request) == 0, "there was none before");
     alloc(heap, 0x2000, 2);
     require(allogram_label_set(task) == request, "the one before");
-    run_threads(); /* other threads have none */
+    run_threads(); /* other threads have no label */
     alloc(heap, 0x3000, 4);
     require(allogram_label_set(4711) == task, "a label that is none is none");
     alloc(heap, 0x4000, 8);
@@ -567,9 +571,9 @@ static void collections(void) {
     allogram_gc_begin(heap, 64, 30);
     release(heap, 0x1000, 10);
     allogram_gc_end(heap, "minor", 20);
-    allogram_gc_end(heap, "twice", 1); /* nothing began */
+    allogram_gc_end(heap, "twice", 1); /* no collection had begun */
     allogram_gc_begin(heap, 0, 0);
-    allogram_gc_begin(gpu, 0, 0); /* inside of it */
+    allogram_gc_begin(gpu, 0, 0); /* inside of the other collection */
     allogram_gc_end(gpu, "inner", 0);
     allogram_gc_end(heap, NULL, 0);
     for (int i = 0; i < 10; i++) {
@@ -591,7 +595,7 @@ static void wrong_options(void) {
     require(allogram_start(&threads, message, sizeof(message)) == -EINVAL, "threads that are none");
     require(strstr(message, "threads = 2") != NULL, "are named");
     require(allogram_start(&deep, message, sizeof(message)) == -EINVAL, "a depth beyond all");
-    start(); /* nothing of them is left */
+    start(); /* no effect of the wrong options is left */
     alloc(heap, 0x1000, 10);
     run_threads();
     finish();
@@ -614,7 +618,7 @@ static void no_such_folder(void) {
     require(allogram_start(&options, message, sizeof(message)) < 0, "a folder that is not there");
     require(strstr(message, "no/such/folder") != NULL, "is named");
     require(allogram_start(&options, NULL, 0) < 0, "without a place for the message, too");
-    char small[16 + 1]; /* and a byte behind the place */
+    char small[16 + 1]; /* one byte behind the place must stay as it is */
     memset(small, 'x', sizeof(small));
     require(allogram_start(&options, small, 16) < 0, "with a small place for the message");
     require(strlen(small) == 15 && strncmp(small, message, 15) == 0, "the line is cut to its size");

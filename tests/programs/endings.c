@@ -1,6 +1,6 @@
-/* endings.c: one way to end per run, named by the argument, after 1000 x 10 bytes of which 400 are
- * freed, and one block of 7 in an atexit handler (run by exit, return and by nothing else) or in an
- * at_quick_exit handler (13 bytes).
+/* endings.c: ends in the way that its argument names, after allocating 1000 x 10 bytes of which 400
+ * blocks are freed. An atexit handler (run only by exit and by return) allocates one block of 7
+ * bytes, an at_quick_exit handler one of 13.
  *
  * @allocated_blocks 1000 + handler
  * @freed_blocks     400

@@ -1,7 +1,7 @@
-%% everyday.erl: what Erlang programs do all day, each kind a function of its own: collections of the library, binaries, big
-%% numbers, exceptions that pass through others' frames, tables, files. What a case makes is measured without any tracer: in a
-%% process whose heap has room for all of it nothing is collected, and the heap grows by just that (used/2). A server, whose
-%% messages would be on that heap, is counted by hand. everyday.py has what has to come out.
+%% everyday.erl: common Erlang code, one function for each kind: the library's collections, binaries, big numbers, exceptions that pass
+%% through other frames, tables, files. used/2 measures the words that a case makes without any tracer: in a process whose heap has
+%% room for all of them nothing is collected, and the heap grows by exactly that number. A server is counted by hand, because its
+%% messages would be on that heap too. tests/conformance/erlang_everyday.py has the expected numbers.
 -module(everyday).
 -behaviour(gen_server).
 -export([cases/0, used/2, main/1, matching/0]).
@@ -11,15 +11,16 @@
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2, ask/2, middle/2, inner/2, hop/2, skip/2, child/1, slept/1, woken/1]).
 -record(point, {x = 0, y = 0, z = 0}).
 
-%% By names, for it has to be easy to leave one out.
+%% The cases by name, so that a test can leave one out.
 cases() ->
     [comprehensions, maps, yielding, iterators, terms, thrown, failed, through, cleaned, closures, applied, numbers, texts, sorted, queues, trees,
      tables, dictionary, mutual, references, files, waits, records, starts, patterns, loaded, sized, appends, binaries] ++ matching().
 
-%% Which hand match contexts on: OTP 25 makes binaries of them for each traced call.
+%% Cases that hand match contexts on: OTP 25 makes binaries of them for each traced call.
 matching() -> [bits, splits, unicode].
 
-%% Words that the case makes, by the heap of a process that is never collected, as another process sees it while it waits.
+%% The words that the case makes: by how much the heap of a process grows that is never collected, as another process sees it
+%% while the first one waits.
 used(Case, N) -> grown(Case, N) - grown(nothing, N).
 
 grown(Case, N) ->
@@ -69,7 +70,7 @@ maps(N) ->
     Merged = maps:merge(Updated, Small),
     maps:fold(fun(_, _, Sum) -> Sum + 1 end, 0, maps:without([1, 2, 3], maps:filter(fun(K, _) -> is_integer(K) end, Merged))).
 
-%% Built-in functions that take all that is left of the heap, and give up their turn in the middle.
+%% Built-in functions that use the whole rest of the heap, and yield in the middle.
 yielding(N) ->
     [map_size(maps:from_list([{I, I} || I <- lists:seq(1, 20 * N)])) || _ <- lists:seq(1, 5)].
 
@@ -97,7 +98,7 @@ splits(N) ->
 first(<<$,, Rest/binary>>, Digits) -> {lists:reverse(Digits), byte_size(Rest)};
 first(<<Digit, Rest/binary>>, Digits) -> first(Rest, [Digit | Digits]).
 
-%% Thrown from the depth, through functions that hold on to something; what the catcher makes afterwards is its own.
+%% Throws from deep inside, through functions that have work left to do; what the catcher makes afterwards counts for the catcher.
 thrown(N) -> [caught(fun() -> middle(I, fun() -> throw({thrown, I}) end) end) || I <- lists:seq(1, N)].
 
 failed(N) ->
@@ -122,7 +123,7 @@ inner(I, Fun) ->
     Made = {I, I, I},
     [Fun() | Made].
 
-%% A catcher in the middle that throws again, once with what it caught, once with something else; the old catch outside.
+%% A catcher in the middle throws again, once the exception it caught and once another one; outside is the old `catch`.
 through(N) ->
     [begin
          {'EXIT', {again, I}} = (catch
@@ -197,7 +198,7 @@ dictionary(N) ->
     [erase({key, I}) || I <- lists:seq(1, N)],
     Sum.
 
-%% Three functions that call each other at the tail and in the body.
+%% Three functions that call each other, by tail calls and otherwise.
 mutual(N) -> hop(N, []).
 
 hop(0, Done) -> Done;
@@ -209,7 +210,7 @@ skip(N, Done) -> hop(N - 1, Done).
 
 references(N) -> length([{make_ref(), self()} || _ <- lists:seq(1, N)]).
 
-%% By dirty schedulers: the process is somewhere else meanwhile, and what the native function makes is its own.
+%% Runs on dirty schedulers: the process moves to another thread meanwhile, and what the native function makes counts as its own.
 files(N) ->
     [begin
          {ok, Binary} = prim_file:read_file("/etc/passwd"),
@@ -238,19 +239,19 @@ patterns(N) ->
     {ok, Pattern} = re:compile("([a-z]+)([0-9]+)"),
     [re:run("abc" ++ integer_to_list(I), Pattern, [{capture, all, list}]) || I <- lists:seq(1, N)].
 
-%% Scanned, parsed, interpreted.
+%% Code that is scanned, parsed and interpreted.
 loaded(N) ->
     {ok, Tokens, _} = erl_scan:string("lists:sum([X * X || X <- lists:seq(1, N), X rem 2 =:= 0])."),
     {ok, Expressions} = erl_parse:parse_exprs(Tokens),
     {value, Sum, _} = erl_eval:exprs(Expressions, [{'N', N}]),
     Sum.
 
-%% Heaps from nothing to many times the first one, and back.
+%% Heaps that grow from nothing to many times their first size, and shrink again.
 sized(N) -> lists:foldl(fun(I, Sum) -> length(lists:seq(1, I * N)) + Sum end, 0, lists:seq(1, 20) ++ lists:seq(20, 1, -1)).
 
 %% ---- processes: counted by hand ----
 
-%% N questions to a server, N messages without an answer; a process that sleeps; N that are linked, and are killed.
+%% N calls of a server, N messages without an answer, a process that sleeps, and N linked processes that are killed.
 main(N) ->
     {ok, Server} = gen_server:start_link(?MODULE, 7, []),
     Sum = lists:sum([ask(Server, I) || I <- lists:seq(1, N)]),
@@ -291,7 +292,7 @@ handle_cast(_, State) -> {noreply, State}.
 
 handle_info({info, _}, {First, Infos}) -> {noreply, {First, Infos + 1}}.
 
-%% Hibernates between the messages: the stack is gone each time.
+%% Hibernates between the messages: that discards the stack each time.
 slept(Held) -> erlang:hibernate(?MODULE, woken, [Held]).
 
 woken(Held) ->

@@ -1,5 +1,5 @@
-/* exec_self.c: a program that executes itself, twice: three traces of one pid. Image n (0, 1, 2)
- * makes 10 + n blocks of 8 * (n + 1) bytes and frees n of them.
+/* exec_self.c: a program that executes itself twice, so that one pid has three traces. Image n (0,
+ * 1, 2) allocates 10 + n blocks of 8 * (n + 1) bytes and frees n of them.
  *
  * @process          first image
  * @allocated_blocks 10

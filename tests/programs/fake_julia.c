@@ -1,5 +1,6 @@
-/* fake_julia.c: has Julia's exported names and nothing behind them, as a release that the adapter
- * does not know. Prints what it was asked for: nothing, when it is left alone. */
+/* fake_julia.c: exports Julia's names without an implementation, as a release that the adapter does
+ * not know. It prints which of its functions were called: nothing, when the adapter does not touch
+ * it. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -10,7 +10,7 @@
  *   aligned          77 + 33 + 128 + 10 + 10     5     258   (invalid alignment: none)
  *   huge             5 GiB, 4 GiB - 1            2           (never touched; failing malloc: none)
  *
- * Then all but 3 of the first are freed, and free(NULL) is nothing.
+ * Then all blocks of the first malloc are freed but 3; free(NULL) does nothing.
  *
  * @allocated_blocks 11 + 6 + 2 + 5 + 2 + 5 + 2
  * @allocated_bytes  1000 + 600 + 128 + 311100 + 153 + 258 + (9 << 30) - 1
@@ -26,7 +26,7 @@
 
 #include "say.h"
 
-/* C23; there where the C library or a profiler has them. */
+/* Functions of C23, which are called where the C library or a profiler has them. */
 __attribute__((weak)) void free_sized(void *address, size_t size);
 __attribute__((weak)) void free_aligned_sized(void *address, size_t alignment, size_t size);
 
@@ -40,7 +40,8 @@ static volatile size_t impossible = PTRDIFF_MAX, half = SIZE_MAX / 2;
 static void plain(void) {
     for (int i = 0; i < 10; i++) {
         blocks[i] = malloc(100);
-        memset(blocks[i], 0xee, malloc_usable_size(blocks[i])); /* all that is usable is ours */
+        memset(blocks[i], 0xee, malloc_usable_size(blocks[i])); /* the program may use all of the
+                                                                 * usable size */
     }
     check("usable", malloc_usable_size(blocks[0]) == 104 && malloc_usable_size(NULL) == 0);
     empty = malloc(0);

@@ -1,12 +1,12 @@
-/* faults.c: a program that does nothing wrong, and with one fault on top when its argument names
- * one: what `report` is to find, and nothing else.
+/* faults.c: a program without a fault; with one planted fault when its argument names one. `report`
+ * must find that fault, and nothing else.
  *
- * 20000 rounds. Each replaces the oldest of 64 blocks of three kinds (4, 5 and 6 KiB, a line each),
- * so nothing is temporary, no line has half of the peak (960 KiB), all is freed in the end. These
- * are no faults, though they leave something:
+ * It runs 20000 rounds. Each replaces the oldest of 64 blocks of three kinds (4, 5 and 6 KiB, a
+ * line each), so no block is temporary, no line has half of the peak (960 KiB), and all is freed in
+ * the end. These arguments are no faults, although they leave blocks in use:
  *
- *   cache      2000 blocks of 64 bytes are made before the first round
- *   newest     of a block of 64 bytes each round the newest 10000 are kept
+ *   cache      2000 blocks of 64 bytes are allocated before the first round
+ *   newest     one block of 64 bytes each round, of which the newest 10000 are kept
  *
  * The faults:
  *
@@ -17,9 +17,10 @@
  *   foreign    a thread frees what main makes, 200 batches of 200: 40000 blocks, 1920000 bytes
  *   steps      each 4th round enlarges one buffer by 64 bytes: 4999 reallocations up to 320000
  *   outsized   a line that makes 500 blocks of 32 bytes makes one of 4 MiB
- *   unseen     each round makes 3 blocks by a name of malloc that is not recorded, and frees them:
- *              60000 ghosts, the first of each address is no evidence
- *   older      a child frees 20000 blocks that its parent made: ghosts, but no fault */
+ *   unseen     each round allocates 3 blocks by a name of malloc that is not recorded, and frees
+ *              them: 60000 ghosts (frees of unknown blocks); the first at each address is no
+ *              evidence
+ *   older      a child frees 20000 blocks that its parent allocated: ghosts, but no fault */
 #include <pthread.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -115,7 +116,7 @@ __attribute__((noinline)) static void foreign(void) {
             batch[k] = malloc(48); /* FAULT foreign */
         }
         pthread_barrier_wait(&barrier);
-        pthread_barrier_wait(&barrier); /* the last block of a batch is temporary, no other */
+        pthread_barrier_wait(&barrier); /* only the last block of a batch is temporary */
     }
     pthread_join(thread, NULL);
 }
@@ -130,7 +131,7 @@ __attribute__((noinline)) static void steps(int round) {
     }
 }
 
-void *__libc_malloc(size_t bytes); /* of the GNU C library */
+void *__libc_malloc(size_t bytes); /* an internal name of the GNU C library */
 
 __attribute__((noinline)) static void unseen(void) {
     for (int i = 0; i < 3; i++) {
@@ -163,7 +164,7 @@ static void *small[SMALL + 1];
 
 __attribute__((noinline)) static void *make(size_t size) {
     void *block = malloc(size); /* FAULT outsized */
-    OPAQUE(block);              /* no tail call: this frame has to be there */
+    OPAQUE(block);              /* so that this is no tail call: the stacks need this frame */
     return block;
 }
 

@@ -1,6 +1,6 @@
-/* filtered.cc: blocks of every kind that a filter can tell apart: malloc's and operator new's of all sizes, moved and resized,
- * of two threads and of a forked child that frees its parent's; two heaps of the program's own, blocks with types and without.
- * The same in every run, so that what a filter records can be held against a recording of all. */
+/* filtered.cc: blocks of every kind that a filter can distinguish: malloc's and operator new's in all sizes, moved and resized,
+ * from two threads and from a forked child that frees its parent's; two heaps reported by the program; blocks with types and
+ * without. Every run does the same, so that a filtered recording can be compared with a full one. */
 #include <allogram/allogram.h>
 
 #include <cstdlib>
@@ -13,13 +13,13 @@ static void *volatile keep[64];
 
 static void resize() {
     void *block = std::malloc(100);
-    block = std::realloc(block, 6000); // into a range of large ones
+    block = std::realloc(block, 6000); // its size moves into the range of large blocks
     block = std::realloc(block, 50);   // and out of it
     block = std::realloc(block, 60);
     keep[0] = block;
     void *large = std::malloc(9000);
     volatile std::size_t too_much = SIZE_MAX / 2;
-    if (std::realloc(large, too_much) != nullptr) { // fails: the block lives on
+    if (std::realloc(large, too_much) != nullptr) { // it fails, and the block lives on
         std::abort();
     }
     std::free(large);
@@ -84,7 +84,7 @@ int main() {
     other.join();
     const pid_t child = fork();
     if (child == 0) {
-        std::free(keep[11]); // of its parent: a ghost, where that one was recorded
+        std::free(keep[11]); // a block of the parent: a ghost (a free of an unknown block), if the filter selects it
         std::free(std::malloc(70));
         std::free(std::malloc(7000));
         _exit(0);

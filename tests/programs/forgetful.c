@@ -1,6 +1,6 @@
-/* forgetful.c: what a new user brings: a program with one leak. It reads records, keeps an index of
- * them, and cleans up at the end; but a record that is seen a second time loses its name, 1,000
- * times.
+/* forgetful.c: a program with one leak, as a new user might bring it. It reads records, keeps an
+ * index of them, and cleans up at the end. But a record that is seen a second time loses its name,
+ * 1,000 times.
  *
  * @allocated_blocks 1 + 2000 * 2
  * @allocated_bytes  1000 * 8 + 2000 * (24 + 32)
@@ -37,7 +37,8 @@ __attribute__((noinline)) static struct record *read_record(int number) {
 }
 
 __attribute__((noinline)) static void end_record(struct record *record) {
-    if (record->seen == 0) { /* the fault: also the name of what was seen before is nobody else's */
+    if (record->seen == 0) { /* the fault: the name of a record that was seen before is not freed by
+                              * anything else either */
         free(record->name);
     }
     free(record);

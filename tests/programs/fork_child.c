@@ -1,7 +1,8 @@
-/* fork_child.c: 100 blocks of 32 bytes, then a fork. The child has a trace of its own that starts
- * with nothing: it frees 40 of its parent's blocks (ghosts), makes 7 x 11 and frees 3 of them,
- * forks a grandchild that makes 2 x 5 and frees one of the child's, and ends by _exit. The parent
- * then frees 60 of its own and makes 1 x 1.
+/* fork_child.c: allocates 100 blocks of 32 bytes, then forks. The child has a trace of its own that
+ * starts empty. It frees 40 of its parent's blocks (ghosts: frees of blocks that its trace does not
+ * know), allocates 7 x 11 bytes and frees 3 of them. It forks a grandchild, which allocates 2 x 5
+ * bytes and frees one block of the child's, and ends by _exit. The parent then frees 60 of its own
+ * blocks and allocates 1 x 1 byte.
  *
  * @process          parent
  * @allocated_blocks 101

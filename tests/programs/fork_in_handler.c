@@ -1,9 +1,9 @@
-/* fork_in_handler.c [fork|_Fork|raw] N [allocate]: a timer interrupts a loop of malloc and free
- * wherever it is, N times; the handler forks, and both processes return from it into what it
- * interrupted. (The allocator allows that: signal_safe_malloc.c.) A child makes 2000 rounds of the
- * loop and ends with 7; with "allocate" its first block comes from the handler. In the end the
- * parent says how many rounds it made, and how many children ended otherwise. Driven by
- * tests/conformance/forked_hooks.py. */
+/* fork_in_handler.c [fork|_Fork|raw] N [allocate]: a timer interrupts a loop of malloc and free N
+ * times, at any instruction; the handler forks, and both processes return from it into the
+ * interrupted code. (Handlers may call the allocator: see signal_safe_malloc.c.) A child runs 2000
+ * rounds of the loop and ends with status 7; with "allocate" its handler allocates a first block.
+ * In the end the parent prints how many rounds it ran, and how many children ended otherwise.
+ * tests/conformance/forked_hooks.py runs this program. */
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -14,7 +14,7 @@
 #include "say.h"
 
 enum { CHILD_ROUNDS = 2000, CHILD_STATUS = 7 };
-extern pid_t _Fork(void) __attribute__((weak)); /* glibc 2.34 */
+extern pid_t _Fork(void) __attribute__((weak)); /* since glibc 2.34 */
 
 static volatile sig_atomic_t n_signals, is_child;
 static const char *how = "fork";
@@ -45,8 +45,8 @@ static void on_alarm(int signal) {
     n_bad += !WIFEXITED(status) || WEXITSTATUS(status) != CHILD_STATUS;
 }
 
-/* Once, 60 to 120 us from now: one that comes again and again leaves a slow machine no time between
- * two forks. */
+/* Sets the timer to fire once, in 60 to 120 us: a periodic timer would leave a slow machine no time
+ * between two forks. */
 static void arm(void) {
     static unsigned long random = 1;
     random = random * 6364136223846793005ul + 1442695040888963407ul;
@@ -61,9 +61,9 @@ int main(int n_arguments, char **arguments) {
     const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     unsigned long rounds = 0, child_rounds = 0;
-    /* in this order: after the last signal a child is known to be one */
+    /* reads n_signals first: after the last signal a child sees is_child set */
     for (int armed = -1; n_signals < n || is_child; rounds++) {
-        /* read in this order: a signal in between leaves a child without a timer */
+        /* reads n_signals first: after a signal in between, a child arms no timer */
         if (armed != n_signals && !is_child) {
             armed = n_signals;
             arm();

@@ -1,8 +1,10 @@
-/* fork_storm.c: families of processes that fork short children faster than their places in the
- * session are free again: tests/stress/fork_storm.py. Every child makes 3 x 24 bytes in
- * short_life and ends; every second one is forked by a raw system call, which no hook sees.
+/* fork_storm.c: families of processes that fork short-lived children, faster than the places of
+ * ended processes in the session become free again (see tests/stress/fork_storm.py). Every child
+ * allocates 3 x 24 bytes in short_life and ends; every second one is forked by a raw system call,
+ * which no hook sees.
  *
- * Arguments: families, children of each. With one argument it is a family. */
+ * Arguments: number of families, number of children of each. With one argument the process is one
+ * family. */
 #include <limits.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,7 +27,7 @@ static int be_family(int n_children) {
     for (int i = 0; i < n_children; i++) {
         const long child = i % 2 ? syscall(SYS_fork) : fork();
         if (child == 0) {
-            usleep((useconds_t)(i * 7919 % 5000)); /* some are born when others die */
+            usleep((useconds_t)(i * 7919 % 5000)); /* so that some begin while others end */
             short_life();
             _exit(0);
         }

@@ -1,6 +1,7 @@
-/* fork_with_threads.c: three threads allocate and free without pause while the main thread forks 20
- * children, one after the other; each child makes 5 x 17, frees 2 of them and ends. A lock that is
- * held at the moment of the fork would hang the child. Children never free what is not theirs.
+/* fork_with_threads.c: three threads allocate and free without a pause while the main thread forks
+ * 20 children, one after the other. Each child allocates 5 x 17 bytes, frees 2 of them and ends. A
+ * lock that another thread holds at the fork would block the child forever. Children never free a
+ * block of their parent.
  *
  * @traces           21
  * @process          parent

@@ -1,12 +1,13 @@
-/* forked_threads.c: children whose threads begin at once, of a process that had as many threads.
+/* forked_threads.c: children that start threads at once, of a process that had as many threads.
  *
  *     forked_threads HOW CHILDREN THREADS
  *
- * HOW: fork; or raw, a child of the system call, which first of all starts its threads.
+ * HOW is `fork`, or `raw`: a child of the raw system call, which starts its threads before anything
+ * else.
  *
  * The process itself and each of its children, one after the other, has THREADS threads that wait
- * for each other; then each of them, and the main thread when they have ended, makes 10 blocks of
- * 60 bytes and frees them. So every process has (THREADS + 1) * 10 blocks of that size. */
+ * for each other. Then each thread, and the main thread when they have ended, allocates 10 blocks
+ * of 60 bytes and frees them. So every process has (THREADS + 1) * 10 blocks of that size. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -44,7 +45,7 @@ static void run_threads(int count, size_t stack_bytes) {
     pthread_t threads[MOST_THREADS];
     pthread_attr_t attributes;
     (void)pthread_attr_init(&attributes);                      /* cannot fail */
-    (void)pthread_attr_setstacksize(&attributes, stack_bytes); /* more than the least */
+    (void)pthread_attr_setstacksize(&attributes, stack_bytes); /* above the minimum */
     n_waiting = count;
     for (int i = 0; i < count; i++) {
         if (pthread_create(&threads[i], &attributes, work, NULL) != 0) {
@@ -52,7 +53,7 @@ static void run_threads(int count, size_t stack_bytes) {
         }
     }
     for (int i = 0; i < count; i++) {
-        (void)pthread_join(threads[i], NULL); /* it returns nothing of use */
+        (void)pthread_join(threads[i], NULL); /* the result is not needed */
     }
     make_blocks();
 }
@@ -68,8 +69,9 @@ int main(int argc, char **argv) {
         const pid_t child = is_raw ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
         int status = 0;
         if (child == 0) {
-            /* on the stacks that the C library has kept, for which it allocates nothing; or on new
-             * ones, so that no thread has the place of one that its parent had */
+            /* Threads of a raw child run on the stacks that the C library kept, for which it
+             * allocates nothing. Those of a forked child have new, larger stacks, so that none is
+             * in the place of one of its parent's. */
             run_threads(n_threads, is_raw ? STACK_BYTES : 4 * STACK_BYTES);
             _exit(0);
         }

@@ -1,6 +1,6 @@
-/* free_stacks.cc: each block is known by its size, and dies in a function that is named after how.
- * free_stacks.py knows which size dies where. With an argument a child is forked, which frees what
- * its parent allocated. */
+/* free_stacks.cc: each block is known by its size, and is freed in a function whose name says how.
+ * tests/conformance/free_stacks.py has the function for each size. With an argument it forks a child, which frees blocks that its
+ * parent allocated. */
 #include <cstdlib>
 #include <new>
 #include <sys/wait.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define APART __attribute__((noinline, no_icf))
-#define STAYS __asm__ volatile("" ::: "memory") /* no call before it is the last */
+#define STAYS __asm__ volatile("" ::: "memory") /* so that the call before is no tail call */
 
 struct plain {
     char bytes[203];

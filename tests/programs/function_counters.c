@@ -1,6 +1,6 @@
 /* function_counters.c CASE: a program that counts functions with allogram.h in one way, right or
- * wrong, and prints what its trace has to say then, counted by hand, as JSON: a line for each
- * trace. With a session of its own, and under `allogram run`. */
+ * wrong. It prints what its trace must contain, counted by hand, as a line of JSON for each trace.
+ * It is run with a session of its own, and under `allogram run`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -41,7 +41,8 @@ static void say(uint64_t lost) {
 }
 
 static void start(void) {
-    (void)allogram_start(NULL, message, sizeof(message)); /* under `allogram run` there is one */
+    (void)allogram_start(NULL, message, sizeof(message)); /* fails under `allogram run`, which has
+                                                           * started a session */
 }
 
 static void finish(void) {
@@ -66,7 +67,7 @@ static void never_registered(void) {
     require(allogram_function_new(&small) == 0, "of this version");
     require(allogram_counters_new(&small_set) == NULL, "and so does a set");
     start();
-    allogram_count_words(set, 100); /* outside of all */
+    allogram_count_words(set, 100); /* outside of all functions */
     allogram_enter(set, 0);
     allogram_count_words(set, 10);
     call(f, 1);
@@ -112,14 +113,14 @@ static void leave_without_enter(void) {
 
 static void tail_calls_and_exceptions(void) {
     start();
-    allogram_tail_call(set, g); /* outside of all: an enter */
+    allogram_tail_call(set, g); /* outside of all functions: this is an enter */
     require(allogram_depth(set) == 1, "one leave ends it");
     const uint64_t depth = allogram_depth(set);
     for (int i = 0; i < 100; i++) {
         allogram_enter(set, f);
     }
     allogram_leave_to(set, depth);
-    allogram_count_words(set, 7); /* g's */
+    allogram_count_words(set, 7); /* counts for g */
     for (int i = 0; i < 50; i++) {
         allogram_tail_call(set, g);
     }
@@ -138,7 +139,7 @@ static void paused(void) {
     call(g, 1000);
     allogram_enter(set, g);
     allogram_counters_resume(set);
-    allogram_count_words(set, 1); /* g's, though its call was not counted */
+    allogram_count_words(set, 1); /* counts for g, although its call was not counted */
     allogram_leave(set);
     allogram_count_words(set, 10);
     allogram_pause();
@@ -165,7 +166,7 @@ static void reset(void) {
     allogram_count_words(set, 1000);
     allogram_counters_tell(set);
     allogram_counters_reset(set);
-    allogram_count_words(set, 1); /* of the inner f */
+    allogram_count_words(set, 1); /* counts for the inner f */
     allogram_leave(set);
     call(g, 10);
     allogram_leave(set);
@@ -210,7 +211,7 @@ static void threads(void) {
     for (int i = 0; i < THREADS; i++) {
         require(pthread_create(&ids[i], NULL, count_in_thread, NULL) == 0, "a thread");
     }
-    for (int i = 0; i < 100; i++) { /* of sets that are being used */
+    for (int i = 0; i < 100; i++) { /* adds up sets while threads use them */
         call(f, 1);
         allogram_counters_tell(set);
     }
@@ -238,7 +239,7 @@ static void processes(void) {
     finish();
 }
 
-/* 5,000 functions that the same one calls: more than a page of nodes and of functions. */
+/* 5,000 functions that one function calls: they need more than a page of paths and of functions. */
 static void many(void) {
     static allogram_function many[5000];
     start();
@@ -259,7 +260,7 @@ static void many(void) {
     finish();
 }
 
-/* Four functions, as far as file and line are known. */
+/* Four functions with one name, which differ in file and line where these are known. */
 static void one_name(void) {
     static const struct {
         const char *file;
@@ -293,7 +294,7 @@ static void one_name(void) {
     finish();
 }
 
-/* Deeper than there are paths. */
+/* Nests deeper than the largest number of paths. */
 static void too_deep(void) {
     enum { DEPTH = 1100000, PATHS_MOST = 1048559 };
     start();
@@ -302,7 +303,7 @@ static void too_deep(void) {
     }
     require(allogram_depth(set) == DEPTH, "all are followed");
     allogram_count_words(set, 5);
-    allogram_tail_call(set, g); /* lost too */
+    allogram_tail_call(set, g); /* lost, too */
     for (int i = 0; i < DEPTH; i++) {
         allogram_leave(set);
     }
@@ -323,7 +324,7 @@ static void exit_without_stop(void) {
     exit(0);
 }
 
-/* The ways to end that run no destructors: under `allogram run` they lose nothing either. */
+/* Ends that run no destructors: under `allogram run` no counts are lost by them either. */
 static void count_before_the_end(void) {
     start();
     call(f, 1);
@@ -353,7 +354,7 @@ static void left_in_a_handler(void) {
     (void)raise(SIGUSR1);
 }
 
-/* A child that lives in this process' memory ends, and its parent goes on. */
+/* A child that shares this process's memory ends, and its parent goes on. */
 static void vforked(void) {
     start();
     call(f, 1);
@@ -373,14 +374,14 @@ static void killed(void) {
     allogram_counters_tell(set);
     call(f, 1);
     allogram_counters_tell(set);
-    call(f, 1000); /* never told */
+    call(f, 1000); /* never reported to the recorder */
     want("f", 2, 2, 0);
     say(0);
     (void)raise(SIGKILL);
 }
 
 static void sessions_in_turn(void) {
-    allogram_enter(set, f); /* before the first */
+    allogram_enter(set, f); /* before the first session */
     for (uint64_t i = 1; i <= 3; i++) {
         start();
         for (uint64_t k = 0; k < i; k++) {
@@ -397,7 +398,7 @@ static void sessions_in_turn(void) {
     }
 }
 
-/* The child goes on in f; with the library alone it has no session. */
+/* The child goes on inside of f. With the library alone the child has no session. */
 static void forked_child(void) {
     start();
     allogram_enter(set, f);
@@ -421,8 +422,8 @@ static void forked_child(void) {
     say(0);
 }
 
-/* g(1000) calls f(999) calls g(998) ...; and f calls itself 100,000 times. As paths: g, g-f, g-f-g,
- * f. */
+/* nest: g(1000) calls f(999) calls g(998) ... Then f calls itself 100,000 times. The paths are g,
+ * g-f, g-f-g and f. */
 static void nest(int level) {
     if (level > 0) {
         allogram_enter(set, level % 2 ? f : g);
@@ -443,10 +444,11 @@ static void folded(void) {
         allogram_step(set, (uint64_t)level, f, 0, 0);
         allogram_count_words(set, 1);
     }
-    allogram_step(set, 0, 0, 3, 0); /* of the innermost f, before it is left */
+    allogram_step(set, 0, 0, 3, 0); /* 3 words for the innermost f, before it is left */
     require(allogram_depth(set) == 0, "the step leaves all");
     allogram_step(set, 0, g, 0, 0);
-    allogram_count_calls(set, f, 10, 7, 0); /* below g, and not entered */
+    allogram_count_calls(set, f, 10, 7, 0); /* ten calls below g, which are counted without entering
+                                             * f */
     require(allogram_depth(set) == 1, "calls that are told leave who is at hand");
     want("f", 100510, 100510, 0);
     want("g", 501, 5000, 0);
@@ -454,7 +456,7 @@ static void folded(void) {
     finish();
 }
 
-/* A reset in the middle of a folded recursion: the path at hand stays. */
+/* A reset in the middle of a folded recursion keeps the current path. */
 static void folded_reset(void) {
     const struct allogram_counters_options options = {.size = sizeof options,
                                                       .recursion = ALLOGRAM_FOLD_RECURSION};
@@ -477,7 +479,8 @@ static void folded_reset(void) {
     finish();
 }
 
-/* What stands apart, and the collection of a process; the script knows the numbers. */
+/* Reports numbers that are kept apart from the functions, and the collection of a process;
+ * tests/conformance/functions_counted.py has the expected numbers. */
 static void apart(void) {
     const struct allogram_counters_options options = {
         .size = sizeof options, .process = "<0.7.0>", .runtime = "calc", .initial_call = "f"};

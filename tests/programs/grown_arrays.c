@@ -1,6 +1,6 @@
-/* grown_arrays.c: reallocarray, 100 rounds: a block of 10 bytes grows to 100 and to 200; between, a
- * product that does not fit (and is 0 when it is cut to 64 bits) is refused and leaves the block
- * alone.
+/* grown_arrays.c: 100 rounds of reallocarray: a block of 10 bytes grows to 100 and to 200 bytes. In
+ * between, a product that overflows (its low 64 bits are 0) is refused, and the block stays as it
+ * is.
  *
  * @allocated_blocks 300
  * @allocated_bytes  31000

@@ -1,6 +1,6 @@
-%% hand_counted.erl: an Erlang program whose words are known, on a 64 bit emulator: a cons has 2, a tuple of N elements N + 1,
-%% a float 2, a small map 3 and its values, a heap binary 2 and its bytes rounded up. Keys of a map that is written down are a
-%% literal. erlang_counted.py has the same numbers.
+%% hand_counted.erl: an Erlang program whose words are known, on a 64 bit emulator: a cons has 2, a tuple of N elements N + 1, a float 2,
+%% a small map 3 and its values, a heap binary 2 and its bytes rounded up to words. The keys of a map in the source are a literal and
+%% count nothing. tests/conformance/erlang_counted.py has the same numbers.
 -module(hand_counted).
 -export([main/0, main/1, sequences/1, cons/1, tuples/1, set_one/1, set_two/1, floats/1, maps_of_two/1, binaries/1,
          closures/1, to_tuple/1, thrown/1, tail_first/1, tail_second/1, loop_a/1, loop_b/1, receiver/2, busy/2,
@@ -42,7 +42,7 @@ tuples(N) -> _ = make({N, N, N}), tuples(N - 1).
 
 make(Tuple) -> Tuple.
 
-%% setelement/3 copies: 5 words of four elements; the compiler knows the arity of neither
+%% setelement/3 copies the tuple: 5 words for four elements; the compiler knows the arity of none of these tuples
 set_one(N) -> repeat(N, list_to_tuple([a, b, c, d])).
 
 set_two(N) -> Result = repeat(N, list_to_tuple([1, 2, 3, 4, 5, 6, 7, 8, 9])), {Result, N}.
@@ -58,11 +58,11 @@ floats(N, Float) -> floats(N - 1, make(Float) * 1.0000001).
 maps_of_two(0) -> ok;
 maps_of_two(N) -> _ = make(#{one => N, two => N}), maps_of_two(N - 1).
 
-%% sixteen bytes, after a cons
+%% a binary of sixteen bytes, after a cons
 binaries(0) -> ok;
 binaries(N) -> _ = list_to_binary([N rem 256 | "123456789abcdef"]), binaries(N - 1).
 
-%% a match context goes from turn to turn
+%% one match context is passed from call to call
 matched(N) -> bytes(binary:copy(<<$x>>, N), 0).
 
 bytes(<<_, More/binary>>, Count) -> bytes(More, Count + 1);
@@ -73,7 +73,7 @@ closures(N) -> _ = make(fun() -> N end), closures(N - 1).
 
 to_tuple(N) -> tuple_size(list_to_tuple(lists:duplicate(N, x))).
 
-%% what the catcher makes is the catcher's
+%% what the catcher makes counts for the catcher
 thrown(N) ->
     try throw_deep(N)
     catch throw:Caught -> {Caught, cons(2)}
@@ -97,7 +97,7 @@ odd(N) -> [N | even(N - 1)].
 even(0) -> [];
 even(N) -> [N | odd(N - 1)].
 
-%% N messages {data, List}: 3 and 100 words, less what is a literal
+%% N messages {data, List}: 3 words for the tuple and 100 for the list; literals count nothing
 messages(N) ->
     Self = self(),
     {Pid, Monitor} = spawn_monitor(?MODULE, receiver, [Self, N]),
@@ -118,17 +118,17 @@ spawn_busy(Processes, N) ->
 busy(_, 0) -> ok;
 busy(Id, N) -> _ = length(lists:seq(1, 30)), busy(Id, N - 1).
 
-%% by proc_lib:start/3
+%% started by proc_lib:start/3
 begun(N) ->
     _ = cons(N),
     proc_lib:init_ack(ok).
 
-%% of a server that does not want to begin
+%% the init of a server that refuses to start
 init(N) ->
     _ = cons(N),
     ignore.
 
 tiny(N) -> N.
 
-%% some ten microseconds without a call
+%% runs some ten microseconds without a call
 long(List) -> length(List).

@@ -1,5 +1,5 @@
-%% hard_to_trace.erl: what a node may do while it is traced: very many processes, a kill in the middle of a call, code that is
-%% loaded anew, names that no programmer would write. erlang_rough.py knows how often what was called.
+%% hard_to_trace.erl: what makes a node hard to trace: very many processes, a kill in the middle of a call, code that is loaded again,
+%% and very unusual names. tests/conformance/erlang_rough.py has the expected number of calls.
 -module(hard_to_trace).
 -export([many/1, one/0, killed/1, endless/1, reloaded/1, odd/0, kept/1]).
 
@@ -14,7 +14,7 @@ one() -> receive go -> kept([go]) end.
 
 kept(Term) -> Term.
 
-%% N processes that are killed somewhere in an endless loop; what is called meanwhile is counted.
+%% Kills N processes somewhere in an endless loop; the calls that they made until then are counted.
 killed(N) ->
     Pids = [spawn(?MODULE, endless, [[]]) || _ <- lists:seq(1, N)],
     [kept(I) || I <- lists:seq(1, N)],
@@ -24,7 +24,7 @@ killed(N) ->
 
 endless(List) -> endless(kept([x | lists:sublist(List, 50)])).
 
-%% N versions of a module, each called ten times, while a process runs in an old one.
+%% Loads N versions of a module and calls each ten times, while a process runs in an old one.
 reloaded(N) ->
     Old = spawn(fun() -> version(0), versions:wait() end),
     timer:sleep(20),
@@ -40,7 +40,8 @@ version(I) ->
     {ok, versions, Code} = compile:forms(Forms, []),
     {module, versions} = code:load_binary(versions, "versions.beam", Code).
 
-%% Functions whose names have blanks, quotes, line ends, letters of other alphabets, 255 characters, and the module's, too.
+%% Functions whose names have blanks, quotes, line ends, letters of other alphabets or 255 characters, in a module with such a
+%% name.
 odd() ->
     Line = erl_anno:new(1),
     Names = ['a b', 'it\'s', 'two\nlines', 'größe', 'имя', '', '\e[31m', '"', 'Elixir.Enum', list_to_atom(lists:duplicate(255, $x))],

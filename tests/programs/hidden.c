@@ -1,13 +1,13 @@
-/* hidden.c: a process that its user's other processes may not look into (PR_SET_DUMPABLE 0), as in
- * the sandbox of a browser.
+/* hidden.c: a process whose /proc files other processes of its user may not read (PR_SET_DUMPABLE
+ * 0), as in the sandbox of a browser.
  *
  *     hidden BLOCKS [fork|nest|sandbox]
  *
- * Allocates and frees BLOCKS blocks of 40 bytes, in portions over half a second, so that the writer
- * looks at it while it lives. fork: so does a forked child, at the same time. nest: so does a child
- * that is number 1 of a PID namespace of its own, made by a raw system call. sandbox: so do two
+ * Allocates and frees BLOCKS blocks of 40 bytes, in parts over half a second, so that the writer
+ * looks at it while it lives. fork: a forked child does the same at the same time. nest: so does a
+ * child made by a raw system call that has pid 1 in a PID namespace of its own. sandbox: so do two
  * children in user and PID namespaces that this process makes without exec, so that the user who
- * started it may not look into them; each is number 1 of its namespace. Each process says a line at
+ * started it may not look into them; each has pid 1 in its namespace. Each process prints a line at
  * its end. */
 #include <sched.h>
 #include <signal.h>

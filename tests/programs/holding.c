@@ -1,6 +1,6 @@
 /* holding.c: allocates blocks, frees some, and prints as JSON what malloc then reports of its
- * memory (mallinfo2). "thread": allocates from the arena of another thread. Nothing is allocated
- * after that, so the trace must have the same numbers at its end. */
+ * memory (mallinfo2). With "thread" it allocates from the arena of another thread. It allocates
+ * nothing after that, so the trace must have the same numbers at its end. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { BLOCKS = 3000 };
-struct malloc_sizes { /* struct mallinfo2, of a glibc that may be newer than this one's headers */
+/* struct mallinfo2; the glibc at run time may be newer than the headers here */
+struct malloc_sizes {
     size_t arena, n[3], mapped, unused, fast, used, free, top;
 };
 static char *blocks[BLOCKS];
@@ -40,7 +41,8 @@ int main(int argc, char **argv) {
     } else {
         hold(NULL);
     }
-    if (argc > 1 && strcmp(argv[1], "blocked") == 0) { /* as in a handler */
+    /* with all signals blocked, as in a handler */
+    if (argc > 1 && strcmp(argv[1], "blocked") == 0) {
         sigset_t set;
         sigfillset(&set);
         sigprocmask(SIG_BLOCK, &set, NULL);

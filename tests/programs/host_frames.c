@@ -1,6 +1,7 @@
-/* host_frames.c CASE: a small virtual machine that tells its frames with allogram.h. `interpret` is
- * its loop: a script function that calls another one stays in it, one that calls native code which
- * calls back is in a new one. What the stacks have to be is in frames_told.py, by case. */
+/* host_frames.c CASE: a small virtual machine that reports its frames with allogram.h. `interpret`
+ * is its loop: a script function that calls another one stays in the same loop, and one that calls
+ * native code which calls back is in a new loop. tests/conformance/frames_told.py has the expected
+ * stacks of each case. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,7 +23,8 @@ struct script_frame {
 };
 static __thread struct {
     struct script_frame frames[FRAMES_MOST]; /* outermost first */
-    volatile size_t n;                       /* malloc, which calls us back, is said not to */
+    volatile size_t n;                       /* volatile: malloc is declared never to call back, but
+                                              * the recorder inside of it calls walk */
     size_t n_walks;
 } machine;
 
@@ -51,7 +53,7 @@ static void call(allogram_function function, uint32_t line, const void *position
     machine.frames[machine.n++] = (struct script_frame){function, line, position};
 }
 
-/* Each function does something last, so that none is left by a jump to the next. */
+/* Each function does something after its last call, so that no call is compiled to a jump. */
 __attribute__((noinline)) static void make_block(void) {
     allogram_alloc(heap, new_address(), BLOCK_BYTES, 0);
     zero = 0;
@@ -62,7 +64,8 @@ __attribute__((noinline)) static void draw(void (*inner)(void)) {
     zero = 0;
 }
 
-/* main:3 -> dispatch:80 -> on_click:12 in one loop, then what they call natively. */
+/* Script frames main:3 -> dispatch:80 -> on_click:12 in one loop, then the native function that
+ * they call. */
 __attribute__((noinline)) static void interpret(void (*native)(void)) {
     volatile int here = 0;
     const size_t before = machine.n;
@@ -148,7 +151,7 @@ static void together(void) {
     start();
     interpret(make_three);
     (void)allogram_walk_set(NULL, NULL);
-    make_three(); /* without a walk they have their own frames all the same */
+    make_three(); /* without a walk function, the native frames are still there */
     finish();
 }
 
@@ -208,7 +211,7 @@ static void signal_handler(void) {
     finish();
 }
 
-/* The child goes on in the middle of the script; under run it has a trace of its own. */
+/* The child goes on in the middle of the script; under `allogram run` it has a trace of its own. */
 static void fork_in_script(void) {
     const pid_t child = fork();
     make_block();

@@ -1,7 +1,7 @@
-/* hostile_host.c: does to its own process what a recorder could stumble over, named by the
- * argument, between two batches of 500 blocks of 12 bytes (the first is freed at the end). Right
- * after it 20000 blocks of 10 bytes are made and freed: more than the recorder has room for at
- * hand.
+/* hostile_host.c: between two batches of 500 blocks of 12 bytes (the first is freed at the end) it
+ * does one thing to its own process that could break a recorder; its argument names it. Right after
+ * that it allocates and frees 20000 blocks of 10 bytes, which are more events than fit into the
+ * recorder's current buffer.
  *
  *   descriptors  closes every descriptor above 2
  *   standard     closes 0, 1, 2 too and opens others in their places
@@ -41,7 +41,7 @@ static void limit(int what, rlim_t to) {
     }
 }
 
-static rlim_t pages_of(int column) /* of /proc/self/statm */
+static rlim_t pages_of(int column) /* a column of /proc/self/statm */
 {
     char text[256] = "";
     int fd = open("/proc/self/statm", O_RDONLY);
@@ -83,7 +83,7 @@ static void do_harm(const char *what) {
         }
         if (strcmp(what, "standard") == 0) {
             for (int fd = 0; fd < 20;
-                 fd++) { /* code that uses a descriptor that was closed writes into these */
+                 fd++) { /* a recorder that uses a closed descriptor writes into these */
                 open("/dev/null", O_RDWR);
             }
         }

@@ -1,8 +1,8 @@
 /* hostile_names.c: five functions that allocate, with names of 64 characters, each under a label of
- * its name, and five of the same names that are counted (allogram.h), each called by the one
- * before. tests/page puts other names of that length into a copy of the program: markup, script,
- * terminal commands, which no assembler accepts as a symbol. The name of the thread is such a name
- * already. */
+ * the same name; and five functions of the same names that are counted with allogram.h, each called
+ * by the one before. tests/page replaces these names in a copy of the program by others of that
+ * length: markup, script, terminal commands, which no assembler accepts as a symbol. The thread
+ * already has such a name. */
 #include <allogram/allogram.h>
 #include <sys/prctl.h>
 
@@ -40,7 +40,8 @@ static void count(void) {
         const struct allogram_function_options function = {
             .size = sizeof(function), .name = names[i], .runtime = "vm"};
         allogram_enter(set, allogram_function_new(&function));
-        allogram_count_words(set, 10u << (4 * i)); /* the last ones are off the line */
+        allogram_count_words(set, 10u << (4 * i)); /* the last values lie outside of the line's
+                                                    * usual range */
         allogram_count_time(set, 10000);
     }
     allogram_leave_to(set, 0);

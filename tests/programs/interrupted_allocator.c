@@ -1,6 +1,6 @@
-/* interrupted_allocator.c: an allocator without locks, which handlers may use while they interrupt
- * it, and may leave by longjmp; threads that use it are cancelled at any instruction. Prints what
- * has to be recorded, whatever was interrupted: by block size, how many.
+/* interrupted_allocator.c: an allocator without locks. Signal handlers may call it while they
+ * interrupt it, and may leave it by longjmp; threads that use it are cancelled at any instruction.
+ * Prints how many blocks of each size must be recorded, whatever was interrupted.
  *
  * @threads one at a time */
 #define _GNU_SOURCE

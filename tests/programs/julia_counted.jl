@@ -1,5 +1,5 @@
-# julia_counted.jl: a program that knows what it allocates, and says so: one line "name=value ..." for each part.
-# The numbers of lines in the comments are what tests/roots/julia_in_root.py asks for.
+# julia_counted.jl: a program that counts what it allocates and prints one line "name=value ..." for each part.
+# The line numbers in the comments are those that tests/roots/julia_in_root.py expects.
 
 mark(name) = ccall(:allogram_session_mark, Cvoid, (Cstring,), name)
 
@@ -18,7 +18,7 @@ end
 const kept = Any[]
 const dead = Ref(0)
 
-# Ends of leaves: one in ten stays.
+# Leaf objects with finalizers, of which one in ten stays in use.
 function make_leaves(n)
     for i in 1:n
         leaf = Leaf(i, i) # line 24
@@ -27,7 +27,7 @@ function make_leaves(n)
     end
 end
 
-# Full names of parametric types.
+# Parametric types, which must be reported with their full names.
 function make_holders(n)
     holders = Vector{Any}(undef, n)
     for i in 1:n
@@ -36,7 +36,7 @@ function make_holders(n)
     holders
 end
 
-# Inlined into its caller, and allocates there.
+# A function that is inlined into its caller: the allocation is in the caller's code.
 @inline innermost(x) = Holder{Float64}(x) # line 40
 @inline inner(x) = innermost(x + 1.0) # line 41
 @noinline function outer(n)
@@ -47,7 +47,7 @@ end
     list
 end
 
-# Pools, big objects, arrays of malloc's that grow, strings that move.
+# Blocks of pools, big objects, arrays in malloc's memory that grow, strings that move.
 function work(n)
     total = 0
     for i in 1:n
@@ -88,7 +88,7 @@ function counted(before, after)
     println("pool=$(diff.poolalloc) big=$(diff.bigalloc) malloc=$(diff.malloc) realloc=$(diff.realloc)")
 end
 
-# What the collector counted, between two marks: nothing else allocates there.
+# What the collector counted between two marks of the session; nothing else allocates between them.
 function measured(n)
     mark("begin")
     before = Base.gc_num()

@@ -1,4 +1,4 @@
-# julia_expressions.jl MODULE: records expressions with Allogram.jl, and says of each what Julia counted, and where its trace is.
+# julia_expressions.jl MODULE: records expressions with Allogram.jl; prints what Julia counted for each, and the path of its trace.
 include(ARGS[1])
 
 mutable struct Leaf
@@ -8,7 +8,7 @@ mutable struct Other
     value::Int
 end
 const kept = sizehint!(Any[], 10_000)
-const early = zeros(Float64, 200_000) # malloc's memory, of before
+const early = zeros(Float64, 200_000) # memory from malloc, allocated before the recordings
 
 @noinline function make(type, n)
     for i in 1:n
@@ -29,7 +29,7 @@ function in_a_function()
     trace = Allogram.@profile begin
         before = Base.gc_num()
         make(Leaf, 1_000)
-        append!(early, zeros(Float64, 200_000)) # moves
+        append!(early, zeros(Float64, 200_000)) # moves the array's memory
         after = Base.gc_num()
     end
     say("function", trace, "counted=$(counted(before, after))")

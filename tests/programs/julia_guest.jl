@@ -1,5 +1,5 @@
-# julia_guest.jl LIBRARY CASE: Julia as a guest of the conformance kit of adapters (adapter_kit.py): a function a case. Counts
-# beside, by type, what it makes itself. LIBRARY is julia_mixed.c.
+# julia_guest.jl LIBRARY CASE: Julia as a guest of the conformance tests of adapters (tests/conformance/adapter_kit.py). Each case is a
+# function, which also counts, by type, the blocks that it allocates. LIBRARY is built from julia_mixed.c.
 const library, case = ARGS
 
 mutable struct Small
@@ -12,11 +12,11 @@ end
 mutable struct Wide
     fields::NTuple{10,Int}
 end
-struct Cell # of arrays: counted is their memory
+struct Cell # used in arrays only: the arrays' memory is counted
     a::Int
 end
 const names = ("Main.Small", "Main.Two", "Main.Wide", "Array{Main.Cell, 1} data")
-const bytes = (16, 32, 96, 1_040_000) # with the word of the type, as the pools' sizes go; of an array's memory as asked for
+const bytes = (16, 32, 96, 1_040_000) # objects: with the word of their type, in the sizes of the pools; array memory: as requested
 const n_cells = 130_000
 
 const n_made = zeros(Int, 4)
@@ -34,7 +34,7 @@ const kept = (sizehint!(Small[], 1000), sizehint!(Two[], 1000), sizehint!(Wide[]
     n_made[K] += n
 end
 
-# By write: a forked child has it out at once.
+# Prints with one write, so that a forked child's line is complete at once.
 function tell()
     GC.gc()
     pid = ccall(:getpid, Cint, ())
@@ -55,7 +55,7 @@ function deaths()
     foreach(empty!, kept)
 end
 
-function moves() # an array whose memory moves, and strings that do
+function moves() # an array whose memory moves, and strings that move
     list = sizehint!(UInt8[], 10)
     for i in 1:400_000
         push!(list, i % UInt8)
@@ -88,7 +88,7 @@ end
 end
 function frames()
     caller(@cfunction(by_native, Cvoid, (Cint,)))
-    global peak = zeros(UInt8, 300_000_000) # the peak is here: what lives now is seen in it
+    global peak = zeros(UInt8, 300_000_000) # makes the peak here, so that the peak view shows what lives now
 end
 
 @noinline ask(n) = ccall(("mixed_take", library), Ptr{Cvoid}, (Csize_t,), n)
@@ -126,7 +126,7 @@ ends_by_kill() = end_by(() -> ccall(:kill, Cint, (Cint, Cint), ccall(:getpid, Ci
 function collections()
     GC.gc()
     GC.gc()
-end # and the one of tell
+end # tell makes one more collection
 
 getfield(Main, Symbol(case))()
 tell()

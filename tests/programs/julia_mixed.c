@@ -1,4 +1,5 @@
-/* julia_mixed.c: a C library that a Julia program calls: mallocs, and calls back. */
+/* julia_mixed.c: a C library that a Julia program calls: it allocates with malloc, and calls back.
+ */
 #include <stdlib.h>
 
 void *mixed_take(size_t bytes);

@@ -1,4 +1,4 @@
-# julia_mixed.jl LIBRARY: Julia calls C that mallocs, and C that calls Julia, which allocates.
+# julia_mixed.jl LIBRARY: Julia calls C code that calls malloc, and C code that calls Julia, which allocates.
 const library = ARGS[1]
 mutable struct FromC
     number::Int
@@ -22,7 +22,7 @@ end
 
 take(100)
 around(50)
-# Memory of malloc's that Julia frees: an array takes it over.
+# Memory of malloc that Julia frees, because an array takes it over.
 block = Libc.malloc(8_000)
 array = unsafe_wrap(Array, convert(Ptr{Int}, block), 1_000; own=true)
 array[1] = 7

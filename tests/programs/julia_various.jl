@@ -1,4 +1,4 @@
-# julia_various.jl: a little of much: what programs are made of, to be run by the interpreter and by the compiler at its ends.
+# julia_various.jl: small pieces of common code, to be run by the interpreter and by the compiler at its highest and lowest levels.
 using Base.Threads
 
 struct Point{T,N}

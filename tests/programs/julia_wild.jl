@@ -1,4 +1,4 @@
-# julia_wild.jl: what a profiler must not disturb: exceptions, a stack that overflows, children, a channel, its own profiler.
+# julia_wild.jl: features that a profiler must not disturb: exceptions, a stack overflow, child processes, a channel, Julia's own profiler.
 deep(n) = deep(n + 1) + 1
 overflows = try
     deep(0)

@@ -1,5 +1,6 @@
-/* labelled.c: work under labels: a phase, and two requests of which the second is handed to another
- * thread. With allogram.h alone, or under `allogram run`. By label:
+/* labelled.c: allocations under labels: a phase of the program, and two requests, of which the
+ * second is handed to another thread. It is run with the library of allogram.h alone, and under
+ * `allogram run`. By label:
  *
  *     label        heap "nodes"                       malloc
  *     load         3 of 100 bytes, in use             2 of 1000, in use

@@ -1,7 +1,8 @@
-/* late_child.c: a child that shows up when everybody has forgotten its parent. A executes itself as
- * B; B forks C by a raw system call, so that no hook sees it, and ends; C keeps silent until B's
- * place in the session is free again and D, a fork of A, has taken it. Then C makes 10 x 13 and
- * frees 4 of them. Its stacks have to be its own, although the tree they would go into is gone.
+/* late_child.c: a child that is noticed only after its parent's place in the session is taken. A
+ * executes itself as B. B forks C by a raw system call, which no hook sees, and ends. C does
+ * nothing until the place of B is free again and D, a fork of A, has taken it. Then C allocates 10
+ * x 13 bytes and frees 4 of them. C's stacks must be its own, although the stack tree of B, which
+ * it would have used, is gone.
  *
  * @process          A
  * @allocated_blocks 2
@@ -26,9 +27,9 @@
 
 #include "say.h"
 
-enum { FORGOTTEN_MS = 800 }; /* more than the collector keeps an ended process' place */
+enum { FORGOTTEN_MS = 800 }; /* longer than the writer keeps the place of an ended process */
 
-/* One function each, so that a stack tells who it was. */
+/* One function for each process, so that a stack shows which process it is from. */
 #define MAKER(name, count, size)                                \
     __attribute__((noinline, noclone)) static void name(void) { \
         void *blocks[count];                                    \
@@ -51,7 +52,7 @@ static void wait_for_byte(int fd) {
     }
 }
 
-/* go: a byte comes when it is C's turn; done: closed by C's end. */
+/* go: a byte arrives here when C may go on; done: closed when C ends. */
 static int be_b(int go, int done) {
     early();
     if (syscall(SYS_fork) == 0) {
@@ -89,7 +90,7 @@ int main(int n_arguments, char **arguments) {
         close(go[1]);
         close(done[1]);
         other();
-        wait_for_byte(done[0]); /* C's end: until then the place is taken */
+        wait_for_byte(done[0]); /* C has ended: until then D keeps the place */
         _exit(0);
     }
     close(done[1]);

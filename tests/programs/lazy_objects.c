@@ -1,5 +1,5 @@
-/* lazy_objects.c: a library to preload that stands in front of dl_iterate_phdr and cannot serve it
- * before its constructor has run, as ThreadSanitizer's: which allocates first. */
+/* lazy_objects.c: a library to preload that replaces dl_iterate_phdr and cannot serve it before its
+ * constructor has run; the constructor first allocates. ThreadSanitizer's library does the same. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>

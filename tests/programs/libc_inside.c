@@ -1,6 +1,6 @@
-/* libc_inside.c: what the C library allocates on its callers' behalf: strdup, asprintf, getline,
- * fopen, opendir, qsort of much, setlocale, open_memstream. Its own sizes are libc's affair: the
- * judge counts them.
+/* libc_inside.c: allocations that the C library makes for its callers: strdup, asprintf, getline,
+ * fopen, opendir, qsort of a large array, setlocale, open_memstream. Their sizes depend on the
+ * library, so the judge (counting_preload.c) counts them.
  *
  * @allocated_blocks 100 + runtime
  * @ghost_frees      0

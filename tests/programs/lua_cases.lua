@@ -1,5 +1,5 @@
--- What lua_guest and the interpreter run for the conformance kit (adapter_kit.py): a function a case.
--- The numbers of lines and of blocks are counted by hand there.
+-- The cases that lua_guest and the interpreter run for the conformance tests of adapters (tests/conformance/adapter_kit.py), one
+-- function each. The tests find lines by their text; the numbers of blocks are counted by hand there.
 
 local function tables() for _ = 1, 1000 do local t = {} end end
 local function arrays() for i = 1, 10 do local t = { i, i, i } end end
@@ -46,11 +46,11 @@ local function caller()
 end
 function frames()
   local t = caller()
-  kept = { t, ("x"):rep(1000000) } -- the peak is here: what lives now is seen in it
+  kept = { t, ("x"):rep(1000000) } -- makes the peak here, so that the peak view shows what lives now
   return t
 end
 
--- in a coroutine that has yielded before, inside of one that resumes it
+-- in a coroutine that has yielded before, inside of another one that resumes it
 function coroutine_frames()
   local inner = coroutine.create(function()
     coroutine.yield()
@@ -66,7 +66,7 @@ function coroutine_frames()
   return t
 end
 
--- stacks that differ in their innermost line alone
+-- stacks that differ only in their innermost line
 function alike()
   collectgarbage("stop")
   for i = 1, 100 do
@@ -77,7 +77,7 @@ function alike()
   collectgarbage("restart")
 end
 
--- a coroutine that yields below pcall: what called it has no native frames any more
+-- a coroutine that yields below pcall: after that the function that called it has no native frames
 function yielded_frames()
   local co = coroutine.wrap(function()
     local ok, t = pcall(function()
@@ -97,15 +97,15 @@ function native_memory()
   return ask() + 1
 end
 
--- the stack grows in the middle of calls: its own block has the frames of who called
+-- the stack grows in the middle of calls: its new block must have the frames of these calls
 function deep_frames()
   local function dig(n) if n == 0 then return 0 end return 1 + dig(n - 1) end
   return dig(300) + 1
 end
 
--- a callback leaves while an array moves, as a stack does: what was kept for it is of no use to what comes
+-- a callback raises an error while an array or a stack is reallocated: frames read for that must not be used for later stacks
 function left_while_it_moves()
-  collectgarbage("stop") -- the array is neither here nor there
+  collectgarbage("stop") -- during the reallocation neither the old array nor the new one may be read
   local t = {}
   for i = 1, 64 do t[i] = i end
   raise_at(16 * 128)
@@ -116,8 +116,9 @@ function left_while_it_moves()
   big = ("x"):rep(1000000)
 end
 
--- constructors, of which Lua saves no pc: behind --= the blocks that are allocated at this line, by hand. A table is one, its array
--- and its fields are one each, when there are any; `...` is put into the array at the line of the closing brace.
+-- constructors, for which Lua saves no program counter. After --= is the number of blocks allocated at this line, counted by hand. A
+-- table is one block; its array and its fields are one each, when there are any; `...` is put into the array at the line of the
+-- closing brace.
 local function in_a_loop()
   for i = 1, 100 do
     local first = {} --= 100
@@ -187,7 +188,7 @@ function constructors()
   collectgarbage("restart")
 end
 
--- each block is refused at first, so that the collector runs in the middle of them
+-- the allocator refuses each block at first, so that the collector runs in the middle of a constructor
 function constructors_in_need()
   refuse_first(true)
   constructors()
@@ -227,7 +228,7 @@ function many()
   end
 end
 
--- calls and words, counted by hand in lua_adapter.py
+-- calls and words, counted by hand in tests/conformance/lua_adapter.py
 function calls_and_words()
   collectgarbage("stop")
   local function fib(n) if n < 2 then return n end return fib(n - 1) + fib(n - 2) end
@@ -245,10 +246,10 @@ function calls_and_words()
   collectgarbage("restart")
 end
 
-local case = ... -- of the interpreter; lua_guest calls the function itself
+local case = ... -- set by the interpreter; lua_guest calls the function itself
 if case then
   local f = assert(load("return " .. case))()
   kept = f()
-  big = ("x"):rep(1000000) -- the peak is here: what lives now is seen in it
+  big = ("x"):rep(1000000) -- makes the peak here, so that the peak view shows what lives now
   print("done", case)
 end

@@ -1,6 +1,6 @@
-/* lua_guest.c SCRIPT CASE: Lua embedded in a program, with an allocator of the program's own that
- * counts what Lua asks of it, by type. Calls the function CASE of the script and prints what was
- * counted as JSON, for the conformance kit of adapters (adapter_kit.py). */
+/* lua_guest.c SCRIPT CASE: Lua embedded in a program, with an allocator of the program that counts
+ * Lua's blocks by type. Calls the function CASE of the script and prints the counts as JSON, for
+ * the conformance tests of adapters (tests/conformance/adapter_kit.py). */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -58,7 +58,7 @@ static void give(void *block) {
 
 static void *count(void *ud, void *block, size_t old_bytes, size_t new_bytes) {
     if (*(const int *)ud != 4711) {
-        abort(); /* what the host gave along has to come back */
+        abort(); /* the pointer given to lua_newstate must be passed to every call */
     }
     if (new_bytes == 0) {
         if (block) {
@@ -115,7 +115,7 @@ static int new_userdata(lua_State *L) {
     return 1;
 }
 
-/* A tracker whose callback raises an error of Lua, where a block of so many bytes is made. */
+/* A tracker whose callback raises a Lua error when a block of the given size is allocated. */
 static struct {
     lua_State *L;
     size_t bytes;
@@ -145,7 +145,7 @@ static int raise_no_more(lua_State *L) {
     return allogram_tracker_stop() == 0 ? 0 : luaL_error(L, "no tracker");
 }
 
-/* Lua asks for every new block twice: in between it collects what it can do without. */
+/* Refuses every new block once: Lua then collects and asks again. */
 static int refuse_first(lua_State *L) {
     refuses_first = lua_toboolean(L, 1);
     has_refused = false;
@@ -193,7 +193,7 @@ static lua_State *make_state(void) {
     lua_State *L = lua_newstate(count, &ud);
     void *same = NULL;
     if (lua_getallocf(L, &same) != count || same != &ud) {
-        abort(); /* the host finds its own allocator */
+        abort(); /* lua_getallocf must return the host's allocator, not the adapter's */
     }
     luaL_openlibs(L);
     lua_pushglobaltable(L);

@@ -1,5 +1,5 @@
-/* lua_plugin.c: opens Lua while it runs, as a program with plugins does, and runs a script of a
- * hundred tables in it. */
+/* lua_plugin.c: loads Lua's library while it runs, as a program with plugins does, and runs a
+ * script that allocates a hundred tables. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>

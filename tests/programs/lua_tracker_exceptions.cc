@@ -1,6 +1,6 @@
-// lua_tracker_exceptions.cc: what tracker_exceptions.cc asks for, of tables of Lua: exceptions leave
-// the callbacks of a tracker through Lua's own frames, as its error of no memory does. Only under
-// `allogram run`. Ends with 0 when all holds.
+// lua_tracker_exceptions.cc: the checks of tracker_exceptions.cc with Lua's tables as blocks: C++ exceptions leave the callbacks
+// of a tracker through Lua's frames, as Lua's own out-of-memory error does. Runs only under `allogram run`. Ends with 0 when all
+// checks hold.
 #include <cstdio>
 #include <stdexcept>
 

@@ -1,6 +1,6 @@
-/* many_stacks.c [LEVELS]: as many distinct stacks as there are ways through LEVELS turns to the
- * left or to the right: 2^LEVELS (default 12), one block in each, of 16 + path % 1024 bytes. Every
- * odd path's block is freed at once, the others are kept.
+/* many_stacks.c [LEVELS]: allocates one block in each of 2^LEVELS distinct stacks (default 12
+ * levels): at each level the path turns left or right. A block has 16 + path % 1024 bytes. The
+ * block of every odd path is freed at once, the others are kept.
  *
  * @allocated_blocks 4096
  * @allocated_bytes  4096 * 16 + 4 * (1024 * 1023 / 2)

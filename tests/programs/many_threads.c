@@ -1,4 +1,4 @@
-/* many_threads.c: N threads, ten at a time; each makes 11 x 21 bytes and frees them.
+/* many_threads.c: N threads, ten at a time; each allocates 11 x 21 bytes and frees them.
  *
  *     many_threads N */
 #include <pthread.h>
@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
             }
         }
         for (int i = 0; i < 10; i++) {
-            (void)pthread_join(threads[i], NULL); /* it returns nothing of use */
+            (void)pthread_join(threads[i], NULL); /* the thread's result is not needed */
         }
     }
     return 0;

@@ -1,6 +1,6 @@
-/* mappings.c: memory straight from the kernel: mmap, mremap, munmap, sbrk. It is no block: the
- * counts see only the two mallocs of 5. What stays mapped is what sbrk took, and both places of
- * 32768 bytes that were moved and kept.
+/* mappings.c: memory directly from the kernel: mmap, mremap, munmap, sbrk. Such memory is no block:
+ * only the two mallocs of 5 bytes are counted. At the end the memory of sbrk is still mapped, and
+ * both places of 32768 bytes of a mapping that was moved with MREMAP_DONTUNMAP.
  *
  * @allocated_blocks 2
  * @allocated_bytes  10

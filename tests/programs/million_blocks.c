@@ -1,8 +1,8 @@
-/* million_blocks.c: a million blocks live at once, of 16 + i % 64 bytes; then every second is
- * freed, and 100000 of 1000 bytes are made: higher than before? 47.5 MB - 23.75 MB + 100 MB: yes,
- * the second hill is the peak. All but the million's odd half is freed. Sum over a million of 16 +
- * i % 64: 1000000 * 16 + 15625 * (64 * 63 / 2) = 47500000. Even i sum: i % 64 even: 500000 * 16 +
- * 15625 * 992 = 23500000; odd: 24000000.
+/* million_blocks.c: allocates a million blocks of 16 + i % 64 bytes, frees every second one, then
+ * allocates 100000 of 1000 bytes. The peak is after that: 47.5 MB - 23.5 MB + 100 MB is more than
+ * 47.5 MB. At the end only the odd half of the million is in use. The sum over a million of 16 + i
+ * % 64 is 1000000 * 16 + 15625 * (64 * 63 / 2) = 47500000 bytes; that of the even i is 500000 * 16
+ * + 15625 * 992 = 23500000, that of the odd i 24000000.
  *
  * @allocated_blocks 1100000 + 1
  * @allocated_bytes  47500000 + 100000 * 1000 + 1100000 * 8

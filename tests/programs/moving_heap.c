@@ -1,6 +1,6 @@
-/* moving_heap.c CASE: what collectors do to blocks, told with allogram.h in one way, right or
- * wrong; prints what its trace has to say then, counted by hand, as JSON. With a session of its
- * own, and under `allogram run`. */
+/* moving_heap.c CASE: reports with allogram.h, in one way, right or wrong, what a garbage collector
+ * does to blocks. It prints what its trace must contain, counted by hand, as JSON. It is run with a
+ * session of its own, and under `allogram run`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -30,7 +30,8 @@ static void require(int holds, const char *what) {
 }
 
 static void start(void) {
-    (void)allogram_start(NULL, message, sizeof(message)); /* under `allogram run` there is one */
+    (void)allogram_start(NULL, message, sizeof(message)); /* fails under `allogram run`, which has
+                                                           * started a session */
 }
 
 static void want(const char *type, int blocks, int bytes, int in_use) {
@@ -86,12 +87,12 @@ static void moves(void) {
     allogram_gc_begin(heap, 0, 70);
     move(0x1000, 0x4000);
     move(0x4000, 0x5000);
-    move(0x2000, 0x1000); /* where the first one was */
+    move(0x2000, 0x1000); /* to the address where the first block was */
     allogram_gc_end(heap, "minor", 70);
-    alloc_again(0x2000, 80);     /* where the second one was */
-    allogram_free(heap, 0x5000); /* the first one */
+    alloc_again(0x2000, 80);     /* at the address where the second block was */
+    allogram_free(heap, 0x5000); /* the first block */
     died(10);
-    allogram_free(heap, 0x4000); /* nobody is there any more */
+    allogram_free(heap, 0x4000); /* no block is at this address any more */
     truth.ghost_frees++;
     want("pair", 3, 70, 2);
     finish();
@@ -101,14 +102,15 @@ static void bad_moves(void) {
     start();
     alloc(0x1000, 10, pair);
     alloc(0x2000, 20, pair);
-    allogram_move(heap, 0x7000, 0x8000); /* not known */
+    allogram_move(heap, 0x7000, 0x8000); /* moves a block that is not known */
     allogram_free(heap, 0x8000);
     truth.ghost_frees++;
-    allogram_move(heap, 0x1000, 0x1000); /* to where it is */
-    move(0x1000, 0x2000);                /* onto a living one, which is dead then */
+    allogram_move(heap, 0x1000, 0x1000); /* moves a block to its own address */
+    move(0x1000, 0x2000);                /* moves a block onto a living one, which then counts as
+                                          * dead */
     died(20);
-    allogram_move(other, 0x2000, 0x3000); /* another heap's */
-    allogram_move(4711, 0x2000, 0x3000);  /* no heap's */
+    allogram_move(other, 0x2000, 0x3000); /* with another heap */
+    allogram_move(4711, 0x2000, 0x3000);  /* with a heap that does not exist */
     allogram_free(heap, 0x2000);
     died(10);
     want("pair", 2, 30, 0);
@@ -133,7 +135,7 @@ static void generations(void) {
         }
     }
     allogram_gc_end(heap, "minor", 0);
-    allogram_collect(heap, 0x30); /* twice */
+    allogram_collect(heap, 0x30); /* reported dead twice */
     truth.ghost_frees++;
     want("pair", 30, 465, 20);
     finish();
@@ -148,7 +150,8 @@ static void *give_type(void *address) {
 
 static void late_types(void) {
     pthread_t thread;
-    allogram_alloc(heap, 0x9000, 1, 0); /* before the session: under `allogram run` there is none */
+    allogram_alloc(heap, 0x9000, 1, 0); /* before the program's session; under `allogram run` the
+                                         * block is recorded */
     if (allogram_block_type(heap, 0x9000, pair) == 1) {
         truth.allocated_blocks = truth.allocated_bytes = 1;
         n_before = 1;
@@ -173,7 +176,8 @@ static void late_types(void) {
     allogram_free(heap, 0x4000);
     died(8);
     require(allogram_block_type(heap, 0x4000, pair) == 0, "it is dead");
-    allogram_realloc(heap, 0x5000, 0x5000, 64, 0); /* another block, which has no type either */
+    allogram_realloc(heap, 0x5000, 0x5000, 64, 0); /* a new block at the same address, which has no
+                                                    * type either */
     died(16);
     truth.allocated_blocks++;
     truth.allocated_bytes += 64;
@@ -193,7 +197,7 @@ static void late_types(void) {
     finish();
 }
 
-/* Half of them are typed where they were moved to. */
+/* Half of the blocks get their type after they were moved. */
 static void many_late_types(void) {
     start();
     for (uint64_t i = 1; i <= 1000; i++) {
@@ -219,8 +223,8 @@ static void many_late_types(void) {
 enum { THREADS = 4, CYCLES = 40, BLOCKS = 100, SPACE = 1 << 20 };
 
 static pthread_barrier_t world;
-static uint64_t survivors[THREADS][BLOCKS]; /* where they are */
-static uint64_t old_space;                  /* of two, by turns */
+static uint64_t survivors[THREADS][BLOCKS]; /* the addresses of the surviving blocks */
+static uint64_t old_space;                  /* which of the two spaces was used last */
 
 static APART void mutate(uint64_t thread, int cycle) {
     const uint64_t base = (1 + thread) * BLOCKS * 32;
@@ -229,15 +233,15 @@ static APART void mutate(uint64_t thread, int cycle) {
     }
 }
 
-/* A tenth lives on, packed, for one cycle; the rest is dead. All addresses are used again at once.
- */
+/* One block in ten lives on for one cycle, in a packed space; the others are dead. All addresses
+ * are used again at once. */
 static void collect(void) {
     uint64_t to = (1 + old_space) * SPACE;
     allogram_gc_begin(heap, 24, 0);
     for (uint64_t t = 0; t < THREADS; t++) {
         for (uint64_t i = 0; i < BLOCKS; i++) {
             const uint64_t at = (1 + t) * BLOCKS * 32 + i * 16;
-            if (survivors[t][i]) { /* of the cycle before */
+            if (survivors[t][i]) { /* survived the cycle before, and dies now */
                 allogram_collect(heap, survivors[t][i]);
                 survivors[t][i] = 0;
                 truth.collected++;
@@ -283,7 +287,7 @@ static void stopped_threads(void) {
     }
     truth.allocated_blocks = ALL;
     truth.allocated_bytes = (uint64_t)ALL * 24;
-    want("pair", ALL / 2, ALL / 2 * 24, LEFT); /* of the last cycle */
+    want("pair", ALL / 2, ALL / 2 * 24, LEFT); /* the survivors of the last cycle are in use */
     want("text", ALL / 2, ALL / 2 * 24, 0);
     finish();
 }
@@ -368,7 +372,7 @@ int main(int argc, char **argv) {
                                                  .kind = ALLOGRAM_MOVING_COLLECTOR,
                                                  .has_late_types = 1,
                                                  .unit = "words"};
-    /* as a program has it that was compiled before there were kinds */
+    /* as in a program that was compiled before the options had a kind */
     const struct allogram_heap_options older = {
         .size = offsetof(struct allogram_heap_options, kind), .name = "old", .allocator = "vm"};
     heap = allogram_heap_new(&moving);

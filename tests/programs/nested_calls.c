@@ -1,11 +1,11 @@
-/* nested_calls.c: nested_calls [ROUNDS]: what goes through an allocator whose functions call each
- * other (nested_malloc.c). Each round 5 blocks of 630 bytes, all freed:
+/* nested_calls.c: nested_calls [ROUNDS]: calls an allocator whose functions call each other
+ * (nested_malloc.c). Each round allocates 5 blocks of 630 bytes in all, and frees them:
  *
- *     calloc 3 * 20; realloc of nothing to 40 and of that to 400; posix_memalign of 100; a copy of
- *     30 that the allocator's library makes
+ *     calloc 3 * 20; realloc of NULL to 40 and of that block to 400; posix_memalign of 100; a copy
+ *     of 30 that a function of the allocator's library allocates
  *
- * Without ROUNDS 100 of them, and a signal handler that allocates 200 bytes in each calloc.
- * Prints the sums of many: a name, blocks, bytes, freed blocks, freed bytes. */
+ * Without ROUNDS it runs 100 rounds, and a signal handler allocates 200 bytes in each calloc. It
+ * prints the sums of the rounds: a name, blocks, bytes, freed blocks, freed bytes. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* nested_malloc.c: an allocator in a library of its own, whose functions call each other by their
- * public names: calloc calls malloc, realloc malloc and free, posix_memalign memalign. Blocks are
- * cut from an arena by one atomic addition and never reused. The library does more than allocating:
- * nested_copy. */
+ * public names: calloc calls malloc, realloc calls malloc and free, posix_memalign calls memalign.
+ * Blocks are cut from an arena by one atomic addition and never reused. The library also has a
+ * function that is no allocator and allocates: nested_copy. */
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int nested_signal;                   /* calloc raises it, in its middle */
-char *nested_copy(const char *text); /* to be freed */
+int nested_signal;                   /* if not 0: a signal that calloc raises before it returns */
+char *nested_copy(const char *text); /* the caller frees the copy */
 
 enum { HEAD = 16 };
 static char arena[256 << 20];

@@ -1,6 +1,6 @@
-/* numbered_plugin.c: a plugin with 40 allocating functions. The sizes say where a block comes from:
- * that of function I of plugin NUMBER is 1000 * NUMBER + I. Each NUMBER has another size in memory,
- * so that plugins that take turns lie across each other's places. */
+/* numbered_plugin.c: a plugin with 40 allocating functions. Function I of plugin NUMBER allocates
+ * blocks of 1000 * NUMBER + I bytes, so that the size shows where a block comes from. The plugins
+ * differ in size in memory, so that plugins loaded in turn overlap each other's addresses. */
 #include <stdlib.h>
 
 #define JOIN_(a, b) a##b

@@ -1,11 +1,13 @@
-/* objects_gone.c: objects come and go all the time.
+/* objects_gone.c: loads and unloads shared objects all the time.
  *
- *     objects_gone converters ROUNDS THREADS   iconv loads and unloads modules, nobody calls
- * dlclose objects_gone plugins ROUNDS THREADS FILE... dlopens, runs and dlcloses the plugins by
- * turns; ROUNDS 0: until standard input ends objects_gone keep ROUNDS 0 FILE...       opens them
- * all and keeps them, then calls one function of each
+ *     objects_gone converters ROUNDS THREADS
+ *         iconv loads and unloads its modules; no call of dlclose is visible
+ *     objects_gone plugins ROUNDS THREADS FILE...
+ *         loads, runs and unloads the plugins in turn; ROUNDS 0: until standard input ends
+ *     objects_gone keep ROUNDS 0 FILE...
+ *         loads all plugins and keeps them, then calls one function of each
  *
- * THREADS more allocate all the while. */
+ * THREADS further threads allocate meanwhile. */
 #include <dlfcn.h>
 #include <iconv.h>
 #include <poll.h>

@@ -1,9 +1,10 @@
-/* other_entries.c FAMILY: allocates by entries that only a certain allocator has, and frees by
- * those and by free.
+/* other_entries.c FAMILY: allocates with functions that only a certain allocator has, and frees
+ * with those functions and with free.
  *
- * Each round of 100: five blocks of FAMILY's own functions (1010 bytes, 3 times 707, 4040, then
- * 9090 in its place, 6464 aligned) and one of malloc (3333), all freed. Which allocator is there is
- * not our affair: its functions are looked up by name. Exit status 77: it is not. */
+ * Each of 100 rounds: five blocks of FAMILY's own functions (1010 bytes, 3 times 707, 4040, then
+ * 9090 in place of that, 6464 aligned) and one of malloc (3333), all freed. The functions are
+ * looked up by name, so any allocator may be linked or preloaded. Exit status 77: they were not
+ * found. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static void jemalloc(void) {
     free(blocks[3]);
 }
 
-/* malloc, calloc, realloc, free, aligned */
+/* Functions like malloc, calloc, realloc, free and aligned_alloc, under other names. */
 static void plain(int is_alignment_first) {
     void *blocks[4];
     blocks[0] = functions[0].one(1010);

@@ -1,15 +1,15 @@
-/* own_allocator.c: a program whose allocator stands in the same source file as its callers, so that
- * the compiler knows which registers each function of it changes and which stack alignment it
- * needs (-fipa-ra, -fipa-stack-alignment, link-time optimization).
+/* own_allocator.c: a program whose allocator is in the same source file as its callers, so that the
+ * compiler knows which registers each function of it changes and which stack alignment it needs
+ * (-fipa-ra, -fipa-stack-alignment, link-time optimization).
  *
- * The callers keep values of every kind over calls of the allocator: integers in more registers
- * than survive a call, doubles, vectors, long doubles. own_allocators.py builds this file in many
- * ways and compares what it prints without and with the recorder. It is built with
- * -DINLINING=noinline (or unused: the compiler may choose) and -DVECTOR_BYTES=16 (or 32).
+ * The callers keep values of every kind across calls of the allocator: integers in more registers
+ * than the ABI preserves, doubles, vectors, long doubles. tests/conformance/own_allocators.py
+ * builds this file in many ways and compares its output without and with the recorder. It is built
+ * with -DINLINING=noinline (or unused: the compiler may choose) and -DVECTOR_BYTES=16 (or 32).
  *
  *     own_allocator [ROUNDS [SECONDS]]
  *
- * SECONDS: sleeps that long before the work, for a recorder that is attached. Printed: a checksum,
+ * SECONDS: sleeps that long before the work, so that a recorder can attach. Prints a checksum, and
  * and what the main program allocated and freed, in blocks and bytes. */
 #include <errno.h>
 #include <stddef.h>
@@ -106,7 +106,7 @@ ALLOCATOR void *realloc(void *block, size_t bytes) {
     return moved;
 }
 
-/* A block within a larger one, whose head says where that begins. */
+/* A block within a larger one, whose header holds the address of the larger block. */
 ALLOCATOR void *aligned_alloc(size_t alignment, size_t bytes) {
     char *outer = malloc(bytes + alignment + HEAD);
     if (!outer) {
@@ -217,7 +217,7 @@ CALLER uint64_t sum_over(const uint64_t *values, size_t n) {
     return sum ^ crossed;
 }
 
-/* What a function that needs an aligned stack reads and writes with aligned instructions. */
+/* Uses aligned instructions on its stack, so it fails when its caller's stack is not aligned. */
 CALLER double aligned(unsigned n) {
     volatile _Alignas(16) double local[4] = {n, n + 1.0, n + 2.0, n + 3.0};
     void *block = malloc(n % 100);

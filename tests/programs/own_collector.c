@@ -1,6 +1,7 @@
-/* own_collector.c: own_allocator.c with the names of the Boehm collector, as far as the adapter
- * wants them: a collector that never collects, in the same source file as its callers
- * (own_runtimes.py). Printed as well: a checksum over calls that change next to no register. */
+/* own_collector.c: own_allocator.c with the function names of the Boehm collector that the adapter
+ * looks for: a collector that never collects, in the same source file as its callers
+ * (tests/conformance/own_runtimes.py). It also prints a checksum over calls that change nearly no
+ * register. */
 #define malloc GC_malloc
 #define free GC_free
 #define realloc GC_realloc

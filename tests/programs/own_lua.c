@@ -1,8 +1,8 @@
-/* own_lua.c: Lua inside of the program (liblua5.4.a). Calls functions of its API as code would that
- * was optimized together with them: with values in all registers that such a function does not
- * change, and a stack that is aligned to 8 bytes only.
+/* own_lua.c: Lua linked into the program (liblua5.4.a). Calls functions of its API as a compiler
+ * may that optimized them together with their callers: with values in all registers that the called
+ * function does not change, and with a stack that is aligned to 8 bytes only.
  *
- * Prints for each which registers it changed, and what a script computes. */
+ * Prints for each function which registers it changed, and what a script computes. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
@@ -26,8 +26,8 @@ struct marks {
     uint64_t vector[16][4];
 };
 
-/* Calls FUNCTION(first, second, third) with MARKS in the other registers, and stores what all are
- * afterwards. */
+/* Calls FUNCTION(first, second, third) with MARKS in the other registers, and stores the values of
+ * all registers after the call. */
 uint64_t call_marked(uintptr_t function, const struct marks *marks, struct marks *ret_marks);
 __asm__(".text\n.globl call_marked\n.type call_marked, @function\n"
         "call_marked:\n"

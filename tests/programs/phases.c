@@ -1,9 +1,9 @@
-/* phases.c: a life in parts, for views that follow a range of time: keeps, then makes temporary
- * blocks, then holds much and lets go of it while a second thread hands blocks over, then leaks.
+/* phases.c: a program in phases, for views that follow a range of time. It keeps blocks, then makes
+ * temporary blocks, then holds much memory, which a second thread frees, then leaks.
  *
  *     keep_early      100 blocks of 1,000 bytes, freed at the end
  *     make_temporary  20,000 blocks of 64 bytes, each freed at once
- *     hold_much       1,000 blocks of 2,000 bytes, freed by another thread than made them
+ *     hold_much       1,000 blocks of 2,000 bytes, freed by another thread
  *     forget          50 blocks of 300 bytes, never freed */
 #include <pthread.h>
 #include <time.h>
@@ -71,7 +71,7 @@ int main(int n_arguments, char **arguments) {
     pthread_create(&thread, NULL, let_go, NULL);
     pthread_join(thread, NULL);
     pause_ms(40);
-    if (n_arguments < 2 || arguments[1][0] != 'b') { /* "before": when nothing was forgotten yet */
+    if (n_arguments < 2 || arguments[1][0] != 'b') { /* "before": without the leak */
         forget();
     }
     pause_ms(20);

@@ -1,5 +1,5 @@
-/* plugin_blue.c: of plugins.c: blocks of 50 bytes, from another frame size at about the same
- * address. */
+/* plugin_blue.c: a plugin of plugins.c: allocates blocks of 50 bytes, from a frame of another size
+ * than plugin_red.c's, at about the same address. */
 #include <stdlib.h>
 
 __attribute__((noinline, noclone)) static void *blue_block(void) {

@@ -1,4 +1,4 @@
-/* plugin_red.c: of plugins.c: blocks of 40 bytes. */
+/* plugin_red.c: a plugin of plugins.c: allocates blocks of 40 bytes. */
 #include <stdlib.h>
 
 __attribute__((noinline, noclone)) static void *red_block(void) {

@@ -1,7 +1,8 @@
-/* plugins.c: two different plugins, loaded and closed in turn, 50 rounds; the loader places the
- * second where the first was, so that one address is two functions. plugin_red makes 10 x 40 a
- * round, plugin_blue 20 x 50; all are freed by us. (What the loader itself allocates is the
- * judge's.)  The sites view must name each plugin's function with its own blocks:
+/* plugins.c: two different plugins, loaded and closed in turn, 50 rounds. The loader puts the
+ * second where the first was, so that one address belongs to two functions. In each round
+ * plugin_red allocates 10 x 40 bytes and plugin_blue 20 x 50; the program frees them all. The judge
+ * (counting_preload.c) counts what the loader itself allocates. The sites view must show each
+ * plugin's function with its own blocks:
  *
  * @allocated_blocks 50 * 30 + runtime
  * @allocated_bytes  50 * (400 + 1000) + runtime

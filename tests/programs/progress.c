@@ -1,7 +1,7 @@
-/* progress.c: allocates without end and says how far it got in a file mapped shared, $PROGRESS,
- * which a SIGKILL cannot unsay. For each of its threads two words: events begun (before the call)
- * and events done (after it), so that the truth is known to within the one event that was in
- * flight. A round is three allocations and two frees.
+/* progress.c: allocates without end and counts its events in a file mapped shared, $PROGRESS, which
+ * survives a SIGKILL. Each thread has two words: events begun (written before the call) and events
+ * done (written after it), so that the true count is known to within the one event that the kill
+ * interrupted. A round is three allocations and two frees.
  *
  * Argument: number of threads (default 1). */
 #include <fcntl.h>

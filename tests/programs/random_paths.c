@@ -1,17 +1,16 @@
-/* random_paths.c: allocates one block at the end of each of many random call paths, and frees it: N
- * and DEPTH are its arguments.
+/* random_paths.c: allocates one block at the end of each of many random call paths, and frees it.
+ * Its arguments are N, the number of paths, and DEPTH.
  *
- * A path is DEPTH frames: DEPTH - 1 of left or right, then leaf_left or leaf_right. The outermost
- * frame is bit 0 of a number, so bit by bit (of 64, then again from bit 0) the number is the path,
- * and the size of the block is a hash of it: the stack of a block determines the size that it must
- * have. Nearly all paths have their upper 20 frames in common with another one and the rest to
- * themselves, so N paths make N * (DEPTH - log2 N) stack nodes. */
+ * A path has DEPTH frames: DEPTH - 1 of left or right, then leaf_left or leaf_right. Each path has
+ * a number of 64 bits; bit 0 decides the outermost frame, bit 1 the next one, and after bit 63
+ * follows bit 0 again. The size of a block is a hash of the number, so the stack of a block
+ * determines its size. Nearly every path shares its upper 20 frames with another one and no further
+ * frame, so N paths make N * (DEPTH - log2 N) stack nodes. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
-/* What stands before it is no tail call, and functions of different names are different functions.
- */
+/* Makes the call before it no tail call, and keeps functions of different names apart. */
 #define AND_RETURN(name) __asm__ volatile("# " name ::: "memory")
 
 static void *block;
@@ -40,7 +39,7 @@ NOINLINE static void leaf_right(size_t size) {
 static void left(unsigned depth, uint64_t path, size_t size);
 static void right(unsigned depth, uint64_t path, size_t size);
 
-/* depth: frames still to come */
+/* depth: frames that are still to come */
 static inline __attribute__((always_inline)) void step(unsigned depth, uint64_t path, size_t size) {
     if (depth == 1) {
         (path & 1 ? leaf_right : leaf_left)(size);

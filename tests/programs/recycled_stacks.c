@@ -1,7 +1,7 @@
-/* recycled_stacks.c: coroutines whose stacks are cut from one pool anew each round, at another
- * place and with another size; the rest of the pool is a guard. So above a stack there is nothing
- * where in an earlier round the outer frames of another one were. Each round
- * makes and frees three blocks at a depth of its own.
+/* recycled_stacks.c: coroutines whose stacks are cut from one pool, anew in each round, at another
+ * place and with another size; the rest of the pool is inaccessible. So above a stack there is no
+ * readable memory, where in an earlier round the outer frames of another stack were. Each round
+ * allocates and frees three blocks at a depth of its own.
  *
  * @allocated_blocks 3 * 12000
  * @allocated_bytes  300 * 12000
@@ -39,8 +39,8 @@ __attribute__((noinline, noclone)) static void leaf(void) {
     }
 }
 
-/* Frames of 128 and of 256 bytes, by -O2 on x86-64: stacks of different depths then meet at the
- * same stack pointer, a page boundary or more below their ends. */
+/* Frames of 128 and of 256 bytes with -O2 on x86-64: so stacks of different depths meet at the same
+ * stack pointer, a page boundary or more away from their ends. */
 __attribute__((noinline, noclone)) static void small_frames(int n) {
     char local[88];
     memset(local, n, sizeof local);
@@ -61,10 +61,10 @@ static void body(void) {
     depth % 2 ? small_frames(depth) : large_frames(depth);
 }
 
-/* [low, low + bytes) of the pool can be used, and nothing else. */
+/* Makes [low, low + bytes) of the pool accessible, and nothing else. */
 static void divide(size_t low, size_t bytes, int by_guards) {
     const size_t pool_bytes = (size_t)POOL_PAGES * PAGE;
-    if (by_guards) { // what older frames left in [low, low + bytes) is there still
+    if (by_guards) { // the contents that older frames left there stay
         mprotect(pool, pool_bytes, PROT_NONE);
         mprotect(pool + low, bytes, PROT_READ | PROT_WRITE);
     } else {

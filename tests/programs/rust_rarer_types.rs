@@ -1,5 +1,5 @@
-/* rust_rarer_types.rs: what else Rust's library is asked for: shared slices, lists, heaps, strings by way of
- * slices, nested collections. Blocks by type, of what main calls.
+/* rust_rarer_types.rs: less common allocations of Rust's library: shared slices, lists, heaps, strings made
+ * from slices, nested collections. The list counts blocks by type, below main.
  *
  * @type Vec<u32> 1
  * @type [u32] 1
@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::collections::{BinaryHeap, HashMap, LinkedList};
 use std::rc::Rc;
 
-// What the compiler cannot look into; std::hint::black_box came with Rust 1.66, and Debian 12 has 1.63.
+// Hides a value from the compiler; std::hint::black_box came with Rust 1.66, and Debian 12 has 1.63.
 fn black_box<T>(value: T) -> T {
     unsafe {
         let same = std::ptr::read_volatile(&value);
@@ -35,7 +35,7 @@ struct Point {
 #[inline(never)]
 fn slices() {
     let vector: Vec<u32> = (0..3).collect();
-    let shared: Rc<[u32]> = Rc::from(black_box(vector)); // copied out of it
+    let shared: Rc<[u32]> = Rc::from(black_box(vector)); // a copy of the vector
     let text: Rc<str> = Rc::from("slice");
     black_box((shared, text));
 }
@@ -75,5 +75,5 @@ fn main() {
     strings();
     collections();
     boxes();
-    black_box(0); // so that the call before does not become a jump
+    black_box(0); // so that the call before is not compiled to a jump
 }

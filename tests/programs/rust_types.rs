@@ -1,5 +1,5 @@
-/* rust_types.rs: what Rust's standard library is asked for, by type. Blocks by type, of what main calls; nothing tells
- * what the last kind is for, so it is untyped.
+/* rust_types.rs: allocations of Rust's standard library by type. The list counts blocks by type, below main.
+ * The type of the last kind cannot be found out, so these blocks are untyped.
  *
  * @type rust_types::Point 17
  * @type u64 5
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-// What the compiler cannot look into; std::hint::black_box came with Rust 1.66, and Debian 12 has 1.63.
+// Hides a value from the compiler; std::hint::black_box came with Rust 1.66, and Debian 12 has 1.63.
 fn black_box<T>(value: T) -> T {
     unsafe {
         let same = std::ptr::read_volatile(&value);
@@ -91,5 +91,5 @@ fn main() {
     containers();
     strings();
     plain();
-    black_box(0); /* so that the call before does not become a jump */
+    black_box(0); /* so that the call before is not compiled to a jump */
 }

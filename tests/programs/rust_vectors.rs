@@ -1,5 +1,5 @@
-/* rust_vectors.rs: a Rust program: vectors that grow, strings, boxes, a map, a thread, an over-aligned type and a caught panic.
- * The judge counts.
+/* rust_vectors.rs: a Rust program: vectors that grow, strings, boxes, a map, a thread, an over-aligned type
+ * and a caught panic. The judge (counting_preload.c) gives the exact counts.
  *
  * @allocated_blocks 20000 + runtime
  * @ghost_frees      0

@@ -1,12 +1,13 @@
-/* sampled.c: allocates what it says, in ways that a sampler could get wrong, and says so.
+/* sampled.c: allocates in ways that a sampler could get wrong, and prints what it allocated.
  *
- * sampled MODE: `periodic` (152 and 1048 bytes in turn), `powers` (1, 2, 4 ... 32768 in turn),
- * `heavy` (a heavy tail: size = 64 / u^(1/1.5)), `huge` (one of 50 MB, after a while 2000 of 100
- * bytes at the same place), each from a function of its own, half of the blocks freed; `odd`
- * (realloc, calloc, aligned, of size 0, usable size), `threads` (one allocates, another frees),
- * `handler` (allocates in a signal handler), `fork`, `stopped` (what a child does with its parent's
- * blocks, when the recorder does not follow it), `busy` (three seconds of CPU). Prints per
- * function: blocks, bytes, freed blocks, freed bytes. */
+ * sampled MODE. Each of the first four allocates from a function of its own and frees half of the
+ * blocks: `periodic` (152 and 1048 bytes in turn), `powers` (1, 2, 4 ... 32768 in turn), `heavy`
+ * (many small and few very large blocks: size = 64 / u^(1/1.5)), `huge` (one of 50 MB, after a
+ * while 2000 of 100 bytes from the same function). The others: `odd` (realloc, calloc, aligned,
+ * size 0, usable size), `threads` (one allocates, another frees), `handler` (allocates in a signal
+ * handler), `fork`, `stopped` (a child uses its parent's blocks when the recorder does not follow
+ * it), `busy` (three seconds of CPU time). Prints for each function: blocks, bytes, freed blocks,
+ * freed bytes. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,7 +30,7 @@ struct truth {
     uint64_t blocks, bytes, freed_blocks, freed_bytes;
 };
 
-/* Every other block is freed at once, the rest stays. */
+/* Every second block is freed at once, the others stay. */
 #define SITE(site)                                       \
     static struct truth site##_truth = {.name = #site};  \
     KEPT static void site(size_t bytes) {                \
@@ -56,7 +57,7 @@ static void say(const struct truth *truth) {
            (unsigned long long)truth->freed_bytes);
 }
 
-/* A cheap number of [0, 1) that is the same in every run. */
+/* A pseudo-random number in [0, 1) that is the same in every run. */
 static double even(uint64_t *state) {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (double)(*state >> 11) * 0x1p-53;
@@ -103,7 +104,7 @@ static void tail(void) {
     say(&heavy_truth);
 }
 
-/* The pause is for the collector to look at the clock between the two. */
+/* In the pause the writer writes a time between the two. */
 static void huge(void) {
     mixed(50000000);
     (void)usleep(50000);
@@ -113,7 +114,7 @@ static void huge(void) {
     say(&mixed_truth);
 }
 
-/* ---- what is odd ---- */
+/* ---- calls with unusual arguments ---- */
 
 static int n_wrong;
 
@@ -187,13 +188,13 @@ static void threads(void) {
 /* ---- handlers and children ---- */
 
 static volatile sig_atomic_t n_alarms;
-static void *volatile of_handler; /* allocated in one alarm, freed in the next */
+static void *volatile of_handler; /* allocated by one alarm, freed by the next */
 static volatile sig_atomic_t is_in_malloc;
 
 static void on_alarm(int signal) {
     (void)signal;
     n_alarms++;
-    if (!is_in_malloc) { /* malloc itself is not to be entered twice; the recorder may be */
+    if (!is_in_malloc) { /* malloc itself may not be entered twice; the recorder may */
         free(of_handler);
         of_handler = malloc(3000);
     }
@@ -234,7 +235,7 @@ static void with_child(void) {
     say(&small_truth);
 }
 
-/* ---- the recorder goes, the blocks stay ---- */
+/* ---- the recorder stops, and the sampled blocks are still used ---- */
 
 enum { KINDS = 4, STOPPED_BLOCKS = 8000 };
 
@@ -290,7 +291,7 @@ static void stopped(void) {
     }
 }
 
-/* ---- long enough for a budget to be kept ---- */
+/* ---- long enough to adapt to a budget ---- */
 
 KEPT static void brief(size_t bytes) {
     void *block = malloc(bytes);
@@ -312,7 +313,7 @@ static double cpu_seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* For three seconds of CPU. */
+/* Runs for three seconds of CPU time. */
 static void busy(void) {
     unsigned long long rounds = 0;
     while (cpu_seconds() < 3) {

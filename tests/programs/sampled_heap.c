@@ -1,9 +1,9 @@
-/* sampled_heap.c: what sampled.c does with malloc, told by allogram.h of a heap of the program's
- * own:
+/* sampled_heap.c: as sampled.c does with malloc, but with blocks of a heap of the program's own,
+ * which it reports with allogram.h.
  *
  * sampled_heap MODE: `told` (152 and 1048 bytes in turn, each from a function of its own, half of
- * the blocks freed), `tracked` (the same, and a tracker samples in the second third), `speed` (ns
- * per call). Prints per function: blocks, bytes, freed blocks, freed bytes. */
+ * the blocks freed), `tracked` (the same, and a tracker samples during the second third), `speed`
+ * (prints ns per call). Prints per function: blocks, bytes, freed blocks, freed bytes. */
 #include <allogram/allogram.h>
 
 #include <stdio.h>
@@ -52,7 +52,8 @@ static void rounds(int is_tracked) {
     printf("large %d %d %d %d\n", ROUNDS, ROUNDS * LARGE, ROUNDS / 2, ROUNDS / 2 * LARGE);
 }
 
-/* CPU time, best of 15 rounds of two million calls, without what the loop itself takes. */
+/* The CPU time of a call, the best of 15 rounds of two million calls, without the time of the loop
+ * itself. */
 static double best_ns(int is_told) {
     enum { CALLS = 2000000 };
     double best = 1e9;

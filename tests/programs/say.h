@@ -1,4 +1,5 @@
-/* say.h: output of the hand-counted programs: stdio allocates, so they do without. */
+/* say.h: output of the programs that are counted by hand. They do not use stdio, because it
+ * allocates. */
 #ifndef SAY_H
 #define SAY_H
 
@@ -19,8 +20,8 @@ __attribute__((format(printf, 1, 2), unused)) static void say(const char *format
     }
 }
 
-/* A truth that is known only at the end of a run (how many signals came): a line in the file
- * $TRUTH_FILE. */
+/* Writes a count that is known only at the end of a run (for example how many signals came) as a
+ * line into the file $TRUTH_FILE. */
 __attribute__((unused)) static void tell_truth(const char *key, unsigned long long value) {
     char line[128];
     const char *path = getenv("TRUTH_FILE");
@@ -34,7 +35,7 @@ __attribute__((unused)) static void tell_truth(const char *key, unsigned long lo
     }
 }
 
-/* The compiler must not pair up and remove what we count. */
+/* Hides a pointer from the compiler, which could otherwise remove a pair of malloc and free. */
 #define OPAQUE(pointer) __asm__ volatile("" : "+r"(pointer) : : "memory")
 
 #endif

@@ -1,4 +1,5 @@
-/* short_threads.c: 300 threads, ten at a time; each makes 11 x 21 bytes, frees 10 of them and dies.
+/* short_threads.c: 300 threads, ten at a time; each allocates 11 x 21 bytes, frees 10 of them and
+ * ends.
  *
  * @allocated_blocks 3300 + runtime
  * @allocated_bytes  3300 * 21 + runtime

@@ -1,7 +1,6 @@
 /* signal_safe_malloc.c: an allocator that a signal handler may call while it interrupts it: blocks
- * are cut from an arena by one atomic addition and never reused. glibc's own malloc may not be
- * called there; programs that do so bring such an allocator, in a library that comes before libc.
- */
+ * are cut from an arena by one atomic addition and never reused. A handler may not call glibc's own
+ * malloc; programs that do so need such an allocator, in a library that is loaded before libc. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
-/* spawned.c: children by vfork + exec, posix_spawn, system and popen. With a number as its argument
- * it is the child: that many blocks of 3 bytes. The shells of system and popen are other people's
- * programs: their counts are the judge's. A vfork child before its exec is no process of its own:
- * the block that it makes is its parent's.
+/* spawned.c: children made by vfork and exec, posix_spawn, system and popen. With a number as its
+ * argument the program is such a child and allocates that many blocks of 3 bytes. The shells of
+ * system and popen are other programs, so the judge (counting_preload.c) counts them. A vfork child
+ * before its exec is no process of its own: the block that it allocates counts as its parent's.
  *
  * @process          parent
  * @allocated_blocks 5 + 1 + runtime

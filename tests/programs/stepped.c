@@ -1,29 +1,28 @@
-/* stepped.c: runs some calls with the trap flag set, so that SIGTRAP comes behind every single
- * instruction of the program, its libraries and the agent. Its handler allocates a block of a size
- * of its own and frees it, or leaves by siglongjmp. That finds each place where an interruption is
- * one too many, in one run.
+/* stepped.c: runs some calls with the CPU's trap flag set, so that SIGTRAP comes after every single
+ * instruction of the program, its libraries and the agent. The handler allocates a block of a size
+ * of its own and frees it, or leaves by siglongjmp, or forks. So one run finds each instruction
+ * where an interruption breaks the recorder.
  *
  *     stepped WHAT HOW [STRIDE [FIRST]]
  *
- * WHAT: the calls, see `acts`. HOW:
+ * WHAT names the calls, see `acts`. HOW:
  *     return    at each STRIDE-th instruction the handler allocates and returns
  *     altstack  the same on an alternate stack
- *     twice     at each STRIDE-th instruction the handler steps through its own calls as well
- *     jump      in a new thread for each STRIDE-th instruction, from the FIRST on: siglongjmp
- * there,
- *               then a block. The thread has allocated before
- *     coldjump  the same where it has not
+ *     twice     at each STRIDE-th instruction the handler single-steps its own calls as well
+ *     jump      for each STRIDE-th instruction, from the FIRST on, a new thread that has allocated
+ *               before: siglongjmp at that instruction, then an allocation
+ *     coldjump  the same in a thread that has not allocated before
  *     fork      at each STRIDE-th instruction the handler forks by a raw system call, the first
- *               FORKS_EACH times that it gets there; the child goes on, too, to the end of the call
+ *               FORKS_EACH times that it gets there; the child also goes on to the end of the call
  *
  * With WITHIN set to a symbol's value in the agent (hexadecimal), only the instructions of that
- * function and of those that it calls count.
- * Prints what has to be recorded, by block size: "SIZE COUNT", or "FIRST-LAST" for one of each.
- * With PLACES set to a file's name it writes there where each handler's call was made.
+ * function and of the functions that it calls count.
+ * Prints what must be recorded, by block size: "SIZE COUNT", or "FIRST-LAST" for one of each size.
+ * With PLACES set to a file's name, it writes there the instruction at which each handler ran.
  *
  * The allocator is stepped_allocator.c, in the program or in a library: handlers may use it while
- * they interrupt it. So they may interrupt functions of the C library that may not be used in
- * handlers, too: nothing but the allocator is called in them. */
+ * they interrupt it. Handlers may also interrupt functions of the C library that are not safe in
+ * handlers, so they call nothing but the allocator. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +50,7 @@ enum { TRAP_FLAG = 0x100 };
 static volatile sig_atomic_t n_steps, n_used, n_inner, depth, is_child, n_forks, n_bad_children;
 static volatile long stride = 1, first, jump_at;
 static bool is_twice, is_cold, is_fork;
-static uintptr_t within; /* 0: everywhere */
+static uintptr_t within; /* 0: all instructions count */
 static sigjmp_buf place;
 static uintptr_t *places;
 
@@ -81,7 +80,8 @@ static void allocate_in_handler(const ucontext_t *interrupted) {
     use(FIRST_STEP + (size_t)n);
 }
 
-/* Is the interrupted instruction inside the function at `within`? Asked at each instruction. */
+/* Whether the interrupted instruction is inside the function at `within`. Called at each
+ * instruction. */
 static bool is_within(const ucontext_t *interrupted) {
     static uintptr_t entry_sp; /* 0: outside */
     const uintptr_t sp = (uintptr_t)interrupted->uc_mcontext.gregs[REG_RSP];
@@ -93,8 +93,8 @@ static bool is_within(const ucontext_t *interrupted) {
     return within == 0 || entry_sp != 0;
 }
 
-/* A child that takes what its parent is about to take makes the parent try again: without an end to
- * the forks it would never come to one. */
+/* A child that takes what its parent is about to take makes the parent try again. Without a limit
+ * the parent would fork at each try, and never finish. */
 static bool has_forked_here(uintptr_t instruction) {
     int n = 0;
     for (long i = 0; i < n_forks && n < FORKS_EACH; i++) {
@@ -134,7 +134,8 @@ static void on_trap(int number, siginfo_t *info, void *context) {
     const int saved = errno;
     ucontext_t *interrupted = context;
     if (sigismember(&interrupted->uc_sigmask, SIGALRM)) {
-        return; /* a signal that can be blocked would not come here */
+        return; /* signals are blocked here: a signal that can be blocked would not arrive, so
+                 * nothing is tested */
     }
     if (!is_within(interrupted)) {
         return;
@@ -154,7 +155,7 @@ static void on_trap(int number, siginfo_t *info, void *context) {
         return;
     }
     if (n >= STEPS_MOST) {
-        _exit(5); /* the interrupted calls get nowhere */
+        _exit(5); /* the interrupted calls make no progress */
     }
     const bool is_due = n % stride == 0;
     if (is_fork) {
@@ -222,8 +223,8 @@ static void run_rounds(int n) {
     }
 }
 
-/* A new thread's chunk, of 8192 words, is full after at most 2730 rounds of 3 words: a stamp comes
- * on top at every tick. */
+/* A new thread's chunk (the buffer that it writes events to) has 8192 words. It is full after at
+ * most 2730 rounds of 3 words: at every tick of the clock a time stamp is written as well. */
 static void *fill_chunk(void *argument) {
     (void)argument;
     run_rounds(PLAIN_ROUNDS);
@@ -242,21 +243,21 @@ static void act_rounds(void) {
     step();
 }
 
-/* stepped_lua.c, where it is linked */
+/* in stepped_lua.c, where it is linked */
 __attribute__((weak)) extern void prepare_lua(void);
 __attribute__((weak)) extern void act_lua(void);
 
 static const struct act {
     const char *name;
     void (*run)(void);
-    int first, last, each; /* sizes of its own blocks, and how many of each */
+    int first, last, each; /* sizes of the act's own blocks, and how many of each size */
 } acts[] = {
     {"malloc", act_malloc, 1000, 1000, 1},
     {"family", act_family, 1001, 1004, 1},
     {"mappings", act_mappings, 1005, 1005, 1},
     {"operators", act_operators, 1006, 1006, 1},
     {"rounds", act_rounds, 1007, 1007, PLAIN_ROUNDS + STEPPED_ROUNDS},
-    {"lua", act_lua, 1, 0, 0}, /* its own blocks are Lua's */
+    {"lua", act_lua, 1, 0, 0}, /* its own blocks are blocks of Lua */
 };
 
 static const struct act *act;
@@ -370,7 +371,7 @@ int main(int n_arguments, char **arguments) {
         if (fd < 0 || write(fd, places, (size_t)bytes) != bytes) {
             return 2;
         }
-        /* where they lie: the file's end */
+        /* the mappings, at the end of the file, show where these addresses lie */
         const int maps = open("/proc/self/maps", O_RDONLY);
         char text[4096];
         for (ssize_t n; (n = read(maps, text, sizeof(text))) > 0;) {

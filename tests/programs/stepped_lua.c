@@ -1,5 +1,5 @@
-/* stepped_lua.c: what stepped.c steps through in Lua, whose memory comes from the program's malloc.
- */
+/* stepped_lua.c: the calls of Lua that stepped.c steps through; Lua's memory comes from the
+ * program's malloc. */
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdlib.h>

@@ -4,29 +4,29 @@
  *
  *     strict_sandbox KIND HOW [wait]
  *
- * KIND says what happens to any other call:
+ * KIND decides what happens to any other call:
  *   none    no filter
- *   errno   it fails with EPERM
- *   enosys  it fails with ENOSYS
- *   trap    SIGSYS, whose handler counts it and lets it fail with ENOSYS; the calls are printed
+ *   errno   the call fails with EPERM
+ *   enosys  the call fails with ENOSYS
+ *   trap    SIGSYS, whose handler counts the call and makes it fail with ENOSYS; prints these calls
  *   kill    the process is killed
- *   bare    fails with EPERM, and so do the calls of the agent that this program does not make
- *   own     as trap, and so do the calls of the agent: which are they? (no test; to look)
+ *   bare    as errno, also for the calls of the agent that this program does not make
+ *   own     as trap, also for the calls of the agent: shows which it makes (by hand, not in a test)
  *
- * wait: it says "ready", and reads a byte before the filter begins.
+ * wait: prints "ready", and reads a byte before the filter begins.
  *
  * HOW:
  *   single   one thread: 20000 blocks of 10 bytes, freed; 5000 of 24, from new stacks, freed; 100
  *            mappings; exit
  *   _exit    the same, and _exit
- *   threads  8 threads, one after the other and then together, each with 4000 blocks of 40
+ *   threads  8 threads, first one after the other and then together, each with 4000 blocks of 40
  *   forks    5 children, one after the other, each with 3000 blocks of 30; the last ends by _exit
- *   named    a thread that calls itself "painter" and lives for 60 ms (without a filter only)
+ *   named    a thread that names itself "painter" and lives for 60 ms (without a filter only)
  *   kept     700000 blocks of 16 that stay: more than the recorder keeps mapped
- *   late     6000000 blocks of 16, freed: more than 64 MiB of events where nobody drains them
- *   jump     200 mappings that a handler leaves by longjmp, each with 10 blocks of 20 behind it
+ *   late     6000000 blocks of 16, freed: more than 64 MiB of events when they are not drained
+ *   jump     200 mappings that a handler leaves by longjmp, each followed by 10 blocks of 20
  *   raw      a child made by a raw system call, with 3000 blocks of 30; its parent has 10
- *   silent   a thread that allocates nothing calls _exit; 10 blocks of 20 before
+ *   silent   10 blocks of 20; then a thread that allocates nothing calls _exit
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -59,10 +59,10 @@ struct allowed {
 #define ANY(name) \
     { SYS_##name, -1, 0, 0 }
 
-/* What this program needs in the C library, in one thread. */
+/* System calls that the C library needs for this program in one thread. */
 static const struct allowed of_program[] = {ANY(read),   ANY(write),     ANY(brk),       ANY(mmap),
                                             ANY(munmap), ANY(getrandom), ANY(exit_group)};
-/* The same for threads and children. */
+/* Further calls for threads and children. */
 static const struct allowed of_threads[] = {ANY(clone),
                                             ANY(clone3),
                                             ANY(exit),
@@ -74,7 +74,7 @@ static const struct allowed of_threads[] = {ANY(clone),
                                             ANY(futex),
                                             ANY(rt_sigaction),
                                             {SYS_madvise, 2, ~0U, MADV_DONTNEED}};
-/* What the agent calls after its start: the list in SECURITY.md. */
+/* System calls that the agent makes after its start: the list in SECURITY.md. */
 static const struct allowed of_agent[] = {
     {SYS_mmap, 3, ~0U, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE},
     ANY(munmap),
@@ -86,7 +86,7 @@ static const struct allowed of_agent[] = {
     {SYS_madvise, 2, ~0U, MADV_DONTNEED},
 };
 
-/* In these ways only: the same list. */
+/* Calls of the agent that only these two values of HOW need, from the same list. */
 static const struct allowed of_agent_after_jump[] = {{SYS_sigaltstack, 0, ~0U, 0}};
 static const struct allowed of_agent_raw[] = {ANY(getpid)};
 
@@ -121,8 +121,8 @@ static void allow(const struct allowed *rows, size_t n_rows) {
 
 enum { TRAPPED_MOST = 64 };
 static volatile sig_atomic_t n_trapped;
-static volatile int trapped[TRAPPED_MOST]; /* each of them once */
-static volatile bool is_leaving;           /* by _exit: nothing else is printed */
+static volatile int trapped[TRAPPED_MOST]; /* each call once */
+static volatile bool is_leaving;           /* the process calls _exit: nothing else is printed */
 
 static void on_trap(int number, siginfo_t *info, void *context) {
     ucontext_t *at = context;
@@ -165,7 +165,8 @@ static void begin_sandbox(const char *kind, const char *how) {
     if (!is_single) {
         ALLOW(of_threads);
     }
-    if (action == SECCOMP_RET_TRAP || strcmp(how, "jump") == 0) { /* of the handler */
+    if (action == SECCOMP_RET_TRAP || strcmp(how, "jump") == 0) { /* the handler returns with this
+                                                                   * call */
         static const struct allowed of_handler[] = {ANY(rt_sigreturn)};
         ALLOW(of_handler);
     }
@@ -187,7 +188,7 @@ static void begin_sandbox(const char *kind, const char *how) {
     }
 }
 
-/* ---- what is done in it ---- */
+/* ---- what runs under the filter ---- */
 
 static void churn(int n_blocks, size_t bytes) {
     for (int i = 0; i < n_blocks; i++) {
@@ -197,7 +198,7 @@ static void churn(int n_blocks, size_t bytes) {
     }
 }
 
-/* Each bit of the path is a call from another place, so every path is another stack. */
+/* Each bit of the path selects one of two call sites, so every path is another stack. */
 __attribute__((noinline)) static void *from_path(unsigned path, int depth, size_t bytes) {
     void *block;
     if (depth == 0) {
@@ -301,7 +302,7 @@ static void on_alarm(int number) {
     }
 }
 
-/* Before the filter begins. */
+/* Called before the filter begins. */
 static void start_alarms(void) {
     const struct sigaction alarm = {.sa_handler = on_alarm, .sa_flags = SA_NODEFER | SA_RESTART};
     const struct itimerval period = {.it_value.tv_usec = 300, .it_interval.tv_usec = 300};
@@ -309,8 +310,8 @@ static void start_alarms(void) {
     setitimer(ITIMER_REAL, &period, NULL);
 }
 
-/* Deeper on the stack than what allocates after the jump. No lock of the C library is held in mmap,
- * so a handler may leave it. */
+/* Runs deeper on the stack than the code that allocates after the jump. The C library holds no lock
+ * in mmap, so a handler may leave it. */
 __attribute__((noinline)) static void map_forever(void) {
     volatile char room[16384];
     room[0] = 0;

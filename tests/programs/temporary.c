@@ -6,7 +6,8 @@
  *   500 blocks resized at once (the old one dies) and freed at once    1000
  *   10 blocks freed at the end, oldest first: only the last made          1
  *
- * Within one further allocation also the first of each pair (2000), and one more of the ten.
+ * Within one further allocation, the first of each pair (2000) is freed too, and one more of the
+ * ten.
  *
  * @allocated_blocks 1000 + 2000 + 2000 + 1000 + 10
  * @freed_blocks     6010

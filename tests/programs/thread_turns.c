@@ -1,10 +1,10 @@
-/* thread_turns.c: two threads in strict turns, so that the peak is known although two threads make
- * it: A makes 1000 bytes, B frees them and makes 500, A frees those, 20000 times; in the middle,
- * once, B makes 100 x 40 before it frees A's. An order that is wrong by one event between the
- * threads shows as a peak of 1500 more.
+/* thread_turns.c: two threads take strict turns, so that the peak is known although two threads
+ * make it. A allocates 1000 bytes, B frees them and allocates 500, A frees those, 20000 times.
+ * Once, in the middle, B allocates 100 x 40 bytes before it frees A's block. When the order of the
+ * threads' events is wrong by one event, the peak is 1500 bytes too high.
  *
- * (Each turn is a hand-over through memory: the events of both threads lie nanoseconds apart.) The
- * peak is what the C runtime keeps for the two threads, and 1000 + 4000.
+ * The threads hand over through memory, so their events are nanoseconds apart. The peak is 1000 +
+ * 4000 bytes and what the C runtime keeps for the two threads.
  *
  * @allocated_blocks 40100 + runtime
  * @allocated_bytes  20000 * 1500 + 4000 + runtime

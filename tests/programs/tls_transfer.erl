@@ -1,9 +1,9 @@
-%% tls_transfer.erl: a payload goes through TLS 1.3 between two endpoints of one node, with a certificate made for it: what the
-%% ssl application allocates for each record, and who makes setelement/3 allocate. erlang_tls.py knows what can be counted.
+%% tls_transfer.erl: sends a payload through TLS 1.3 between two endpoints of one node, with a certificate made for it. The test counts
+%% what the ssl application allocates for each TLS record, and who calls setelement/3: see tests/conformance/erlang_tls.py.
 -module(tls_transfer).
 -export([main/2, send/3, take/3, hand/2]).
 
-%% As many chunks of so many bytes, each one record of TLS where they are below 16,384.
+%% Sends CHUNKS chunks of BYTES bytes; each is one TLS record when it has fewer than 16,384 bytes.
 main(Chunks, Bytes) ->
     {ok, _} = application:ensure_all_started(ssl),
     Certificate = [{digest, sha256}, {key, {namedCurve, secp256r1}}],
@@ -39,6 +39,6 @@ take(Socket, N, Bytes) ->
     {ok, Data} = ssl:recv(Socket, Bytes),
     byte_size(Data) + take(Socket, N - 1, Bytes).
 
-%% a copy of four elements and the header for each
+%% each call copies a tuple of four elements and its header
 hand(0, Tuple) -> Tuple;
 hand(N, Tuple) -> hand(N - 1, setelement(3, Tuple, N)).

@@ -1,10 +1,11 @@
-/* told.c: does what it is told on standard input, a line at a time, and says "ok" after each:
+/* told.c: runs the commands that it reads on standard input, a line each, and prints "ok" after
+ * each:
  *
- *     alloc BLOCKS BYTES    keeps them
- *     free BLOCKS           of those that are kept, the last ones
- *     gc                    tells a collection of a heap of its own
+ *     alloc BLOCKS BYTES    allocates blocks and keeps them
+ *     free BLOCKS           frees the last ones of those that are kept
+ *     gc                    reports a collection of a heap of its own
  *
- * and ends with its input. So a test decides when things happen and need not wait for time. */
+ * It ends when its input ends. So a test decides when things happen and need not wait. */
 #include <allogram/allogram.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* told_guest.c CASE: an interpreter of nothing that tells its memory with allogram.h, as a runtime
- * that has no adapter does, and counts beside. Prints what it counted as JSON, for the conformance
- * kit of adapters (adapter_kit.py). Its blocks lie in memory from malloc that is counted once. */
+/* told_guest.c CASE: a stand-in for an interpreter. It reports its memory with allogram.h, as a
+ * runtime without an adapter does, and also counts it. It prints the counts as JSON, for the
+ * conformance tests of adapters (tests/conformance/adapter_kit.py). Its blocks lie in memory from
+ * malloc, which is counted only once. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -26,7 +27,8 @@ static uint64_t new_address(void) {
 
 static __thread struct {
     struct allogram_frame frames[FRAMES_MOST]; /* outermost first */
-    volatile size_t n;                         /* malloc, which calls us back, is said not to */
+    volatile size_t n;                         /* volatile: malloc is declared never to call back,
+                                                * but the recorder inside of it calls walk */
 } machine;
 static allogram_function leaf, by_native, caller, script;
 static volatile int zero;

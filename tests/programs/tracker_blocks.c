@@ -1,6 +1,5 @@
-/* tracker_blocks.c: see tracker_blocks.h. Blocks are reported by allogram.h; the name of a
- * block is its address.
- */
+/* tracker_blocks.c: the blocks of tracker_blocks.h, reported with calls of allogram.h; the name of
+ * a block is its address. */
 #include "tracker_blocks.h"
 
 allogram_heap blocks_heap;

@@ -1,9 +1,10 @@
-/* tracker_blocks_lua.c: see tracker_blocks.h. A script of Lua allocates: blocks are its tables
- * (those that grow: their arrays), and die when its collector finds them. Only under `allogram
- * run`: the adapter tells of them.
+/* tracker_blocks_lua.c: the blocks of tracker_blocks.h, allocated by a script of Lua: its tables
+ * (and for blocks that grow, their arrays), which die when the collector finds them dead. Works
+ * only under `allogram run`, where the adapter reports them.
  *
- * Each place has a Lua of its own with an allocator of its own, which takes nothing from malloc: so
- * a place may be used in a signal handler, and one that is given up is gone with its memory. */
+ * Each place has a Lua state of its own with an allocator of its own, which takes nothing from
+ * malloc. So a place may be used in a signal handler, and a place that is discarded frees its
+ * memory. */
 #include "tracker_blocks.h"
 
 #include <lauxlib.h>
@@ -35,7 +36,7 @@ static const char script[] =
     "end\n"
     "local growing\n"
     "function make_growing() growing = { 1, 2, 3, 4 } end\n"
-    "function grow()\n" /* one more than there is room for: Lua doubles the array */
+    "function grow()\n" /* one element more than there is room for: Lua doubles the array */
     "  growing[#growing + 1] = true\n"
     "  for i = #growing + 1, 2 * (#growing - 1) do growing[i] = true end\n"
     "end\n"
@@ -54,12 +55,12 @@ static struct place {
     char *arena;
     size_t used_bytes;
     void *free[CLASSES];
-    uint64_t allocated_bytes; /* ever, and one more for each block */
+    uint64_t allocated_bytes; /* since the start, plus one for each block */
 } places[PLACES];
 
-static __thread struct doing { /* what this thread does now */
+static __thread struct doing { /* what this thread is doing */
     lua_State *L;
-    allogram_type wanted; /* 0: nothing that the rules know */
+    allogram_type wanted; /* 0: no block of the rules */
     uint64_t name;        /* of the next block */
     uint64_t address;     /* of the one before it */
 } now;
@@ -151,7 +152,7 @@ void blocks_start_over(uint64_t name) {
 static void call(uint64_t name, allogram_type wanted, const char *function, int n_arguments,
                  const uint64_t *arguments) {
     struct place *place = place_of(name);
-    const struct doing before = now; /* a signal handler, or a callback, is in the middle of it */
+    const struct doing before = now; /* a signal handler or a callback may interrupt another call */
     lua_settop(place->L, 0);
     lua_getglobal(place->L, function);
     for (int i = 0; i < n_arguments; i++) {
@@ -160,7 +161,7 @@ static void call(uint64_t name, allogram_type wanted, const char *function, int 
     now = (struct doing){.L = place->L, .wanted = wanted, .name = name};
     const int r = lua_pcall(place->L, n_arguments, 1, 0);
     now = before;
-    if (r != LUA_OK && lua_islightuserdata(place->L, -1)) { /* blocks_leave */
+    if (r != LUA_OK && lua_islightuserdata(place->L, -1)) { /* from blocks_leave */
         longjmp(blocks_out, 1);
     } else if (r != LUA_OK) {
         fail(lua_tostring(place->L, -1));
@@ -179,10 +180,12 @@ void blocks_begin(void) {
     const struct allogram_heap_options options = {
         .size = sizeof(options), .name = "lua", .allocator = "lua", .runtime = "lua"};
     blocks_heap =
-        allogram_heap_new(&options); /* the adapter's own: the same names, the same heap */
+        allogram_heap_new(&options); /* the same heap as the adapter's, because the names are the
+                                      * same */
     table = allogram_type_new("table", "lua");
     vector = allogram_type_new("vector", "lua");
-    for (uint64_t i = 0; i < 16; i++) { /* one in the middle of a rule would be in its way */
+    for (uint64_t i = 0; i < 16; i++) { /* makes the places now: making one in the middle of a rule
+                                         * would disturb it */
         (void)place_of(IN(i, 0));
     }
 }
@@ -234,7 +237,7 @@ static uint64_t address_of(uint64_t name) {
     return (uintptr_t)lua_topointer(place_of(name)->L, -1);
 }
 
-/* Lua does not say when an object grows old: its host tells. */
+/* Lua does not report when an object grows old, so its host does. */
 void block_promote(uint64_t name) {
     allogram_promote(blocks_heap, address_of(name));
 }

@@ -1,5 +1,5 @@
-/* tracker_exceptions.cc: C++ exceptions leave the callbacks of a tracker; blocks, values and
- * sampling are as allogram.h says. Ends with 0 when all holds. */
+/* tracker_exceptions.cc: C++ exceptions leave the callbacks of a tracker; after that, blocks, values and sampling must be as
+ * allogram.h documents. Ends with 0 when all checks hold. */
 #include <cstdio>
 #include <stdexcept>
 

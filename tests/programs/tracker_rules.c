@@ -1,5 +1,6 @@
-/* tracker_rules.c CASE: one rule of trackers (allogram.h), named after its case, for the blocks of
- * tracker_blocks.h. Says nothing and ends with 0 when it holds; else names what does not. */
+/* tracker_rules.c CASE: tests one rule of trackers (allogram.h), which its case is named after,
+ * with the blocks of tracker_blocks.h. Ends with 0 and prints nothing when the rule holds, else
+ * prints what does not. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,11 +23,11 @@
         }                                                      \
     } while (0)
 
-/* Values are names plus one; what was told is counted. */
+/* The value of a block is its name plus one; the callbacks count their calls. */
 static struct {
     _Atomic unsigned allocs, frees, promotes, completes;
     uint64_t last_alloc, last_free;
-    uint64_t freed[64]; /* the first ones, in order */
+    uint64_t freed[64]; /* the first ones, in the order of their frees */
 } seen;
 
 static void *keep(void *context, const struct allogram_sample *sample) {
@@ -77,7 +78,7 @@ static int track_with(alloc_callback *on_alloc, uint64_t interval_bytes) {
     return tracker;
 }
 
-/* ---- what is told ---- */
+/* ---- what callbacks are called with ---- */
 
 static void values_are_kept_and_told_once(void) {
     track_with(keep, ALLOGRAM_EVERY_BLOCK);
@@ -86,11 +87,11 @@ static void values_are_kept_and_told_once(void) {
     }
     block_promote(16);
     block_complete(32);
-    block_promote(17); /* of no block */
+    block_promote(17); /* at an address without a block */
     for (uint64_t i = 1000; i >= 1; i--) {
         block_free(i << 4);
         REQUIRE(seen.last_free == i << 4);
-        block_free(i << 4); /* twice: a ghost */
+        block_free(i << 4); /* freed twice: a ghost (a free of an unknown block) */
     }
     REQUIRE(seen.allocs == 1000 && seen.frees == 1000 && seen.promotes == 1 && seen.completes == 1);
 }
@@ -136,7 +137,7 @@ static void wrong_calls_are_told_so(void) {
     REQUIRE(allogram_tracker_discard(1) == -ENOENT);
     REQUIRE(allogram_tracker_discard(-5) == -ENOENT);
     REQUIRE(allogram_tracker_discard(100000) == -ENOENT);
-    const int tracker = allogram_tracker_start(&none); /* without callbacks */
+    const int tracker = allogram_tracker_start(&none); /* works without callbacks */
     REQUIRE(tracker >= 1);
     block_new(16);
     block_free(16);
@@ -144,11 +145,11 @@ static void wrong_calls_are_told_so(void) {
     REQUIRE(allogram_tracker_discard(tracker) == -EBUSY);
     REQUIRE(allogram_tracker_stop() == 0);
     REQUIRE(allogram_tracker_stop() == -ENOENT);
-    for (int i = 0; i < 200; i++) { /* numbers come back */
+    for (int i = 0; i < 200; i++) { /* numbers of trackers are reused */
         REQUIRE(allogram_tracker_start(&none) >= 1);
         REQUIRE(allogram_tracker_stop() == 0);
     }
-    track_with(keep, ALLOGRAM_EVERY_BLOCK); /* and nothing is the worse for it */
+    track_with(keep, ALLOGRAM_EVERY_BLOCK); /* this tracker works as before */
     block_new(32);
     REQUIRE(seen.allocs == 1);
 }
@@ -177,7 +178,7 @@ static void a_large_interval_does_not_outlive_its_tracker(void) {
     (void)blocks_new_periodic(1, 10, 10);
     REQUIRE(allogram_tracker_stop() == 0);
     track_with(count_points, 64);
-    (void)blocks_new_periodic(400, 100, 100); /* 40 KB, at least 24 of them looked at */
+    (void)blocks_new_periodic(400, 100, 100); /* 40 KB, of which at least 24 blocks are samples */
     REQUIRE(points > 200);
 }
 
@@ -204,7 +205,8 @@ static void allocating_in_a_callback_is_not_sampled(void) {
 }
 
 static void *free_it(void *context, const struct allogram_sample *sample) {
-    allogram_free(sample->heap, sample->address); /* its allocator may have to wait for us */
+    allogram_free(sample->heap, sample->address); /* the block's allocator may have to wait for this
+                                                   * callback */
     REQUIRE(seen.frees == seen.allocs);
     return keep(context, sample);
 }
@@ -220,7 +222,7 @@ static void freed_in_its_own_callback(void) {
 static void free_the_next(void *context, void *value) {
     const uint64_t name = (uintptr_t)value - 1;
     note_free(context, value);
-    block_free(name + IN(1, 0)); /* ends at one that is not there */
+    block_free(name + IN(1, 0)); /* the chain ends at a block that does not exist */
 }
 
 static void frees_inside_of_frees_are_not_lost(void) {
@@ -234,7 +236,7 @@ static void frees_inside_of_frees_are_not_lost(void) {
     }
     block_free(IN(21, 1));
     REQUIRE(seen.frees == 200);
-    block_new(16); /* and callbacks go on */
+    block_new(16); /* callbacks are still called */
     REQUIRE(seen.allocs == 201);
 }
 
@@ -269,7 +271,7 @@ static void *wait_inside(void *context, const struct allogram_sample *sample) {
     if (is_named(sample, 0x5002)) {
         waiting_for = sample->address;
         go_to(1);
-        wait_for(2); /* other threads run callbacks meanwhile, and free this block */
+        wait_for(2); /* meanwhile other threads run callbacks, and free this block */
         REQUIRE(seen.last_free != 0x5002);
     }
     return keep(context, sample);
@@ -283,7 +285,8 @@ static void *disturb(void *unused) {
     for (uint64_t i = 1; i <= 50; i++) {
         block_free(IN(7, i));
     }
-    allogram_free(blocks_heap, waiting_for); /* its allocator has not got it yet */
+    /* freed before the call that allocates it has returned */
+    allogram_free(blocks_heap, waiting_for);
     go_to(2);
     return unused;
 }
@@ -304,7 +307,7 @@ static void blocking_while_other_threads_run_callbacks(void) {
     with_another_thread(allocate_one);
     REQUIRE(seen.allocs == 101 && seen.frees == 51);
     block_free(0x5002);
-    REQUIRE(seen.frees == 51); /* it was told once */
+    REQUIRE(seen.frees == 51); /* its free was reported once */
 }
 
 static void allocate_together(void) {
@@ -361,7 +364,7 @@ static void stop_inside_a_callback(void) {
     block_new(0x5002);
     block_new(0x5003);
     REQUIRE(seen.allocs == 2);
-    block_free(0x5001); /* deaths are not lost */
+    block_free(0x5001); /* frees are still reported */
     block_free(0x5002);
     block_free(0x5003);
     REQUIRE(seen.frees == 2 && seen.last_free == 0x5002);
@@ -398,7 +401,8 @@ static void *start_another_inside(void *context, const struct allogram_sample *s
 static void stop_and_start_in_the_middle_of_blocks_allocated_together(void) {
     track_with(start_another_inside, ALLOGRAM_EVERY_BLOCK);
     blocks_new_together(0x5000, 6);
-    /* the others are samples of nobody, unless they come one after the other */
+    /* blocks reported together after the stop belong to no tracker; blocks allocated one after the
+     * other belong to the new one */
     const unsigned others = blocks_come_together ? 0 : 3;
     REQUIRE(seen.allocs == 3 && n_new == others);
     block_new(0x6000);
@@ -406,7 +410,8 @@ static void stop_and_start_in_the_middle_of_blocks_allocated_together(void) {
     for (uint64_t i = 0; i < 6; i++) {
         block_free(0x5000 + i);
     }
-    REQUIRE(seen.frees == 3 && n_new == others * 1001 + 1); /* to whom they belong */
+    REQUIRE(seen.frees == 3 && n_new == others * 1001 + 1); /* each free goes to the tracker of its
+                                                             * block */
     block_free(0x6000);
     REQUIRE(n_new == (others + 1) * 1001);
 }
@@ -470,7 +475,8 @@ static void longjmp_out_of_an_alloc(void) {
     track_with(jump_out, ALLOGRAM_EVERY_BLOCK);
     for (i = 1; i <= 20; i++) {
         if (BLOCKS_CATCH() == 0) {
-            alloc_deeper(i << 4, (int)i); /* each deeper than the one that was left */
+            /* each call is deeper than the one before, which was left */
+            alloc_deeper(i << 4, (int)i);
             REQUIRE(!"comes back");
         }
     }
@@ -478,7 +484,7 @@ static void longjmp_out_of_an_alloc(void) {
     for (i = 1; i <= 20; i++) {
         block_free(i << 4);
     }
-    REQUIRE(seen.frees == 0); /* they have no value */
+    REQUIRE(seen.frees == 0); /* these blocks have no value */
     REQUIRE(allogram_tracker_stop() == 0);
     track_with(keep, ALLOGRAM_EVERY_BLOCK);
     block_new(16);
@@ -517,7 +523,7 @@ static void longjmp_out_of_a_free(void) {
             block_free(i << 4);
             REQUIRE(!"comes back");
         }
-        block_free(i << 4); /* told once */
+        block_free(i << 4); /* its free is reported once */
     }
     REQUIRE(seen.allocs == 20 && seen.frees == 20);
 }
@@ -573,7 +579,7 @@ static void signal_handlers_call_back(void) {
         n++;
     }
     setitimer(ITIMER_REAL, &never, NULL);
-    /* what a handler allocated inside of a callback is no sample */
+    /* a block that a handler allocates inside of a callback is no sample */
     REQUIRE(seen.allocs == seen.frees && seen.allocs >= n &&
             seen.allocs <= n + (unsigned)n_signals);
 }

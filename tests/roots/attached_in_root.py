@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""attached_in_root ROOT BUILD: `allogram attach` of a node of another Debian (make_roots.sh), whose OTP has sessions for tracers:
-cases of erlang_attached.py. Prints TAP."""
+"""attached_in_root ROOT BUILD: tests `allogram attach` to an Erlang node of another Debian release, in its root folder (make_roots.sh). That release
+has OTP 27, in which each tracer has a session of its own. The cases are those of tests/conformance/erlang_attached.py. Prints TAP."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""collected_in_root ROOT BUILD: Crystal and Guile of another Debian (make_roots.sh), with the Boehm collector of that release: the
-cases of crystal_objects.py and guile_objects.py. Prints TAP."""
+"""collected_in_root ROOT BUILD: tests recording of Crystal and Guile programs of another Debian release, in its root folder (make_roots.sh), with
+the Boehm collector of that release. The cases are those of crystal_objects.py and guile_objects.py in tests/conformance. Prints TAP."""
 
 import os
 import sys

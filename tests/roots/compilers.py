@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""compilers ROOTS BUILD: every file compiles without a warning with the other compilers that people have. Prints TAP.
+"""compilers ROOTS BUILD: tests that every file compiles without a warning with clang and with a newer gcc. Prints TAP.
 
-The build of this machine uses its gcc. Here clang compiles the same tree with its tests, and the gcc of the newer Debian compiles it
-inside of that root, where the tests' packages are not. A warning is an error in both.
+The usual build uses the gcc of this machine. Here clang compiles the same tree with its tests. The gcc of the newer Debian release compiles the tree
+in the root folder of that release (make_roots.sh), without the tests, because their packages are not installed there. A warning is an error
+in both.
 """
 
 import os
@@ -20,7 +21,7 @@ INSIDE = "/allogram-compilers"  # folder in the root: source and build
 
 
 def build(folder, source, *options, inside=None, compiler=None):
-    """What the compiler complains of; empty: nothing."""
+    """Configures and builds the tree; returns the errors, or an empty text."""
     before = ["chroot", inside, "/usr/bin/env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"] if inside else ["env"]
     before += [f"CC={compiler}"] if compiler else []
     setup = subprocess.run([*before, "meson", "setup", folder, source, "-Dwerror=true", *options], capture_output=True, text=True, check=False)

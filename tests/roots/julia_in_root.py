@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""julia_in_root ROOTS BUILD: unmodified Julia 1.5.3 of Debian bullseye under `allogram run`. Prints TAP.
+"""julia_in_root ROOTS BUILD: tests recording of programs of an unmodified Julia 1.5.3, in the root folder of Debian bullseye (make_roots.sh). Prints TAP.
 
-The oracles are Julia's own: Base.gc_num(), finalizers that count the dead, the source's lines; and the programs without allogram.
+The recorded counts are compared with Julia's own: Base.gc_num(), and finalizers that count dead objects. Lines are compared with the source text, and
+outputs with those of runs without allogram.
 """
 
 import collections
@@ -25,7 +26,7 @@ HEAPS = ("julia pool", "julia big", "julia std")
 
 
 class Case:
-    """One recording of a program, and what the views say of it."""
+    """One recording of a program, and its reports."""
 
     def __init__(self, tools, root, command, options=(), variables=()):
         self.tools, self.root, self.failures = tools, root.path, tap.Failures()
@@ -44,7 +45,7 @@ class Case:
         return recorded.report(self.tools, self.trace, "--view=" + view, "--sysroot=" + self.root, *options)
 
     def sites(self):
-        """Rows of the table of stacks, as dictionaries."""
+        """The rows of the CSV export, as dictionaries."""
         path = self.trace + ".csv"
         outcome = recorded.run([self.tools.allogram, "export", self.trace, "--to=csv", "-o", path, "--sysroot=" + self.root])
         self.failures.expect("export's status", outcome.status, 0)
@@ -67,7 +68,7 @@ def numbers(line):
 
 
 def told_between_marks(tools, trace):
-    """Blocks of each heap between the last marks "begin" and "end"; the dump is long, so nothing else of it is looked at."""
+    """The number of blocks that were allocated in each heap between the last marks "begin" and "end", counted in the output of `allogram dump`."""
     dump = recorded.run([tools.allogram, "dump", trace]).stdout
     heaps = {int(number): name.decode() for number, name in re.findall(rb' heap heap=(\d+) [^\n]*? name="([^"]*)"', dump)}
     begin, end = dump.rfind(b' mark name="begin"'), dump.rfind(b' mark name="end"')
@@ -86,7 +87,7 @@ def counted(tools, root):
             return failures
         gc, end = numbers(lines[0]), numbers(lines[2])
 
-        # To the unit, beside Julia's own counters. A string that moves is a realloc, and a block of the big heap.
+        # The numbers equal Julia's own counters, to the unit. A string that Julia moves counts as a realloc and as a block of the big heap.
         told = told_between_marks(tools, case.trace)
         failures.expect("pool objects", told["julia pool"], gc["pool"])
         failures.expect("big, malloc and realloc", told["julia big"] + told["julia std"], gc["big"] + gc["malloc"] + gc["realloc"])
@@ -95,7 +96,7 @@ def counted(tools, root):
         failures.expect("version, hooked", (julia.get("version"), julia.get("hooked")), ("1.5.3", True))
         failures.require(f"coverage is {julia.get('coverage')}", (julia.get("coverage") or 0) >= 0.999)
 
-        # Types: none is missing, names are whole.
+        # Every block has a type, and names of types are complete.
         rows = case.sites()
         untyped = sum(int(row["allocated_blocks"]) for row in rows if row["heap"] in HEAPS and not row["type"])
         failures.expect("untyped objects", untyped, 0)
@@ -105,14 +106,14 @@ def counted(tools, root):
         failures.expect("of it in use", types.get(holder, {}).get("in_use_blocks"), 1000)
         failures.require("data of arrays has their type", "Array{Float64, 1} data" in types)
 
-        # Deaths, beside what the finalizers counted.
+        # The numbers of freed objects equal those that the finalizers counted.
         failures.expect("dead and alive", (end["dead"], end["alive"]), (90_000 // SCALE, 10_000 // SCALE))
         leaf = types.get("Main.Leaf", {})
         failures.expect("leaves that died", leaf.get("freed_blocks"), end["dead"] + 10)
         failures.expect("leaves that live", leaf.get("in_use_blocks"), end["alive"])
         failures.expect("threads", end["threads"], 2)
 
-        # Lines, with what is inlined.
+        # Lines of frames are right, also of inlined ones.
         source = "julia_counted.jl"
         leaves = [(os.path.basename(row["file"]), row["line"]) for row in rows if row["type"] == "Main.Leaf" and
                   row["stack"].startswith("[julia] Leaf < [julia] make_leaves < ")]
@@ -122,7 +123,7 @@ def counted(tools, root):
                           ("julia", "outer", source, 45)]])
         failures.expect("incomplete and cut stacks", (case.summary.get("incomplete_stacks", 0), case.summary["truncated_stacks"]), (0, 0))
 
-        # Collections, beside Julia's count of them.
+        # The number of collections equals Julia's count.
         view = case.view("gc", "--blame")
         found = view["collections"]
         kinds = collections.Counter(row["kind"] for row in found)
@@ -130,7 +131,7 @@ def counted(tools, root):
         failures.require(f"full and incremental ones: {kinds}", kinds["full"] >= 5 and set(kinds) <= {"full", "incremental"})
         failures.require("full ones were asked for", any("gc" in row["function"] for row in view["blame"]))
 
-        # Nothing twice, and tasks' stacks.
+        # Julia's heaps are not also recorded as malloc's, and stacks of tasks are recorded.
         heaps = {heap["name"]: heap for heap in case.view("heaps")["heaps"]}
         failures.require("pools have their pages", heaps["julia pool"]["mapped_bytes"] > heaps["julia pool"]["in_use_bytes"])
         failures.require("stacks of tasks are told", heaps.get("julia task stacks", {}).get("mapped_bytes", 0) > 0)
@@ -140,7 +141,7 @@ def counted(tools, root):
 
 
 def filtered(tools, root):
-    """--filter by a type, which is known late here: all leaves with their deaths, and nothing else."""
+    """--filter by a type, which Julia's adapter learns after the allocation: exactly the leaves are recorded, with their frees."""
     case = Case(tools, root, [INSIDE + "/julia_counted.jl", str(SCALE)], ["--filter=type=Main.Lea?,!size=1K..,allocator=pool"],
                 ["JULIA_NUM_THREADS=2"])
     with recorded.Folder() as folder:
@@ -173,7 +174,8 @@ def mixed(tools, root):
         adopted = [row for row in rows if row["allocated_bytes"] == "8000" and row["heap"] == "malloc" and row["via"] == "malloc"
                    and row["stack"].startswith("[julia] malloc < ")]
         failures.expect("memory that an array took over", [row["in_use_blocks"] for row in adopted], ["0"])
-        # Libraries that Julia opens bind past the recorder until it asks for a first function: what their starts keep.
+        # Libraries that Julia opens are not recorded until Julia looks up their first function. Blocks that their initialization allocates
+        # are freed later, as ghost frees.
         failures.require(f"ghosts: {case.summary['ghost_frees']}", case.summary["ghost_frees"] < 100)
         return failures
 
@@ -191,7 +193,7 @@ def unharmed(tools, root):
 
 
 def various(tools, root):
-    """The same program by the interpreter and by the compiler: the same output, and all that Julia counts."""
+    """The same program, run by Julia's interpreter and by its compiler, has the same output, and all objects that Julia counts are recorded."""
     failures, outcomes = tap.Failures(), []
     for options in (["--compile=min"], ["-O3", "--check-bounds=yes"]):
         case = Case(tools, root, [*options, INSIDE + "/julia_various.jl"], variables=["JULIA_NUM_THREADS=2"])
@@ -206,7 +208,7 @@ def various(tools, root):
 
 
 def alone(tools, root):
-    """--adapters=none: not a byte of Julia is different, and malloc is recorded as ever."""
+    """With --adapters=none Julia's adapter does nothing, and malloc is recorded."""
     case = Case(tools, root, ["-e", "print(length(zeros(10)))"], options=["--adapters=none"])
     with recorded.Folder() as folder:
         case.record(folder)
@@ -216,7 +218,7 @@ def alone(tools, root):
 
 
 def sampled(tools, root):
-    """Estimates of 1,000 objects of 100 KiB and 500,000 of 16 bytes, within what chance allows (five sigma)."""
+    """Estimates for 1,000 objects of 100 KiB and 500,000 of 16 bytes are within five standard deviations of the true values."""
     program = ("f(n) = (for i in 1:n; push!(kept, Vector{UInt8}(undef, 102_400)); end); g(n) = [Ref(i) for i in 1:n]; "
                "const kept = Any[]; f(1000); const more = g(500_000); GC.gc(); empty!(kept); GC.gc(); GC.gc()")
     case = Case(tools, root, ["-e", program], options=["--mode=sample", "--interval=32K", "--seed=11"])
@@ -233,7 +235,8 @@ def sampled(tools, root):
 
 
 def mapped_for_perf(tools, root):
-    """A function that asks for its own place, between two of its allocations: the map has it there, and no two at one place."""
+    """A function determines its own address between two of its allocations. The perf map has the function at this address, and no two functions
+    overlap."""
     program = ("@noinline function between(n); a = zeros(n); here = backtrace(); b = zeros(n); (length(a) + length(b), here); end; "
                "const found = between(1000)[2]; for ip in found; "
                "any(frame -> frame.func == :between, StackTraces.lookup(ip)) && println(string(UInt(ip), base = 16)); end")
@@ -247,7 +250,7 @@ def mapped_for_perf(tools, root):
             ranges = [(int(low, 16), int(size, 16), name.rstrip("\n")) for low, size, name in (line.split(" ", 2) for line in file)]
         failures.require("one behind the other: %d" % len(ranges),
                          len(ranges) > 3 and all(a[0] + a[1] <= b[0] for a, b in zip(ranges, ranges[1:])))
-        places = [int(line, 16) - 1 for line in case.outcome.stdout.split()]  # in the call, not behind it
+        places = [int(line, 16) - 1 for line in case.outcome.stdout.split()]  # an address in the call instruction, not after it
         failures.expect("places of the function", len(places), 1)
         failures.expect("what the map has there", [name for low, size, name in ranges if low <= places[0] < low + size],
                         ["[julia] between"])
@@ -255,7 +258,7 @@ def mapped_for_perf(tools, root):
 
 
 def precompiled(tools, root):
-    """A package of one's own is precompiled, by a child of Julia's, and runs."""
+    """A package of the test is precompiled by a child process of Julia, and runs."""
     shutil.rmtree(root.folder + "/depot", ignore_errors=True)
     folder = root.folder + "/packages/Little/src"
     os.makedirs(folder)
@@ -278,7 +281,7 @@ def precompiled(tools, root):
 
 
 def expressions_of(outcome):
-    """{name: (trace, {what: number})} of what julia_expressions.jl said."""
+    """{name: (trace, {key: number})} from the output of julia_expressions.jl."""
     found = re.findall(r"^(\w+) trace=(\S*) (.*)$", outcome.stdout.decode(), re.M)
     return {name: (trace, numbers(rest)) for name, trace, rest in found}
 
@@ -289,7 +292,7 @@ def in_use_of(tools, trace, type_name, *options):
 
 
 def expressions_alone(tools, root):
-    """Allogram.jl in a Julia that is not recorded: a trace of each expression, with its blocks and no other."""
+    """Allogram.jl without `allogram run`: each expression has a trace of its own, with exactly its blocks."""
     failures = tap.Failures()
     outcome = recorded.run(root.command([INSIDE + "/julia_expressions.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
     failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
@@ -324,7 +327,7 @@ def expressions_alone(tools, root):
 
 
 def example(tools, root):
-    """examples/julia_expression.jl, as its first comment counts it."""
+    """The recorded counts of examples/julia_expression.jl equal those in its first comment."""
     failures = tap.Failures()
     outcome = recorded.run(root.command([INSIDE + "/julia_expression.jl", EXPRESSIONS], [LIBRARY + tools.julia_library]), cwd=root.folder)
     failures.expect("status and complaints", (outcome.status, outcome.stderr), (0, b""))
@@ -334,7 +337,7 @@ def example(tools, root):
 
 
 def expressions_joined(tools, root):
-    """Allogram.jl under `allogram run`: one trace, of the expressions and nothing else."""
+    """Allogram.jl under `allogram run`: there is one trace, which contains only the expressions."""
     case = Case(tools, root, [INSIDE + "/julia_expressions.jl", EXPRESSIONS])
     with recorded.Folder() as folder:
         case.record(folder)
@@ -342,7 +345,7 @@ def expressions_joined(tools, root):
         failures.expect("status", case.outcome.status, 0)
         failures.expect("traces", {trace for trace, _ in found.values()}, {case.trace})
         failures.expect("coverage", case.runtime("julia")["coverage"], 1)
-        # the first one is recorded although collections are off
+        # the first expression is recorded although Julia's collector is off
         failures.expect("leaves", in_use_of(tools, case.trace, "Main.Leaf")[0], 7 + 1000 + 50)
         failures.expect("others", in_use_of(tools, case.trace, "Main.Other")[0], 500 + 30)
         dump = recorded.run([tools.allogram, "dump", case.trace]).stdout

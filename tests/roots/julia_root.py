@@ -1,4 +1,4 @@
-"""Julia 1.5.3 in the root of Debian 11: what tests of it need of the root."""
+"""Prepares the root folder of Debian 11 (make_roots.sh) for tests of Julia 1.5.3, and makes commands that run Julia in it."""
 
 import os
 import shutil
@@ -11,14 +11,16 @@ OWN_OPTIONS = ["--startup-file=no", "--history-file=no"]
 
 
 class Root:
-    """path: of the root; inside: a folder in it, for this test alone, as the root sees it; library: julia_mixed.c, made there."""
+    """path: the root folder; inside: the path of this test's own folder after chroot; folder: the same folder without chroot; library: the shared
+    object that is compiled from julia_mixed.c, as a path after chroot."""
 
     def __init__(self, roots, inside):
         self.path, self.inside = os.path.join(os.path.abspath(roots), "bullseye"), inside
         self.folder, self.library = self.path + inside, inside + "/mixed.so"
 
     def enter(self, build):
-        """Skips the test where there is no such root; else mounts, of this process alone, what it shows of this machine."""
+        """Skips the test if there is no such root. Otherwise mounts the folders of this machine that the test needs in the root, in a mount namespace
+        of this process."""
         if not os.path.exists(os.path.join(self.path, "usr/bin/julia")):
             own_mounts.skip_all("no root of bullseye with Julia (tests/roots/make_roots.sh says why)")
         own_mounts.enter()
@@ -31,7 +33,7 @@ class Root:
                         "-fPIC", "-o", self.path + self.library, os.path.join(PROGRAMS, "julia_mixed.c")], check=True)
 
     def add(self, *names):
-        """Copies programs there."""
+        """Copies programs to the test's folder."""
         for name in names:
             shutil.copy(os.path.join(PROGRAMS, name), self.folder)
 

@@ -1,9 +1,10 @@
 #!/bin/sh
-# make_roots.sh FOLDER: an older and a newer Debian below FOLDER, to load the agent into: bullseye (glibc 2.31) and trixie (2.41).
+# make_roots.sh FOLDER: installs an older and a newer Debian release into root folders below FOLDER, for tests that load the agent into their
+# programs (chroot): bullseye (glibc 2.31) and trixie (2.41).
 #
-# Each root is minimal, with what packages_of says of it: libc6-dev, so that the compiler of this machine can build test programs
-# for it, and the runtimes that only this release has. About half a minute each; a root that is complete is kept. The archive is
-# the one that apt uses here. Ends with 77, and says why, where it cannot be done: no root rights, no debootstrap, no archive.
+# Each root is a minimal installation with the packages of packages_of: libc6-dev, so that the compiler of this machine can build test programs
+# for it, and runtimes in versions that only this release has. It takes about half a minute; a complete root is kept. The archive is the one that
+# apt uses on this machine. Without root rights, debootstrap or an archive the script ends with status 77 and prints the reason.
 set -eu
 tools=$(cd "$(dirname "$0")/../../tools" && pwd)
 folder=$1
@@ -22,19 +23,20 @@ packages_of() { # SUITE; one purpose per line
         echo julia # 1.5.3
         ;;
     trixie)
-        echo erlang-base           # OTP 27, to look at from outside and to trace
-        echo erlang-tools          # tprof, which the tracer is held against
+        echo erlang-base           # OTP 27, to be observed and traced
+        echo erlang-tools          # tprof, with which the tracer is compared
         echo crystal               # 1.14
         echo guile-3.0             # on libgc 8.2.8
         echo lua5.4 liblua5.4-dev  # Lua 5.4.7, which moves its stacks in another way than 5.4.4
-        # gcc 14, and what allogram is built with (install_packages.sh build)
+        # gcc 14, and the packages that are needed to build allogram (install_packages.sh build)
         echo gcc meson ninja-build pkg-config libdw-dev libelf-dev libdebuginfod-dev libzstd-dev libxxhash-dev \
             libiberty-dev zlib1g-dev
         ;;
     esac
 }
 
-# Compilers that make programs for the root from outside of it; what they depend on, gcc first, this machine has.
+# Packages that are unpacked without their dependencies: compilers that run without chroot and build programs for the root. This machine has
+# the programs that they need, such as gcc.
 unpacked_of() { # SUITE; without their dependencies
     case $1 in
     trixie)
@@ -54,7 +56,7 @@ is_complete() {
     list_of "$1" | cmp -s - "$folder/$1/.complete"
 }
 
-# The compiler looks at a root from outside, where an absolute link would lead into this machine's own libraries.
+# The compiler of this machine uses the libraries of a root without chroot, where an absolute link would lead to this machine's own libraries.
 make_links_relative() {
     find "$1/usr/lib" "$1/usr/lib64" -type l -lname '/*' | while read -r link; do
         ln -sfnr "$1$(readlink "$link")" "$link"

@@ -1,4 +1,5 @@
-"""Mounts that no other process sees, and that end with the test: what a root shows of this machine."""
+"""Mounts folders of this machine into a root folder, for tests that run programs by chroot. The mounts are in a mount namespace of the test, so no
+other process sees them, and they end with the test."""
 
 import os
 import shutil
@@ -7,7 +8,7 @@ import sys
 
 
 def enter():
-    """Starts the script over with mounts of its own; skips it where that cannot be."""
+    """Executes the script again in a mount namespace of its own; skips the test if that is not possible."""
     if os.environ.get("AG_OWN_MOUNTS"):
         return
     if os.geteuid() != 0 or not shutil.which("unshare") or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
@@ -27,6 +28,6 @@ def bind(source, target):
 
 
 def unbind(target):
-    """Of a folder that was made for it."""
+    """Unmounts a folder that bind() made, and removes it."""
     subprocess.run(["umount", target], check=True)
     os.rmdir(target)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""run_in_roots ROOTS BUILD: the agent built here, inside an older and a newer Debian (make_roots.sh). Prints TAP.
+"""run_in_roots ROOTS BUILD: tests the agent that was built here in programs of an older and a newer Debian release, in their root folders
+(make_roots.sh). Prints TAP.
 
-allogram itself stays outside: `allogram run -- chroot ROOT PROGRAM`. So a case also shows recording through exec and chroot, and
-reading with --sysroot. What must be visible inside is mounted for this test alone, in a mount namespace that ends with
-it: the agent at its own path, /dev/shm with the live segment, /proc.
+allogram itself runs outside of the root: `allogram run -- chroot ROOT PROGRAM`. So a case also tests recording through exec and chroot, and
+reading with --sysroot. Three folders of this machine are mounted in the root, in a mount namespace that ends with the test: that of the agent,
+/dev/shm, which has the shared memory of the recording, and /proc.
 
-Hand-counted programs and the judge (tests/programs) are compiled against each root's libc; programs of the root itself come
-along, judged in the same process.
+The programs are hand-counted ones of tests/programs, compiled for each root's libc, and programs of the root itself. A preloaded library
+(tests/programs/counting_preload.c, "the judge") counts the allocations of each program in the same process, for comparison.
 """
 
 import os
@@ -26,7 +27,7 @@ import tap  # noqa: E402
 PROGRAMS = os.path.join(HERE, "../programs")
 PUBLIC = os.path.join(HERE, "../../include")
 SUITES = {"bullseye": "glibc 2.31", "trixie": "glibc 2.41"}
-INSIDE = "/allogram-test"  # folder in the root: programs, and what the judge writes
+INSIDE = "/allogram-test"  # folder in the root: programs, and the counts of the judge
 HAND_COUNTED = {
     "family": [],
     "cross_free": [],
@@ -73,7 +74,7 @@ def run_case(tools, root, command):
     inside = ["chroot", root, "/usr/bin/env", "PERL_HASH_SEED=0"]
     plain = recorded.run([*inside, *command])
 
-    # Alone: unharmed, whole, nothing lost.
+    # Without the judge: the program behaves as without allogram, the traces are whole, and nothing is lost.
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [*inside, *command], folder)
         failures.expect("standard output", outcome.stdout, plain.stdout)
@@ -89,7 +90,7 @@ def run_case(tools, root, command):
             failures.expect("lost events", summary["lost_events"]["total"], 0)
             failures.expect("check's status", recorded.check(tools, trace)[0], 0)
 
-    # Behind the judge, in one process: the same counts, to the unit.
+    # With the judge in the same process: both have the same counts, to the unit.
     with recorded.Folder() as folder:
         for name in os.listdir(root + INSIDE + "/counts"):
             os.unlink(os.path.join(root + INSIDE + "/counts", name))
@@ -107,11 +108,11 @@ def run_case(tools, root, command):
     return failures
 
 
-LUA = "trixie"  # that has a Lua which is unlike this machine's
+LUA = "trixie"  # its Lua differs from that of this machine
 
 
 def another_lua(tools, root):
-    """A stack that moves, and the lines of constructors."""
+    """Frames of a deep Lua stack, which Lua 5.4.7 moves in another way than 5.4.4, and the lines of table constructors."""
     failures = tap.Failures()
     compile_for(root, os.path.join(PROGRAMS, "lua_guest.c"), root + INSIDE + "/lua_guest", f"-I{root}/usr/include/lua5.4", f"-I{PUBLIC}",
                 "-llua5.4")
@@ -126,7 +127,7 @@ def another_lua(tools, root):
 
 
 def attach_case(tools, root):
-    """`allogram attach`, from outside of the root, to a program that counts for itself; five times."""
+    """`allogram attach`, from outside of the root, five times to a program that counts its own allocations."""
     failures = tap.Failures()
     with subprocess.Popen(["chroot", root, INSIDE + "/hammer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hammer:
         try:

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Families of processes fork short children faster than places in the session are free again, so that a place is taken anew
-while a child that is just beginning still knows it as its parent's. Every process has to have a trace of its own, whole, with
-all it did under its own function."""
+"""Tests that processes which fork short-lived children very quickly are recorded completely.
+
+The children begin faster than their slots in the live segment (the shared memory of the recording) become free. So a slot may be given to another
+process while a new child, which inherited its parent's slot number, still refers to it. Every process must have a complete trace of its own,
+with exactly its own allocations."""
 
 import argparse
 import os
@@ -31,7 +33,7 @@ def storm(tools):
             own = {site["function"]: (site["own"]["allocated_blocks"], site["own"]["allocated_bytes"])
                    for site in recorded.report(tools, trace, "--view=sites")["sites"]}
             if not own:
-                continue  # the families and their parent make nothing
+                continue  # the processes that fork, and their parent, allocate nothing
             n_children += 1
             own = {function: counts for function, counts in own.items() if counts[0]}
             failures.expect(os.path.basename(trace), own, {"short_life": (BLOCKS, BYTES)})

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Kills with SIGKILL at random moments: the program, the writer, `run` itself, or several; then asks what is left.
+"""Kills the program, its writer process, `allogram run`, or several of them with SIGKILL at random moments, and checks the trace that remains.
 
-tests/programs/progress.c counts its own events in a shared file that survives the kill, before and after each call, so the
-truth is known to within the call that was in flight. After every kill the trace has to be readable, `check` has to find it
-whole (which seals what no writer was left to seal), and it must hold every event that was complete: all of them, or, where the
-writer died before the program, all but those that are counted as lost.
+tests/programs/progress.c counts its own events in a shared file that survives the kill, before and after each call. So the true count is known up
+to the call during which the program was killed. After every kill the trace must be readable, and `check` must find it whole (`check` completes the
+trace if the writer could not). The trace must have every complete event. If the writer was killed before the program, events may be missing,
+but only as many as are counted as lost.
 """
 
 import argparse
@@ -34,7 +34,7 @@ VICTIMS = {
 
 
 class Progress:
-    """The program's own count: begun and done."""
+    """The program's own counts: calls that began, and calls that are done."""
 
     def __init__(self, path):
         with open(path, "wb") as file:
@@ -89,7 +89,7 @@ def kill(pid):
 
 
 def is_gone(pid):
-    """With all of its threads: the first one can be a zombie while others still end, and the files are still open then."""
+    """Whether the process has ended with all of its threads. The first thread can be a zombie while others still run and files are still open."""
     stat = stat_of(pid)
     try:
         return stat is None or stat[1] == "Z" and len(os.listdir("/proc/%d/task" % pid)) == 1
@@ -150,7 +150,7 @@ def verify(failures, tools, folder, progress, threads, may_lose):
 
 
 def may_run_alone(victims):
-    """The program without its writer, and be it for the moment between two kills: a busy machine makes it long."""
+    """Whether the writer is killed before the program. The program then runs without a writer, at least for the moment between two kills."""
     return "writer" in victims and victims.index("writer") < victims.index("program")
 
 

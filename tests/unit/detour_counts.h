@@ -1,4 +1,5 @@
-/* detour_counts.h: what detour_preload.so saw of the program's own allocator. */
+/* detour_counts.h: how often detour_preload.so was called in place of the program's own allocator.
+ */
 #ifndef AG_DETOUR_COUNTS_H
 #define AG_DETOUR_COUNTS_H
 
@@ -6,8 +7,8 @@ struct detour_counts {
     unsigned long n_malloc, n_free, n_calloc, n_realloc, n_aligned;
 };
 
-/* Found by name: a program that is not position-independent would bind a weak reference to nothing.
- */
+/* own_allocator.c finds it with dlsym: in a program that is not position-independent, a weak
+ * reference would be bound to NULL. */
 extern __attribute__((visibility("default"))) struct detour_counts detour_counts;
 
 #endif

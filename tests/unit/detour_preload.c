@@ -1,5 +1,6 @@
-/* Preloaded into own_allocator: detours the malloc family that the program defines itself, found in
- * its file. */
+/* detour_preload.c: a library that is preloaded into own_allocator.c. It finds the malloc family
+ * that the program defines in the program's file, detours these functions, and counts their calls.
+ */
 #include "detour_counts.h"
 
 #include <link.h>
@@ -11,7 +12,7 @@
 #include "hook/elf_symbols.h"
 
 struct detour_counts detour_counts;
-static int depth; /* > 0: the allocator calls itself */
+static int depth; /* above 0: the allocator calls its own functions */
 
 static void *(*real_malloc)(size_t);
 static void (*real_free)(void *);
@@ -56,7 +57,7 @@ static int seen_posix_memalign(void **ret_block, size_t alignment, size_t n_byte
 static int note_bias(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
     *(uint64_t *)context = info->dlpi_addr;
-    return 1; /* the program is the first */
+    return 1; /* stops after the first object, which is the program */
 }
 
 __attribute__((constructor)) static void install(void) {

@@ -1,5 +1,5 @@
-// Functions that begin in every way that matters to a detour. Each takes an int and returns one; the comment says which.
-// Their sizes are symbols of their own, NAME_end - NAME.
+// detour_targets.S: functions for test_detour.c that begin in all ways that matter to a detour. Each takes an int x and returns an
+// int; the comment gives the result. Their sizes are known from symbols: NAME_end - NAME.
 
     .macro function name
     .p2align 4
@@ -109,7 +109,7 @@ function is_one_return /* nothing */
 end is_one_return
     .p2align 4
 
-function is_too_short /* x, and the next function stands right behind it */
+function is_too_short /* x; the next function begins right after it */
     mov %edi, %eax
     ret
 end is_too_short

@@ -1,5 +1,5 @@
-/* fake_recorder.c: see fake_recorder.h. Chunks are waited for as the real recorder does while a
- * writer lives, and taken fresh when its tick stands still. */
+/* fake_recorder.c: see fake_recorder.h. Like the real recorder, it waits for a free chunk while a
+ * writer lives, and takes a new chunk when the writer's tick does not change. */
 #include "fake_recorder.h"
 
 #include <dirent.h>
@@ -36,7 +36,7 @@ int fake_process_join(struct ag_session *session) {
     static const char text[] = "/work\0/bin/fake\0fake\0an argument";
     for (uint32_t i = 0; i < session->n_slots; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
-        announce(session, i); /* before it is taken, as the recorder does */
+        announce(session, i); /* announces before it takes the slot, as the recorder does */
         uint32_t expected = AG_SLOT_FREE;
         if (tree_is_in_use(session, i) ||
             !atomic_compare_exchange_strong(&slot->state, &expected, AG_SLOT_CLAIMED)) {
@@ -150,7 +150,8 @@ static void stamp(struct fake_stream *stream) {
     commit(stream, 1);
 }
 
-/* Room for `count` words in a chunk that begins with a stamp, and a stamp when time has passed. */
+/* Makes room for `count` words in the current chunk or a new one. Adds the stamp at a chunk's
+ * begin, and a stamp when time has passed. */
 static void make_room(struct fake_stream *stream, uint32_t count) {
     if (!stream->control || stream->used + count + CHUNK_RESERVE_WORDS > AG_CHUNK_WORDS) {
         take(stream);
@@ -187,7 +188,7 @@ void fake_stream_end(struct fake_stream *stream) {
     hand_over(stream);
 }
 
-/* ---- a session in a folder of its own ---- */
+/* ---- a session in its own folder ---- */
 
 int fake_session_begin(uint64_t max_bytes, char ret_folder[64], struct ag_session **ret_session) {
     char pattern[128], message[512];
@@ -221,12 +222,13 @@ void fake_session_files(const char *folder, void (*visit)(const char *path, void
     }
 }
 
-/* A live file is in a folder of its own. */
+/* A live file is in its own folder: removes both. */
 static void remove_file(const char *path, void *unused) {
     (void)unused;
     DIR *listing = strstr(path, "/.allogram-live.") ? opendir(path) : NULL;
     for (struct dirent *entry; listing && (entry = readdir(listing));) {
-        (void)unlinkat(dirfd(listing), entry->d_name, 0); /* fails for . and .. */
+        /* fails for . and .., which does no harm */
+        (void)unlinkat(dirfd(listing), entry->d_name, 0);
     }
     if (listing) {
         closedir(listing);

@@ -1,5 +1,5 @@
-/* fake_recorder.h: plays a recorded process into a live segment: the same protocol as the real one,
- * without a program behind it, so that a test knows every event. */
+/* fake_recorder.h: plays a recorded process: it writes events into a session's live file by the
+ * protocol of the real recorder, without a program, so that a test knows every event. */
 #ifndef FAKE_RECORDER_H
 #define FAKE_RECORDER_H
 
@@ -8,13 +8,13 @@
 
 #include "writer/session.h"
 
-/* Makes a session with its live file and traces in a new folder. 0 or negative. */
+/* Makes a session with its live file and traces in a new folder. Returns 0 or negative. */
 int fake_session_begin(uint64_t max_bytes, char ret_folder[64], struct ag_session **ret_session);
 /* Visits the traces in the folder, and the folders of live files. */
 void fake_session_files(const char *folder, void (*visit)(const char *path, void *context),
                         void *context);
-/* Closes the session (NULL is allowed) and removes all of these. 0, or -1: something else is left
- * in the folder. */
+/* Closes the session (NULL is allowed) and removes these files and folders. Returns 0, or -1 when
+ * something else is left in the folder. */
 int fake_session_end(const char *folder, struct ag_session **session);
 
 struct fake_stream {
@@ -28,17 +28,19 @@ struct fake_stream {
     uint64_t tick;
 };
 
-/* Claims a slot for the calling process and fills it. Its index, or -1 when none is free. */
+/* Claims a slot (the entry of a process in the session) for the calling process and fills it.
+ * Returns its index, or -1 when none is free. */
 int fake_process_join(struct ag_session *session);
-/* The slot's tree: node `n` (from 0) with a pc of its own; parent: a node id or a root. Its id. */
+/* Adds node `n` (from 0), with a pc of its own, to the slot's stack tree; parent: a node id or a
+ * root. Returns the node's id. */
 uint32_t fake_node(struct ag_session *session, uint32_t tree, uint32_t n, uint32_t parent);
 
 void fake_stream_begin(struct fake_stream *stream, struct ag_session *session, int slot);
 void fake_alloc(struct fake_stream *stream, uint64_t address, uint64_t bytes, uint32_t stack);
 void fake_free(struct fake_stream *stream, uint64_t address);
-/* Any words at all. */
+/* Writes any words, also invalid ones. */
 void fake_words(struct fake_stream *stream, const uint64_t *words, uint32_t count);
-/* What a thread does when it ends. */
+/* Does what a thread does when it ends. */
 void fake_stream_end(struct fake_stream *stream);
 
 #endif

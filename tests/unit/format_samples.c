@@ -1,4 +1,4 @@
-/* format_samples.c: see the header. */
+/* format_samples.c: sample events, records and traces; see format_samples.h. */
 #include "format_samples.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void ag_sample_wild_events(struct ag_sample_random *random, struct ag_event *ret
                            size_t count) {
     uint64_t addresses[64] = {0};
     uint64_t time_ns = 0;
-    uint32_t free_stack = 0; /* of frees, until it changes */
+    uint32_t free_stack = 0; /* the stack of the frees that follow, until it changes */
 
     for (size_t i = 0; i < count; i++) {
         uint64_t *address = &addresses[ag_sample_below(random, 64)];
@@ -120,7 +120,8 @@ size_t ag_sample_records(struct ag_record *ret_records, size_t capacity) {
             case AG_FIELD_U8:
             case AG_FIELD_U32:
             case AG_FIELD_STACK:
-                (void)ag_field_set_number(field, &record->u, (kind * 7 + i) & 0xff); /* it fits */
+                /* the number always fits */
+                (void)ag_field_set_number(field, &record->u, (kind * 7 + i) & 0xff);
                 continue;
             case AG_FIELD_U64:
             case AG_FIELD_ADDRESS:
@@ -152,7 +153,7 @@ static void append_cpu_samples(struct ag_blob *blob, size_t n_rows) {
                                             .stack = 16 + (uint32_t)i,
                                             .thread_id = UINT32_MAX};
     }
-    (void)ag_record_append_cpu_samples(blob, samples, n_rows); /* errors stick to the blob */
+    (void)ag_record_append_cpu_samples(blob, samples, n_rows); /* an error stays in the blob */
     free(samples);
 }
 
@@ -201,7 +202,7 @@ void ag_sample_batches(struct ag_blob *blob, size_t n_rows) {
             (struct ag_thread_pair){.allocated_by = n, .freed_by = 0, .blocks = 3, .bytes = i};
         heaps[i] = (struct ag_heap_sum){.heap = n, .peak_bytes = 5 * i, .mapped_bytes = 1 << 20};
     }
-    (void)ag_record_append_nodes(blob, nodes, n_rows); /* errors stick to the blob */
+    (void)ag_record_append_nodes(blob, nodes, n_rows); /* an error stays in the blob */
     (void)ag_record_append_stack_sums(blob, stacks, n_rows);
     (void)ag_record_append_timeline(blob, points, n_rows);
     (void)ag_record_append_thread_sums(blob, threads, n_rows);
@@ -262,7 +263,7 @@ static int write_all(struct ag_trace_writer *writer, uint64_t seed, unsigned n_c
     struct ag_blob blob = {0}, sums = {0};
     const size_t n_records = ag_sample_records(records, 64);
     for (size_t i = 0; i < n_records; i++) {
-        (void)ag_record_append(&blob, &records[i]); /* errors stick to the blob */
+        (void)ag_record_append(&blob, &records[i]); /* an error stays in the blob */
     }
     ag_sample_batches(&sums, 5);
 
@@ -274,7 +275,7 @@ static int write_all(struct ag_trace_writer *writer, uint64_t seed, unsigned n_c
     if (r == 0 && ending == AG_SAMPLE_SEALED) {
         r = ag_trace_writer_finish(writer, &sums);
     }
-    (void)ag_event_encoder_free(encoder); /* NULL always */
+    (void)ag_event_encoder_free(encoder); /* returns NULL */
     ag_blob_done(&blob);
     ag_blob_done(&sums);
     return r;
@@ -290,7 +291,7 @@ int ag_sample_trace(int fd, uint64_t seed, unsigned n_chunks, enum ag_sample_end
 
     if (r == 0) {
         r = write_all(writer, seed, n_chunks, ending);
-        (void)ag_trace_writer_free(writer); /* NULL always */
+        (void)ag_trace_writer_free(writer); /* returns NULL */
     }
     return r;
 }

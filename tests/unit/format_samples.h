@@ -1,5 +1,5 @@
-/* format_samples.h: events and records to try the trace format with: everything from a seed, so
- * that a failure is repeated. */
+/* format_samples.h: events and records for tests of the trace format. Everything depends on a seed,
+ * so that a failure can be repeated. */
 #ifndef AG_FORMAT_SAMPLES_H
 #define AG_FORMAT_SAMPLES_H
 
@@ -11,24 +11,24 @@ struct ag_sample_random { /* splitmix64 */
 uint64_t ag_sample_next(struct ag_sample_random *random);
 uint64_t ag_sample_below(struct ag_sample_random *random, uint64_t limit);
 
-/* Any events at all: every kind, sizes and addresses of every magnitude, no sense in them. Stamps
- * go forward in time. */
+/* Random events of every kind, with sizes and addresses of every magnitude, that make no sense
+ * together. Stamps go forward in time. */
 void ag_sample_wild_events(struct ag_sample_random *random, struct ag_event *ret_events,
                            size_t count);
-/* What a program does: blocks of a few sizes from a heap that reuses what was freed last, a stamp
- * every 64 events. */
+/* Events as a program makes them: blocks of a few sizes from a heap that reuses what was freed
+ * last, with a stamp every 64 events. */
 void ag_sample_program_events(struct ag_sample_random *random, struct ag_event *ret_events,
                               size_t count);
 
 /* One record of each kind that is neither event nor batch, with its fields filled. Returns how many
- * of capacity. */
+ * it made, at most capacity. */
 size_t ag_sample_records(struct ag_record *ret_records, size_t capacity);
 
-/* A blob with a batch of every kind of batch, n_rows rows each. */
+/* Appends one batch (a record of rows) of every kind of batch, n_rows rows each, to the blob. */
 void ag_sample_batches(struct ag_blob *blob, size_t n_rows);
 
-/* A whole trace in the empty file fd (taken over): n_chunks chunks of two streams' events between
- * chunks of records; sealed when asked. 0 or negative errno. */
+/* Writes a whole trace to the empty file fd, and takes fd over: n_chunks chunks of two streams'
+ * events between chunks of records; sealed when asked. Returns 0 or negative errno. */
 enum ag_sample_ending { AG_SAMPLE_UNSEALED, AG_SAMPLE_SEALED };
 int ag_sample_trace(int fd, uint64_t seed, unsigned n_chunks, enum ag_sample_ending ending);
 

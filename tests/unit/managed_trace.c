@@ -1,4 +1,4 @@
-/* managed_trace.c: see managed_trace.h, which counts what is written here. */
+/* managed_trace.c: writes the trace that managed_trace.h describes and counts. */
 #include "managed_trace.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static struct ag_bytes text(const char *string) {
 }
 
 static void add(struct ag_blob *blob, struct ag_record record) {
-    (void)ag_record_append(blob, &record); /* errors stick to the blob */
+    (void)ag_record_append(blob, &record); /* an error stays in the blob */
 }
 
 static void add_process(struct ag_blob *blob) {
@@ -97,8 +97,10 @@ static void add_stacks(struct ag_blob *blob) {
          .pc = ag_managed_pc(/* frame= */ 99, /* line= */ 5),
          .image = AG_IMAGE_MANAGED},
     };
-    (void)ag_record_append_nodes(blob, nodes, AG_ARRAY_SIZE(nodes)); /* errors stick */
-    for (size_t i = 0; i < AG_ARRAY_SIZE(frames); i++) { /* behind the nodes that name them */
+    /* an error stays in the blob */
+    (void)ag_record_append_nodes(blob, nodes, AG_ARRAY_SIZE(nodes));
+    for (size_t i = 0; i < AG_ARRAY_SIZE(frames); i++) { /* frames come after the nodes that name
+                                                          * them */
         add(blob, (struct ag_record){.kind = AG_RECORD_FRAME,
                                      .u.frame = {.frame = frames[i].frame,
                                                  .line = frames[i].line,
@@ -235,7 +237,7 @@ static int write_events(struct ag_trace_writer *writer) {
                                        .events = ag_event_encoder_events(encoder),
                                        .first_time_ns = START_NS};
     r = r < 0 ? r : ag_trace_writer_chunk(writer, &info, body->data, body->length);
-    (void)ag_event_encoder_free(encoder); /* NULL always */
+    (void)ag_event_encoder_free(encoder); /* returns NULL */
     return r;
 }
 
@@ -257,7 +259,7 @@ int ag_managed_trace_write(int fd) {
     r = r < 0 ? r : write_events(writer);
     r = r < 0 ? r : ag_trace_writer_records(writer, &info, &end);
     r = r < 0 ? r : ag_trace_writer_finish(writer, NULL);
-    (void)ag_trace_writer_free(writer); /* NULL always */
+    (void)ag_trace_writer_free(writer); /* returns NULL */
     ag_blob_done(&records);
     ag_blob_done(&end);
     return r;

@@ -1,8 +1,8 @@
-/* managed_trace.h: the trace of a program with two runtimes in it, hand-counted: managed frames
- * between native ones, function counters of several threads and processes, collections. It is for
- * the tests of readers, and an example for authors of such records.
+/* managed_trace.h: a trace, counted by hand, of a program with two runtimes: managed frames (those
+ * of a runtime's own functions) between native ones, function counters of several threads and
+ * processes, collections. It serves the tests of readers, and is an example of such records.
  *
- * The program is pid 4711 and begins 1 ms after its session; what follows is in its own time.
+ * The program is pid 4711 and begins 1 ms after its session; the times below count from its begin.
  *
  * Stacks (outermost first; lua and beam are the runtimes, 0x... native):
  *   19  0x1000, main chunk script.lua:3, build script.lua:12, 0x2000
@@ -10,37 +10,38 @@
  *   23  app:loop/1 app.erl:8, lists:map/2 lists.erl:1594
  *   24  0x1000, 0x3000
  *   25  app:loop/1 app.erl:8, a frame 99 that nothing defines
- * Blocks: 19 100 bytes (freed) and 21 200 of malloc and of the lua heap, 23 50, 24 1000, 25 8 of
- * malloc.
+ * Blocks by stack: 19: 100 bytes of malloc (freed), 21: 200 of the lua heap, 23: 50, 24: 1000 and
+ * 25: 8 of malloc.
  *
  * Function counters, 8 bytes a word. calls/words/ns by path:
  *   tree 1, lua, thread 100:     main 1/10/1000; main, build 4/400/2000; main, fib 2/20/500;
  *                                main, fib, fib 6/60/1500; main, fib, fib, build 3/30/300
  *   tree 2, beam, <0.80.0>:      loop 5/50/5000; loop, setelement 100/1200/1000; loop, map 2/8/100
  *   tree 3, beam, server:        map 1/2/50; map, setelement 25/300/250
- * and what does not count: an older snapshot of tree 1, a newer one that was not finished, tree 4
- * from before all was set back, rows of a tree 5 that never began.
+ * Rows that do not count: an older snapshot of tree 1, a newer one that was not finished, tree 4
+ * from before the counters were reset, rows of a tree 5 that never began.
  * So own (accumulated) words: setelement 1500 (1500), build 430 (430), fib 80 (110), loop 50
- * (1258), main chunk 10 (520), map 10 (310); in all 149 calls, 2080 words, 11700 ns. Apart: 4
- * messages of 38 words, 1 spawn of 12, 9 events of the profiler with 90.
+ * (1258), main chunk 10 (520), map 10 (310); in all 149 calls, 2080 words, 11700 ns. Counted apart:
+ * 4 messages of 38 words, 1 spawn of 12, 9 events of the profiler itself with 90.
  *
  * Collections (start, pause in us; bytes before, after, needed; by):
  *   200, 100  lua  full    1000000  400000      -  build
  *   500,  50  beam minor    200000  100000   8000  lists:map/2, in <0.80.0>
  *   700, 250  beam major    300000   50000  64000  lists:map/2, in <0.80.0>
  *   900,   -  beam minor         -       -  16000  app:loop/1, in server; it never ended
- *   950,  10  beam minor         -       -      -  nobody known
+ *   950,  10  beam minor         -       -      -  no known function
  * The program ends after 2000 us. */
 #ifndef AG_MANAGED_TRACE_H
 #define AG_MANAGED_TRACE_H
 
 #include "format/encode.h"
 
-/* Writes it, finished, to the empty file fd (taken over). 0 or negative errno. */
+/* Writes the finished trace to the empty file fd, and takes fd over. Returns 0 or negative errno.
+ */
 int ag_managed_trace_write(int fd);
 
-/* Its records alone: everything but the events and the end of the process. Errors stick to the
- * blob. */
+/* Appends the trace's records: everything but the events and the end of the process. An error stays
+ * in the blob. */
 void ag_managed_trace_records(struct ag_blob *blob);
 
 #endif

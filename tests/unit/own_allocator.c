@@ -1,6 +1,6 @@
-/* A program that has its allocator linked in, so that no preloaded malloc is ever called. Together
- * with detour_preload.so it checks that each of its calls was seen once: exit status 0; 1:
- * miscounted; 2: the preload is missing. */
+/* own_allocator.c: a program with an allocator linked into it, so that no preloaded malloc is ever
+ * called. Together with detour_preload.c it checks that each of its calls was counted once. Exit
+ * status: 0 right; 1 miscounted; 2 the preloaded library is missing. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { ROUNDS = 1000 };
 
-static void *volatile block; /* what is stored here cannot be optimised away */
+static void *volatile block; /* volatile: the compiler cannot remove what is stored here */
 
 static void check_contents(size_t n_bytes) {
     memset(block, 0x5a, n_bytes);
@@ -39,7 +39,7 @@ int main(void) {
         check_contents(i);
         free(block);
     }
-    block = malloc(64 << 20); /* of the kernel's own */
+    block = malloc(64 << 20); /* so large that it has a mapping of its own */
     free(block);
     const struct detour_counts expected = {ROUNDS + 1, 3 * ROUNDS + 1, ROUNDS, ROUNDS, ROUNDS};
     const int is_right = after->n_malloc - before.n_malloc == expected.n_malloc &&

@@ -1,3 +1,5 @@
+/* played_target.c: a target process made of memory and symbols that a test wrote; see
+ * played_target.h. */
 #include "played_target.h"
 
 #include <errno.h>
@@ -81,7 +83,7 @@ int allogram_target_file(struct allogram_target *target, uint64_t address, char 
     return -ENOENT;
 }
 
-/* A list of {next, file, bytes of the file}. */
+/* Visits a list of {next, file, bytes of the file} in the played memory. */
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context) {
     struct allogram_target_symbol list;
@@ -174,7 +176,7 @@ void allogram_answers_collection(struct allogram_answers *answers,
 
 void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_t n) {
     (void)answers;
-    (void)n; /* the played target has no kernel part that reports */
+    (void)n; /* nothing to do: the played target has no kernel part that reports */
 }
 
 void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const char *cause) {

@@ -1,6 +1,6 @@
-/* played_target.h: a target that is played: memory and symbols that a test wrote, in place of a
- * running process. It answers what include/allogram/inspector.h lets an inspector ask, and keeps
- * what the inspector tells. */
+/* played_target.h: memory and symbols written by a test, in place of a running process. It
+ * implements the functions of include/allogram/inspector.h that an inspector calls on its target,
+ * and stores what the inspector reports (its answers). */
 #ifndef AG_PLAYED_TARGET_H
 #define AG_PLAYED_TARGET_H
 
@@ -9,21 +9,21 @@
 enum { PLAYED_BASE = 0x10000000, PLAYED_BYTES = 1 << 20, PLAYED_SYMBOLS = 64 };
 
 struct allogram_target {
-    uint8_t memory[PLAYED_BYTES]; /* at PLAYED_BASE; nothing else is mapped */
+    uint8_t memory[PLAYED_BYTES]; /* at address PLAYED_BASE; nothing else is mapped */
     size_t used;
     struct {
         const char *name;
         struct allogram_target_symbol symbol;
     } symbols[PLAYED_SYMBOLS];
     size_t n_symbols;
-    uint64_t n_reads; /* so far: a test sees that reading ends */
+    uint64_t n_reads; /* reads so far, so that a test sees that reading ends */
 };
-/* The next N bytes of memory, 64-aligned. */
+/* Allocates the next N bytes of memory, aligned to 64; returns the address. */
 uint64_t played_place(struct allogram_target *target, size_t n_bytes);
 void *played_bytes(struct allogram_target *target, uint64_t address);
 void played_set(struct allogram_target *target, uint64_t address, uint64_t word);
 void played_set_32(struct allogram_target *target, uint64_t address, uint32_t value);
-/* A named object of N bytes. */
+/* Defines a named object of N bytes; returns its address. */
 uint64_t played_symbol(struct allogram_target *target, const char *name, size_t n_bytes);
 
 struct allogram_stack { /* frames as text, one a line, innermost first */
@@ -32,7 +32,7 @@ struct allogram_stack { /* frames as text, one a line, innermost first */
 };
 struct allogram_answers {
     struct allogram_stack stack;
-    char text[1 << 16]; /* what was told, one line each */
+    char text[1 << 16]; /* what was reported, one line each */
     size_t len, n_told;
     uint64_t n_lost;
 };

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""symbol_budgets PROGRAM: files that are made to be expensive to symbolize, held to the budget of readers. Prints TAP.
+"""symbol_budgets PROGRAM: files that are expensive to symbolize must keep the budget of readers. Prints TAP.
 
-PROGRAM (symbolize_file.c) looks up addresses of files, as a report does. With N the bytes that the files occupy, it may use
-2 s + N / (10 MB/s) of CPU and 256 MiB + 64 N of memory. Each file is made here, of at most a few MB; what is left out because of
-the bound has to be reported.
-"""
+PROGRAM (symbolize_file.c) looks up addresses in files, as a report does. When the files occupy N bytes, it may use 2 s + N / (10
+MB/s) of CPU time and 256 MiB + 64 N of memory. Each file is made here and has at most a few MB. What the symbolizer leaves out
+because of a limit has to be reported."""
 
 import functools
 import os
@@ -24,7 +23,8 @@ cases = []
 
 
 def case(copies=1, is_left_out=True, runtime=None):
-    """is_left_out: the bound leaves something out, and then a line says so; runtime: whose decoder reads it."""
+    """Registers a case. is_left_out: a limit makes the symbolizer leave something out, which a line must report; runtime: the
+    runtime whose decoder reads the file."""
     def add(function):
         cases.append((function, copies, is_left_out, runtime))
         return function
@@ -42,17 +42,17 @@ def uleb(value):
 
 @functools.lru_cache(maxsize=4)
 def deflated_zeros(n_bytes):
-    """In pieces: what this process occupies counts for the programs that it starts."""
+    """Compressed in pieces: memory that this process uses would count for the programs that it starts."""
     machine, piece = zlib.compressobj(1), bytes(MIB)
     return b"".join(machine.compress(piece) for _ in range(n_bytes // MIB)) + machine.flush()
 
 
 class File:
-    """An ELF file of sections (name, type, flags, bytes, link, entsize, address)."""
+    """An ELF file with sections (name, type, flags, bytes, link, entsize, address)."""
 
     def __init__(self):
         self.sections = []
-        self.loaded = None  # index of the section that is loaded as data, and code at TEXT where that is elsewhere
+        self.loaded = None  # index of the section that is loaded as data; when its address is not TEXT, code is loaded at TEXT
         self.add(".text", 1, 6, b"", address=TEXT, size=TEXT_BYTES, kind=8)
 
     def add(self, name, kind_, flags, data, link=0, entsize=0, address=0, size=None, kind=None):
@@ -60,7 +60,7 @@ class File:
         return len(self.sections)
 
     def symbols(self, entries, strings):
-        """entries: (name offset, address, size)"""
+        """Adds a symbol table; entries: (name offset, address, size)."""
         at = len(self.sections) + 1
         table = bytes(24) + b"".join(struct.pack("<IBBHQQ", name, 0x12, 0, 1, address, size) for name, address, size in entries)
         self.add(".symtab", 2, 0, table, link=at + 1, entsize=24)
@@ -73,7 +73,7 @@ class File:
         self.add(name, 1, 0x800 if is_compressed else 0, data)
 
     def again(self, index, times):
-        """More headers of a section that is there: of the same bytes."""
+        """Adds further headers of an existing section, with the same bytes."""
         for _ in range(times):
             copy = list(self.sections[index - 1])
             copy[8] = index - 1
@@ -119,10 +119,10 @@ def unit(body, abbrev_offset=0):
     return struct.pack("<I", len(rest)) + rest
 
 
-# compile unit, with children: low_pc, high_pc (data8), stmt_list
+# abbreviation 1: a compile unit with children: low_pc, high_pc (data8), stmt_list
 UNIT = b"\x01\x11\x01\x11\x01\x12\x07\x10\x17\0\0"
 UNIT_BODY = b"\x01" + struct.pack("<QQI", TEXT, TEXT_BYTES, 0)
-# function with ranges and a name, no children
+# abbreviation 2: a function with ranges and a name, without children
 RANGED = b"\x02\x2e\x00\x55\x17\x03\x08\0\0"
 
 
@@ -158,7 +158,7 @@ def units_that_share_a_long_table_of_abbreviations():
 
 
 def line_header(rest_bytes, gap):
-    """DWARF 4; the program begins GAP bytes behind the header."""
+    """A DWARF 4 line program header; the program begins GAP bytes after the header."""
     tables = bytes([1, 1, 1, 251, 14, 13]) + bytes([0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1]) + b"\0" + b"a.c\0\0\0\0" + b"\0"
     return struct.pack("<IHI", rest_bytes + len(tables) + 6 + gap, 4, len(tables) + gap) + tables
 
@@ -228,7 +228,7 @@ def symbols_of_long_names_at_many_addresses():
 @case()
 def functions_whose_names_are_each_other_s_ends():
     file = File()
-    n = 120000  # three times what their bytes pay for
+    n = 120000  # three times as many as the size of the file pays for
     file.plain_symbols()
     file.debug(".debug_abbrev", UNIT + b"\x02\x2e\x00\x11\x01\x12\x06\x03\x0e\0\0" + b"\0")
     file.debug(".debug_info", unit(UNIT_BODY + b"".join(b"\x02" + struct.pack("<QII", TEXT + 8 * i, 8, i) for i in range(n)) + b"\0"))
@@ -306,13 +306,13 @@ def many_files_whose_functions_share_their_ranges():
     return many_functions(400, b"".join(struct.pack("<QQ", 16 * i + 1, 16 * i + 9) for i in range(1000)))
 
 
-# What runtimes keep for their own use is read by decoders (symbol/decoder.h), within the same budget.
+# Data that runtimes keep for their own use is read by decoders (src/symbol/decoder.h), within the same budget.
 
 OCAML = b"\0caml_frametable\0caml_memprof_sample_young\0"
 
 
 def ocaml_data(file, data, address=DATA):
-    """Loaded data that begins with the list of frame tables."""
+    """Adds loaded data that begins with the list of frame tables."""
     file.loaded = file.add(".data", 1, 3, data, address=address)
     file.symbols([(1, address, 8), (17, address, 8)], OCAML)
 
@@ -329,7 +329,7 @@ def frame_tables_that_are_listed_again_and_again():
 
 @case(runtime="ocaml")
 def names_of_frames_that_have_no_end():
-    """Places of 16 functions that were inlined into each other, each with the same two long texts."""
+    """Locations of 16 functions that were inlined into each other, each with the same two long texts."""
     half = TEXT_BYTES // 2
     file = File()
     ocaml_data(file, struct.pack("<II", half | 1, half | 1) * (half // 8) + (b"\xff" * 60000 + b"\0") * (half // 60001),
@@ -398,7 +398,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     n_failed = 0
     only = [word for word in sys.argv[2:] if not word.startswith("--")]
-    # a sanitizer takes some ten times as long: what it is there for is what the readers do to memory
+    # a sanitizer makes the program some ten times slower; it is used to check the readers' memory accesses
     slowness = 10 if "--sanitized" in sys.argv else 1
     with tempfile.TemporaryDirectory(prefix="symbol_budgets.") as folder:
         for number, (make, copies, is_left_out, runtime) in enumerate(cases, 1):

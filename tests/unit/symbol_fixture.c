@@ -1,4 +1,5 @@
-/* symbol_fixture.c: see symbol_fixture.h. The judge of addresses and build ids is binutils. */
+/* symbol_fixture.c: builds programs for the tests of symbols; see symbol_fixture.h. Expected
+ * addresses and build ids come from binutils. */
 #include "symbol_fixture.h"
 
 #include <setjmp.h>
@@ -56,7 +57,7 @@ const char *fixture_path(const char *name) {
     return path;
 }
 
-/* The first line that COMMAND prints, cut to the buffer; empty when it prints none. */
+/* Reads the first line that COMMAND prints, cut to the buffer; empty when it prints none. */
 static void first_line(const char *command, char *ret_line, int capacity) {
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);

@@ -1,5 +1,5 @@
-/* symbolize_file.c: looks up addresses of files, as a report does, for symbol_budgets.py. Prints
- * the function at the last address of the first file, then what the symbolizer has to say.
+/* symbolize_file.c: looks up addresses in files, as a report does, for symbol_budgets.py. Prints
+ * the function at the last address of the first file, then the symbolizer's lines about problems.
  *
  *     usage: symbolize_file FIRST END LOOK_UPS FILE... */
 #include <stdint.h>

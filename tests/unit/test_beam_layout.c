@@ -1,6 +1,6 @@
-/* Where an emulator's process keeps its heap, found in a process that the test makes up; and
- * refused where one word could be two. The functions of the emulator that it needs are stood in for
- * here. */
+/* test_beam_layout.c: finds where an Erlang emulator's process keeps its heap, in a process made by
+ * the test. When one word could be either of two, the layout is refused. The functions that the
+ * emulator would provide are defined here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@ enum { PID = 0x1233, WORDS = 96, HEAP_TOP = 10, HEAP = 24, FRAGMENTS = 68 };
 
 static uint64_t process[WORDS], heap[256];
 static const void *environment[8];
-static bool has_fragment_words; /* a fragment is counted where it should be */
+static bool has_fragment_words; /* whether a new fragment is counted in the right word */
 
 ErlNifPid *enif_self(ErlNifEnv *env, ErlNifPid *pid) {
     (void)env;
@@ -48,7 +48,7 @@ ERL_NIF_TERM enif_make_list_from_array(ErlNifEnv *env, const ERL_NIF_TERM array[
     return 0;
 }
 
-/* An emulator whose process has its words where they are on some release. */
+/* Makes a process whose words are at the offsets of some release. */
 static int make(void **state) {
     (void)state;
     memset(process, 0, sizeof process);
@@ -56,7 +56,7 @@ static int make(void **state) {
     memset(&ag_process_layout, 0, sizeof ag_process_layout);
     process[0] = PID;
     process[HEAP_TOP] = (uint64_t)(uintptr_t)&heap[100];
-    process[HEAP_TOP + 1] = (uint64_t)(uintptr_t)&heap[204]; /* stack */
+    process[HEAP_TOP + 1] = (uint64_t)(uintptr_t)&heap[204]; /* the stack */
     process[HEAP] = (uint64_t)(uintptr_t)&heap[0];
     process[HEAP + 1] = (uint64_t)(uintptr_t)&heap[256];
     process[HEAP + 3] = 256;

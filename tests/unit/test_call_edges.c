@@ -75,8 +75,8 @@ static void pairs_are_the_callers_of_every_function(void **state) {
     close(fd);
 }
 
-/* f calls g, which calls f, which calls g, which calls itself. What the inner calls did counts once
- * in each pair, and a function that calls itself has as caller the one outside of the recursion. */
+/* f calls g, which calls f, which calls g, which calls itself. The inner calls' counts are in each
+ * pair once. The caller of a function that calls itself is the one outside of the recursion. */
 static void recursion_counts_once(void **state) {
     (void)state;
     static const struct ag_call_path paths[] = {

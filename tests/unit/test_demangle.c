@@ -1,4 +1,5 @@
-/* Names as programmers write them, and the limits that hold when a name is made to hurt. */
+/* test_demangle.c: names demangled to what programmers write, and the limits for names that are
+ * made to be expensive. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +88,8 @@ static void copies_carry_the_name_of_the_function(void **state) {
     }
 }
 
-/* Each A<S, S> names the one before it twice, as S1_, S2_ ...: a level doubles the text. */
+/* Makes a name in which each A<S, S> refers twice to the one before it, as S1_, S2_ ...: each level
+ * doubles the text. */
 static void doubling_cxx_name(int n_levels, char *ret_name) {
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     char *at = ret_name + sprintf(ret_name, "_Z1fI1AIiiE");
@@ -139,7 +141,7 @@ static void long_and_deep_names_stay_mangled(void **state) {
     free(name);
 }
 
-/* Whatever the bytes: no crash, no endless work. */
+/* Random bytes cause no crash and no endless work. */
 static void random_bytes_behind_a_prefix(void **state) {
     (void)state;
     static const char letters[] = "0123456789_ZNSTIEJLXABCDFGHKMOPQRVYabcdefghijklmnopqrstuvwxyz$.";

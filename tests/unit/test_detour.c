@@ -1,5 +1,5 @@
-/* Detours over every kind of beginning, on functions of this program that are written for it
- * (detour_targets.S). */
+/* test_detour.c: detours of functions that begin in different ways; the functions are written for
+ * this test (detour_targets.S). */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -57,11 +57,12 @@ static int install(struct ag_detour *detour, target_fn *target, size_t target_by
                              (void **)&original);
 }
 
-/* The detour is called, the original still does its work, and both ends when the detour is removed.
- */
+/* Checks that the detour is called, that the original function still works through it, and that
+ * both end when the detour is removed. */
 static void check_bytes(target_fn *target, size_t target_bytes) {
     static const int arguments[] = {0, 7, 12345, -5};
-    target_fn *volatile call = target; /* or the compiler remembers the answers */
+    target_fn *volatile call = target; /* volatile: otherwise the compiler would keep the results of
+                                        * earlier calls */
     int answers[4];
     uint8_t before[16];
     struct ag_detour detour;
@@ -137,7 +138,8 @@ static void branches_in_the_beginning(void **state) {
     check(is_one_jump, BYTES(is_one_jump));
 }
 
-/* A page that was written to is a mapping of its own: the second instruction lies in both. */
+/* A written page is a mapping of its own: here the function's second instruction lies in two
+ * mappings. */
 static void two_mappings(void **state) {
     enum { PAGE = 4096, BEFORE = 8 };
     static const uint8_t code[] = {0x48, 0x83, 0xec, 0x08,                   /* sub $8, %rsp */
@@ -152,7 +154,8 @@ static void two_mappings(void **state) {
                      sizeof(code) - BEFORE);
     uint8_t *pages = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(pages, MAP_FAILED);
-    for (int i = 0; i < 2; i++) { /* not the file's pages in a row: the kernel keeps them apart */
+    for (int i = 0; i < 2; i++) { /* pages that do not follow one another in the file: otherwise the
+                                   * kernel would merge their mappings */
         assert_ptr_equal(mmap(pages + i * PAGE, PAGE, PROT_READ | PROT_EXEC,
                               MAP_PRIVATE | MAP_FIXED, fd, 2 * i * PAGE),
                          pages + i * PAGE);
@@ -194,7 +197,7 @@ static void jumps_into_the_overwritten_bytes_are_refused(void **state) {
     check_refused(has_an_inner_landing, BYTES(has_an_inner_landing), -EBUSY, "indirect");
 }
 
-/* It is a call of the function: the detour sees each. */
+/* A jump to the function's own start is a call: the detour is called each time. */
 static void a_jump_to_the_start_is_a_call(void **state) {
     (void)state;
     struct ag_detour detour;
@@ -256,7 +259,7 @@ static void one_over_another(void **state) {
                                        (void **)&outer_original),
                      0);
     assert_int_equal(starts_with_pushes(1), 101002);
-    /* The one below must not put its bytes over those of the one above. */
+    /* The lower detour must not restore its bytes over those of the upper one. */
     assert_int_equal(ag_detour_remove(&inner), -EBUSY);
     assert_int_equal(starts_with_pushes(1), 101002);
     assert_int_equal(ag_detour_remove(&outer), 0);
@@ -277,14 +280,15 @@ static void *call_for_ever(void *context) {
     return NULL;
 }
 
-/* Where the first instruction is as long as the jump, no thread can stand within: it may come and
- * go at any time. */
+/* When the first instruction is as long as the jump, no thread can be inside of it: the detour can
+ * be installed and removed at any time. */
 static void other_threads_call_meanwhile(void **state) {
     (void)state;
     size_t n_wrong = 0;
     pthread_t thread;
     struct ag_detour detour;
-    assert_int_equal(install(&detour, is_constant, BYTES(is_constant)), 0); /* sets original once */
+    assert_int_equal(install(&detour, is_constant, BYTES(is_constant)), 0); /* this sets `original`
+                                                                             * once */
     assert_int_equal(pthread_create(&thread, NULL, call_for_ever, &n_wrong), 0);
     for (int i = 0; i < 300; i++) {
         assert_int_equal(ag_detour_remove(&detour), 0);

@@ -1,4 +1,5 @@
-/* Functions of this very program, by name, from its file; and files that lie about their tables. */
+/* test_elf_symbols.c: finds functions of this program by name in its own file; and refuses files
+ * with false tables. */
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
@@ -29,7 +30,7 @@ int global_variable = 1;
 static int note_bias(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
     *(uint64_t *)context = info->dlpi_addr;
-    return 1; /* the program is the first */
+    return 1; /* stops after the first object, which is the program */
 }
 
 static void functions_of_this_program(void **state) {
@@ -45,7 +46,7 @@ static void functions_of_this_program(void **state) {
     assert_int_equal(found[0].address + bias, (uintptr_t)local_function);
     assert_int_equal(found[1].address + bias, (uintptr_t)global_function);
     assert_true(found[1].size_bytes > 0);
-    assert_int_equal(found[2].address, 0); /* no function */
+    assert_int_equal(found[2].address, 0); /* is not a function */
     assert_int_equal(found[3].address, 0);
     assert_true(found[4].address != 0);
     assert_int_equal(found[5].address, 0);
@@ -63,7 +64,7 @@ static void what_has_no_symbols(void **state) {
     assert_int_equal(ag_elf_symbols_open("/etc/passwd", &symbols), -ENOEXEC);
 }
 
-/* A file of one symbol table with the given symbols; their names lie at 1, 5, 9 of
+/* A file with one symbol table of the given symbols; their names are at 1, 5 and 9 of
  * "\0one\0two\0six". */
 struct image {
     Elf64_Ehdr header;
@@ -136,7 +137,8 @@ static void several_local_ones_are_none(void **state) {
     assert_int_equal(ag_elf_symbols_find(&symbols, three_names, 3, found), 1);
     assert_int_equal(found[0].address, 0);
     assert_int_equal(found[1].address, 0x30);
-    assert_int_equal(found[2].address, 0); /* an indirect function's address is its resolver's */
+    assert_int_equal(found[2].address, 0); /* the address of an indirect function is that of its
+                                            * resolver */
     ag_elf_symbols_close(&symbols);
 }
 
@@ -161,7 +163,7 @@ static void damaged_tables_are_refused(void **state) {
     bad.sections[1].sh_link = 3;
     assert_int_equal(open_image(&bad, &opened), -ENOEXEC);
     bad = good;
-    bad.names[15] = 'x'; /* the last name does not end */
+    bad.names[15] = 'x'; /* the last name has no terminator */
     assert_int_equal(open_image(&bad, &opened), -ENOEXEC);
     bad = good;
     bad.symbols[0].st_name = 0xffffffff;

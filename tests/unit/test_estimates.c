@@ -1,7 +1,8 @@
-/* test_estimates.c: what samples are made to say. Recordings of periodic and heavy-tailed mixes of
- * sizes are simulated with the agent's own skips and weighed as the model does: over many seeds the
- * estimates have no bias, and the 95 % intervals cover the truth as often as they promise, with few
- * samples and many, also where the interval changes in mid-run.
+/* test_estimates.c: the estimates that are computed from samples. The test simulates recordings of
+ * periodic and heavy-tailed mixes of sizes with the agent's own skips (src/base/skip.c), and
+ * weights the samples as the model does. Over many seeds the estimates must have no bias, and the
+ * 95 % intervals must contain the truth as often as they promise: with few samples and many, and
+ * also when the interval changes during the run.
  *
  * The seeds are fixed, so a test passes always or never. */
 #include <math.h>
@@ -28,7 +29,7 @@ struct mix {
     const char *name;
     size_of_block *size_of;
     uint64_t n_blocks, interval_bytes;
-    bool changes; /* the interval, all the time */
+    bool changes; /* the interval changes all the time */
 };
 
 static uint64_t small(uint64_t index) {
@@ -55,7 +56,7 @@ static uint64_t one_hundred(uint64_t index) {
     return 100;
 }
 
-/* One that is certain to be a sample, and small ones that may all be missed. */
+/* One block that is always a sample, and small ones that may all be missed. */
 static uint64_t huge_and_small(uint64_t index) {
     return index == 0 ? 3000000 : 100;
 }
@@ -71,7 +72,7 @@ static uint64_t large(uint64_t index) {
 struct recording {
     double blocks, bytes;
     struct ag_metrics metrics;
-    uint64_t n_samples, n_certain; /* certain: of a block that could not be missed */
+    uint64_t n_samples, n_certain; /* certain: samples of blocks that cannot be missed */
 };
 
 static void record(const struct mix *mix, uint64_t seed, struct recording *ret) {
@@ -100,7 +101,7 @@ static void record(const struct mix *mix, uint64_t seed, struct recording *ret) 
         if (weight->portion_bytes > (double)metrics->portion_bytes) {
             metrics->portion_bytes = (float)weight->portion_bytes;
         }
-        if (mix->changes) { /* by what was seen, as a budget does */
+        if (mix->changes) { /* depends on the samples so far, as with a budget */
             ag_skip_set_interval(&skip, mix->interval_bytes / 4 +
                                             ret->n_samples * 7919 % mix->interval_bytes);
         }
@@ -110,7 +111,7 @@ static void record(const struct mix *mix, uint64_t seed, struct recording *ret) 
     metrics->allocated_bytes = ag_estimate_whole(ret->bytes);
     metrics->variance[AG_METRIC_ALLOCATED_BLOCKS - AG_METRIC_FIRST] = (float)blocks_variance;
     metrics->variance[AG_METRIC_ALLOCATED_BYTES - AG_METRIC_FIRST] = (float)bytes_variance;
-    if (ret->n_samples == 0) { /* as of a profile in which nothing was sampled */
+    if (ret->n_samples == 0) { /* as in a profile in which nothing was sampled */
         metrics->portion_bytes = (float)mix->interval_bytes;
     }
 }
@@ -134,13 +135,13 @@ static void count(struct tally *tally, const struct recording *recording, enum a
     } else if (recording->n_samples > 0) {
         tally->n_few++;
         tally->n_covered_few += is_covered;
-    } else { /* in no row, but in the summary */
+    } else { /* such a group is in no row, but in the summary */
         tally->n_none++;
         tally->n_covered_none += is_covered;
     }
 }
 
-/* Three deviations of a binomial variable, as a share. */
+/* Three standard deviations of a binomial variable, as a share of n. */
 static double noise(uint64_t n) {
     return 3 * sqrt(0.95 * 0.05 / (double)n);
 }

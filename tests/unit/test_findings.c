@@ -1,5 +1,5 @@
-/* test_findings.c: what a summary says is worth a look, over heaps of runtimes; faults of native
- * programs are planted in tests/programs/faults.c. */
+/* test_findings.c: findings of a summary about heaps of runtimes. Findings about native programs
+ * are tested with tests/programs/faults.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static struct ag_bytes bytes_of(const char *text) {
     return (struct ag_bytes){.data = text, .length = (uint32_t)strlen(text)};
 }
 
-/* Thread 0 allocates, with VIA; thread 1 tells of the deaths, by events of KIND. */
+/* Thread 0 allocates, with the entry VIA; thread 1 reports the deaths, by events of KIND. */
 static size_t foreign_frees_of(uint8_t via, enum ag_record_kind kind) {
     static struct ag_event births[BLOCKS + 1], deaths[BLOCKS + 1];
     const struct ag_record heap = {.kind = AG_RECORD_HEAP,

@@ -1,5 +1,5 @@
-/* A file whose name comes from outside is examined before it is opened. Below /proc/PID/root,
- * symbolic links are resolved inside the root of that process. */
+/* test_foreign_file.c: a file whose name another process chose is examined before it is opened.
+ * Below /proc/PID/root, symbolic links are resolved inside the root of that process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static void nap_ms(long ms) {
     (void)nanosleep(&nap, NULL);
 }
 
-/* A child that opens the pipe for writing, which waits for a reader, and then ends. */
+/* Starts a child that opens the pipe for writing, which waits for a reader, and then ends. */
 static pid_t begin_writer(const char *path) {
     const pid_t pid = fork();
     if (pid == 0) {
@@ -148,7 +148,7 @@ static void sparse_files_are_not_read(void **state) {
     assert_int_equal(ag_remote_elf_open("holes", &elf), -ENOEXEC);
 }
 
-/* Two files with one inode number on two devices are two files. */
+/* Files with one inode number on two devices are different files. */
 static void a_mapped_file_is_known_by_device_and_inode(void **state) {
     struct ag_remote_maps maps = {0};
     struct stat own;

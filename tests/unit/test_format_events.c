@@ -1,4 +1,5 @@
-/* test_format_events.c: events through encoder, file and decoder are the same events. */
+/* test_format_events.c: encodes events to a chunk (the unit of a trace file), and decodes them:
+ * they must be the same. Damaged bytes are refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 #include "format/trace_layout.h"
 #include "format_samples.h"
 
-/* One chunk of a body, in a temporary file, for a decoder. */
+/* A temporary trace with one chunk, and a decoder that reads it. */
 struct one_chunk {
     char path[64];
     struct ag_trace_file *file;
@@ -36,7 +37,8 @@ static void chunk_make(struct one_chunk *chunk, const void *body, size_t n_bytes
     struct ag_decode_error error;
     assert_int_equal(ag_trace_file_open(chunk->path, &chunk->file, &error), 0);
     assert_null(ag_trace_file_damage(chunk->file));
-    assert_int_equal(ag_trace_file_chunks(chunk->file, &chunk->entry), 2); /* and the index */
+    assert_int_equal(ag_trace_file_chunks(chunk->file, &chunk->entry), 2); /* the second one is the
+                                                                            * index */
     chunk->decoder = ag_chunk_decoder_new();
     assert_non_null(chunk->decoder);
     assert_int_equal(ag_chunk_decoder_start(chunk->decoder, chunk->file, chunk->entry, &error), 0);
@@ -59,7 +61,7 @@ static void assert_same_event(const struct ag_event *found, const struct ag_even
     }
 }
 
-/* Encodes, decodes in portions of `capacity`, compares. */
+/* Encodes the events, decodes at most `capacity` of them at a time, and compares. */
 static void round_trip(struct ag_event_encoder *encoder, const struct ag_event *events,
                        size_t count, size_t capacity) {
     ag_event_encoder_start(encoder, 0);
@@ -119,14 +121,15 @@ static void a_program_s_events_come_back_the_same_and_small(void **state) {
         ag_sample_program_events(&random, events, COUNT);
         round_trip(encoder, events, COUNT, 1000);
         const struct ag_blob *body = ag_event_encoder_body(encoder);
-        assert_true(body->length < 2 * COUNT); /* before compression */
+        assert_true(body->length < 2 * COUNT); /* the size before compression */
         assert_int_equal(ag_event_encoder_events(encoder), COUNT - (COUNT + 63) / 64);
     }
     assert_null(ag_event_encoder_free(encoder));
     free(events);
 }
 
-/* More (stack, size, via) than a chunk remembers: the rest is written in full. */
+/* More different (stack, size, via) than the encoder's table holds: the others are written in full.
+ */
 static void more_tuples_than_the_table_holds(void **state) {
     (void)state;
     enum { COUNT = 3 * AG_TUPLES_MAX };
@@ -144,8 +147,8 @@ static void more_tuples_than_the_table_holds(void **state) {
     free(events);
 }
 
-/* One encoder, many chunks: nothing of a chunk may leak into the next, whose reader cannot know it.
- */
+/* One encoder writes many chunks. No chunk may depend on the one before, which its reader may not
+ * have. */
 static void chunks_of_one_encoder_stand_alone(void **state) {
     (void)state;
     static struct ag_event events[500];
@@ -154,7 +157,7 @@ static void chunks_of_one_encoder_stand_alone(void **state) {
     ag_sample_program_events(&random, events, 500);
     for (unsigned i = 0; i < 20; i++) {
         round_trip(encoder, events + i * 25, 25,
-                   100); /* frees of what an earlier chunk allocated */
+                   100); /* contains frees of blocks that an earlier chunk allocated */
     }
     assert_null(ag_event_encoder_free(encoder));
 }

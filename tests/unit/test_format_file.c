@@ -1,5 +1,5 @@
-/* test_format_file.c: trace files that are whole, cut at any byte, resumed, full, of other
- * versions, or no traces. */
+/* test_format_file.c: trace files that are whole, cut at any byte, resumed, limited by a full disk,
+ * of other versions, or no traces. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -39,10 +39,10 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
     (void)state;
-    return rmdir(work_path); /* a test that leaves something behind fails here */
+    return rmdir(work_path); /* fails when a test left a file behind */
 }
 
-/* Good until the next call. */
+/* The path of a file in the test's folder; valid until the next call. */
 static const char *path_of(const char *name) {
     static char path[128];
     snprintf(path, sizeof(path), "%s/%s", work_path, name);
@@ -81,7 +81,7 @@ static struct image sample(unsigned n_chunks, enum ag_sample_ending ending) {
     return image;
 }
 
-/* The chunks' offsets, and behind the last the offset where they end. */
+/* Reads the offsets of the chunks, and after the last the offset of its end. */
 static size_t chunk_offsets(const struct image *image, size_t *ret_offsets, size_t capacity) {
     const char *path = path_of("offsets");
     write_file(path, image->bytes, image->n_bytes);
@@ -135,8 +135,8 @@ static void a_sealed_trace_is_whole(void **state) {
     free(image.bytes);
 }
 
-/* The heart of the format: a file that ends at any byte is open to every reader, with every whole
- * chunk before the end. */
+/* The most important property of the format: a file that ends at any byte is readable, with every
+ * whole chunk before its end. */
 static void cut_at_any_byte_every_whole_chunk_is_readable(void **state) {
     (void)state;
     const struct image image = sample(4, AG_SAMPLE_SEALED);
@@ -189,7 +189,8 @@ static void a_damaged_index_costs_only_a_walk(void **state) {
     size_t offsets[16];
     const size_t n_chunks = chunk_offsets(&image, offsets, 16);
     const uint64_t events = verdict_of(image.bytes, image.n_bytes).events;
-    image.bytes[offsets[n_chunks - 2] + AG_CHUNK_HEADER_BYTES + 3] ^= 1; /* in the list of chunks */
+    image.bytes[offsets[n_chunks - 2] + AG_CHUNK_HEADER_BYTES + 3] ^= 1; /* a byte of the list of
+                                                                          * chunks */
     const struct ag_verdict verdict = verdict_of(image.bytes, image.n_bytes);
     assert_false(verdict.is_whole);
     assert_int_equal(verdict.damage.code, AG_DECODE_CHECKSUM);
@@ -202,7 +203,7 @@ static void damage_in_one_chunk_leaves_the_others(void **state) {
     (void)state;
     const struct image image = sample(5, AG_SAMPLE_SEALED);
     size_t offsets[16];
-    (void)chunk_offsets(&image, offsets, 16); /* how many does not matter here */
+    (void)chunk_offsets(&image, offsets, 16); /* the count is not needed here */
     const uint64_t events = verdict_of(image.bytes, image.n_bytes).events;
     image.bytes[offsets[2] + AG_CHUNK_HEADER_BYTES + 9] ^= 0x40;
     const struct ag_verdict verdict = verdict_of(image.bytes, image.n_bytes);
@@ -249,7 +250,7 @@ static void a_file_that_shrinks_while_open_gives_an_error(void **state) {
     free(image.bytes);
 }
 
-/* ---- what is no trace ---- */
+/* ---- files that are no trace ---- */
 
 static void only_regular_files_are_opened(void **state) {
     (void)state;
@@ -259,7 +260,8 @@ static void only_regular_files_are_opened(void **state) {
     const char *path = path_of("pipe");
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(open_code(path, -EINVAL),
-                     AG_DECODE_NOT_REGULAR); /* and does not wait for a writer */
+                     /* open returns at once and does not wait for a writer */
+                     AG_DECODE_NOT_REGULAR);
     unlink(path);
 }
 
@@ -302,7 +304,8 @@ static void an_unknown_chunk_kind_is_passed_over(void **state) {
     unlink(path);
 }
 
-/* Of bytes that compress a thousandfold: as the writer stores them, and as another writer could. */
+/* Bytes that compress a thousandfold: as the writer stores them, and as another writer could store
+ * them. */
 static void a_chunk_that_grows_too_much_is_damage(void **state) {
     (void)state;
     enum { N = 1 << 20 };
@@ -310,7 +313,7 @@ static void a_chunk_that_grows_too_much_is_damage(void **state) {
     struct ag_trace_writer *writer;
     uint8_t *body = malloc(N), *stored = malloc(ZSTD_compressBound(N) + AG_CHUNK_HEADER_BYTES);
     for (size_t i = 0; i < N; i += 2) {
-        body[i] = 63 + 50; /* records of an unknown kind, of no bytes */
+        body[i] = 63 + 50; /* records of an unknown kind, with no bytes */
         body[i + 1] = 0;
     }
     const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_RECORDS};
@@ -351,13 +354,13 @@ static void a_chunk_that_grows_too_much_is_damage(void **state) {
 
 /* ---- resume ---- */
 
-/* Resumed after a cut at any byte, the trace goes on behind its last whole chunk, and knows what it
- * has. */
+/* After a cut at any byte, a resumed trace continues after its last whole chunk, and the writer
+ * knows what the trace holds. */
 static void resumed_after_a_cut_at_any_byte(void **state) {
     (void)state;
     const struct image image = sample(4, AG_SAMPLE_SEALED);
     size_t offsets[16];
-    const size_t n_chunks = chunk_offsets(&image, offsets, 16) - 2; /* less the index */
+    const size_t n_chunks = chunk_offsets(&image, offsets, 16) - 2; /* without the index */
     for (size_t cut = 0; cut <= image.n_bytes; cut++) {
         const char *path = path_of("resumed");
         write_file(path, image.bytes, cut);
@@ -398,7 +401,7 @@ static void resumed_after_a_cut_at_any_byte(void **state) {
     free(image.bytes);
 }
 
-/* After a crash of the machine a file may have its length but not its bytes. */
+/* After a crash of the machine a file may have its full length, but not its bytes. */
 static void resume_cuts_a_chunk_whose_bytes_never_came(void **state) {
     (void)state;
     const struct image image = sample(4, AG_SAMPLE_UNSEALED);
@@ -440,8 +443,8 @@ static void many_streams_are_remembered(void **state) {
 
 /* ---- a full disk ---- */
 
-/* In a child, since the limit is the process's: 0 when all was as it should be, else the line that
- * was not. */
+/* Fills the disk in a child, because the limit is for a whole process. Returns 0, or the number of
+ * the line that failed. */
 static int fill_up(const char *path, size_t limit_bytes) {
     const struct rlimit limit = {.rlim_cur = limit_bytes, .rlim_max = limit_bytes};
     signal(SIGXFSZ, SIG_IGN);
@@ -467,7 +470,7 @@ static void at_a_file_size_limit_the_last_whole_chunk_is_the_end(void **state) {
         assert_int_equal(ag_trace_verify(path, &verdict), 0);
         assert_true(verdict.is_trace);
         assert_int_equal(verdict.damage.code,
-                         AG_DECODE_UNSEALED); /* not CUT: no torn tail was left */
+                         AG_DECODE_UNSEALED); /* not CUT: the writer left no partial chunk */
         unlink(path);
     }
 }
@@ -481,7 +484,7 @@ static void after_a_failed_write_the_error_stays(void **state) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_int_equal(ag_trace_writer_new(fd, &(struct ag_trace_header){.session = 1}, &writer),
                      -EBADF);
-    close(fd); /* stayed ours */
+    close(fd); /* it still belongs to this test */
     write_file(path, image.bytes, image.n_bytes);
     const int resumed = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(ag_trace_writer_resume(resumed, &writer), 0);

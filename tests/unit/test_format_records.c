@@ -1,5 +1,5 @@
-/* test_format_records.c: records and batches there and back, what versions do to them, and that
- * each is documented. */
+/* test_format_records.c: records and batches (records of rows) are the same after encoding and
+ * decoding; records of other versions; every record is documented. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "format/record_layout.h"
 #include "format_samples.h"
 
-/* A decoder that stands at the start of a blob of records, as if they were a chunk. */
+/* A decoder at the start of a blob of records, as if the blob were a chunk. */
 static struct ag_chunk_decoder *decoder_at(const void *bytes, size_t n_bytes) {
     struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
     assert_non_null(decoder);
@@ -69,7 +69,7 @@ static void every_record_comes_back_the_same(void **state) {
     ag_blob_done(&blob);
 }
 
-/* 10,000 rows are three records of a kind; the rows of all of them are the rows that went in. */
+/* 10,000 rows take three records of a kind; together they give the rows that were encoded. */
 static void batches_come_back_the_same(void **state) {
     (void)state;
     enum { ROWS = 10000 };
@@ -117,7 +117,8 @@ static void batches_come_back_the_same(void **state) {
     free(nodes);
 }
 
-/* Kinds that the reader does not want are not handed out, even where their bytes are none. */
+/* Records of kinds that the reader did not ask for are not returned, even when their bytes are
+ * damaged. */
 static void kinds_that_are_not_wanted_are_passed_over(void **state) {
     (void)state;
     const struct ag_stack_sum sum = {.stack = 7};
@@ -136,7 +137,7 @@ static void kinds_that_are_not_wanted_are_passed_over(void **state) {
     assert_int_equal(record.kind, 0);
     assert_null(ag_chunk_decoder_free(decoder));
 
-    decoder = decoder_at(blob.data, blob.length); /* wanted, it is damage */
+    decoder = decoder_at(blob.data, blob.length); /* when the kind is asked for, it is damage */
     assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), -EBADMSG);
     assert_null(ag_chunk_decoder_free(decoder));
     ag_blob_done(&blob);
@@ -275,8 +276,8 @@ static void read_document(void) {
     document[n_bytes] = '\0';
 }
 
-/* Does the document name the field, in backticks and with its type? Neighbours may share one:
- * `low`, `high` u32. A number of 64 bits has no type. */
+/* Whether the document names the field, in backticks and with its type. Fields in a row may share
+ * one type: `low`, `high` u32. A number of 64 bits has no type there. */
 static bool is_documented(const char *section, const char *end, const struct ag_field *field) {
     static const char *const types[] = {
         [AG_FIELD_U8] = " u8",      [AG_FIELD_U32] = " u32",    [AG_FIELD_STACK] = " u32",
@@ -315,7 +316,7 @@ static void every_record_and_field_is_documented(void **state) {
         const char *section = strstr(document, heading);
         if (section == NULL) {
             fail_msg("record %u %s has no section", kind, name);
-            return; /* fail_msg does not come back; the analyzer does not know */
+            return; /* fail_msg does not return, but the static analyzer does not know that */
         }
         const char *next = strstr(section + strlen(heading), "\n##");
         const char *end = next != NULL ? next : section + strlen(section);
@@ -332,7 +333,8 @@ static void every_record_and_field_is_documented(void **state) {
     }
 }
 
-/* Lines of section 6 that begin with an offset are the bytes of the golden trace of that name. */
+/* Lines of section 6 that begin with an offset hold the bytes of the golden trace trace-v1-example.
+ */
 static void the_worked_example_is_the_golden_trace(void **state) {
     (void)state;
     read_document();
@@ -358,7 +360,7 @@ static void the_worked_example_is_the_golden_trace(void **state) {
             assert_int_equal(byte, golden[n_bytes]);
             n_bytes++;
             if (line[2] == '\n' || line[3] == ' ') {
-                break; /* the line ends, or prose begins */
+                break; /* the line ends, or text begins */
             }
         }
     }

@@ -1,5 +1,5 @@
-/* The expressions of --fail-if: what they mean, and how invalid ones are refused.
- */
+/* test_gate_expression.c: the expressions of --fail-if: how they are evaluated, and how invalid
+ * ones are refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +16,8 @@
 
 static char message[1024];
 
-/* An ag_gate_answer, or negative errno. Quantities have the value 1000, 2000, 3000 ... and lie at
- * most so much beside it. */
+/* Returns an ag_gate_answer, or negative errno. The quantities have the values 1000, 2000, 3000
+ * ..., with an uncertainty of `aside` in both directions. */
 static int judge_within(const char *text, long double aside) {
     struct ag_gate_expression *expression;
     memset(message, 0, sizeof message);
@@ -39,14 +39,14 @@ static int judge_within(const char *text, long double aside) {
     return r < 0 ? r : (int)answer;
 }
 
-/* 1: it holds; 0: it does not; negative errno. */
+/* 1: the expression holds; 0: it does not; negative errno: it is invalid. */
 static int judge(const char *text) {
     const int answer = judge_within(text, 0);
     assert_int_not_equal(answer, AG_GATE_UNSURE);
     return answer < 0 ? answer : answer == AG_GATE_YES;
 }
 
-/* Quantities are 900 to 1100, 1900 to 2100. */
+/* The quantities are 900 to 1100, 1900 to 2100, and so on. */
 static void estimates_answer_with_all_that_may_be(void **state) {
     (void)state;
     static const struct {
@@ -237,7 +237,8 @@ static void what_is_long_but_right_is_computed(void **state) {
     free(text);
 }
 
-/* Cuts and single changed bytes of a good expression: it is read or refused, within its bounds. */
+/* Every cut and every single changed byte of a good expression is evaluated or refused, within the
+ * bounds of its text. */
 static void every_cut_and_change_is_read_or_refused(void **state) {
     (void)state;
     static const char good[] =

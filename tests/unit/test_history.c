@@ -1,5 +1,6 @@
-/* test_history.c: what `allogram view` shows over time: slices that add up to the whole, outlines
- * and folds that tell less apart and lose nothing. */
+/* test_history.c: the data that `allogram view` shows over time: slices of time that add up to the
+ * whole, outlines (a summary of the stack tree) of limited size, and folding that merges rows and
+ * loses no sum. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ static struct ag_profile *open_trace(const struct trace_builder *trace) {
     return profile;
 }
 
-/* main 100 calls parse 101 and print 102. 100 ns in 4 slices of 26 ns: at 10, 30, 60 and 90. */
+/* main 100 calls parse 101 and print 102. The 100 ns are 4 slices of 26 ns; the events are at 10,
+ * 30, 60 and 90. */
 static void write_small(struct trace_builder *trace) {
     static const struct ag_node nodes[] = {{.id = 100, .parent = 0, .pc = 0x1000},
                                            {.id = 101, .parent = 100, .pc = 0x2000},
@@ -100,12 +102,14 @@ static void slices_tell_changes_peaks_and_blocks(void **state) {
     assert_int_equal(first->allocated_bytes, 30);
     assert_int_equal(first->freed_bytes, 30);
     assert_int_equal(first->temporary_blocks, 1);
-    assert_int_equal(first->rise_bytes, 30); /* it was part of the slice's highest moment */
+    /* the block was in use at the slice's highest moment */
+    assert_int_equal(first->rise_bytes, 30);
     const struct ag_history_entry *second = entry(&seen, 1, print);
     assert_int_equal(second->rise_bytes, 1000);
     assert_int_equal(second->freed_blocks, 0);
     assert_int_equal(entry(&seen, 2, print)->freed_bytes, 1000);
-    assert_int_equal(entry(&seen, 2, print)->rise_bytes, 0); /* the slice began at its highest */
+    assert_int_equal(entry(&seen, 2, print)->rise_bytes, 0); /* the slice began at its highest
+                                                              * moment */
     assert_int_equal(entry(&seen, 2, parse)->allocated_bytes, 8);
     assert_int_equal(entry(&seen, 3, parse)->freed_bytes, 100);
 
@@ -129,8 +133,8 @@ static void slices_tell_changes_peaks_and_blocks(void **state) {
     trace_end(&trace);
 }
 
-/* main calls f, 20 times recursively; each level calls 10 leaves. Each leaf at each level allocates
- * (level + 1) * 16 bytes at each of 40 times, and half of it is freed. */
+/* main calls f, which is 20 times recursive; each level calls 10 leaves. Each leaf at each level
+ * allocates (level + 1) * 16 bytes at each of 40 times, and half of it is freed. */
 enum { LEVELS = 20, LEAVES = 10, TIMES = 40, FIRST = 1000 };
 
 static void write_wide(struct trace_builder *trace) {
@@ -168,7 +172,7 @@ static void write_wide(struct trace_builder *trace) {
     trace_finish(trace, TIMES * 100 + 100, NULL);
 }
 
-/* Own bytes of the function at PC, summed over the groups. */
+/* Own bytes of the function named FUNCTION, summed over the groups. */
 static uint64_t own_of(const struct ag_profile *profile, const struct ag_outline *outline,
                        const char *function) {
     uint64_t sum = 0;
@@ -247,7 +251,7 @@ static void a_fold_ships_few_entries_and_keeps_the_sums(void **state) {
         assert_true(outline.nodes[outline.groups[i].node].parent < outline.groups[i].node);
     }
     assert_true(n_targets * TIMES <= MOST);
-    for (size_t i = 0; i < n_before; i++) { /* what allocated is still told */
+    for (size_t i = 0; i < n_before; i++) { /* the allocating function is still shown */
         assert_int_equal(outline.nodes[outline.groups[i].node].frame,
                          outline.nodes[outline.groups[target[i]].node].frame);
     }
@@ -260,7 +264,7 @@ static void a_fold_ships_few_entries_and_keeps_the_sums(void **state) {
 }
 
 /* A program that served 2,000 requests, each of which allocated in the same 30 functions: request i
- * i + 1 bytes in each, and half as much again without a label. */
+ * allocates i + 1 bytes in each under its label, and half as much again without a label. */
 enum { REQUESTS = 2000, FUNCTIONS = 30 };
 
 static void write_requests(struct trace_builder *trace) {
@@ -294,8 +298,8 @@ static void write_requests(struct trace_builder *trace) {
     trace_finish(trace, 100, NULL);
 }
 
-/* The heaviest labels are told apart, the others together, no stack is folded for their sake, and
- * the sums stay. */
+/* The heaviest labels are shown each, the others together; no stack is folded because of labels,
+ * and the sums stay the same. */
 static void many_labels_are_told_together_before_stacks_are(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -305,7 +309,8 @@ static void many_labels_are_told_together_before_stacks_are(void **state) {
     enum { MOST = 1200, APART = MOST / 2 / FUNCTIONS };
     assert_int_equal(ag_outline_make(profile, 10000, MOST, &outline), 0);
     assert_int_equal(outline.n_groups, FUNCTIONS * (1 + APART + 1));
-    uint64_t bytes[3] = {0}; /* none, others, the heaviest */
+    /* bytes without a label, with other labels, with the heaviest labels */
+    uint64_t bytes[3] = {0};
     for (size_t i = 0; i < outline.n_groups; i++) {
         const struct ag_outline_group *group = &outline.groups[i];
         assert_true(outline.nodes[group->node].frame < AG_OUTLINE_OTHER);
@@ -345,7 +350,8 @@ static void a_page_holds_no_byte_that_could_be_markup(void **state) {
     assert_non_null(data);
     assert_non_null(strstr(data, "id=\"b1-facts\""));
     for (const char *at = data; (at = strchr(at, '<')) != NULL; at++) {
-        const char *tail = strstr(data, "</script>\n<script>"); /* where the page goes on */
+        /* the end of the data in the page */
+        const char *tail = strstr(data, "</script>\n<script>");
         if (tail && at > tail) {
             break;
         }
@@ -357,7 +363,7 @@ static void a_page_holds_no_byte_that_could_be_markup(void **state) {
     trace_end(&trace);
 }
 
-/* What parse allocates has its type at once, or late (once by realloc), or never. */
+/* Blocks of parse get their type at once, or late (one by realloc), or never. */
 static void a_type_that_is_known_late_brings_a_block_to_its_group(void **state) {
     (void)state;
     static const struct ag_node nodes[] = {

@@ -1,5 +1,5 @@
-/* Instruction lengths, with Zydis as the judge: over all code of some libraries, and over random
- * bytes. */
+/* test_instruction.c: compares instruction lengths with those of the disassembler Zydis: over all
+ * code of some libraries, and over random bytes. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,8 @@
 
 static ZydisDecoder judge;
 
-/* What Zydis says of the instruction, in our terms. False: it is none. */
+/* Describes the instruction as Zydis decodes it, in the form of src/hook/instruction.h. Returns
+ * false when it is none. */
 static bool judge_instruction(const uint8_t *bytes, size_t n_bytes,
                               struct ag_instruction *ret_instruction) {
     ZydisDecodedInstruction decoded;
@@ -44,7 +45,8 @@ static bool judge_instruction(const uint8_t *bytes, size_t n_bytes,
     }
     switch (decoded.meta.category) {
     case ZYDIS_CATEGORY_COND_BR:
-        expected.flow = expected.target_bytes != 0 ? AG_FLOW_CONDITION : AG_FLOW_NEXT; /* xend */
+        /* xend has no target */
+        expected.flow = expected.target_bytes != 0 ? AG_FLOW_CONDITION : AG_FLOW_NEXT;
         if (bytes[decoded.raw.prefix_count] >= 0xe0 && bytes[decoded.raw.prefix_count] <= 0xe3) {
             expected.flow = AG_FLOW_COUNT;
         }
@@ -99,7 +101,7 @@ struct count {
     size_t n_instructions, n_unknown;
 };
 
-/* From one instruction to the next, by the judge's lengths, over all executable segments. */
+/* Goes from one instruction to the next, by the lengths of Zydis, over all executable segments. */
 static struct count sweep(const uint8_t *code, size_t n_bytes) {
     struct count count = {0};
     for (size_t at = 0; at + AG_INSTRUCTION_BYTES < n_bytes;) {
@@ -142,7 +144,7 @@ static void check_file(const char *path) {
     print_message("%s: %zu instructions, %zu unknown\n", path, total.n_instructions,
                   total.n_unknown);
     assert_true(total.n_instructions > 1000);
-    /* Tables and padding within code give some strange ones. */
+    /* Tables and padding within code give some invalid instructions. */
     assert_true(total.n_unknown * 1000 <= total.n_instructions);
     munmap((void *)file, (size_t)status.st_size);
 }
@@ -158,7 +160,7 @@ static void the_code_of_libraries(void **state) {
     check_file("/lib/x86_64-linux-gnu/libcrypto.so.3");
 }
 
-/* Whatever both take for an instruction they read alike. */
+/* Random bytes that both take for an instruction are decoded in the same way. */
 static void random_bytes(void **state) {
     (void)state;
     uint64_t random = 1;
@@ -170,7 +172,7 @@ static void random_bytes(void **state) {
             const uint64_t word = random ^ random >> 29;
             memcpy(bytes + i, &word, 8);
         }
-        if (round % 2 == 0) { /* half of them start as the rarer maps do */
+        if (round % 2 == 0) { /* half of them start with the bytes of the rarer opcode maps */
             static const uint8_t starts[][2] = {{0x0f, 0},    {0x66, 0x0f}, {0xf3, 0x0f},
                                                 {0x48, 0x0f}, {0xc5, 0xf8}, {0x48, 0}};
             const uint8_t *start = starts[(size_t)round / 2 % 6];

@@ -1,5 +1,5 @@
-/* test_julia_parts.c: the parts of Julia's adapter that parse: names of compiled functions, what a
- * trace says of generated code, a table of imports, and frame descriptions without a header. */
+/* test_julia_parts.c: the parsers in Julia's adapter: names of compiled functions, records of a
+ * trace about generated code, a table of imports, and frame descriptions without a header. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@
 static void names_of_functions(void **state) {
     (void)state;
     static const struct {
-        const char *linkage, *name; /* NULL: none of Julia's */
+        const char *linkage, *name; /* NULL: no name of Julia */
     } cases[] = {
         {"julia_print_to_string_8631", "print_to_string"},
         {"julia_print_to_string_8631.clone_1", "print_to_string"},
@@ -68,7 +68,7 @@ static struct ag_record place(uint64_t pc, uint32_t at, uint32_t frame) {
     struct ag_record record = {.kind = AG_RECORD_CODE};
     record.u.code.pc = pc;
     record.u.code.place = at;
-    record.u.code.n_places = 9; /* is not believed */
+    record.u.code.n_places = 9; /* wrong on purpose: the reader must not rely on it */
     record.u.code.frame = frame;
     record.u.code.line = frame * 10;
     return record;
@@ -82,14 +82,14 @@ static void take(struct ag_code_places *places, uint64_t pc, uint32_t at, uint32
 static void places_of_generated_code(void **state) {
     (void)state;
     struct ag_code_places places = {0};
-    take(&places, 0x100, 1, 8); /* nothing began */
+    take(&places, 0x100, 1, 8); /* without a first place before it */
     assert_null(ag_code_places_find(&places, 0x100));
     take(&places, 0x100, 0, 1);
     take(&places, 0x100, 1, 2);
     take(&places, 0x100, 3, 9); /* out of order */
-    take(&places, 0x200, 1, 9); /* of another pc */
+    take(&places, 0x200, 1, 9); /* for another pc */
     take(&places, 0x200, 0, 3);
-    take(&places, 0x100, 0, 9); /* what was told first stays */
+    take(&places, 0x100, 0, 9); /* what was recorded first stays */
     take(&places, 0x100, 1, 9);
     take(&places, 0, 0, 9);
     const struct ag_code_place *found = ag_code_places_find(&places, 0x100);
@@ -138,12 +138,12 @@ static void imports_of_all_objects(void **state) {
     const uintptr_t real = (uintptr_t)dlsym(RTLD_DEFAULT, "getppid");
     void *original = NULL;
     uint64_t version = 0;
-    (void)getppid(); /* bound, if it was lazily */
+    (void)getppid(); /* binds the function, in case binding is lazy */
     const struct ag_import_target there = {"getppid", real, (uintptr_t)fake_getppid};
     const struct ag_import_target back = {"getppid", (uintptr_t)fake_getppid, real};
     ag_imports_rebind(&there, 1, &version);
     assert_int_equal(getppid(), 12345);
-    ag_imports_rebind(&back, 1, &version); /* nothing was loaded since: nothing is looked at */
+    ag_imports_rebind(&back, 1, &version); /* no library was loaded since, so nothing is examined */
     assert_int_equal(getppid(), 12345);
     version = 0;
     ag_imports_rebind(&back, 1, &version);

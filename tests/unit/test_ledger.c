@@ -1,5 +1,6 @@
-/* test_ledger.c: the ledger of one stream against a reference that keeps every event and searches
- * the past anew. */
+/* test_ledger.c: compares the ledger (src/ledger, which computes the live blocks and the sums of
+ * each stack from events) of one stream (thread) with a simple reference that keeps every event and
+ * searches all of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -136,7 +137,8 @@ static size_t random_event(const struct naive *naive, struct ag_event *events) {
             (struct ag_event){.kind = AG_RECORD_STAMP, .size = naive->now_ns + random_below(5000)};
         return 1;
     }
-    if (dice == 1) { /* a realloc, of a block or of a ghost; it may fail */
+    /* a realloc of a block or of a ghost (an address without a block); it may fail */
+    if (dice == 1) {
         events[0] = (struct ag_event){.kind = AG_RECORD_REALLOC_FREE, .address = address};
         events[1] = random_below(2)
                         ? alloc
@@ -148,7 +150,8 @@ static size_t random_event(const struct naive *naive, struct ag_event *events) {
         return 1;
     }
     events[0] =
-        (struct ag_event){.kind = AG_RECORD_FREE, .address = address}; /* a ghost's, now and then */
+        (struct ag_event){.kind = AG_RECORD_FREE, .address = address}; /* now and then at an address
+                                                                        * without a block */
     return 1;
 }
 
@@ -172,7 +175,8 @@ static void check_sums(const struct ag_ledger *ledger, const struct naive *naive
         all.peak_bytes += sums[i].peak_bytes;
         all.peak_blocks += sums[i].peak_blocks;
     }
-    assert_int_equal(all.peak_bytes, naive->peak_bytes); /* no share is missing */
+    assert_int_equal(all.peak_bytes, naive->peak_bytes); /* the shares of all stacks add up to the
+                                                          * peak */
     assert_int_equal(all.peak_blocks, naive->peak_blocks);
 }
 
@@ -208,7 +212,7 @@ static void random_streams_equal_the_reference(void **state) {
             }
         }
         for (size_t at = 0, k; at < n;
-             at += k) { /* batches cut anywhere, also inside of a realloc */
+             at += k) { /* batches are cut anywhere, also inside of a realloc */
             k = 1 + random_below(300);
             k = k < n - at ? k : n - at;
             assert_int_equal(ag_ledger_apply(ledger, 7, &events[at], k), 0);
@@ -339,7 +343,8 @@ static void a_time_window_counts_what_happens_inside(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* Its address is freed by another thread, which is late: the alloc waits when the window begins. */
+/* An alloc at an address that another thread frees, whose event comes late. The alloc is still
+ * waiting for the free when the time window begins, and counts in the window. */
 static void a_waiting_alloc_counts_in_the_window_for_thread_and_total(void **state) {
     (void)state;
     const struct ag_event first[] = {
@@ -377,8 +382,8 @@ static void note_freed(void *context, const struct ag_block *block) {
     *(uint64_t *)context = block->freed_ns;
 }
 
-/* Its block is allocated by another thread, which is late: the free waits when the window begins.
- */
+/* A free of a block that another thread allocated, whose event comes late. The free is still
+ * waiting when the time window begins, and counts in the window. */
 static void a_waiting_free_is_of_the_window_for_total_and_block(void **state) {
     (void)state;
     const struct ag_event early[] = {
@@ -416,10 +421,10 @@ static void heaps_are_sums_of_their_vias_and_ranges(void **state) {
     ag_ledger_via_heap(ledger, 1, 5);
     ag_ledger_via_heap(ledger, 2, 5);
     ag_ledger_map(ledger, 5, 0x10000, 0x8000);
-    ag_ledger_unmap(ledger, 0x12000, 0x1000);  /* a hole */
-    ag_ledger_map(ledger, 0, 0x13000, 0x1000); /* mapped over by another heap */
+    ag_ledger_unmap(ledger, 0x12000, 0x1000);  /* leaves a hole */
+    ag_ledger_map(ledger, 0, 0x13000, 0x1000); /* another heap maps over a part of it */
     ag_ledger_map(ledger, 9, 0xfffff000, 0x1000);
-    ag_ledger_map(ledger, 9, UINT64_MAX, 2); /* wraps: says nothing */
+    ag_ledger_map(ledger, 9, UINT64_MAX, 2); /* wraps around: it is ignored */
     assert_int_equal(ag_ledger_apply(ledger, 0, events, 4), 0);
     assert_int_equal(ag_ledger_close(ledger), 0);
     const struct ag_heap_sum *heaps;
@@ -509,7 +514,8 @@ static void the_timeline_stays_small_and_keeps_the_peak(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* Neither time nor what was allocated falls, and the peak is there. */
+/* Checks that neither time nor allocated bytes fall along the timeline, and that the peak is on it.
+ */
 static void assert_course_grows_to(const struct ag_ledger *ledger, uint64_t peak_bytes) {
     const struct ag_timeline_point *points;
     const size_t n = ag_ledger_timeline(ledger, &points);
@@ -524,7 +530,7 @@ static void assert_course_grows_to(const struct ag_ledger *ledger, uint64_t peak
     assert_true(has_peak);
 }
 
-/* The peak is in the window of one thread, others had come further when its events were counted. */
+/* The peak is in events of one thread that are counted after later events of others. */
 static void a_late_peak_stands_where_the_curve_has_grown_to_it(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
@@ -545,7 +551,8 @@ static void a_late_peak_stands_where_the_curve_has_grown_to_it(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* What was measured at its time, and behind it, had allocated more. */
+/* The resident size was measured at the time of the peak, but after the peak: by then more had been
+ * allocated. */
 static void a_peak_stands_before_what_came_later_at_its_time(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
@@ -561,7 +568,7 @@ static void a_peak_stands_before_what_came_later_at_its_time(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* The highest in use, and the resident size of it, of the moments from FROM_NS until TO_NS. */
+/* The moment with the most bytes in use from FROM_NS until TO_NS, with its resident size. */
 static struct ag_timeline_point highest_between(const struct ag_ledger *ledger, uint64_t from_ns,
                                                 uint64_t to_ns) {
     const struct ag_timeline_point *points;
@@ -577,8 +584,8 @@ static struct ag_timeline_point highest_between(const struct ag_ledger *ledger, 
     return highest;
 }
 
-/* Three events in three seconds, of which the writer hears at the end; by its own clock it has
- * measured a hundred thousand times before. */
+/* The writer gets three events of three seconds only at the end. Meanwhile it has measured the
+ * resident size a hundred thousand times, by its own clock. */
 static void events_that_come_late_stand_at_their_time(void **state) {
     (void)state;
     const uint64_t ms = 1000000;
@@ -612,7 +619,8 @@ static void events_that_come_late_stand_at_their_time(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* A hundred thousand wait; where one of several stays it is the highest, and none is far away. */
+/* A hundred thousand resident sizes wait for events. They are thinned out: of neighbors the highest
+ * stays, and no gap is long. */
 static void of_residents_that_wait_the_highest_stay(void **state) {
     (void)state;
     struct ag_residents residents = {0};

@@ -1,10 +1,11 @@
-/* test_ledger_order.c: threads that hand blocks to each other faster than their stamps, simulated:
- * the order that the ledger finds, against the true one.
+/* test_ledger_order.c: simulates threads that hand blocks to each other faster than they write time
+ * stamps, and compares the order that the ledger (src/ledger) finds with the true one.
  *
- * A thread allocates a block, exchanges it for the one in a slot that all share, and frees what it
- * got. The allocator keeps freed addresses in a cache of the freeing thread and gives out the
- * newest first, so an address changes hands many times within the windows of all threads. Two cores
- * run them in slices: most threads stand still for long, in the middle of a window. */
+ * A thread allocates a block, exchanges it for the one in a slot that all threads share, and frees
+ * the block it got. The allocator keeps freed addresses in a cache of the freeing thread and
+ * returns the newest first. So an address changes hands many times within the windows (between two
+ * stamps) of all threads. Two cores run the threads in slices: most threads stand still for a long
+ * time, in the middle of a window. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,15 +24,15 @@ enum {
     SLOTS_MOST = 64,
     CACHE = 64,
     ADDRESSES = 4096,
-    WINDOW = 64,   /* events between two stamps, as the recorder has it */
-    ROUNDS = 4000, /* of a thread: alloc, exchange, free */
+    WINDOW = 64,   /* events between two stamps, as in the recorder */
+    ROUNDS = 4000, /* rounds of a thread: alloc, exchange, free */
     CORES = 2,
     SEEDS = 10,
 };
 
 struct setting {
     uint32_t threads, slots;
-    uint32_t slice; /* steps on a core until another thread has its turn, on average */
+    uint32_t slice; /* average steps on a core until another thread runs */
 };
 
 struct sim_thread {
@@ -44,7 +45,7 @@ struct sim_thread {
 struct sim {
     struct setting setting;
     struct sim_thread threads[THREADS_MOST];
-    uint32_t on_core[CORES];    /* which thread runs there */
+    uint32_t on_core[CORES];    /* the thread that runs on each core */
     uint32_t slots[SLOTS_MOST]; /* addresses; 0: none */
     uint32_t next_address;
     uint64_t step, random_state;
@@ -81,7 +82,7 @@ static void exchange(struct sim *sim, struct sim_thread *thread) {
     thread->in_hand = got;
 }
 
-/* The event is written before the address can be used anew. */
+/* Writes the event before the address can be used again. */
 static void release(struct sim *sim, struct sim_thread *thread) {
     const uint32_t at = thread->in_hand;
     if (at == 0) {
@@ -102,7 +103,7 @@ static bool is_on_a_core(const struct sim *sim, uint32_t thread) {
     return is;
 }
 
-/* Another thread that has not done its rounds, if there is one. */
+/* Switches the core to another thread that has rounds left, if there is one. */
 static void switch_thread(struct sim *sim, uint32_t core) {
     const uint32_t n = sim->setting.threads, from = random_below(sim, n);
     for (uint32_t i = 0; i < n; i++) {
@@ -114,7 +115,8 @@ static void switch_thread(struct sim *sim, uint32_t core) {
     }
 }
 
-/* One step of the thread on one of the cores; false when all have done their rounds. */
+/* Runs one step of the thread on one of the cores; returns false when all threads have done their
+ * rounds. */
 static bool simulate_step(struct sim *sim) {
     static void (*const phases[])(struct sim *, struct sim_thread *) = {allocate, exchange,
                                                                         release};
@@ -136,7 +138,7 @@ static bool simulate_step(struct sim *sim) {
     return is_any_left;
 }
 
-/* What all died of, some thread freed. */
+/* Checks that the frees of all threads add up to the freed blocks. */
 static void assert_threads_add_up(const struct ag_ledger *ledger) {
     const struct ag_summary *summary = ag_ledger_summary(ledger);
     const struct ag_thread_sum *threads;
@@ -208,8 +210,9 @@ static void blocks_that_change_hands_are_all_counted(void **state) {
             ag_ledger_apply((ledger), (stream), list, sizeof(list) / sizeof(list[0])), 0); \
     } while (0)
 
-/* Blocks of 100 and of 50 bytes at one address; the late event has waited for its partner in vain:
- * the alloc buries a block, the free finds none. They meet, whichever comes first. */
+/* Blocks of 100 and of 50 bytes are allocated at one address, and one free comes too late or too
+ * early. So an alloc buries a block (replaces one that was not freed), and a free finds no block.
+ * Both together are one death, whichever comes first. */
 static void a_burial_and_a_ghost_are_one_death(void **state) {
     (void)state;
     for (int ghost_is_first = 0; ghost_is_first < 2; ghost_is_first++) {

@@ -1,5 +1,6 @@
-/* test_live_table.c: the live table grows in place: nothing may be lost where chains are long, at
- * its beginning and around its end. */
+/* test_live_table.c: the table of live blocks, a hash table that grows in place. No block may be
+ * lost where chains of used slots are long: in the middle, at the beginning and around the end of
+ * the table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,17 +23,18 @@ static uint64_t random_word(void) {
     return random_state;
 }
 
-/* The address whose home is HOME / 2^64 of the table, however large that is. */
+/* The address whose home slot is at HOME / 2^64 of the table, for any size of the table. */
 static uint64_t address_of(uint64_t home) {
     const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t inverse = factor;
     for (int i = 0; i < 6; i++) {
-        inverse *= 2 - factor * inverse; /* Newton's step doubles the digits that are right */
+        inverse *= 2 - factor * inverse; /* each of Newton's steps doubles the number of right
+                                          * digits */
     }
     return (home | 1) * inverse;
 }
 
-/* false: it is in the table. */
+/* Returns false when the address is already in the table. */
 static bool insert(struct ag_live_table *table, uint64_t address) {
     const uint64_t at = ag_live_table_seek(table, address);
     if (table->blocks[at].address != 0) {
@@ -48,7 +50,7 @@ static bool insert(struct ag_live_table *table, uint64_t address) {
     return true;
 }
 
-/* Each block is where a search ends, and there is no other. */
+/* Checks that a search finds each block, and that there is no other. */
 static void check(const struct ag_live_table *table, const uint64_t *addresses, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const uint64_t at = ag_live_table_seek(table, addresses[i]);
@@ -65,7 +67,8 @@ static void check(const struct ag_live_table *table, const uint64_t *addresses, 
     assert_true(table->count <= table->limit);
 }
 
-/* Blocks whose homes are SPAN around HOME: the narrower, the longer the chains. */
+/* Inserts blocks whose home slots lie within SPAN of HOME: the smaller SPAN, the longer the chains.
+ */
 static void grow_around(uint64_t home, uint64_t span) {
     static uint64_t addresses[BLOCKS];
     struct ag_live_table table;
@@ -82,7 +85,7 @@ static void grow_around(uint64_t home, uint64_t span) {
         }
     }
     check(&table, addresses, BLOCKS);
-    while (table.count > 0) { /* and each can be taken out, the others stay */
+    while (table.count > 0) { /* each can be removed while the others stay */
         ag_live_table_remove(&table, ag_live_table_seek(&table, addresses[table.count - 1]));
     }
     check(&table, addresses, 0);

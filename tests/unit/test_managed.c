@@ -1,5 +1,5 @@
-/* test_managed.c: what runtimes tell of themselves, read as profiles, against the hand-counted
- * truth of managed_trace.h. */
+/* test_managed.c: reads what runtimes recorded about themselves as a profile, and compares it with
+ * the counts by hand of managed_trace.h. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -215,7 +215,8 @@ static void a_runtime_has_the_stacks_with_its_frames_and_its_heaps(void **state)
     assert_int_equal(bytes_with("lua", NULL), 100 + 200);
     assert_int_equal(bytes_with("beam", NULL), 50 + 8);
     assert_int_equal(bytes_with("c", NULL), 1000);
-    assert_int_equal(bytes_with("libc", NULL), 100 + 50 + 1000 + 8); /* by their heap */
+    assert_int_equal(bytes_with("libc", NULL), 100 + 50 + 1000 + 8); /* selected by the runtime of
+                                                                      * their heap */
     assert_int_equal(bytes_with("lua", "^fib$"), 200);
     assert_int_equal(bytes_with(NULL, "^\\[lua\\] (fib|build)$"), 300);
     assert_int_equal(bytes_with("beam", "fib"), 0);
@@ -279,7 +280,8 @@ static void functions_of_all_trees_are_added_up(void **state) {
     assert_int_equal(functions->n_rows, 6);
     assert_counts(&function(profile, "erlang:setelement/3")->counts, 125, 1500, 1250, 1500, 1250);
     assert_counts(&function(profile, "build")->counts, 7, 430, 2300, 430, 2300);
-    assert_counts(&function(profile, "fib")->counts, 8, 80, 2000, 110, 2300); /* recursion folded */
+    assert_counts(&function(profile, "fib")->counts, 8, 80, 2000, 110, 2300); /* a recursion counts
+                                                                               * once */
     assert_counts(&function(profile, "app:loop/1")->counts, 5, 50, 5000, 1258, 6100);
     assert_counts(&function(profile, "lists:map/2")->counts, 3, 10, 150, 310, 400);
     assert_counts(&function(profile, "main chunk")->counts, 1, 10, 1000, 520, 5300);
@@ -292,7 +294,7 @@ static void functions_of_all_trees_are_added_up(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-/* A process is a row that has all that its paths have, and stands above them. */
+/* Each process is a row above its paths, with the sums of all of them. */
 static void functions_are_grouped_by_process_and_by_initial_call(void **state) {
     (void)state;
     struct ag_profile_options options = all();
@@ -380,7 +382,8 @@ static void functions_are_narrowed_by_thread_runtime_and_path(void **state) {
     options.runtime = "beam";
     assert_int_equal(words_with(&options), 1560);
     options = all();
-    options.focus = "^lists:map/2$"; /* the paths that go through it, not those to it */
+    options.focus = "^lists:map/2$"; /* selects paths through the function, not the paths that lead
+                                      * to it */
     assert_int_equal(words_with(&options), 8 + 2 + 300);
     options.ignore = "setelement";
     assert_int_equal(words_with(&options), 8 + 2);
@@ -445,9 +448,9 @@ static void after_a_reset_only_what_was_counted_since_counts(void **state) {
     trace_begin(&trace, 0);
     trace_functions(&trace, 1, 1, 0, 1);
     trace_calls(&trace, &(struct ag_call_path){1, 1, 1, 0, 1, 10, 100, 0}, 1);
-    trace_functions(&trace, 2, 1, 0, 1); /* ends before the reset */
+    trace_functions(&trace, 2, 1, 0, 1); /* ended before the reset */
     trace_calls(&trace, &(struct ag_call_path){2, 1, 1, 0, 1, 10, 1000, 0}, 1);
-    trace_functions(&trace, 1, 2, 1, 2); /* killed before it was written to its end */
+    trace_functions(&trace, 1, 2, 1, 2); /* the process was killed before all of it was written */
     trace_calls(&trace, &(struct ag_call_path){1, 2, 1, 0, 1, 3, 30, 0}, 1);
     struct ag_profile *profile = finish(&trace);
     assert_int_equal(functions_of(profile)->total.own_words, 30);
@@ -456,7 +459,8 @@ static void after_a_reset_only_what_was_counted_since_counts(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-/* A parent that comes later, that is no node, or the node itself: nothing of it is believed. */
+/* A parent that comes later, that does not exist, or that is the node itself is ignored: the node
+ * is at the root. */
 static void hostile_parents_are_the_root(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -486,7 +490,8 @@ static void a_trace_without_counters_has_no_tree(void **state) {
     assert_null(ag_profile_close(profile));
 }
 
-/* Random trees against the definition: the words of a path count for each function on it, once. */
+/* Compares random trees with the definition: the words of a path count once for each function on
+ * it. */
 static void accumulated_counts_follow_their_definition(void **state) {
     (void)state;
     enum { TREES = 4, PATHS = 700, FUNCTIONS = 9 };
@@ -501,7 +506,7 @@ static void accumulated_counts_follow_their_definition(void **state) {
             paths[i] = (struct ag_call_path){
                 .tree = tree,
                 .snapshot = 1,
-                .node = tree % 2 == 0 ? i + 1 : 90000 - i, /* falling numbers, too */
+                .node = tree % 2 == 0 ? i + 1 : 90000 - i, /* or falling numbers */
                 .parent = parent == 0 ? 0 : paths[parent - 1].node,
                 .frame = 1 + (uint32_t)(random >> 20) % FUNCTIONS,
                 .calls = 1,
@@ -608,7 +613,7 @@ static void collections_are_summed_by_runtime_by_cause_and_by_process(void **sta
     assert_sum(cause(profile, "[beam] lists:map/2"), 2, 0, 300, 250, 72000, 350000);
     assert_sum(cause(profile, "[beam] app:loop/1"), 1, 1, 0, 0, 16000, 0);
     assert_sum(cause(profile, "nobody"), 1, 0, 10, 10, 0, 0);
-    assert_int_equal(collections->n_processes, 2); /* one heap is everybody's */
+    assert_int_equal(collections->n_processes, 2); /* one of the heaps is shared by all processes */
     assert_string_equal(collections->processes[0].process, "<0.80.0>");
     assert_sum(&collections->processes[0], 2, 0, 300, 250, 72000, 350000);
     assert_string_equal(ag_profile_frame(profile, collections->processes[0].cause_frame)->function,
@@ -629,7 +634,7 @@ static void collections_are_narrowed_by_time_thread_runtime_and_stack(void **sta
     (void)state;
     struct ag_profile_options options = all();
     options.from_ns = 500000;
-    options.to_ns = 900000; /* not the one that begins then */
+    options.to_ns = 900000; /* without the collection that begins at that time */
     assert_int_equal(collections_with(&options), 2);
     options = all();
     options.thread = 100;
@@ -659,7 +664,8 @@ static void collections_of_merged_processes_stand_in_one_row(void **state) {
     assert_null(ag_profile_close(merged));
 }
 
-/* Stack 19 ends in native code that build called, 24 has no managed frame. */
+/* Stack 19 ends in native code that build called; stack 24 has no managed frame (no frame of a
+ * runtime's function). */
 static void managed_code_is_blamed_before_native(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -686,7 +692,8 @@ static void a_heap_that_grew_reclaimed_nothing(void **state) {
     trace_begin(&trace, 0);
     const struct ag_record record = {
         .kind = AG_RECORD_GC,
-        .u.gc = {.known = AG_GC_KNOWN_HEAP | 1024, /* and what a later version may know */
+        .u.gc = {.known = AG_GC_KNOWN_HEAP | 1024, /* with a bit that only a later version may
+                                                    * define */
                  .stack = 4711,
                  .heap_before_bytes = 10,
                  .heap_after_bytes = 30}};
@@ -699,7 +706,7 @@ static void a_heap_that_grew_reclaimed_nothing(void **state) {
 
 /* ---- threads ---- */
 
-/* One collected, one freed, one counted calls, one has a name alone. */
+/* One thread collected, one freed, one counted calls, one has only a name. */
 static void a_thread_is_known_by_whatever_is_told_of_it(void **state) {
     (void)state;
     struct trace_builder trace;

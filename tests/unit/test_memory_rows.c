@@ -1,5 +1,5 @@
-/* test_memory_rows.c: who holds the process' memory: each byte counts once, and no number is shown
- * that no runtime counted. */
+/* test_memory_rows.c: the table of the heaps view that shows who holds the process's memory: each
+ * byte counts once, and no number is shown that no runtime counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +64,7 @@ static void what_lies_in_malloc_counts_once(void **state) {
                                               .of_malloc_bytes = 160};
     make(heaps, 4);
     assert_int_equal(count, 2);
-    assert_string_equal(rows[0].name, "libc"); /* the largest */
+    assert_string_equal(rows[0].name, "libc"); /* the largest row is the first */
     assert_int_equal(row("libc")->time_ns, 9);
     assert_int_equal(row("libc")->lent_bytes, 224);
     assert_int_equal(row("libc")->metrics.in_use_bytes, 150);
@@ -83,7 +83,7 @@ static void told_by_malloc_too_is_not_lent(void **state) {
     struct ag_heap_row heaps[] = {heap("malloc", "libc", 100), heap("major heap", "ml", 80)};
     heaps[0].memory = (struct ag_heap_memory){
         .known = AG_MEMORY_SIZES, .reserved_bytes = 300, .committed_bytes = 300};
-    heaps[1].memory = (struct ag_heap_memory){.known = AG_MEMORY_SIZES | AG_MEMORY_TOLD_TWICE,
+    heaps[1].memory = (struct ag_heap_memory){.known = AG_MEMORY_SIZES | AG_MEMORY_RECORDED_TWICE,
                                               .reserved_bytes = 120,
                                               .committed_bytes = 120,
                                               .of_malloc_bytes = 60};
@@ -122,7 +122,7 @@ static void nobody_counted_is_not_zero(void **state) {
     assert_false(row("libc")->has_reserved);
     assert_false(row("arena")->has_fragmentation);
     assert_int_equal(total.metrics.in_use_bytes, 130);
-    /* counted less than is alive: blocks of another allocator */
+    /* the heap counted less than its live blocks: these are another allocator's */
     heaps[0].memory = (struct ag_heap_memory){
         .known = AG_MEMORY_SIZES, .reserved_bytes = 64, .committed_bytes = 64};
     make(heaps, 3);

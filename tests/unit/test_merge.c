@@ -1,5 +1,5 @@
-/* test_merge.c: threads that race for addresses, seen through windows, against the truth that knows
- * every event's time. */
+/* test_merge.c: threads that race for addresses. The ledger (src/ledger) gets their events with a
+ * stamp now and then, and is compared with a truth that knows the time of every event. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -29,12 +29,12 @@ static uint32_t random_below(uint32_t n) {
     return (uint32_t)((random_state >> 33) % n);
 }
 
-struct race { /* how a random program behaves */
+struct race { /* the behavior of a random program */
     uint32_t n_threads, n_addresses, stamp_every, n_events;
-    bool stamps_are_tight; /* a stamp on both sides of each event: nothing is open */
+    bool stamps_are_tight; /* a stamp before and after each event: the order is fully known */
     bool frees_all;
-    bool has_caches; /* as allocators do: a freed address goes to a cache of the freeing thread, its
-                        next alloc takes it */
+    bool has_caches; /* as in allocators: a freed address goes to a cache of the freeing thread,
+                      * whose next alloc takes it */
 };
 struct stream {
     struct ag_event events[STREAM_CAPACITY];
@@ -57,13 +57,13 @@ struct truth {
         freed_bytes_of_stack[STACKS];
     uint64_t temporary, pair_blocks[THREADS][THREADS];
     uint64_t in_use_blocks, in_use_bytes, peak_bytes;
-    uint32_t n_frees; /* each has a stack of its own, numbered from 1 */
+    uint32_t n_frees; /* each free has a stack of its own, numbered from 1 */
     uint32_t free_address[2 * EVENTS], free_thread[2 * EVENTS];
 };
 
 static void record(struct stream *stream, const struct race *race, uint64_t now_ns,
                    const struct ag_event *event) {
-    /* The stamp stands somewhere between the stream's event before and this one. */
+    /* The stamp's time is anywhere between the stream's event before and this one. */
     if (stream->count == 0 || stream->since_stamp >= race->stamp_every || race->stamps_are_tight) {
         const uint64_t gap_ns = now_ns - stream->last_ns;
         const uint64_t time_ns =
@@ -119,8 +119,8 @@ static void happen(struct truth *truth, struct stream *streams, const struct rac
     record(&streams[thread], race, now_ns, &event);
 }
 
-/* Which address the thread touches next: any; or, as with caches, a live one or what the thread
- * itself freed last. */
+/* Chooses the address that the thread uses next: any one; or, with caches, a live one or the one
+ * that the thread itself freed last. */
 static uint32_t choose_address(const struct race *race, const struct truth *truth,
                                struct cache *cache) {
     uint32_t address = random_below(race->n_addresses);
@@ -141,8 +141,8 @@ static uint32_t choose_address(const struct race *race, const struct truth *trut
     return address;
 }
 
-/* Mostly bursts of one thread, so that windows of all lengths occur; addresses die and live again
- * at once. */
+/* Runs the program, mostly in bursts of one thread, so that windows (the events between two stamps)
+ * of all lengths occur. Addresses are freed and allocated again at once. */
 static void run(const struct race *race, struct truth *truth, struct stream *streams) {
     uint64_t now_ns = 1000;
     uint32_t thread = 0;
@@ -157,7 +157,8 @@ static void run(const struct race *race, struct truth *truth, struct stream *str
         if (race->has_caches && !truth->blocks[address].is_live && !is_failed) {
             caches[thread].addresses[caches[thread].count++] = address;
         }
-        if (is_failed) { /* failed: nothing was freed; allocated by whom it was */
+        if (is_failed) { /* it failed: nothing was freed, and the block keeps the thread that
+                          * allocated it */
             struct stream *stream = &streams[thread];
             now_ns += 2;
             const struct ag_event undo = {.kind = AG_RECORD_UNDO_FREE,
@@ -183,8 +184,8 @@ static void run(const struct race *race, struct truth *truth, struct stream *str
     }
 }
 
-/* Delivers the streams as a reader does: whose delivered time is the earliest gives its next
- * events. */
+/* Delivers the streams as a reader does: the stream that is earliest in time gives its next events.
+ */
 static void deliver(struct ag_merge *merge, const struct race *race, const struct stream *streams) {
     size_t at[THREADS] = {0};
     uint64_t reached_ns[THREADS] = {0};
@@ -224,8 +225,8 @@ struct outcome {
     struct ag_ledger *ledger;
     const struct ag_summary *summary;
     bool free_was_seen[2 * EVENTS];
-    uint64_t n_seen, n_wrong; /* deaths; and those that say another free than one of their address
-                                 by their thread, or one that another death says too */
+    uint64_t n_seen, n_wrong; /* deaths, and those among them with a wrong free: not a free of their
+                               * address by their thread, or one that another death has too */
 };
 
 static void see_death(void *context, const struct ag_block *block) {
@@ -313,8 +314,9 @@ static void counts_are_exact_when_threads_free_what_others_allocated(void **stat
     }
 }
 
-/* Addresses that change hands many times inside of every window: more orders than one alternate,
- * and not each is found. What stays wrong is bounded, and allocations are right in any case. */
+/* Addresses change hands many times inside of every window. More orders than one alternate between
+ * alloc and free, and not every right one is found. The number of wrong events is bounded, and
+ * allocations are right in any case. */
 static void torture_leaves_few_events_without_a_partner(void **state) {
     (void)state;
     uint64_t ghosts = 0, repairs = 0, in_use = 0;
@@ -365,7 +367,7 @@ static void the_true_peak_lies_between_the_bounds(void **state) {
         peaks += summary->peak_bytes;
         end(outcome);
     }
-    assert_in_range(width * 100 / peaks, 1, 150); /* per cent: not trivially wide */
+    assert_in_range(width * 100 / peaks, 1, 150); /* per cent: the range is not trivially wide */
 }
 
 static void stamps_around_each_event_make_everything_exact(void **state) {
@@ -400,7 +402,7 @@ static void stamps_around_each_event_make_everything_exact(void **state) {
     }
 }
 
-/* ---- single races, in words ---- */
+/* ---- single races, written out ---- */
 #define STAMP(ns) \
     { .kind = AG_RECORD_STAMP, .size = (ns) }
 #define ALLOC(where, bytes, by) \
@@ -485,8 +487,8 @@ static void a_block_handed_to_and_fro_in_one_window_each(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* Thread 1 stands still in a window in which its free comes last; thread 2 works on; what thread 3
- * does in one window fits between two events of thread 2 only. */
+/* Thread 1 stands still in a window (the time between two stamps) with its free at the end; thread
+ * 2 goes on. The events of thread 3 in one window fit only between two events of thread 2. */
 static void a_thread_that_stands_still_takes_no_block_from_those_that_run(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
@@ -523,8 +525,8 @@ static void the_peak_of_two_threads_is_bounded_by_what_overlaps(void **state) {
     (void)state;
     struct ag_ledger *ledger = ag_ledger_new();
     struct ag_merge *merge = ag_merge_new(ledger);
-    /* Each holds 100 for a moment of its window; the windows overlap, the moments may or may not.
-     */
+    /* Each thread holds 100 bytes for a moment of its window; the windows overlap, the moments may
+     * or may not. */
     ADD(merge, 1, STAMP(10), ALLOC(0xa0, 100, 1), FREE(0xa0), STAMP(50));
     ADD(merge, 2, STAMP(20), ALLOC(0xb0, 100, 1), FREE(0xb0), STAMP(60));
     const struct ag_summary *summary = finish(ledger, merge);
@@ -541,7 +543,7 @@ static void a_lonely_stream_waits_for_the_end_of_its_window(void **state) {
     ADD(merge, 1, STAMP(10), FREE(0xa0));
     assert_int_equal(ag_merge_advance(merge, 15), 0);
     ADD(merge, 2, STAMP(20), ALLOC(0xa0, 64, 1),
-        STAMP(30)); /* a thread without any event until time 15 */
+        STAMP(30)); /* this thread has no event until time 15 */
     ADD(merge, 1, STAMP(40));
     const struct ag_summary *summary = finish(ledger, merge);
     assert_int_equal(summary->ghost_frees, 0);

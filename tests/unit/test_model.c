@@ -1,5 +1,5 @@
-/* test_model.c: traces written with the real encoder, opened as profiles, against hand-counted
- * truth. */
+/* test_model.c: traces are written with the real encoder and opened as profiles, whose numbers are
+ * compared with counts by hand. */
 #include <errno.h>
 #include <link.h>
 #include <setjmp.h>
@@ -64,9 +64,9 @@ static const struct ag_site_row *site(struct ag_profile *profile, enum ag_site_k
     return NULL;
 }
 
-/* Stack ids: main 100 (0x1000) calls parse 101 (0x2000), which calls itself 102 (0x2000) and token
- * 103 (0x3000); main calls print 104 (0x4000). Without an image a function is named by its address.
- */
+/* Stacks by the id of their innermost node: main 100 (0x1000) calls parse 101 (0x2000), which calls
+ * itself 102 (0x2000) and token 103 (0x3000); main calls print 104 (0x4000). Without an image a
+ * function is named by its address. */
 static const struct ag_node nodes[] = {
     {.id = 100, .parent = 0, .pc = 0x1000},   {.id = 101, .parent = 100, .pc = 0x2000},
     {.id = 102, .parent = 101, .pc = 0x2000}, {.id = 103, .parent = 102, .pc = 0x3000},
@@ -101,7 +101,7 @@ static void a_trace_without_an_index_is_read_event_by_event(void **state) {
     assert_int_equal(summary->in_use_blocks, 3);
     assert_int_equal(summary->in_use_bytes, 601);
     assert_int_equal(summary->peak_bytes, 607);
-    assert_int_equal(summary->peak_time_ns, 60); /* since the process began */
+    assert_int_equal(summary->peak_time_ns, 60); /* since the begin of the process */
     assert_int_equal(summary->duration_ns, 100);
     assert_int_equal(summary->temporary_blocks, 2);
     assert_int_equal(summary->ghost_frees, 1);
@@ -142,7 +142,7 @@ static void sites_count_a_stack_once_however_often_a_function_recurs(void **stat
     struct ag_profile *profile = open_all(&trace);
     const struct ag_site_row *parse = site(profile, AG_BY_FUNCTION, "0x2000");
     assert_non_null(parse);
-    assert_int_equal(parse->own.allocated_bytes, 207);   /* 200 as 102, 7 as 101 */
+    assert_int_equal(parse->own.allocated_bytes, 207);   /* 200 by node 102, 7 by node 101 */
     assert_int_equal(parse->total.allocated_bytes, 307); /* and 100 through token */
     assert_int_equal(parse->total.allocated_blocks, 3);
     const struct ag_site_row *whole = site(profile, AG_BY_FUNCTION, "0x1000");
@@ -185,7 +185,7 @@ static void trees_add_up_in_both_directions(void **state) {
     assert_int_equal(ag_profile_tree(profile, /* bottom_up= */ false, &tree, &n), 0);
     assert_int_equal(n, 6);
     assert_int_equal(tree[0].total.allocated_bytes, 758);
-    assert_int_equal(tree[0].own.allocated_bytes, 1); /* the stack without frames */
+    assert_int_equal(tree[0].own.allocated_bytes, 1); /* of the stack without frames */
     const struct ag_tree_node *whole = child(profile, tree, 0, "0x1000");
     const struct ag_tree_node *parse = child(profile, tree, (uint32_t)(whole - tree), "0x2000");
     const struct ag_tree_node *again = child(profile, tree, (uint32_t)(parse - tree), "0x2000");
@@ -215,7 +215,7 @@ static void frames_of_a_stack_begin_with_the_innermost(void **state) {
     assert_int_equal(ag_profile_stack_frames(profile, 103, &frames), 4);
     assert_string_equal(name_of(profile, frames[0]), "0x3000");
     assert_string_equal(name_of(profile, frames[3]), "0x1000");
-    assert_int_equal(frames[1], frames[2]); /* interned */
+    assert_int_equal(frames[1], frames[2]); /* equal frames have one number */
     assert_int_equal(ag_profile_stack_frames(profile, 0, &frames), 0);
     assert_int_equal(ag_profile_stack_frames(profile, 999999, &frames), 0);
     ag_profile_close(profile);
@@ -265,7 +265,7 @@ static void a_time_window_counts_the_blocks_born_in_it(void **state) {
     assert_non_null(window);
     assert_int_equal(window->older_frees, 1);
     assert_int_equal(window->recording_ns, 100);
-    assert_int_equal(summary->duration_ns, 60); /* where the window ends */
+    assert_int_equal(summary->duration_ns, 60); /* the end of the window */
     assert_int_equal(ag_profile_recording_ns(profile), 100);
     assert_false(window->counts_older);
     ag_profile_close(profile);
@@ -290,7 +290,8 @@ static void a_time_window_with_older_blocks_keeps_what_was_in_use(void **state) 
     const struct ag_summary *summary = ag_profile_summary(profile);
     assert_int_equal(summary->allocated_bytes, 400);
     assert_int_equal(summary->freed_bytes, 100);
-    assert_int_equal(summary->in_use_bytes, 600); /* what is live at --to, from whenever it is */
+    /* what is live at --to, whenever it was allocated */
+    assert_int_equal(summary->in_use_bytes, 600);
     assert_int_equal(summary->peak_bytes, 600);
     assert_int_equal(summary->ghost_frees, 0);
     const struct ag_stack_row *rows;
@@ -385,15 +386,15 @@ static void cycles_orphans_and_strange_images_are_harmless(void **state) {
     (void)state;
     static const struct ag_node strange[] = {
         {.id = 200, .parent = 201, .pc = 0x1},                 /* its parent comes later: a cycle */
-        {.id = 201, .parent = 200, .pc = 0x2},                 /* an orphan's child */
-        {.id = 202, .parent = 202, .pc = 0x3},                 /* itself */
-        {.id = 203, .parent = 77777, .pc = 0x4, .image = 999}, /* nobody and nowhere */
+        {.id = 201, .parent = 200, .pc = 0x2},                 /* the child of an orphan */
+        {.id = 202, .parent = 202, .pc = 0x3},                 /* its own parent */
+        {.id = 203, .parent = 77777, .pc = 0x4, .image = 999}, /* no such parent or image */
         {.id = 204, .parent = AG_ROOT_CUT, .pc = UINT64_MAX},
         {.id = 204, .parent = 203, .pc = 0x5},                        /* twice: the first counts */
-        {.id = 9, .parent = 0, .pc = 0x6},                            /* no node */
+        {.id = 9, .parent = 0, .pc = 0x6},                            /* not a node id */
         {.id = 300, .parent = 300, .pc = 1, .image = AG_IMAGE_TYPE},  /* a leaf of itself */
-        {.id = 301, .parent = 302, .pc = 1, .image = AG_IMAGE_TYPE},  /* of what is to come ... */
-        {.id = 302, .parent = 301, .pc = 1, .image = AG_IMAGE_LABEL}, /* ... and that of it */
+        {.id = 301, .parent = 302, .pc = 1, .image = AG_IMAGE_TYPE},  /* of a later leaf ... */
+        {.id = 302, .parent = 301, .pc = 1, .image = AG_IMAGE_LABEL}, /* ... which is of this one */
         {.id = 303, .parent = 204, .pc = UINT64_MAX, .image = AG_IMAGE_TYPE}, /* no such type */
     };
     struct trace_builder trace;
@@ -407,7 +408,7 @@ static void cycles_orphans_and_strange_images_are_harmless(void **state) {
     struct ag_profile *profile = open_all(&trace);
     const struct ag_summary *summary = ag_profile_summary(profile);
     assert_int_equal(summary->allocated_blocks, 11);
-    assert_int_equal(summary->truncated_stacks, 1); /* 303 is the stack of 204 */
+    assert_int_equal(summary->truncated_stacks, 1); /* the node 303 stands for the stack of 204 */
     assert_int_equal(summary->incomplete_stacks, 9);
     const uint32_t *frames;
     assert_int_equal(ag_profile_stack_frames(profile, 303, &frames), 1);
@@ -460,8 +461,8 @@ static void a_stack_too_deep_for_recursion_is_walked_in_loops(void **state) {
 
 enum { STREAMS = 7, CHUNKS = 40, CHUNK_EVENTS = 3000 };
 
-/* Each stream a thread with blocks of its own; every fourth block is freed by the next stream,
- * later. */
+/* Writes one stream for each thread, with blocks of its own; every fourth block is freed later, by
+ * the next stream. */
 static void write_many_chunks(struct trace_builder *trace, struct ag_ledger *truth, uint64_t seed) {
     trace_begin(trace, 0);
     trace_nodes(trace, nodes, COUNT(nodes));
@@ -520,7 +521,7 @@ static void many_chunks_of_many_streams_give_what_one_ledger_gives(void **state)
     }
 }
 
-struct naive_window { /* what a loop over all blocks counts */
+struct naive_window { /* counts by a loop over all blocks */
     uint64_t from_ns, to_ns;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, ghosts;
 };
@@ -593,8 +594,8 @@ static void single_blocks_add_up_to_the_summary(void **state) {
     ag_profile_close(profile);
     trace_end(&trace);
 
-    /* A realloc that fails, of a block that was not recorded: its ghost is taken back. A block
-     * whose free was lost is closed, without a stack that freed it. */
+    /* A realloc that fails, of a block that was not recorded: its ghost (free of an unknown block)
+     * is taken back. A block whose free was lost counts as freed, without a stack of the free. */
     trace_begin(&trace, 0);
     trace_nodes(&trace, nodes, COUNT(nodes));
     TRACE_EVENTS(&trace, 0, STAMP(1), FREE(0x90), {.kind = AG_RECORD_REALLOC_FREE, .address = 0x90},
@@ -638,7 +639,7 @@ static void lifetimes_are_counted_by_site_and_in_all(void **state) {
     }
     assert_int_equal(lifetimes->all.ended, 4);
     assert_int_equal(lifetimes->all.bytes, 33);
-    assert_int_equal(lifetimes->n_steps, 3); /* 10 to 100, to 1000, to 10000 ns */
+    assert_int_equal(lifetimes->n_steps, 3); /* steps of 10 to 100, to 1000, to 10000 ns */
     assert_int_equal(lifetimes->steps[0].from_ns, 10);
     assert_int_equal(lifetimes->steps[0].blocks, 1);
     assert_int_equal(lifetimes->steps[1].blocks, 1);
@@ -708,7 +709,7 @@ static void no_trace_is_one_line(void **state) {
 
 /* ---- signals ---- */
 
-/* The names count: the symbolizer finds them in this program's symbol table. */
+/* The names matter: the symbolizer finds them in this program's symbol table. */
 __attribute__((noinline, used)) void ag_test_interrupted(void);
 __attribute__((noinline, used)) void __restore_rt(void);
 __attribute__((noinline, used)) void ag_test_handler(void);
@@ -725,7 +726,7 @@ __attribute__((noinline, used, aligned(64))) void ag_test_handler(void) {
 static int find_bias(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
     *(uint64_t *)context = info->dlpi_addr;
-    return 1; /* the program itself comes first */
+    return 1; /* stops after the first object, which is the program */
 }
 
 static void what_a_signal_interrupted_is_looked_up_exactly(void **state) {
@@ -744,7 +745,7 @@ static void what_a_signal_interrupted_is_looked_up_exactly(void **state) {
                          .high = bias + (1 << 28),
                          .path = {.data = path, .length = (uint32_t)strlen(path)}}};
     trace_record(&trace, &image);
-    /* the first instruction of a function, where no return address can point */
+    /* the first instruction of a function, which is never a return address */
     const struct ag_node stack[] = {
         {.id = 100, .parent = 0, .pc = (uint64_t)(uintptr_t)ag_test_interrupted, .image = 1},
         {.id = 101, .parent = 100, .pc = (uint64_t)(uintptr_t)__restore_rt, .image = 1},

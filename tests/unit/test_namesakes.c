@@ -1,5 +1,5 @@
-/* test_namesakes.c: functions of one name: told apart by the file and line where they begin, but
- * not where only samples said a line. */
+/* test_namesakes.c: functions of one name are distinguished by the file and line where they begin,
+ * but not when only samples gave the line. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +19,8 @@ static struct ag_bytes text_of(const char *text) {
     return (struct ag_bytes){.data = text, .length = (uint32_t)strlen(text)};
 }
 
-/* FRAMEs 1 to 6: "new" in two files, twice in one, without a place, and of another runtime; "old".
- */
+/* Frames 1 to 6: "new" in two files, twice in one of them, without file and line, and of another
+ * runtime; and "old". */
 static void trace_namesakes(struct trace_builder *trace) {
     static const struct {
         const char *runtime, *function, *file;
@@ -40,7 +40,7 @@ static void trace_namesakes(struct trace_builder *trace) {
         .kind = AG_RECORD_FUNCTIONS,
         .u.functions = {.tree = 7, .snapshot = 1, .n_calls = COUNT(frames), .word_bytes = 8}};
     trace_record(trace, &functions);
-    for (uint32_t i = 1; i <= 6; i++) { /* function i, with i calls, by the one before */
+    for (uint32_t i = 1; i <= 6; i++) { /* function i has i calls, by function i - 1 */
         trace_calls(trace, &(struct ag_call_path){7, 1, i, i - 1, i, i, 10 * i, 0}, 1);
     }
 }
@@ -80,8 +80,8 @@ static void functions_of_one_name_are_told_apart_by_their_places(void **state) {
     struct ag_caller_row *rows;
     size_t n;
     assert_int_equal(ag_profile_callers(profile, "new", &rows, &n), 0);
-    assert_int_equal(n,
-                     5); /* all that are called so, of two runtimes, by four others and nothing */
+    /* the callers of all functions with that name, of two runtimes: four and no function */
+    assert_int_equal(n, 5);
     free(rows);
     assert_int_equal(ag_profile_callers(profile, "[vm] new", &rows, &n), 0);
     assert_int_equal(n, 4);
@@ -96,11 +96,11 @@ static void functions_of_one_name_are_told_apart_by_their_places(void **state) {
     }
     assert_int_equal(ag_profile_callers(profile, "[c] new b.vm:9", &rows, &n), -ENOENT);
     assert_int_equal(ag_profile_callers(profile, "old a.vm:1", &rows, &n),
-                     -ENOENT); /* only "old" */
+                     -ENOENT); /* "old" is known only without file and line */
     assert_null(ag_profile_close(profile));
 }
 
-/* Lines of what was seen from outside are those of samples. */
+/* The lines of functions that were observed from outside are lines of samples. */
 static void functions_that_were_seen_from_outside_are_one_by_name(void **state) {
     (void)state;
     struct trace_builder trace;

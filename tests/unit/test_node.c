@@ -1,5 +1,6 @@
-/* An Erlang node that is written by hand: its code map, processes, allocators, stacks and
- * collections; and the same memory with words that no emulator writes. */
+/* test_node.c: an Erlang node in played memory (played_target.h), written by hand: its code map,
+ * processes, allocators, stacks and collections. Then the same memory with words that no emulator
+ * writes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,7 @@ enum {
     PROCESS_BYTES = 776,
     SLOTS = 16,
 };
-/* Offsets of ERTS 13.1.5, as adapters/erlang/outside/layout.def says. */
+/* Offsets of ERTS 13.1.5, as in adapters/erlang/outside/layout.def. */
 enum {
     HEAP_TOP = 0x50,
     STACK_TOP = 0x58,
@@ -53,7 +54,7 @@ static size_t put(uint8_t *to, const void *bytes, size_t n) {
     return n;
 }
 
-/* One range with one line. */
+/* Writes one range with one line. */
 static size_t put_range(uint8_t *to, uint32_t low, uint32_t high, const char *name,
                         const char *file, uint32_t line) {
     const uint32_t n_lines = file != NULL;
@@ -95,7 +96,7 @@ static size_t put_module(uint8_t *to) {
     return len;
 }
 
-/* A module that was where the other one is now. */
+/* Writes a module that was at the addresses of the current one before. */
 static size_t put_old_module(uint8_t *to) {
     const uint32_t n_ranges = 1;
     put_module(to);
@@ -133,7 +134,7 @@ static uint64_t term_of(enum atom atom) {
     return (uint64_t)atom << 6 | 0x0b;
 }
 
-/* A process that waits in wl:loop/0, called by wl:leaf/1, with N heap words. */
+/* Writes a process that waits in wl:loop/0, called by wl:leaf/1, with N heap words. */
 static uint64_t write_process(uint32_t number, size_t n_words) {
     const uint64_t process = played_place(&target, PROCESS_BYTES),
                    heap = played_place(&target, n_words * 8), end = heap + n_words * 8;
@@ -144,7 +145,7 @@ static uint64_t write_process(uint32_t number, size_t n_words) {
     played_set(&target, process + HEAP_WORDS, n_words);
     played_set(&target, process + STACK_TOP, end - 4 * 8);
     played_set(&target, process + INSTRUCTION, CODE + 0x210);
-    played_set(&target, end - 32, 0x1f); /* a term */
+    played_set(&target, end - 32, 0x1f); /* a term, not a return address */
     played_set(&target, end - 24, CODE + 0x180);
     played_set(&target, end - 16, 0x3b);
     played_set(&target, end - 8, EXIT_CODE + 4);
@@ -162,7 +163,7 @@ static void write_processes(void) {
     processes[1] = write_process(3 << 15 | 81, 100);
     played_set(&target, slots, processes[0]);
     played_set(&target, slots + 8, no_process);
-    played_set(&target, slots + 24, 0x1234567); /* a free number */
+    played_set(&target, slots + 24, 0x1234567); /* a free slot */
     played_set(&target, slots + 40, processes[1]);
     played_set(&target, processes[0] + REGISTERED, entry);
     played_set(&target, entry + 32, term_of(ATOM_INIT));
@@ -185,11 +186,13 @@ static void write_schedulers(void) {
     }
     uint64_t array;
     memcpy(&array, played_bytes(&target, target.symbols[target.n_symbols - 4].symbol.address), 8);
-    played_set(&target, array + 0xa8, processes[0]); /* what the dirty CPU scheduler runs */
+    played_set(&target, array + 0xa8, processes[0]); /* the process that the dirty CPU scheduler
+                                                      * runs */
     played_symbol(&target, "erts_dirty_process_main", 64);
 }
 
-/* One allocator with two instances, one with one, one switched off. */
+/* Writes one allocator with two instances, one with a single instance, and one that is switched
+ * off. */
 static void write_allocators(void) {
     const uint64_t table = played_symbol(&target, "erts_allctrs_info", 3 * 24),
                    threads = played_place(&target, 24), pointers = played_place(&target, 16),
@@ -204,12 +207,12 @@ static void write_allocators(void) {
         const uint64_t instance = played_place(&target, 0x960);
         played_set(&target, pointers + (uint64_t)i * 8, instance);
         played_set(&target, instance + 0x78, name);
-        played_set(&target, instance + 0x6d0 + 8, 4096);  /* from mseg, now */
-        played_set(&target, instance + 0x6d0 + 24, 1024); /* from malloc */
-        played_set(&target, instance + 0x6d0 + 56, 8192); /* the most */
+        played_set(&target, instance + 0x6d0 + 8, 4096);  /* bytes from mseg, now */
+        played_set(&target, instance + 0x6d0 + 24, 1024); /* bytes from malloc */
+        played_set(&target, instance + 0x6d0 + 56, 8192); /* the maximum */
         played_set(&target, instance + 0x6d0 + 80 + 8, 1000);
         played_set(&target, instance + 0x6d0 + 80 + 24, 1000);
-        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* pooled */
+        played_set(&target, instance + 0x288, i == 1 ? 2048 : 0); /* carriers in the pool */
         played_set(&target, instance + 0x1c8, i == 1 ? 24 : 0);
         played_set(&target, instance + 0x150, carrier);
     }
@@ -241,7 +244,7 @@ static void *open_node(void) {
     return node;
 }
 
-/* ---- what it says ---------------------------------------------------------------------------- */
+/* ---- the inspector's answers ---- */
 
 static void processes_and_their_stacks(void **state) {
     (void)state;
@@ -253,7 +256,8 @@ static void processes_and_their_stacks(void **state) {
                                       "<0.81.3> - wl:loop/0 150 4 0 frames 2\n");
     assert_string_equal(answers.stack.text, "wl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
     assert_int_equal(answers.n_lost, 0);
-    /* hibernating: it has no function, the emulator's own is named elsewhere */
+    /* a hibernating process has no function; the emulator's own function for it is named elsewhere
+     */
     const uint64_t function = played_place(&target, 24);
     played_set(&target, function, term_of(ATOM_LISTS));
     played_set(&target, function + 8, term_of(ATOM_MAP));
@@ -322,7 +326,7 @@ static void what_is_unknown_is_refused(void **state) {
     void *node = NULL;
     char problem[64] = "";
     assert_int_equal(ag_inspector_erlang.open(&target, &node, problem, sizeof problem), -2);
-    assert_string_equal(problem, ""); /* not an Erlang node: nothing to say */
+    assert_string_equal(problem, ""); /* it is not an Erlang node, so there is no message */
 }
 
 /* ---- samples ------------------------------------------------------------------------------ */
@@ -356,7 +360,7 @@ static void a_sample_in_generated_code(void **state) {
     (void)state;
     write_node();
     void *node = open_node();
-    /* the stack's copy differs from what is in memory now: the copy is right */
+    /* the sample's copy of the stack differs from the current memory: the copy is right */
     const uint64_t top = stack_end(processes[0]) - 16;
     const uint64_t copy[2] = {CODE + 0x180, EXIT_CODE + 4};
     generated_frame(&frames[0], CODE + 0x200, true, processes[0]);
@@ -368,7 +372,7 @@ static void a_sample_in_generated_code(void **state) {
     struct allogram_stack *stack = allogram_answers_stack(&answers);
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     assert_string_equal(stack->text, "wl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
-    /* the process' heap is elsewhere since */
+    /* the process's heap has moved since the sample */
     frames[0].registers.value[ALLOGRAM_RSP] = 0x7000;
     played_set(&target, processes[0] + STACK_TOP, 0x8000);
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, allogram_answers_stack(&answers)),
@@ -386,14 +390,14 @@ static void a_sample_in_native_code_that_was_called(void **state) {
     struct allogram_sample sample = sample_of(2, ALLOGRAM_WALK_MANAGED);
     struct allogram_stack *stack = allogram_answers_stack(&answers);
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
-    /* the stack begins with a term: only the process' instruction says who called */
+    /* the stack begins with a term: only the process's current instruction shows the caller */
     assert_string_equal(stack->text, "native 0\nwl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
-    /* the return address, aligned like no frame, is there; then the instruction is of old */
+    /* the return address is there, aligned like no frame; the instruction is an old one */
     played_set(&target, stack_end(processes[0]) - 32, CODE + 0x181);
     stack = allogram_answers_stack(&answers);
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     assert_string_equal(stack->text, "native 0\nwl:leaf/1 wl.erl:7\nwl:leaf/1 wl.erl:7\n");
-    /* nothing of it was in the sample, which was long ago */
+    /* the sample has no copy of the stack, and is too old */
     sample.age_ns = UINT64_C(60000000);
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, allogram_answers_stack(&answers)),
                      ALLOGRAM_STACK_STALE);
@@ -407,16 +411,16 @@ static void a_sample_of_a_dirty_scheduler(void **state) {
     frames[0] = (struct allogram_native_frame){.pc = 0x100, .is_exact = true};
     frames[1] = (struct allogram_native_frame){
         .pc = target.symbols[target.n_symbols - 2].symbol.address + 8};
-    frames[2] = (struct allogram_native_frame){.pc = 0x300}; /* the thread's first function */
+    frames[2] = (struct allogram_native_frame){.pc = 0x300}; /* the first function of the thread */
     struct allogram_sample sample = sample_of(3, ALLOGRAM_WALK_OUTERMOST);
     sample.thread_name = "1_dirty_cpu_sch";
     struct allogram_stack *stack = allogram_answers_stack(&answers);
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     assert_string_equal(stack->text,
                         "native 0\nnative 1\nwl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
-    sample.thread_name = "1_dirty_io_sche"; /* runs nothing */
+    sample.thread_name = "1_dirty_io_sche"; /* this scheduler runs no process */
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_NATIVE);
-    sample.thread_name = "2_dirty_cpu_sch"; /* there is only one */
+    sample.thread_name = "2_dirty_cpu_sch"; /* there is only one such scheduler */
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_NATIVE);
     sample.thread_name = "sys_msg_dispatc";
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_NATIVE);
@@ -425,8 +429,8 @@ static void a_sample_of_a_dirty_scheduler(void **state) {
 
 /* ---- collections ---------------------------------------------------------------------------- */
 
-/* A collection of the first process as the kernel half tells it: 10 words survived the one before,
- * 100 were allocated since. */
+/* A collection of the first process as the kernel part reports it: 10 words survived the collection
+ * before, 100 were allocated since. */
 static struct node_event collection_event(void) {
     struct node_event event = {.kind = NODE_EVENT_COLLECTION,
                                .thread = 5,
@@ -458,7 +462,7 @@ static struct node_event collection_event(void) {
 static struct node *watch_node(void) {
     struct node *node = open_node();
     char problem[256] = "";
-    /* here is nothing that could be watched; what comes is told all the same */
+    /* nothing can be watched here, but events are reported all the same */
     assert_true(ag_inspector_erlang.watch_collections(node, problem, sizeof problem) < 0);
     assert_int_not_equal(problem[0], '\0');
     played_begin(&answers);
@@ -512,10 +516,10 @@ static void what_is_no_collection(void **state) {
     write_node();
     struct node *node = watch_node();
     struct node_event event = collection_event();
-    event.after = event.before; /* put off */
+    event.after = event.before; /* the collection was delayed */
     node_collections_note(node, &event, 2);
     event = collection_event();
-    event.before.heap_top = 0x100; /* torn */
+    event.before.heap_top = 0x100; /* words of different moments */
     node_collections_note(node, &event, 2);
     assert_int_equal(ag_inspector_erlang.collections(node, &answers), 0);
     assert_int_equal(answers.n_told, 0);
@@ -525,7 +529,7 @@ static void what_is_no_collection(void **state) {
 
 /* ---- hostile memory ------------------------------------------------------------------------- */
 
-/* Words, lengths and bytes of the part that is in use, as no node would have them. */
+/* Changes words, lengths and bytes of the used memory to values that no node has. */
 static void mutate(uint64_t *random) {
     static const uint64_t odd[] = {0,           1,         UINT64_MAX,       UINT32_MAX, 0x8000,
                                    PLAYED_BASE, INT64_MAX, PLAYED_BASE + 64, 7,          0xffff};
@@ -567,7 +571,7 @@ static void mutated_memory_is_survived(void **state) {
         void *node = NULL;
         char problem[512] = "";
         target = sound;
-        const bool is_early = i % 2 == 0; /* before it is opened, or while it is read */
+        const bool is_early = i % 2 == 0; /* before the node is opened, or while it is read */
         if (is_early) {
             mutate(&random);
         }

@@ -1,5 +1,5 @@
-/* test_node_pace.c: the reported collections represent all: nothing is lost, and no process
- * has too large a share. */
+/* test_node_pace.c: an observer reports only some collections of an Erlang node, with weights. The
+ * weights must represent all collections, and no process may have too large a share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static uint32_t draw(void) {
     return (uint32_t)(seed >> 32);
 }
 
-/* The weight of a collection; 0: it is not reported. */
+/* The weight with which a collection is reported; 0: it is not reported. */
 static uint64_t take(struct node_pace *pace, uint64_t bytes, uint64_t period) {
     return node_pace_passes(pace, bytes, period)
                ? 0
@@ -47,11 +47,11 @@ static void weights_add_up_to_what_was_allocated(void **state) {
             assert_true(told <= allocated + periods[i] + periods[i] / 2 + 1);
         }
     }
-    assert_int_equal(told, allocated); /* the last period is none: nothing waits for its record */
+    assert_int_equal(told, allocated); /* at the end no bytes wait to be reported */
 }
 
-/* A byte here and a megabyte there, one after the other, would be unfair to the byte if what is
- * left of a large one counted for the next distance. */
+/* Processes that collect a little and a lot in turn. A process with small collections would get too
+ * large a share if the rest of a large collection counted toward the next report. */
 static void everybody_gets_their_own(void **state) {
     static const uint64_t bytes_of[] = {100, 3000, 10000, 70000};
     enum { N = sizeof bytes_of / sizeof *bytes_of, ROUNDS = 1000000, PERIOD = 10000 };
@@ -64,7 +64,7 @@ static void everybody_gets_their_own(void **state) {
         }
     }
     for (int i = 0; i < N; i++) {
-        /* within four standard deviations of as many points as there are periods */
+        /* within four standard deviations of the number of periods */
         const double due = (double)bytes_of[i] * ROUNDS, off = told[i] - due;
         assert_true(off * off < 16 * PERIOD * due);
     }

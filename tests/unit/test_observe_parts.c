@@ -1,5 +1,5 @@
-/* test_observe_parts.c: the observer's parts that take what the outside says: maps, perf maps,
- * jitdumps, objects, system calls in any order. */
+/* test_observe_parts.c: the parts of the observer that read input from outside: maps, perf maps,
+ * jitdumps, objects, and system calls in any order. */
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ static void lines_that_are_none_are_passed_over(void **state) {
     ag_remote_maps_done(&maps);
 }
 
-/* ---- who mapped what -------------------------------------------------------------------- */
+/* ---- which stack mapped which bytes ---- */
 
 static uint64_t bytes_of(const struct ag_mapping_ledger *ledger, uint32_t node) {
     uint64_t bytes = 0;
@@ -72,12 +72,13 @@ static void unmapping_cuts_ranges_at_both_ends_and_in_the_middle(void **state) {
     struct ag_mapping_ledger ledger = {0};
     assert_int_equal(ag_mapping_ledger_map(&ledger, 0x10000, 0x20000, 1), 0);
     assert_int_equal(ag_mapping_ledger_map(&ledger, 0x20000, 0x30000, 2), 0);
-    assert_int_equal(ag_mapping_ledger_unmap(&ledger, 0x14000, 0x15000), 0); /* the middle */
+    assert_int_equal(ag_mapping_ledger_unmap(&ledger, 0x14000, 0x15000), 0); /* unmaps the middle */
     assert_int_equal(bytes_of(&ledger, 1), 0xf000);
-    assert_int_equal(ag_mapping_ledger_unmap(&ledger, 0x1e000, 0x22000), 0); /* two ends */
+    /* unmaps the end of one mapping and the begin of the next */
+    assert_int_equal(ag_mapping_ledger_unmap(&ledger, 0x1e000, 0x22000), 0);
     assert_int_equal(bytes_of(&ledger, 1), 0xd000);
     assert_int_equal(bytes_of(&ledger, 2), 0xe000);
-    assert_int_equal(ag_mapping_ledger_map(&ledger, 0, 0x40000, 3), 0); /* over all of it */
+    assert_int_equal(ag_mapping_ledger_map(&ledger, 0, 0x40000, 3), 0); /* maps over all of it */
     assert_int_equal(ledger.n, 1);
     assert_int_equal(ag_mapping_ledger_unmap(&ledger, 0, UINT64_MAX), 0);
     assert_int_equal(ledger.n, 0);
@@ -91,7 +92,7 @@ static void calls_are_applied_by_their_times_not_as_they_are_told(void **state) 
     tell(&ledger, 10, AG_CALL_MMAP, 0, 0xfff, 3, 0x10000, 1); /* rounded up to a page */
     tell(&ledger, 30, AG_CALL_MMAP, 0, 0x2000, 3, 0x10000, 2);
     assert_int_equal(ag_mapping_ledger_settle(&ledger, 30), 0);
-    assert_int_equal(ledger.n, 0); /* the third waits */
+    assert_int_equal(ledger.n, 0); /* the third call waits */
     assert_int_equal(ag_mapping_ledger_settle(&ledger, UINT64_MAX), 0);
     assert_int_equal(bytes_of(&ledger, 2), 0x2000);
     ag_mapping_ledger_done(&ledger);
@@ -136,7 +137,7 @@ static size_t put(uint8_t *to, uint64_t value, size_t n) {
     return n;
 }
 
-/* A jitdump with one function "jitted" at 0x7000, 0x30 bytes of code of which none follows. */
+/* A jitdump with one function "jitted" at 0x7000 that has 0x30 bytes of code, without the code. */
 static size_t make_dump(uint8_t *dump) {
     size_t n = put(dump, 0x4a695444, 4);
     n += put(dump + n, 1, 4);
@@ -166,7 +167,7 @@ static void a_jitdump_names_functions(void **state) {
     ag_generated_code_done(&code);
 }
 
-/* The test's own file, so that the whole of a real one is there to be damaged. */
+/* Reads the test's own file, a real ELF file that the test then damages. */
 static uint8_t *own_file(size_t *ret_bytes) {
     enum { MOST = 8 << 20 };
     FILE *file = fopen("/proc/self/exe", "re");
@@ -198,7 +199,7 @@ static void damaged_input_is_read_without_harm(void **state) {
         memcpy(text, copy, n_dump);
         text[n_dump] = '\0';
         ag_generated_code_read_map(&code, text);
-        if (round % 30 == 0) { /* headers decide: they are what is damaged */
+        if (round % 30 == 0) { /* damages the ELF header only, on which the rest depends */
             const size_t at = (random >> 13) % sizeof(Elf64_Ehdr);
             const uint8_t before = object[at];
             object[at] = (uint8_t)(random >> 48);

@@ -1,5 +1,6 @@
-/* OCaml's frame tables and debug information, written by hand as runtime/backtrace_nat.c reads
- * them; and damaged. The fuzz target does more of the same. */
+/* test_ocaml_tables.c: OCaml's frame tables and debug information, written by hand in the form that
+ * the runtime's backtrace_nat.c reads; and damaged. tests/fuzz/fuzz_ocaml.c does the same with
+ * random bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +11,7 @@
 
 #include "symbol/decoder.h"
 
-/* tests/fuzz/fuzz_ocaml.c, whose file this is */
+/* as in tests/fuzz/fuzz_ocaml.c, which defines the file for the decoder */
 struct ag_decoder_file {
     const uint8_t *bytes;
     size_t n_bytes;
@@ -25,7 +26,7 @@ static void put(uint8_t *memory, size_t at, uint64_t value, size_t n_bytes) {
     memcpy(memory + at, &value, n_bytes);
 }
 
-/* Debug information at AT: the name's place, relative, and a line. */
+/* Writes debug information at AT: the relative address of the name, and a line. */
 static void put_debug(uint8_t *memory, size_t at, size_t name, uint32_t more, uint32_t second) {
     put(memory, at, (uint32_t)(name - at) | more, 4);
     put(memory, at + 4, second, 4);
@@ -41,7 +42,7 @@ static void write_tables(uint8_t memory[MEMORY_BYTES], bool is_5) {
     put(memory, 0x000, ADDRESS + 0x10, 8);
     put(memory, 0x010, 2, 8);
     put(memory, 0x018, CODE + 0x10, 8);
-    put(memory, 0x020, 16 | 1, 2); /* frame size, debug information */
+    put(memory, 0x020, 16 | 1, 2); /* frame size; has debug information */
     put(memory, 0x022, 1, 2);      /* a live value */
     put(memory, 0x028, 0x80 - 0x28, 4);
     put(memory, 0x030, CODE + 0x30, 8);
@@ -83,14 +84,14 @@ static void check_release(bool is_5) {
     assert_true(frames[0].is_inlined);
     assert_false(frames[1].is_inlined);
 
-    /* Behind a stub, one further; two further is another place. */
+    /* With a stub in between, the address is one further; two further is another location. */
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x11, true, frames, 4), 2);
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x12, true, frames, 4), 0);
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x10, false, frames, 4), 0);
 
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x30, true, frames, 4), 1);
     check_frame(&frames[0], "Known.f", "known.ml", 9);
-    /* An allocation's own place, as it was recorded. */
+    /* The location of an allocation itself, as it was recorded. */
     assert_int_equal(ag_decoder_ocaml.frames(state, ADDRESS + 0x88, false, frames, 4), 1);
     check_frame(&frames[0], "Known.f", "known.ml", 7);
     ag_decoder_ocaml.close(state);
@@ -106,8 +107,8 @@ static void frames_of_5(void **state) {
     check_release(true);
 }
 
-/* A table that says it has more descriptors than there is memory, a list that names one table for
- * ever: what is whole is still found, in bounded time. */
+/* A table that claims more descriptors than there is memory, and a list that names one table
+ * endlessly: what is whole is still found, in bounded time. */
 static void endless_tables(void **unused) {
     (void)unused;
     uint8_t memory[MEMORY_BYTES];
@@ -119,7 +120,8 @@ static void endless_tables(void **unused) {
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x30, true, frames, 4), 1);
     ag_decoder_ocaml.close(state);
 
-    static uint8_t many[4 << 20]; /* half a million times a table of itself */
+    static uint8_t many[4 << 20]; /* a table whose address is listed half a million times, as its
+                                   * own contents */
     for (size_t at = 0; at < sizeof(many); at += 8) {
         put(many, at, ADDRESS, 8);
     }

@@ -1,4 +1,4 @@
-/* The grammar of values on a command line. */
+/* test_options.c: the grammar of option values on a command line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,7 +100,7 @@ static int store_id(void *request, int id, const char *value) {
     return 0;
 }
 
-/* 0: refused. */
+/* The option's id; 0: the word is refused. */
 static int id_of(const struct ag_option *table, const char *word) {
     char *argv[] = {"command", (char *)word, NULL};
     struct ag_options options = {.usage = "command", .table = table, .n_table = 2};

@@ -1,5 +1,5 @@
-/* test_replay.c: the history of a trace, block by block, against hand-written and random programs:
- * each block once, in the order that made the peak. */
+/* test_replay.c: the replay of a trace, block by block, compared with programs written by hand and
+ * at random. Each block appears once, in the order that made the peak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -44,20 +44,20 @@ static struct ag_profile *open_trace(const struct trace_builder *trace, const ch
     return profile;
 }
 
-/* ---- a recorder of steps, which checks what always holds ---- */
+/* ---- stores the steps of a replay, and checks what holds for each ---- */
 
 enum { STEPS_MOST = 1 << 16, ADDRESSES = 64, ROWS_MOST = 8 };
 struct seen {
     struct ag_replay_step steps[STEPS_MOST];
     size_t n_steps;
-    uint64_t row_bytes[ROWS_MOST]; /* in use */
+    uint64_t row_bytes[ROWS_MOST]; /* bytes in use */
     uint64_t in_use_bytes, peak_bytes;
 };
 
 static int see(void *context, const struct ag_replay_step *step) {
     struct seen *seen = context;
     assert_true(seen->n_steps == 0 ||
-                seen->steps[seen->n_steps - 1].time_ns <= step->time_ns); /* never falls */
+                seen->steps[seen->n_steps - 1].time_ns <= step->time_ns); /* time never falls */
     assert_true(step->row < ROWS_MOST && seen->n_steps < STEPS_MOST);
     if (step->is_death) {
         assert_true(seen->row_bytes[step->row] >= step->size); /* no block dies before its birth */
@@ -155,14 +155,15 @@ static void what_a_filter_leaves_out_is_not_told(void **state) {
     trace_end(&trace);
 }
 
-/* The row of the stack that begins at PC. */
+/* The row of the stack whose innermost frame is at PC. */
 static size_t row_at(struct ag_profile *profile, uint64_t pc) {
     const struct ag_stack_row *rows;
     const size_t n = ag_profile_stacks(profile, &rows);
     static uint32_t places[AG_PLACES_MOST];
     for (uint32_t row = 0; row < n; row++) {
         assert_int_equal(ag_profile_stack_places(profile, row, places), 2);
-        if (ag_profile_place(profile, places[0]).address == pc - 1) { /* in the call */
+        /* the address lies in the call, one byte before the return address */
+        if (ag_profile_place(profile, places[0]).address == pc - 1) {
             return row;
         }
     }
@@ -182,7 +183,7 @@ static void stacks_have_a_highest_moment_and_lifetimes_of_their_own(void **state
     assert_int_equal(lives[make].max_blocks, 1);
     assert_int_equal(lives[make].lifetime_us, 20);
     assert_int_equal(lives[keep].max_bytes, 60);
-    assert_int_equal(lives[keep].lifetime_us, 10 + 30); /* the second one until the end */
+    assert_int_equal(lives[keep].lifetime_us, 10 + 30); /* the second block lives until the end */
     free(lives);
     ag_profile_close(profile);
     trace_end(&trace);
@@ -236,8 +237,9 @@ static uint32_t random_below(uint64_t *state, uint32_t limit) {
     return (uint32_t)(*state >> 33) % limit;
 }
 
-/* N_EVENTS of a true history, given to streams whose windows overlap: so the events of an address
- * come out of order, and the ledger has to put them right. */
+/* Writes N_EVENTS of one true history to streams whose windows (the times between two stamps)
+ * overlap. So the events of an address come out of order, and the ledger (src/ledger) has to
+ * restore the order. */
 static void write_races(struct trace_builder *trace, uint32_t n_streams, uint32_t n_events,
                         uint64_t seed) {
     enum { WINDOW_NS = 1000, MOST = 1024 };
@@ -273,7 +275,7 @@ static void write_races(struct trace_builder *trace, uint32_t n_streams, uint32_
     trace_finish(trace, START_NS + n_events * 97 + WINDOW_NS, NULL);
 }
 
-/* Returns how often the ledger put an order right. */
+/* Returns how often the ledger restored an order. */
 static uint64_t expect_history(uint32_t n_streams, uint64_t seed) {
     struct trace_builder trace;
     write_races(&trace, n_streams, /* n_events= */ 4000, seed);
@@ -308,7 +310,7 @@ static void threads_that_race_for_addresses_have_one_history(void **state) {
     for (uint64_t seed = 1; seed <= 20; seed++) {
         n_repairs += expect_history(3, seed);
     }
-    assert_true(n_repairs > 0); /* they did race */
+    assert_true(n_repairs > 0); /* the streams did race */
 }
 
 int main(void) {

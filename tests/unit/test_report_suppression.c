@@ -1,4 +1,5 @@
-/* Suppression files: which names a pattern takes, which lines a file may have. */
+/* test_report_suppression.c: suppression files of `report`: which names a pattern matches, and
+ * which lines a file may have. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +39,8 @@ static void anchors_hold_a_pattern_to_the_ends(void **state) {
     assert_true(ag_suppression_pattern_matches("^in*it$", "in_and_it_or_it"));
     assert_false(ag_suppression_pattern_matches("^in*it$", "in_it_"));
     assert_true(ag_suppression_pattern_matches("it$", "init"));
-    assert_true(ag_suppression_pattern_matches("aa$", "aaa")); /* the last, not the first */
+    assert_true(ag_suppression_pattern_matches("aa$", "aaa")); /* matches the last occurrence, not
+                                                                * the first */
 }
 
 static void many_stars_do_not_make_it_slow(void **state) {

@@ -1,4 +1,4 @@
-/* What a person gets to read: numbers, names from outside, tables, courses over time. */
+/* test_report_text.c: the text of reports: numbers, names from traces, tables, curves over time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ static void a_column_has_one_unit(void **state) {
     assert_string_equal(ag_quantity_in(&text, 412 * (GIB >> 10), unit), "412.0");
     assert_string_equal(ag_quantity_in(&text, 304, unit), "<0.1");
     assert_string_equal(ag_quantity_in(&text, 0, unit), "0");
-    unit = ag_unit_of_blocks(9999999); /* every digit counts */
+    unit = ag_unit_of_blocks(9999999); /* every digit is shown */
     assert_string_equal(unit.name, "");
     assert_string_equal(ag_quantity_in(&text, 7000001, unit), "7,000,001");
     unit = ag_unit_of_bytes(1032 * (GIB >> 10));
@@ -81,7 +81,7 @@ static void bytes_that_are_no_utf8_are_replaced_one_by_one(void **state) {
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         assert_int_equal(ag_utf8_next(&text), expected[i]);
     }
-    assert_int_equal(ag_utf8_next(&text), 0); /* stays at the end */
+    assert_int_equal(ag_utf8_next(&text), 0); /* at the end it stays there */
 }
 
 static void every_code_point_survives_the_way_there_and_back(void **state) {
@@ -176,7 +176,7 @@ static void a_page_too_narrow_for_names_cuts_heads_and_no_number(void **state) {
     FILE *out = open_memstream(&text, &length);
     struct ag_page page = {.out = out, .columns = 24};
     assert_int_equal(ag_table_write(table, &page), 0);
-    page.columns = 10; /* what does not fit at all is whole */
+    page.columns = 10; /* columns that do not fit at all are not cut */
     assert_int_equal(ag_table_write(table, &page), 0);
     fclose(out);
     assert_string_equal(text, "  fragme…KiB  of it …KiB\n   123456789           1\n"
@@ -224,17 +224,17 @@ static void a_course_keeps_the_highest_value_of_each_step(void **state) {
     const struct ag_timeline_point points[] = {
         {.time_ns = 0, .in_use_bytes = 10},
         {.time_ns = 40, .in_use_bytes = 90},
-        {.time_ns = 45, .in_use_bytes = 20}, /* the peak between is not lost */
+        {.time_ns = 45, .in_use_bytes = 20}, /* the peak between two samples is not lost */
         {.time_ns = 100, .in_use_bytes = 30},
     };
     uint64_t values[4];
     ag_course_sample(points, 4, (struct ag_span){0, 100}, AG_COURSE_IN_USE, values, 4);
     assert_int_equal(values[0], 10);
     assert_int_equal(values[1], 90);
-    assert_int_equal(values[2], 20); /* no point of its own: what it was */
+    assert_int_equal(values[2], 20); /* no point lies there: the value before it holds */
     assert_int_equal(values[3], 30);
     ag_course_sample(points, 4, (struct ag_span){42, 50}, AG_COURSE_IN_USE, values, 4);
-    assert_int_equal(values[0], 90); /* as it was when the window began */
+    assert_int_equal(values[0], 90); /* the value at the begin of the window */
     assert_int_equal(values[1], 90);
     assert_int_equal(values[2], 20);
 }

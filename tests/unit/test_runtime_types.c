@@ -1,5 +1,5 @@
-/* test_runtime_types.c: what numbers a runtime's process told are called, by the functions that
- * they were seen in. */
+/* test_runtime_types.c: a runtime's process recorded types as numbers; their names are found by the
+ * functions in which blocks of that number were allocated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ enum { N_FUNCTIONS = 5 };
 static const char *const functions[N_FUNCTIONS + 1] = {NULL,       "Lock.new", "Mutex.new",
                                                        "Pipe.new", "Leaf.new", "main"};
 
-/* X.new makes an X. */
+/* A decoder for the test: the function X.new allocates an X. */
 static enum ag_decoded_place place_of(const char *function, const char *file, char *ret_type,
                                       size_t capacity) {
     (void)file;
@@ -38,7 +38,8 @@ static struct ag_bytes bytes_of(const char *text) {
     return (struct ag_bytes){.data = text, .length = (uint32_t)strlen(text)};
 }
 
-/* A block of SIZE bytes, allocated in a frame at LINE, whose type the process told as "#NUMBER". */
+/* Adds a block of SIZE bytes, allocated in a frame at LINE, whose type was recorded as "#NUMBER".
+ */
 static void add_block(struct trace_builder *trace, uint32_t frame, uint32_t line, uint32_t number,
                       uint64_t size) {
     static uint32_t id = 100;
@@ -92,7 +93,8 @@ static void expect_bytes(struct ag_profile *profile, const char *type, uint64_t 
     fail_msg("no type %s", type);
 }
 
-/* What "Mutex.new" has inlined is no Mutex; a Lock is known from its own function. */
+/* A type that "Mutex.new" allocates in inlined code is not taken for a Mutex; the type Lock is
+ * known from its own function. */
 static void what_was_inlined_without_lines_keeps_its_own_name(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -100,7 +102,7 @@ static void what_was_inlined_without_lines_keeps_its_own_name(void **state) {
     add_block(&trace, 2, 0, 7, 1);
     add_block(&trace, 2, 0, 8, 10);
     add_block(&trace, 1, 0, 8, 100);
-    add_block(&trace, 5, 0, 7, 1000); /* inlined somewhere else */
+    add_block(&trace, 5, 0, 7, 1000); /* inlined in another function */
     struct ag_profile *profile = finish(&trace);
     expect_bytes(profile, "Mutex", 1001);
     expect_bytes(profile, "Lock", 110);
@@ -108,7 +110,8 @@ static void what_was_inlined_without_lines_keeps_its_own_name(void **state) {
     trace_end(&trace);
 }
 
-/* Two numbers in one function, and one in two: the types cannot be distinguished. */
+/* Two numbers in one function and one number in two functions: the types cannot be distinguished.
+ */
 static void what_nothing_tells_apart_stays_a_number(void **state) {
     (void)state;
     struct trace_builder trace;
@@ -126,7 +129,8 @@ static void what_nothing_tells_apart_stays_a_number(void **state) {
     trace_end(&trace);
 }
 
-/* With lines the innermost frame is what the source says, and generic types share a name. */
+/* With lines the innermost frame is the function in the source, and generic types share its name.
+ */
 static void a_line_proves_the_type(void **state) {
     (void)state;
     struct trace_builder trace;

@@ -1,6 +1,7 @@
-/* test_skip.c: the chance of sampling. The skips are exponential (Anderson-Darling, over many seeds
- * and over many streams of one seed), blocks are taken with the chance of their size whatever
- * comes before them, and the own logarithm and exponential agree with libm's.
+/* test_skip.c: the random numbers of the sampler. Its skips (bytes until the next sample) are
+ * exponentially distributed, by the Anderson-Darling test over many seeds and over many streams of
+ * one seed. Blocks are sampled with the probability of their size, whatever comes before them. The
+ * sampler's own logarithm and exponential agree with libm's.
  *
  * The seeds are fixed, so a test passes always or never. */
 #include <math.h>
@@ -21,9 +22,9 @@ static int compare(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* The Anderson-Darling statistic of skips against the exponential with this mean, nothing of which
- * was estimated from them: above 2.492 in 5 % of all cases, above 3.857 in 1 % (Anderson and
- * Darling 1954). */
+/* The Anderson-Darling statistic of skips against the exponential distribution with a given mean,
+ * with no parameter estimated from the skips: above 2.492 in 5 % of all cases, above 3.857 in 1 %
+ * (Anderson and Darling 1954). */
 static double anderson_darling(const uint64_t *skips, int n, double mean) {
     double *const sorted = calloc((size_t)n, sizeof *sorted), sum = 0;
     for (int i = 0; i < n; i++) {
@@ -61,7 +62,7 @@ static void skips_of_each_seed_are_exponential(void **state) {
     /* binomial(400, 0.05): 20 +- 4.4; binomial(400, 0.01): 4 +- 2; three and a half deviations */
     assert_in_range(n_above_5_percent, 5, 35);
     assert_in_range(n_above_1_percent, 0, 11);
-    /* the statistic can tell: a mean that is a fifth off is refused nearly always */
+    /* the test would notice a wrong mean: one that is a fifth off is rejected nearly always */
     assert_true(n_wrong_mean_seen > N_SEEDS * 9 / 10);
 }
 
@@ -79,7 +80,7 @@ static void first_skips_of_many_streams_are_exponential(void **state) {
     assert_true(anderson_darling(by_seed, N_SKIPS, INTERVAL) < 3.857);
 }
 
-/* What is left of a skip behind a block that was not taken is a skip again. */
+/* The rest of a skip after a block that was not sampled is again a skip. */
 static void what_is_left_of_a_skip_is_a_skip(void **state) {
     (void)state;
     static uint64_t left[N_SKIPS];
@@ -124,8 +125,9 @@ static void probability_has_sane_ends(void **state) {
     assert_true(smallest > 0 && smallest < 1e-18);
 }
 
-/* Each block of a mix is taken as often as its size says, when two sizes alternate (a sampler that
- * skips a fixed number of bytes sees one of them only), and where the interval is small. */
+/* Each block of a mix is sampled as often as its size requires: with two alternating sizes (a
+ * sampler that skips a fixed number of bytes would see only one of them), and with a small
+ * interval. */
 static void check_mix(uint64_t interval_bytes, const uint64_t *sizes, int n_sizes, bool by_points) {
     enum { ROUNDS = 100000 };
     double n_taken[8] = {0};
@@ -150,14 +152,15 @@ static void sizes_in_a_period_are_taken_by_their_chance(void **state) {
                           wide[] = {0, 100, 10000, 1000000, 100000000};
     for (int by_points = 0; by_points < 2; by_points++) {
         check_mix(4096, two, 2, by_points);
-        check_mix(1200, two, 2, by_points); /* the sum of a period */
+        check_mix(1200, two, 2, by_points); /* the interval is the sum of one period */
         check_mix(1, powers, 8, by_points);
         check_mix(64, powers, 8, by_points);
         check_mix(100000, wide, 5, by_points);
     }
 }
 
-/* The number of points has the mean of one per interval, also where most are not drawn singly. */
+/* The mean number of points is one per interval, also where most points are not drawn one by one.
+ */
 static void points_have_their_mean(void **state) {
     (void)state;
     static const uint64_t sizes[] = {0, 10, 1000, 1000000, 3000000};
@@ -184,7 +187,8 @@ static void interval_0_takes_every_block(void **state) {
     }
 }
 
-/* An interval that changes all the time, weights by the interval of the moment: still unbiased. */
+/* When the interval changes all the time and samples are weighted by the current interval, the
+ * estimates have no bias. */
 static void a_changing_interval_stays_unbiased(void **state) {
     (void)state;
     enum { ROUNDS = 2000000, SIZE = 152 };

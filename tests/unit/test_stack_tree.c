@@ -1,5 +1,6 @@
-/* test_stack_tree.c: interning of sites and nodes: identity, overflow into later levels, several
- * threads and processes. */
+/* test_stack_tree.c: numbers for sites (a pc and its image) and nodes (a site with its caller's
+ * node) in the stack tree: equal ones get one number, also in the larger levels of the tables and
+ * with several threads and processes. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,7 +65,8 @@ static void same_pc_in_another_image_is_another_site(void **state) {
 static void site_left_unsettled_is_settled_by_the_finder(void **state) {
     (void)state;
     const uint32_t site = ag_site_intern(&tree, 0x401234, 7);
-    atomic_store(&tree.sites[site - 1].settled_image, 0); // its claimer was killed here
+    // as if the process that claimed it was killed here
+    atomic_store(&tree.sites[site - 1].settled_image, 0);
     assert_int_equal(ag_site_intern(&tree, 0x401234, 7), site);
     uint64_t pc;
     uint32_t image;
@@ -81,13 +83,14 @@ static void dead_site_is_not_found_again(void **state) {
                    at_end = ag_site_intern(&tree, 0x403000, 0);
     ag_stack_tree_kill_sites(&tree, 0x402000, 0x403000);
     assert_int_equal(ag_site_intern(&tree, 0x401fff, 0), before);
-    assert_int_equal(ag_site_intern(&tree, 0x402000, 0), at_start); // its instruction ends before
+    // the call instruction ends before it
+    assert_int_equal(ag_site_intern(&tree, 0x402000, 0), at_start);
     assert_int_not_equal(ag_site_intern(&tree, 0x402001, 0), inside);
     assert_int_not_equal(ag_site_intern(&tree, 0x403000, 0), at_end);
     assert_int_equal(ag_site_intern(&tree, 0x402001, 3), of_image);
     uint64_t pc;
     uint32_t image;
-    assert_true(ag_stack_tree_site(&tree, inside, &pc, &image)); // what was recorded stays
+    assert_true(ag_stack_tree_site(&tree, inside, &pc, &image)); // what was recorded before stays
     assert_int_equal(pc, 0x402001);
 }
 
@@ -118,7 +121,7 @@ static void full_levels_overflow_and_ids_stay(void **state) {
         assert_true(ag_stack_tree_node(&tree, ids[i], &parent, &site));
         assert_int_equal(parent, i % 3);
         assert_int_equal(site, i / 3 + 1);
-        assert_int_equal(ids[i], ids[0] + i); // in the order of their coming, without holes
+        assert_int_equal(ids[i], ids[0] + i); // numbers are given out in order, without gaps
     }
     free(ids);
 }
@@ -132,7 +135,7 @@ static void sites_overflow_and_end_at_the_last_level(void **state) {
         n_found += ag_site_intern(&tree, pc * 16, 1) != 0;
     }
     assert_true(n_found > AG_SITE_BASE_SLOTS / 2);
-    assert_true(n_found < AG_SITE_BASE_SLOTS); // buckets fill unevenly: a full bucket answers 0
+    assert_true(n_found < AG_SITE_BASE_SLOTS); // buckets fill unevenly: a full bucket returns 0
     for (uint64_t pc = 1; pc <= 1000; pc++) {
         const uint32_t site = ag_site_intern(&tree, pc * 16, 1);
         uint64_t found_pc;
@@ -214,7 +217,8 @@ static void pieces_tile_the_tree(void **state) {
     assert_int_equal(ag_tree_size_of(AG_TREE_BYTES - 4096), -1);
 }
 
-/* A chain over the place, from 50 ids before it to 50 behind it; the innermost node. */
+/* Builds a chain of nodes with the ids from 50 before `place` to 50 after it; returns the innermost
+ * node. */
 static uint32_t chain_over(struct ag_stack_tree *to, uint32_t place) {
     atomic_store(&to->counts->n_nodes, place - AG_NODE_FIRST - 50);
     uint32_t node = AG_ROOT_COMPLETE;
@@ -231,7 +235,7 @@ static void ids_go_on_behind_the_base_and_relatives_find_them(void **state) {
     struct ag_stack_tree far;
     open_sparse_tree(&far, AG_TREE_SIZES - 1);
     const pid_t child = fork();
-    if (child == 0) { /* it maps what it finds; its parent has mapped nothing yet */
+    if (child == 0) { /* the child maps what it finds; its parent has mapped nothing yet */
         uint32_t node = 0;
         for (size_t i = 0; i < AG_ARRAY_SIZE(places); i++) {
             node = chain_over(&far, places[i]);
@@ -244,7 +248,7 @@ static void ids_go_on_behind_the_base_and_relatives_find_them(void **state) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    /* the chains are one: the first place's, since all have the same sites */
+    /* all chains are the first one, because their sites are the same */
     const uint64_t before = atomic_load(&far.counts->n_nodes);
     uint32_t node = AG_ROOT_COMPLETE;
     for (uint32_t site = 1; site <= 100; site++) {
@@ -301,7 +305,7 @@ static void without_addresses_there_is_no_id(void **state) {
     assert_int_equal(last, AG_WINDOW_NODES - 1);
     assert_int_equal(ag_node_intern(&far, last, 2), 0);
     assert_int_equal(atomic_load(&far.counts->n_nodes), AG_WINDOW_NODES - AG_NODE_FIRST);
-    far.mapper = &mapper; /* there are some again */
+    far.mapper = &mapper; /* memory is available again */
     assert_int_equal(ag_node_intern(&far, last, 2), AG_WINDOW_NODES);
     close_sparse_tree(&far);
 }
@@ -332,7 +336,8 @@ static void damaged_tree_is_refused(void **state) {
     const uint32_t good_site = ag_site_intern(&tree, 0x1000, 0),
                    node = ag_node_intern(&tree, 0, good_site);
     enum ag_root root;
-    atomic_store(&tree.nodes[node].word, (uint64_t)node << 32 | good_site); // its own parent
+    // the node is its own parent
+    atomic_store(&tree.nodes[node].word, (uint64_t)node << 32 | good_site);
     assert_true(ag_stack_tree_frames(&tree, node, 0, NULL, &root) < 0);
     atomic_store(&tree.nodes[node].word, UINT64_C(5) << 32 | good_site); // no such root
     assert_true(ag_stack_tree_frames(&tree, node, 0, NULL, &root) < 0);
@@ -356,7 +361,8 @@ static void no_memory_gives_no_id_and_no_touch(void **state) {
     for (uint32_t site = 1; site < 40000; site++) {
         n_lost += ag_node_intern(&poor, 0, site) == 0;
     }
-    assert_true(n_lost > 20000 && n_lost < 40000); // the first slice holds some, none goes further
+    // the first slice holds some, and none reaches the next slice
+    assert_true(n_lost > 20000 && n_lost < 40000);
 }
 
 /* ---- several at once ----------------------------------------------------- */
@@ -426,7 +432,7 @@ static void check_populate(ag_populate_fn *populate) {
     assert_int_equal(pages[1], 'x');
     assert_int_equal(pages[4096], 0);
     assert_false(populate(
-        pages, 8193)); // the third page lies behind the end of the file: SIGBUS when touched
+        pages, 8193)); // the third page lies behind the end of the file: touching it raises SIGBUS
     assert_false(populate(pages + 12288, 4096));
     munmap(pages, 16384);
     assert_false(populate(pages, 4096));

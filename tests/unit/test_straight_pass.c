@@ -1,6 +1,6 @@
-/* test_straight_pass.c: events that go straight from their bytes into the ledger must give the very
- * books that rows of events give: whatever the events, wherever a run ends, and up to the same
- * place where the bytes are damaged. */
+/* test_straight_pass.c: events that are decoded directly into the ledger (src/ledger, which
+ * computes sums from events) must give the same sums as events that are decoded into rows first:
+ * with any events, for runs of any length, and up to the same place in damaged bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ struct shape {
     uint32_t n_addresses, n_stacks, n_sizes;
 };
 
-/* Of every kind, right and wrong: frees of dead addresses, allocs of live ones, failed reallocs. */
+/* Makes events of every kind, valid and invalid: frees of dead addresses, allocs of live ones,
+ * failed reallocs. */
 static size_t make_events(const struct shape *shape, size_t count) {
     uint64_t clock = 1000;
     size_t n = 0;
@@ -60,7 +61,7 @@ static size_t make_events(const struct shape *shape, size_t count) {
 static void apply_rows(struct ag_ledger *ledger, struct ag_chunk_decoder *decoder,
                        struct ag_decode_error *ret_error) {
     size_t n = 0;
-    for (int r = 1; r > 0; n += r > 0) { /* one by one: what is damaged costs no other event */
+    for (int r = 1; r > 0; n += r > 0) { /* one by one, so that damage loses no other event */
         struct ag_record record = {0};
         assert_true(n < EVENTS_MOST);
         r = ag_chunk_decoder_next(decoder, &decoded[n], 1, &record, ret_error);
@@ -110,7 +111,7 @@ static void compare_totals(struct ag_ledger *left, struct ag_ledger *right) {
     assert_memory_equal(points, other_points, n_points * sizeof(*points));
 }
 
-/* All chunks of the trace both ways. Returns how many were damaged inside. */
+/* Reads all chunks of the trace both ways. Returns how many were damaged. */
 static size_t read_both_ways(const struct trace_builder *trace) {
     struct ag_trace_file *file;
     struct ag_decode_error error;
@@ -151,17 +152,17 @@ static void add_chunks(struct trace_builder *trace, const struct shape *shape, s
 static void books_are_the_same(void **state) {
     (void)state;
     static const struct shape shapes[] = {
-        {300, 60, 40},        /* all of it in the nearest caches */
-        {300, 100000, 40},    /* many sums: rows */
-        {60000, 100, 1000},   /* many blocks: rows */
-        {20, 200000, 100000}, /* more tuples than a chunk remembers */
+        {300, 60, 40},        /* fits into the smallest caches */
+        {300, 100000, 40},    /* many sums: decoded into rows */
+        {60000, 100, 1000},   /* many blocks: decoded into rows */
+        {20, 200000, 100000}, /* more tuples than a chunk's table holds */
     };
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         struct trace_builder trace;
         trace_begin(&trace, 0);
         add_chunks(&trace, &shapes[i], 2, EVENTS_MOST);
         add_chunks(&trace, &shapes[i], 6, 100);
-        for (size_t length = 4; length < 40; length++) { /* no run at all */
+        for (size_t length = 4; length < 40; length++) { /* too short for a run */
             add_chunks(&trace, &shapes[i], 1, length);
         }
         trace_finish(&trace, UINT64_C(1) << 40, NULL);
@@ -170,7 +171,7 @@ static void books_are_the_same(void **state) {
     }
 }
 
-/* The bodies of chunks with a few bytes changed, in files whose checksums are right. */
+/* Changes a few bytes in the bodies of chunks, in files whose checksums are right. */
 static void damage_is_seen_at_the_same_place(void **state) {
     (void)state;
     static const struct shape shape = {300, 3000, 40};

@@ -1,5 +1,6 @@
-/* test_sum_index.c: whatever the numbers of stacks are, each (stack, via) has the sum it was given,
- * and the array's memory follows the number of sums and not the numbers. */
+/* test_sum_index.c: the index of sums by stack and via (the allocation function that was called).
+ * Each pair keeps the sum that it was given, for any stack numbers, and the memory of the array
+ * depends on the number of sums and not on the size of the numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -38,7 +39,8 @@ static uint32_t near_the_end(uint32_t pair) {
     return UINT32_MAX - pair;
 }
 
-/* Two vias a stack, the second some time after the first: in the array, then in the hash. */
+/* Two vias for each stack, the second some time after the first: the first is in the array, the
+ * second in the hash table. */
 static void each_pair_keeps_its_sum(stack_of *choose) {
     static uint32_t stacks[PAIRS];
     static uint8_t vias[PAIRS];
@@ -49,7 +51,7 @@ static void each_pair_keeps_its_sum(stack_of *choose) {
         const uint32_t stack = is_second ? stacks[n_sums / 2] : choose(pair);
         const uint8_t via = (uint8_t)(is_second ? 255 : pair % 3);
         if (ag_sum_index_find(&index, stack, via) != AG_INDEX_NONE) {
-            continue; /* drawn twice */
+            continue; /* this pair was drawn before */
         }
         assert_int_equal(ag_sum_index_insert(&index, stack, via, n_sums), 0);
         stacks[n_sums] = stack;
@@ -85,7 +87,7 @@ static void the_largest_numbers(void **state) {
     each_pair_keeps_its_sum(near_the_end);
 }
 
-/* What is met in order is found without the hash. */
+/* Stacks that come in order are found without the hash table. */
 static void dense_numbers_are_in_the_array(void **state) {
     (void)state;
     struct ag_sum_index index = {0};

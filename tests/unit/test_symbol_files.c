@@ -1,4 +1,5 @@
-/* Which files are opened for an image, which are refused, and what the user is told. */
+/* test_symbol_files.c: which files the symbolizer opens for an image (a program or library), which
+ * it refuses, and what it tells the user. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +25,7 @@ static const char work_c[] = "__attribute__((noinline)) int work(int x) {\n"
                              "}\n"
                              "int main(int n, char **v) { (void)v; return work(n); }\n";
 
-/* Builds FILE and returns the address of its mark; all symbols stay in FILE.full. */
+/* Builds FILE and returns the address of its mark; FILE.full has all symbols. */
 static uint64_t build(const char *file, const char *link_options) {
     fixture_write("work.c", work_c);
     fixture_run("gcc -O1 -g %s work.c -o %s && cp %s %s.full", link_options, file, file, file);
@@ -184,7 +185,7 @@ static void a_bias_and_limits_are_the_process_s(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-/* Would hang where a pipe is opened, and read a device where one is. */
+/* The symbolizer would hang if it opened a pipe, and would read a device. */
 static void only_regular_files_are_opened(void **state) {
     (void)state;
     fixture_run("mkfifo pipe && mkdir folder");
@@ -257,13 +258,13 @@ static void names_cannot_reach_the_terminal_as_controls(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-/* A server that counts its callers, and answers all of them alike. */
+/* A server that counts its requests and gives each the same answer. */
 struct server {
     const char *head;
-    const char *file;     /* sent behind the head; NULL: nothing */
-    size_t endless_bytes; /* zeros that it would send behind that */
+    const char *file;     /* sent after the head; NULL: nothing */
+    size_t endless_bytes; /* zeros that it would send after that */
     int listener, n_calls;
-    _Atomic size_t n_sent; /* of the zeros */
+    _Atomic size_t n_sent; /* of these zeros */
     pthread_t thread;
 };
 
@@ -336,7 +337,8 @@ static void debuginfod_is_asked_only_when_allowed(void **state) {
     assert_true(server.n_calls > 0);
 }
 
-/* Files of another build, no ELF file, and one that announces more bytes than a file can have. */
+/* Files of another build, a file that is no ELF file, and one that announces more bytes than a file
+ * can have. */
 static void what_debuginfod_answers_is_checked(void **state) {
     (void)state;
     const struct ag_symbol_options options = {.size = sizeof(options), .allow_debuginfod = true};
@@ -357,7 +359,7 @@ static void what_debuginfod_answers_is_checked(void **state) {
         char id[80];
         start_server(&servers[i]);
         snprintf(id, sizeof(id), "-Wl,--build-id=0x%040zu",
-                 i + 1); /* what is not there is cached */
+                 i + 1); /* a file that is not there is cached as missing */
         const uint64_t mark = build(names[i], id);
         fixture_run("strip %s", names[i]);
         struct ag_symbolizer *symbolizer = fixture_symbolizer(&options, names[i]);

@@ -1,4 +1,5 @@
-/* An address to its functions, files and lines, in each way that compilers write them down. */
+/* test_symbol_frames.c: finds the functions, files and lines of an address, with every kind of
+ * debug information that compilers write. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@ static void check_frame(const struct ag_symbol_frame *frame, const char *functio
 
 #define MARK(label) "__asm__ volatile(\".globl " label "\\n" label ": nop\");"
 
-/* mark_leaf stands in leaf, inlined into middle, inlined into outer. */
+/* mark_leaf is in leaf, which is inlined into middle, which is inlined into outer. */
 static const char inlined_c[] =
     "static inline __attribute__((always_inline)) int leaf(int x) {\n"
     "    " MARK(
@@ -98,7 +99,8 @@ static void split_dwarf(void **state) {
     check_inlined("gcc -O2 -gdwarf-4 -gsplit-dwarf");
 }
 
-/* The names of .dwo files come from the program: opening a pipe would wait for ever. */
+/* The names of .dwo files come from the program: if the name is that of a pipe, opening it would
+ * wait forever. */
 static void a_pipe_as_split_dwarf_is_not_opened(void **state) {
     (void)state;
     static const char *const options[] = {"-g", "-gdwarf-4"};
@@ -132,7 +134,7 @@ static void units_without_address_table(void **state) {
     check_inlined("clang -O2 -g");
 }
 
-/* abort does not return: what follows its call belongs to the next function already. */
+/* abort does not return: the bytes after its call already belong to the next function. */
 static void return_address_is_looked_up_at_its_call(void **state) {
     (void)state;
     fixture_write("inlined.c", inlined_c);
@@ -190,7 +192,7 @@ static void cxx_names_are_whole(void **state) {
     size_t n = ag_symbolizer_frames(symbolizer, 1, fixture_address("names", "mark_constructor"),
                                     false, &frames);
     assert_int_equal(n, 2);
-    /* What only this file sees has no linkage name: its name spaces are found in DWARF. */
+    /* A function that is local to its file has no linkage name: DWARF gives its name spaces. */
     check_frame(&frames[0], "outer::(anonymous namespace)::Thing::Thing", "names.cc",
                 fixture_line(names_cc, "/* in Thing"), true);
     check_frame(&frames[1], "outer::work(int)", "names.cc",
@@ -301,7 +303,7 @@ static void answers_are_kept(void **state) {
     struct ag_symbolizer *symbolizer = fixture_symbolizer(NULL, "inlined");
     const uint64_t address = fixture_address("inlined", "mark_leaf");
     const struct ag_symbol_frame *first, *second;
-    /* The same file a second time, 0x1000000 higher: one answer for both. */
+    /* The same file a second time, 0x1000000 higher: both have the same answer. */
     uint8_t id[64];
     const size_t id_bytes = fixture_build_id("inlined", id);
     assert_int_equal(ag_symbolizer_image(symbolizer, 2, fixture_path("inlined"), id, id_bytes,
@@ -310,7 +312,7 @@ static void answers_are_kept(void **state) {
     ag_symbolizer_frames(symbolizer, 1, address, false, &first);
     ag_symbolizer_frames(symbolizer, 2, address + 0x1000000, false, &second);
     assert_ptr_equal(first, second);
-    /* An address outside of its image is not that image's. */
+    /* An address outside of every image has no function. */
     assert_int_equal(ag_symbolizer_frames(symbolizer, 2, 0x3000000, false, &second), 1);
     assert_string_equal(second->function, "0x3000000");
     assert_false(second->is_known);

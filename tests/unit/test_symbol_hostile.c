@@ -1,5 +1,5 @@
-/* Damaged ELF and DWARF: no crash, no endless work, always an answer. The fuzz target does more of
- * the same. */
+/* test_symbol_hostile.c: damaged ELF and DWARF cause no crash and no endless work, and always give
+ * an answer. tests/fuzz/fuzz_symbol.c does the same with random bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,8 @@
 
 #include "symbol_fixture.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes); /* tests/fuzz/fuzz_symbol.c */
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes); /* defined in
+                                                                   * tests/fuzz/fuzz_symbol.c */
 
 enum { FILE_LIMIT_BYTES = 256 << 10, ROUNDS = 400 };
 
@@ -38,7 +39,7 @@ static uint64_t next_random(uint64_t *state) {
     return *state >> 20;
 }
 
-/* A few bytes become 0, 255, random, or differ in one bit. */
+/* Sets a few bytes to 0, 255 or a random value, or flips one bit. */
 static void damage(uint8_t *bytes, size_t n_bytes, uint64_t *random) {
     for (uint64_t n = 1 + next_random(random) % 24; n > 0; n--) {
         uint8_t *byte = &bytes[next_random(random) % n_bytes];

@@ -1,5 +1,5 @@
-/* test_table.c: the arrays, byte lists, maps and texts of src/table, and the reader of bytes,
- * against the simplest thing that has the same contents. */
+/* test_table.c: the arrays, byte lists, maps and texts of src/table, and the reader of bytes; each
+ * is compared with a simple structure that has the same contents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@
 
 enum { MANY = 5000 };
 
-/* Keys that a table of a fixed hash may put into one slot: equal low halves, equal high halves. */
+/* Keys that a table with a fixed hash may put into one slot: equal low halves, or equal high
+ * halves. */
 static uint64_t key_at(uint64_t i) {
     return i % 2 == 0 ? i << 32 : i;
 }
@@ -40,7 +41,7 @@ static void array_keeps_what_is_added(void **state) {
     free(items);
 }
 
-/* The count of a stack falls and rises: at each count there is room for one more. */
+/* The count of a stack falls and rises: there must be room for one more at each count. */
 static void array_may_be_a_stack(void **state) {
     (void)state;
     uint64_t *items = NULL;
@@ -83,7 +84,7 @@ static void array_refuses_more_than_the_most(void **state) {
     assert_int_equal(capacity, 0);
     assert_int_equal(ag_array_double(&bytes, AG_ARRAY_MOST, 1), -ENOMEM);
     assert_null(bytes);
-    uint64_t(*rows)[1 << 28] = NULL; /* few enough items, too many bytes */
+    uint64_t(*rows)[1 << 28] = NULL; /* few items, but too many bytes */
     assert_int_equal(AG_ARRAY_RESERVE(rows, capacity, AG_ARRAY_MOST), -ENOMEM);
     assert_null(rows);
 }
@@ -131,7 +132,7 @@ static void byte_list_has_bytes_and_numbers(void **state) {
     assert_null(list.bytes);
 }
 
-/* A reader that is asked for more than there is reads zeros, at the end, and says so. */
+/* A reader that is asked for more bytes than there are reads zeros at the end, and reports it. */
 static void byte_reader_never_leaves_its_bytes(void **state) {
     (void)state;
     const uint8_t bytes[] = {0x34, 0x12, 0x80, 0x7f, 'a', 'b', 'c'};
@@ -181,7 +182,7 @@ static void index_map_numbers_keys_in_their_order(void **state) {
     ag_index_map_done(&map);
 }
 
-/* As a map of hashes, of which one is that of many items. */
+/* A map whose keys are hashes, where many items have one of the hashes. */
 static void index_map_has_all_indexes_of_a_hash(void **state) {
     (void)state;
     struct ag_index_map map = {0};
@@ -257,7 +258,7 @@ static void text_store_cuts_at_a_nul(void **state) {
     struct ag_text_store store = {0};
     const uint32_t id = ag_text_id(&store, "name\0rest", 9);
     assert_string_equal(ag_text(&store, id), "name");
-    assert_int_equal(ag_text_id(&store, "names", 4), id); /* only so many bytes */
+    assert_int_equal(ag_text_id(&store, "names", 4), id); /* only the first bytes are used */
     assert_int_equal(ag_text_id(&store, "\0rest", 5), 0);
     assert_int_equal(ag_text_id(&store, NULL, 5), 0);
     char *large = malloc(1 << 20); /* larger than a block */

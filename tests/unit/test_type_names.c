@@ -1,5 +1,5 @@
-/* test_type_names.c: what the names of allocating functions tell, with names as compilers made
- * them. */
+/* test_type_names.c: finds the types of blocks by the names of the functions that allocate them,
+ * with names from real compilers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include "model/answers/type_names.h"
 
-/* The type that these frames tell, innermost first; NULL ends them. */
+/* The type found from these frames, innermost first; NULL ends them. */
 static const char *type_of(const char *const *functions) {
     static char text[256];
     struct ag_type_reading reading = {.rank = 0};
@@ -132,7 +132,7 @@ static void cxx_holders_and_equal_keys(void **state) {
            "std::__new_allocator<std::_Rb_tree_node<std::pair<int const, Point> > >::allocate("
            "unsigned long, void const*)",
            "std::map<int, Point, std::less<int>, A>::operator[](int&&)");
-    EXPECT("std::string", /* not the set that copies it */
+    EXPECT("std::string", /* not the set, which copies it */
            "std::__cxx11::basic_string<char, std::char_traits<char>, A>::_M_create(unsigned long&)",
            "std::multiset<std::string, L, A>::insert(std::string const&)");
     EXPECT("std::function<int(int)>",
@@ -170,7 +170,7 @@ static void rust_slices_lists_and_heaps(void **state) {
         "<T as alloc::slice::<impl [T]>::to_vec_in::ConvertVec>::to_vec<u8, alloc::alloc::Global>",
         "alloc::slice::<impl [T]>::to_vec<u8>", "<str as alloc::borrow::ToOwned>::to_owned");
     EXPECT("Vec<u8>", "<alloc::vec::Vec<u8>>::with_capacity_in<u8, alloc::alloc::Global>",
-           "<str as t::Mine>::make"); /* a trait of other code: it does not show the type */
+           "<str as t::Mine>::make"); /* a trait of another crate: it does not show the type */
     EXPECT("Vec<HashMap<u8, u8>>", "<alloc::vec::Vec<std::collections::hash::map::HashMap<u8, u8, "
                                    "std::hash::random::RandomState>>>::with_capacity");
 }

@@ -1,5 +1,5 @@
-/* test_unwind_expressions.c: DWARF expressions as CFI uses them, one line each, and those that must
- * be refused. */
+/* test_unwind_expressions.c: DWARF expressions as call frame information (CFI) uses them, one line
+ * each, and expressions that must be refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@ static bool register_value(void *context, uint32_t reg, uintptr_t *ret_value) {
     *ret_value = reg == 6 ? RBP : reg == 7 ? RSP : RIP;
     return reg == 6 || reg == 7 || reg == 16;
 }
-/* Every word holds its own address plus one; the lowest page is unreadable. */
+/* A memory whose words hold their own address plus one; its lowest page is unreadable. */
 static bool word_value(void *context, uintptr_t address, uintptr_t *ret_value) {
     (void)context;
     *ret_value = address + 1;

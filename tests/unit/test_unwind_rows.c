@@ -1,5 +1,5 @@
-/* test_unwind_rows.c: the rows of .eh_frame of the libraries in this process, compared with what
- * elfutils reads from their files; and tables that are damaged. */
+/* test_unwind_rows.c: compares the unwind rows of .eh_frame in the libraries of this process with
+ * those that elfutils reads from their files; and reads damaged tables. */
 #include <dlfcn.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -55,7 +55,7 @@ static int take_tables(struct dl_phdr_info *info, size_t bytes, void *context) {
     return 1;
 }
 
-/* false: not installed here */
+/* Returns false when the library is not installed. */
 static bool open_library(const char *name, struct library *ret_library) {
     void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     struct link_map *map;
@@ -78,7 +78,7 @@ static void close_library(struct library *library) {
     close(library->fd);
 }
 
-/* Does elfutils' answer (operations) say the same as the rule? */
+/* Whether the operations from elfutils mean the same as the rule. */
 static bool same_cfa(const struct ag_cfi_rule *rule, const Dwarf_Op *ops, size_t n_ops) {
     if (rule->kind == AG_CFI_IN_REGISTER) {
         return n_ops == 1 && ((ops[0].atom == DW_OP_breg0 + rule->reg &&
@@ -103,7 +103,7 @@ static bool same_register(const struct ag_cfi_rule *rule, const Dwarf_Op *ops, s
     case AG_CFI_IN_REGISTER:
         return n_ops >= 1;
     case AG_CFI_AT_EXPRESSION:
-    case AG_CFI_IS_EXPRESSION: // libdw puts the CFA before it
+    case AG_CFI_IS_EXPRESSION: // libdw pushes the CFA first
         return n_ops >= 1;
     }
     return false;
@@ -148,7 +148,7 @@ static struct tally compare_library(const char *name) {
     if (!open_library(name, &library)) {
         return tally;
     }
-    struct { /* what every linker writes */
+    struct { /* the header that every linker writes */
         uint8_t version, encodings[3];
         int32_t eh_frame;
         uint32_t n_entries;
@@ -196,13 +196,13 @@ static void rows_of_other_libraries(void **state) {
 
 /* ---- damage -------------------------------------------------------------- */
 
-/* Copies libc's tables to the end of a mapping, so that a read beyond them dies, with their
- * distances kept. */
+/* Copies libc's tables to the end of a mapping, at the same distances from each other, so that a
+ * read beyond them crashes. */
 struct copy {
     uint8_t *memory;
     size_t bytes;
     struct ag_cfi_tables tables;
-    uintptr_t distance; /* a pc of libc + distance is one of the copy */
+    uintptr_t distance; /* a pc of libc + distance is the same pc in the copy */
 };
 static struct copy copy_tables(const struct library *library) {
     const uintptr_t page = 4096, low = library->tables.low & ~(page - 1);
@@ -222,7 +222,7 @@ static struct copy copy_tables(const struct library *library) {
     return copy;
 }
 
-/* libc's own, also where a sanitizer stands in front of it. */
+/* The qsort of libc itself, also when a sanitizer replaces it. */
 static uintptr_t qsort_of_libc(void) {
     return (uintptr_t)dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "qsort");
 }
@@ -236,7 +236,7 @@ static void damaged_tables_never_crash_or_loop(void **state) {
     unsigned n_found = 0, n_refused = 0;
     const uintptr_t text = qsort_of_libc(), header_bytes = 64 * 1024;
     for (int round = 0; round < 20000; round++) {
-        /* flip a few bytes: of the header, of its table, or of the entries behind it */
+        /* change a few bytes of the header, of its table, or of the entries after it */
         for (int flip = 0; flip < 40; flip++) {
             random_state =
                 random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -261,7 +261,7 @@ static void damaged_tables_never_crash_or_loop(void **state) {
                 n_refused++;
             }
         }
-        if (round % 50 == 49) { // start anew
+        if (round % 50 == 49) { // restore the tables
             memcpy(copy.memory, (const void *)(copy.tables.low - copy.distance),
                    library.tables.high - library.tables.low);
         }
@@ -285,7 +285,7 @@ static void tables_outside_their_bounds_are_refused(void **state) {
     cut.high = cut.eh_frame_hdr + 2;
     assert_int_equal(ag_eh_frame_find(&cut, pc, DWARF_RBP, &row, &entry), -ENOENT);
     cut = library.tables;
-    cut.low = cut.eh_frame_hdr; // .eh_frame lies behind it: fine
+    cut.low = cut.eh_frame_hdr; // .eh_frame comes after it, so this is right
     assert_int_equal(ag_eh_frame_find(&cut, pc, DWARF_RBP, &row, &entry), 0);
     cut.low = cut.high;
     assert_int_equal(ag_eh_frame_find(&cut, pc, DWARF_RBP, &row, &entry), -ENOENT);

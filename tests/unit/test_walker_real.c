@@ -1,4 +1,4 @@
-/* test_walker_real.c: the walker on this process' own stack, through the real .eh_frame of this
+/* test_walker_real.c: the stack walker on this process's own stack, with the real .eh_frame of this
  * program and of libc. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -60,12 +60,12 @@ static void copy_image(void *context, const struct ag_unwind_image *image) {
     *(struct ag_unwind_image *)context = *image;
 }
 
-/* What this thread's last capture found. */
+/* The result of this thread's last capture. */
 static _Thread_local struct ag_walker *walker;
 static _Thread_local uint64_t pcs[64];
 static _Thread_local int n_frames;
 static _Thread_local enum ag_root root;
-/* Threads do not compare: the thread sanitizer does not see that the plain walk's memory is
+/* Threads do not compare with the plain walk: the thread sanitizer does not see that its memory is
  * unmapped. */
 static _Thread_local bool is_single, is_as_plain;
 
@@ -99,14 +99,14 @@ static int open_all(void **state) {
     return space == NULL;
 }
 
-/* Is frame i a return address within the first 512 bytes of the function? */
+/* Whether frame i is a return address within the first 1024 bytes of the function. */
 static bool is_in(int i, void *function) {
     return pcs[i] - 1 - (uintptr_t)function < 1024;
 }
 
 static AG_NOINLINE uint32_t inner(void) {
     const uint32_t node = capture_here();
-    __asm__ volatile("" ::: "memory"); // no tail call
+    __asm__ volatile("" ::: "memory"); // so that this is no tail call
     return node;
 }
 static AG_NOINLINE uint32_t outer(void) {
@@ -173,7 +173,8 @@ static void *capture_many(void *ret_n_wrong) {
     *(int *)ret_n_wrong = n_wrong;
     return NULL;
 }
-/* Nothing was really unloaded, so every stack stays what it is, however often all is forgotten. */
+/* No image is really unloaded, so every stack stays the same, however often the images are
+ * forgotten. */
 static void threads_capture_while_images_are_forgotten(void **state) {
     (void)state;
     enum { THREADS = 3 };

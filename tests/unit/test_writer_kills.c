@@ -1,10 +1,10 @@
 /* test_writer_kills.c: a process that creates, fills or seals traces is killed before each of its
- * system calls in turn (ptrace stops it there). At each of these moments every file that has the
- * name of a trace is one, and sealed afterwards the traces hold every event exactly once.
+ * system calls in turn (ptrace stops it there). After each kill, every file that has the name of a
+ * trace is a trace. When the traces are sealed afterwards, they hold every event exactly once.
  *
- * The same where the file system has no unnamed files, and no renaming that spares what exists:
- * seccomp refuses them. Killed between two system calls, that is: a kill inside of one leaves what
- * the kernel makes of it. */
+ * The test is repeated with seccomp filters that refuse unnamed files, links, and renaming without
+ * replacement, as some file systems do. Kills happen only between system calls; what a kill inside
+ * of one leaves is up to the kernel. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -33,7 +33,8 @@
 
 enum {
     FIRST_BLOCK = 0x10000,
-    N_BLOCKS = 12000, /* five raw chunks: a trace chunk in the middle, one at the end */
+    /* five raw chunks: one trace chunk is written in the middle, one at the end */
+    N_BLOCKS = 12000,
     N_PROCESSES = 2,
 };
 
@@ -74,7 +75,7 @@ static pid_t run_program(void) {
     return pid;
 }
 
-/* ---- what a file system may lack ---- */
+/* ---- features that a file system may lack ---- */
 
 enum lack { NOTHING, UNNAMED_FILES, RENAMING, LINKS, N_LACKS };
 
@@ -118,7 +119,7 @@ static int seal(void) {
 }
 
 /* Runs WORK in a process of its own and kills it when it enters its system call number N, counted
- * from 1. Whether it had not ended before that. */
+ * from 1. Returns false when the process ended before that. */
 static bool kill_at(work *work, enum lack lack, unsigned n) {
     int status = 0;
     const pid_t pid = fork();
@@ -140,7 +141,7 @@ static bool kill_at(work *work, enum lack lack, unsigned n) {
         skip();
     }
     (void)ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
-    for (unsigned stops = 0; stops < 2 * n - 1; stops++) { /* entry, exit, entry, ... */
+    for (unsigned stops = 0; stops < 2 * n - 1; stops++) { /* stops at entry, exit, entry, ... */
         assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
         assert_int_equal(waitpid(pid, &status, 0), pid);
         if (!WIFSTOPPED(status)) {
@@ -155,7 +156,7 @@ static bool kill_at(work *work, enum lack lack, unsigned n) {
     return true;
 }
 
-/* ---- what the traces hold ---- */
+/* ---- reading the traces ---- */
 
 struct contents {
     uint8_t allocs[N_BLOCKS], frees[N_BLOCKS];
@@ -222,7 +223,7 @@ static void expect_all_once(void) {
 
 /* ---- tests ---- */
 
-/* Kills WORK later and later, until it has sealed everything before. */
+/* Kills WORK at later and later calls, until it has sealed everything before the kill. */
 static void kill_everywhere(work *work, enum lack lack) {
     bool was_killed = true, is_sealed = false;
     for (unsigned n = 1; was_killed && !is_sealed; n++) {
@@ -231,7 +232,8 @@ static void kill_everywhere(work *work, enum lack lack) {
         const pid_t pid = run_program();
         assert_int_equal(
             ag_session_first_trace(session, (uint32_t)pid, "fake", first_trace, message), 0);
-        ag_session_child_ended(session, (uint32_t)pid, 0, 1000); /* or it waits for `run` to tell */
+        ag_session_child_ended(session, (uint32_t)pid, 0, 1000); /* otherwise it waits until `run`
+                                                                  * reports the end */
         (void)run_program();
         was_killed = kill_at(work, lack, n);
         struct contents *left = read_traces();
@@ -265,7 +267,7 @@ static void first_trace_of(enum lack lack) {
     for (unsigned n = 1; was_killed; n++) {
         assert_int_equal(fake_session_begin(/* max_bytes= */ 0, folder, &session), 0);
         was_killed = kill_at(make_first_trace, lack, n);
-        struct contents *left = read_traces(); /* each is a trace */
+        struct contents *left = read_traces(); /* fails when a file is no trace */
         assert_true(left->n_traces == 1 || was_killed);
         free(left);
         end();
@@ -279,7 +281,7 @@ static void the_first_trace_is_there_with_its_header_or_not_at_all(void **state)
     }
 }
 
-/* Every way takes the first free name, with mode 0600. */
+/* Each way to create a trace takes the first free name, with mode 0600, and overwrites nothing. */
 static void every_way_spares_what_is_there(void **state) {
     (void)state;
     for (enum lack lack = NOTHING; lack < N_LACKS; lack++) {

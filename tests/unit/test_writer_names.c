@@ -1,5 +1,5 @@
-/* test_writer_names.c: what traces are called, and that none is overwritten or reached by a link.
- */
+/* test_writer_names.c: the file names of traces; no existing file is overwritten or reached through
+ * a link. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static void a_name_that_is_too_long_is_refused(void **state) {
     assert_int_equal(ag_trace_name_expand(pattern, &names, path), -ENAMETOOLONG);
 }
 
-/* 255 bytes is what a program's name may have, and a trace's too. */
+/* The name of a program may have 255 bytes, and so may that of a trace. */
 static void a_long_program_name_leaves_room_for_the_rest(void **state) {
     (void)state;
     char program[256] = {0}, path[4096];
@@ -48,7 +48,8 @@ static void a_long_program_name_leaves_room_for_the_rest(void **state) {
     assert_int_equal(ag_trace_name_expand("/a/allogram.%e.%p.allogram", &longish, path), 0);
     assert_int_equal(strlen(path), strlen("/a/allogram..4194304.allogram") + 200);
     assert_non_null(strstr(path, "xx.4194304.allogram"));
-    memcpy(program + 199, "\xc3\xa4", 2); /* a character that would be cut in two goes whole */
+    /* a character that would be cut in two is left out whole */
+    memcpy(program + 199, "\xc3\xa4", 2);
     assert_int_equal(ag_trace_name_expand("/a/%e", &longish, path), 0);
     assert_int_equal(strlen(path), strlen("/a/") + 199);
 }

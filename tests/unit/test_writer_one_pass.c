@@ -1,5 +1,6 @@
-/* test_writer_one_pass.c: the loop that takes events one by one must give the very bytes and books
- * that the passes over batches give, whatever the words. */
+/* test_writer_one_pass.c: the writer has two ways to handle the words of a chunk (a thread's buffer
+ * of events): a loop over single events, and passes over batches. Both must give the same bytes and
+ * the same sums, for any words. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,8 @@ static uint64_t any_address(void) {
     return UINT64_C(0x7f0000000000) + random_below(ADDRESSES) * 16;
 }
 
-/* Of every kind, right and wrong: frees of dead addresses, allocs of live ones, failed reallocs. */
+/* Makes events of every kind, valid and invalid: frees of dead addresses, allocs of live ones,
+ * failed reallocs. */
 static uint32_t fill_words(uint64_t *clock) {
     uint32_t n = 0;
     words[n++] = *clock << 8 | AG_WORD_STAMP;
@@ -128,7 +130,7 @@ static void compare_ways(uint32_t stacks, int n_chunks, bool are_large) {
     begin(&singles);
     for (int chunk = 0; chunk < n_chunks; chunk++) {
         const uint32_t n = fill_words(&clock);
-        if (chunk % 3 == 0) { /* a new trace chunk */
+        if (chunk % 3 == 0) { /* begins a new trace chunk */
             ag_event_encoder_start(batches.encoder, clock);
             ag_event_encoder_start(singles.encoder, clock);
         }
@@ -163,7 +165,7 @@ static void events_taken_one_by_one_are_the_same(void **state) {
     compare_ways(FEW_STACKS, 12, /* are_large= */ false);
 }
 
-/* Looking ahead changes nothing but the caches. */
+/* Prefetching the events ahead changes nothing but the caches. */
 static void events_looked_at_ahead_are_the_same(void **state) {
     (void)state;
     compare_ways(MANY_STACKS, 100, /* are_large= */ true);

@@ -1,7 +1,8 @@
-/* test_writer_session.c: whole sessions: a played recorder in processes of its own, a writer in
- * another, deaths in between; and then every event must be in a trace exactly once.
+/* test_writer_session.c: whole sessions, with a played recorder (fake_recorder.h) in processes of
+ * its own and a writer in another, some of which are killed. Afterwards every event must be in a
+ * trace exactly once.
  *
- * All of it shares the played programs and what counts the events of their traces. */
+ * All tests share the played programs and the functions that count the events of the traces. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -26,7 +27,7 @@
 #include "writer/writer.h"
 #include "writer/writer_state.h"
 
-/* ---- a session in a folder of its own ---- */
+/* ---- a session in its own folder ---- */
 
 static char folder[64];
 static struct ag_session *session;
@@ -100,7 +101,7 @@ enum {
     N_PER_THREAD = 30000,
 };
 
-/* Blocks FIRST_BLOCK + 16 * n for n in [from, from + count), each allocated and freed. */
+/* Plays blocks FIRST_BLOCK + 16 * n for n in [from, from + count), each allocated and freed. */
 static void play_blocks(struct fake_stream *stream, uint32_t stack, uint64_t from, uint64_t count) {
     for (uint64_t n = from; n < from + count; n++) {
         fake_alloc(stream, FIRST_BLOCK + n * 16, 24, stack);
@@ -117,7 +118,7 @@ static int play_single(uint64_t count) {
     return 0;
 }
 
-/* Threads by turns: each allocates, the next frees. */
+/* Plays threads in turn: each allocates a block, and the next one frees it. */
 static int play_threads(void) {
     const int slot = fake_process_join(session);
     struct fake_stream streams[N_THREADS];
@@ -132,7 +133,7 @@ static int play_threads(void) {
     return 0;
 }
 
-/* The program waits for `go`, as the child of `run` does. */
+/* Starts a program that waits for a byte in the pipe `go`, as the child of `run` does. */
 static pid_t start_program(int (*play)(uint64_t), uint64_t argument) {
     int go[2];
     char path[4096], message[512];
@@ -158,13 +159,13 @@ static struct ag_writer_report end_program(pid_t pid) {
     return read_report();
 }
 
-/* ---- what the traces hold ---- */
+/* ---- reading the traces ---- */
 
 struct contents {
-    uint8_t *allocs, *frees; /* how often block n */
+    uint8_t *allocs, *frees; /* how often block n was allocated and freed */
     uint64_t n_blocks, n_strangers, n_traces, n_unfinished, n_live, n_lost;
     uint64_t from_index;             /* allocated_blocks of the summaries */
-    uint64_t n_ends[AG_END_CUT + 1]; /* by how */
+    uint64_t n_ends[AG_END_CUT + 1]; /* by how the process ended */
     uint32_t last_status;            /* of wait(2), where it is known */
 };
 
@@ -240,8 +241,8 @@ static void drop(struct contents *contents) {
     free(contents->frees);
 }
 
-/* Block n of [0, each) was allocated and freed `times` times, nothing else happened, all is sealed.
- */
+/* Checks that block n of [0, each) was allocated and freed `times` times, that nothing else
+ * happened, and that all traces are sealed. */
 static void expect_blocks(uint64_t each, uint8_t times) {
     struct contents contents = read_traces(each);
     for (uint64_t n = 0; n < each; n++) {
@@ -256,7 +257,8 @@ static void expect_blocks(uint64_t each, uint8_t times) {
     drop(&contents);
 }
 
-/* The sums that the writer kept along the way are those that the trace itself gives. */
+/* Checks that the sums that the writer kept while it wrote equal those that are read back from the
+ * trace. */
 static void expect_same_sums_read_back(const char *path, const struct ag_writer_report *report) {
     const struct ag_index_facts facts = {0};
     struct ag_blob blob = {0};
@@ -305,7 +307,7 @@ static void threads_that_free_each_others_blocks_leave_no_ghosts(void **state) {
     expect_blocks(N_THREADS * N_PER_THREAD, 1);
 }
 
-/* Until the writer has looked at everything some twenty times. */
+/* Waits until the writer has looked at all threads some twenty times. */
 static void rest(void) {
     enum { TICKS = 20, PATIENCE_US = 10 * 1000 * 1000, STEP_US = 500 };
     const uint64_t from = atomic_load(&session->header->tick);
@@ -315,7 +317,8 @@ static void rest(void) {
     }
 }
 
-/* Never more than 1000 bytes at once: each makes a block and frees it while the other rests. */
+/* At most 1000 bytes are in use: each thread allocates a block and frees it while the other rests.
+ */
 static int play_in_turns(uint64_t turns) {
     const int slot = fake_process_join(session);
     struct fake_stream streams[2];
@@ -330,8 +333,8 @@ static int play_in_turns(uint64_t turns) {
     return 0;
 }
 
-/* The writer stamps the end of what a resting thread did, in the books and in the trace alike:
- * or each of its moments could be the other's. */
+/* The writer stamps the end of a resting thread's events in its own sums and in the trace. Without
+ * these stamps, the events of one thread could be at any time of the other's. */
 static void threads_that_rest_do_not_blur_the_peak(void **state) {
     (void)state;
     const pid_t pid = start_program(play_in_turns, 6);
@@ -349,7 +352,7 @@ static void threads_that_rest_do_not_blur_the_peak(void **state) {
     expect_blocks(6, 1);
 }
 
-/* A killed writer is followed by another; at the end nothing is missing and nothing twice. */
+/* After a writer was killed, another one goes on; at the end no event is missing or there twice. */
 static void killed_writers_lose_and_double_nothing(void **state) {
     (void)state;
     enum { N = 400000, KILLS = 6 };
@@ -389,7 +392,8 @@ static void note_trace(const char *path, void *unused) {
     }
 }
 
-/* Both have ended: the first command that reads the trace seals what the segment holds. */
+/* The program and the writer have ended: the first command that reads the trace seals what the live
+ * file holds. */
 static void seal_after(long us) {
     enum { N = 200000 };
     char message[512];
@@ -413,7 +417,7 @@ static void a_trace_that_nobody_wrote_to_leads_to_its_session(void **state) {
     seal_after(0);
 }
 
-/* The writer never lived: even the trace is made by the seal. */
+/* No writer ever ran: sealing creates the trace, too. */
 static void a_session_that_nobody_collected_is_sealed_from_its_live_file(void **state) {
     (void)state;
     enum { N = 50000 };
@@ -433,7 +437,8 @@ static void a_session_that_nobody_collected_is_sealed_from_its_live_file(void **
 
 enum { BEFORE_EXEC = 30, AFTER_EXEC = 50 };
 
-/* Two images of one process; the one behind the exec has the lower slot, freed just before. */
+/* Two images of one process: the one after the exec has the lower slot, which was freed just
+ * before. */
 static int play_exec_into_a_lower_slot(void) {
     const int status = play_single(AFTER_EXEC) | play_single(BEFORE_EXEC);
     ag_session_slot(session, 1)->start_raw = ag_session_slot(session, 0)->start_raw - 1;
@@ -478,7 +483,7 @@ static void a_living_writer_is_left_alone(void **state) {
     expect_blocks(300000, 1);
 }
 
-/* Somebody reads the traces of a folder while another recording begins there. */
+/* A reader reads the traces of a folder while another recording begins there. */
 static void a_session_that_begins_is_left_alone(void **state) {
     (void)state;
     char message[512];
@@ -504,7 +509,7 @@ static int play_children(uint64_t count) {
     return play_single(N);
 }
 
-/* More processes than slots, one after the other: each has a trace of its own. */
+/* More processes than the session has slots for, one after the other: each has its own trace. */
 static void slots_are_used_again(void **state) {
     (void)state;
     enum { CHILDREN = 700 };
@@ -520,15 +525,15 @@ static void slots_are_used_again(void **state) {
     drop(&contents);
 }
 
-/* A process that does not say how it is going to end. */
+/* A process that does not record how it is going to end. */
 static int play_unsaid(uint64_t count) {
     const int r = play_single(count);
     atomic_store(&ag_session_slot(session, 0)->exiting, 0);
     return r;
 }
 
-/* A child that ends as it is told when the writer knows it, and stays a zombie until it is
- * sealed and its slot is free. */
+/* A child that ends, in the way given, when the writer knows it. It stays a zombie until its trace
+ * is sealed and its slot is free. */
 static int play_child_that_ends(uint64_t signal_number) {
     const pid_t pid = fork();
     if (pid == 0) {
@@ -536,7 +541,7 @@ static int play_child_that_ends(uint64_t signal_number) {
         while (!atomic_load(&ag_session_slot(session, 0)->trace_created)) {
             sleep_us(1000);
         }
-        (void)kill(getpid(), (int)signal_number); /* 0: none */
+        (void)kill(getpid(), (int)signal_number); /* 0: sends no signal */
         _exit(3);
     }
     siginfo_t info;
@@ -549,7 +554,7 @@ static int play_child_that_ends(uint64_t signal_number) {
     return waitpid(pid, NULL, 0) != pid;
 }
 
-/* Neither `run` nor the child says it, but the kernel knows. */
+/* Neither `run` nor the child reports the signal; the writer learns it from the kernel. */
 static void a_signal_that_killed_a_child_is_known(void **state) {
     (void)state;
     const pid_t pid = start_program(play_child_that_ends, SIGKILL);
@@ -573,7 +578,7 @@ static void no_signal_is_claimed_that_nobody_saw(void **state) {
     drop(&contents);
 }
 
-/* Sealed afterwards, when even the kernel has forgotten it. */
+/* Sealed afterwards, when even the kernel no longer knows how the process ended. */
 static void an_end_that_nobody_saw_is_not_known(void **state) {
     (void)state;
     char message[512], old[4096];
@@ -645,12 +650,12 @@ static int play_damage(uint64_t count) {
     streams[1].control->used_words = 0x7fffffff;
     streams[2].control->stream = 0xfffffff0;
     fake_stream_begin(&streams[2], session, slot);
-    streams[2].sequence = count; /* everything before it is missing */
+    streams[2].sequence = count; /* all events before it are missing */
     play_blocks(&streams[2], 0x12345678, 10, 10);
     return 0;
 }
 
-/* The process ends when one of its threads has taken a chunk and written nothing to it yet. */
+/* The process ends when one of its threads has taken a chunk and not yet written to it. */
 static int play_empty_chunk(uint64_t count) {
     const int slot = fake_process_join(session);
     struct fake_stream streams[2];
@@ -678,7 +683,8 @@ static void a_chunk_without_words_costs_no_other_events(void **state) {
     drop(&contents);
 }
 
-/* Impossible words, lengths, streams and sequences: counted, survived, the rest is there. */
+/* Impossible words, lengths, streams and sequences are counted and do no harm; the rest is in the
+ * trace. */
 static void damage_is_counted_and_survived(void **state) {
     (void)state;
     const pid_t pid = start_program(play_damage, 5);
@@ -687,7 +693,7 @@ static void damage_is_counted_and_survived(void **state) {
     assert_true(report.lost_events > 0);
     struct contents contents = read_traces(20);
     for (uint64_t n = 0; n < 10; n++) {
-        assert_true(contents.allocs[n] >= 2); /* the streams that can be read */
+        assert_true(contents.allocs[n] >= 2); /* the events of the readable streams */
     }
     for (uint64_t n = 10; n < 20; n++) {
         assert_int_equal(contents.allocs[n], 1);
@@ -702,7 +708,7 @@ static int play_truncation(uint64_t count) {
     return truncate(ag_session_path(session), 64 * 1024) < 0 ? 1 : r;
 }
 
-/* The program cuts the live file under the writer's feet: no SIGBUS. */
+/* The program cuts the live file while the writer uses it: the writer gets no SIGBUS. */
 static void a_live_file_that_is_cut_ends_the_session_in_peace(void **state) {
     (void)state;
     const pid_t pid = start_program(play_truncation, 100000);
@@ -740,7 +746,7 @@ static void headers_that_lie_are_refused(void **state) {
     assert_null(other);
 }
 
-/* ---- a look at what goes on (snapshots) ---- */
+/* ---- copies of a moment (snapshots) ---- */
 
 static struct ag_chunk_control *control_of(uint64_t sequence) {
     for (uint32_t chunk = 0; chunk < session->n_chunks; chunk++) {
@@ -753,7 +759,7 @@ static struct ag_chunk_control *control_of(uint64_t sequence) {
     return NULL;
 }
 
-/* A thread that allocates blocks, and as many again when it is told. */
+/* Starts a thread that allocates blocks, and as many again on command. */
 static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_t count) {
     const pid_t pid = fork();
     assert_true(pid >= 0);
@@ -772,8 +778,8 @@ static pid_t start_thread_in_turns(const int tell[2], const int told[2], uint64_
     return pid;
 }
 
-/* What snapshot.c does in its child, while the thread goes on; a chunk is as if its thread had
- * filled it, and two more, while they were looked at. */
+/* Does what src/writer/snapshot.c does in its child, while the thread goes on. One chunk is read as
+ * if its thread had filled it, and two more, meanwhile. */
 static void a_frozen_look_is_of_one_moment(void **state) {
     enum { COUNT = 20000, CHUNK_AT_THE_LOOK = 2, WORDS_AT_THE_LOOK = 100 };
     (void)state;
@@ -795,7 +801,7 @@ static void a_frozen_look_is_of_one_moment(void **state) {
     frozen.slots[0].has_ended = true;
     assert_int_equal(ag_writer_freeze(&frozen), 0);
     assert_int_equal(write(tell[1], "", 1), 1);
-    assert_int_equal(read(told[0], &byte, 1), 1); /* it has gone on */
+    assert_int_equal(read(told[0], &byte, 1), 1); /* the thread has gone on */
     int64_t taken = 1;
     while (taken > 0) {
         taken = ag_writer_round(&frozen);
@@ -806,13 +812,14 @@ static void a_frozen_look_is_of_one_moment(void **state) {
     assert_int_equal(write(tell[1], "", 1), 1);
     wait_for(pid);
     const struct contents contents = read_traces(2 * (uint64_t)COUNT);
-    uint64_t n_begun = 0; /* block n is the n-th that it made */
+    uint64_t n_begun = 0; /* block n is the n-th that the thread made */
     while (n_begun < COUNT && contents.allocs[n_begun] == 1) {
         n_begun++;
     }
     for (uint64_t n = 0; n < 2 * (uint64_t)COUNT; n++) {
         assert_int_equal(contents.allocs[n], n < n_begun);
-        assert_in_range(contents.frees[n], n + 1 < n_begun, n < n_begun); /* cut between the two */
+        /* the copy may lie between an allocation and its free */
+        assert_in_range(contents.frees[n], n + 1 < n_begun, n < n_begun);
     }
     const uint64_t most = (CHUNK_AT_THE_LOOK * AG_CHUNK_WORDS + WORDS_AT_THE_LOOK) / 3;
     assert_in_range(n_begun, most * 9 / 10, most);

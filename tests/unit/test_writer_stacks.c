@@ -1,5 +1,5 @@
-/* test_writer_stacks.c: nodes come out of a shared tree parents first and once; a damaged tree
- * does no harm. */
+/* test_writer_stacks.c: the writer takes nodes out of a shared stack tree: parents first, each
+ * once. A damaged tree does no harm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,7 +100,7 @@ static void impossible_ids_are_not_followed(void **state) {
     (void)state;
     ag_stack_harvest_name(&harvest, put_node(1, UINT32_MAX, UINT32_MAX));
     ag_stack_harvest_name(&harvest, put_node(2, 9, AG_SITE_SLOTS + 1));
-    ag_stack_harvest_name(&harvest, AG_NODE_FIRST + 77); /* never written */
+    ag_stack_harvest_name(&harvest, AG_NODE_FIRST + 77); /* a node that was never written */
     assert_int_equal(harvest.n_nodes, 2);
     assert_int_equal(harvest.nodes[0].parent, AG_ROOT_INCOMPLETE);
     assert_int_equal(harvest.nodes[0].pc, 0);
@@ -130,7 +130,7 @@ static void nodes_read_back_tell_the_same_ends(void **state) {
     ag_stack_harvest_add_node(&back, &(struct ag_node){.id = UINT32_MAX, .parent = 16});
     ag_stack_harvest_add_node(&back, &(struct ag_node){.id = 20, .parent = UINT32_MAX});
     ag_stack_harvest_name(&back, 17);
-    ag_stack_harvest_name(&back, 19); /* in no record */
+    ag_stack_harvest_name(&back, 19); /* a node that is in no record */
     assert_int_equal(back.n_stacks, 2);
     assert_int_equal(back.n_cut, 1);
     assert_int_equal(back.n_incomplete, 1);
@@ -165,12 +165,13 @@ static void leaves_are_told_and_count_as_the_stack_under_them(void **state) {
 static void leaves_of_a_hostile_trace_end(void **state) {
     (void)state;
     static const struct ag_node nodes[] = {
-        {.id = 20, .parent = 20, .image = AG_IMAGE_TYPE}, /* itself */
-        {.id = 21, .parent = 22, .image = AG_IMAGE_TYPE}, /* over what comes later ... */
-        {.id = 22, .parent = 21, .image = AG_IMAGE_TYPE}, /* ... over it */
+        {.id = 20, .parent = 20, .image = AG_IMAGE_TYPE}, /* its own parent */
+        {.id = 21, .parent = 22, .image = AG_IMAGE_TYPE}, /* the leaf of a later one ... */
+        {.id = 22, .parent = 21, .image = AG_IMAGE_TYPE}, /* ... which is a leaf of it */
         {.id = 23, .parent = 0, .pc = 1},
         {.id = 24, .parent = 23, .image = AG_IMAGE_LABEL},
-        {.id = 23, .parent = 24, .image = AG_IMAGE_TYPE}, /* a frame becomes a leaf: it does not */
+        {.id = 23, .parent = 24, .image = AG_IMAGE_TYPE}, /* tries to make a frame a leaf, and is
+                                                           * ignored */
     };
     struct ag_stack_harvest back;
     assert_int_equal(ag_stack_harvest_start(&back, /* tree= */ NULL, AG_TREE_SIZES - 1), 0);

@@ -1,4 +1,5 @@
-/* test_writer_words.c: a chunk's raw words, whole and damaged, become events and records. */
+/* test_writer_words.c: converts raw words of a chunk (a buffer in the live file that a thread
+ * writes events to), whole and damaged, to events and records. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +40,7 @@ static void events_keep_their_fields(void **state) {
     struct ag_event events[16];
     assert_int_equal(ag_chunk_words_next(&reader, events, 16, &copy), 6);
     assert_int_equal(events[0].kind, AG_RECORD_STAMP);
-    assert_int_equal(events[0].size, 1000); /* half a ns a unit */
+    assert_int_equal(events[0].size, 1000); /* each unit is half a ns */
     assert_int_equal(events[1].kind, AG_RECORD_ALLOC);
     assert_int_equal(events[1].address, 0x7f1234567890);
     assert_int_equal(events[1].size, 24);
@@ -58,11 +59,11 @@ static void a_free_says_who_freed(void **state) {
     (void)state;
     const uint64_t words[] = {
         UINT64_C(0x1000) << 16 | AG_WORD_FREE_FROM,
-        UINT64_C(77) << 32 | 99, /* what stands where a size would is not looked at */
+        UINT64_C(77) << 32 | 99, /* the upper half, where other events have a size, is ignored */
         UINT64_C(0x2000) << 16 | AG_WORD_REALLOC_FREE_FROM,
         UINT64_C(0xffffffff) << 32,
         UINT64_C(0x3000) << 16 | AG_WORD_FREE,
-        UINT64_C(0x4000) << 16 | AG_WORD_FREE_FROM, /* its second word is not there */
+        UINT64_C(0x4000) << 16 | AG_WORD_FREE_FROM, /* its second word is missing */
     };
     struct ag_chunk_words reader = reader_of(words, 6);
     struct ag_event events[8];
@@ -118,7 +119,7 @@ static void an_event_cut_by_the_end_is_not_read(void **state) {
     assert_true(reader.is_damaged);
 }
 
-/* Makes COPY what the reader leaves there for a record. */
+/* Makes COPY the form in which the reader stores a record. */
 static void copy_of(const struct ag_record *record) {
     struct ag_record_layout layout;
     assert_true(ag_record_layout(record->kind, &layout));
@@ -165,7 +166,7 @@ static void a_record_that_is_cut_or_has_impossible_numbers_is_refused(void **sta
                                .u.via = {.via = 1, .name = {.data = "malloc", .length = 6}}};
     struct ag_record decoded;
     assert_true(is_accepted(&record));
-    copy.bytes--; /* the name is cut */
+    copy.bytes--; /* cuts the name */
     assert_false(ag_copied_record_decode(&copy, &decoded));
     record.u.via.via = AG_VIAS_MOST;
     assert_false(is_accepted(&record));
@@ -215,7 +216,7 @@ static void rows_of_calls_keep_their_fields_or_are_refused(void **state) {
     assert_int_equal(ag_calls_next(&decoded, &cursor, &path), 1);
     assert_int_equal(path.parent, 1);
     assert_int_equal(ag_calls_next(&decoded, &cursor, &path), 0);
-    copy.bytes--; /* the second row is cut */
+    copy.bytes--; /* cuts the second row */
     assert_false(ag_copied_record_decode(&copy, &decoded));
     calls.u.rows.count = AG_WORD_RECORD_MOST_ROWS + 1;
     assert_false(is_accepted(&calls));
@@ -231,7 +232,7 @@ static void a_record_longer_than_its_chunk_ends_it(void **state) {
     assert_int_equal(copy.kind, 0);
 }
 
-/* Every word of noise either is read or ends the chunk; the addresses stay within 48 bits. */
+/* Every random word is decoded or ends the chunk; addresses stay within 48 bits. */
 static void noise_ends_in_bounds(void **state) {
     (void)state;
     enum { CHUNKS = 20000, WORDS = 64 };

@@ -1,4 +1,5 @@
-/* trace_builder.c: see trace_builder.h. Files live in memory: nothing is left behind. */
+/* trace_builder.c: builds small traces for the tests of readers; see trace_builder.h. Files live in
+ * memory, so nothing is left behind. */
 #include "trace_builder.h"
 
 #include <setjmp.h>
@@ -108,7 +109,7 @@ void trace_finish(struct trace_builder *builder, uint64_t end_ns, const struct a
 }
 
 void trace_end(struct trace_builder *builder) {
-    (void)ag_trace_writer_free(builder->writer); /* NULL is fine */
+    (void)ag_trace_writer_free(builder->writer); /* NULL is allowed */
     (void)ag_event_encoder_free(builder->encoder);
     close(builder->fd);
 }

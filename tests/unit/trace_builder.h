@@ -18,21 +18,21 @@
 
 struct trace_builder {
     char path[64];
-    int fd; /* a second one: the writer owns its own */
+    int fd; /* a second descriptor; the writer owns its own */
     struct ag_trace_writer *writer;
     struct ag_event_encoder *encoder;
     uint64_t sequences[64]; /* by stream */
 };
 
-/* A trace of process 4711 that began START_NS after its session, in a file that is gone after end.
- * With heap 0 "malloc" and vias 0 malloc, 1 realloc. */
+/* Begins a trace of process 4711 that began START_NS after its session, with heap 0 "malloc" and
+ * vias (allocation functions) 0 malloc, 1 realloc. The file is gone after trace_end. */
 void trace_begin(struct trace_builder *builder, uint64_t start_ns);
 void trace_record(struct trace_builder *builder, const struct ag_record *record);
 void trace_nodes(struct trace_builder *builder, const struct ag_node *nodes, size_t count);
 void trace_calls(struct trace_builder *builder, const struct ag_call_path *paths, size_t count);
 void trace_thread(struct trace_builder *builder, uint32_t stream,
                   const char *name); /* thread id 100 + stream */
-/* One chunk of a stream; the first event is a stamp. */
+/* Adds one chunk of a stream; its first event is a stamp. */
 void trace_events(struct trace_builder *builder, uint32_t stream, const struct ag_event *events,
                   size_t count);
 #define TRACE_EVENTS(builder, stream, ...)                                       \
@@ -40,8 +40,7 @@ void trace_events(struct trace_builder *builder, uint32_t stream, const struct a
         const struct ag_event list[] = {__VA_ARGS__};                            \
         trace_events((builder), (stream), list, sizeof(list) / sizeof(list[0])); \
     } while (0)
-/* Writes the end of the process; and, with `with_index`, an index whose sums are of the caller's.
- */
+/* Writes the end of the process. With `index`, also writes an index whose sums the caller gives. */
 void trace_finish(struct trace_builder *builder, uint64_t end_ns, const struct ag_blob *index);
 void trace_end(struct trace_builder *builder);
 

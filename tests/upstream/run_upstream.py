@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""run_upstream.py --build BUILD [options] PROJECT...: other projects' own test suites as judges of the agent.
+"""run_upstream.py --build BUILD [options] PROJECT...: runs other projects' own test suites with and without allogram.
 
-A suite passes and fails with allogram as it does without. For each test of a project (projects/NAME.sh):
+Each test must have the same outcome with allogram as without. An outcome is the exit status and the standard output of the project's recipe: the
+results of the test, without times and names that differ from run to run. A test that fails without allogram has to fail in the same way
+with it. The tests of a project run in these modes:
 
-    plain x 3    tests whose outcome differs between the three are unstable: they are listed and left out. The environment
-                 has 0, 2 and 4 variables more, as it has under `allogram run`: some outcomes depend on it. A test that
-                 differs in a mode is run plainly three times more, for what differs seldom
+    plain x 3    without allogram. A test whose outcomes differ between the three runs is unstable: it is listed and not compared. The
+                 three runs have 0, 2 and 4 additional environment variables, since some outcomes depend on the environment, which
+                 `allogram run` also extends. If the outcome of a test differs in another mode, three more plain runs follow, to find out
+                 whether the test is sometimes unstable
     exact        under `allogram run`
     sample       under `allogram run --mode=sample`
-    attach       plainly, while `allogram attach` attaches to its processes and leaves them, again and again
-
-An outcome is the exit status and what the recipe prints on standard output: the counts of a suite, without times and names
-that differ from run to run. A test that fails plainly has to fail in the same way.
+    attach       started without allogram, while `allogram attach` attaches to its processes and leaves them again and again
 
 A recipe is a shell script with four verbs, each called as `sh projects/NAME.sh VERB FOLDER [TEST]`:
 
@@ -20,10 +20,10 @@ A recipe is a shell script with four verbs, each called as `sh projects/NAME.sh 
     list         prints the names of the tests
     run          runs one test; its standard output is compared
 
-Differences that are due have a line in exceptions.txt: PROJECT TEST REASON. They may be at most 1 % of a project's tests.
+A difference that is acceptable has a line in exceptions.txt: PROJECT TEST REASON. At most 1 % of a project's tests may have one.
 
-The log gets one line a project and mode, and a line a difference. Slices of a suite (--first, --most) add up; a slice that
-SIGTERM ends logs what it has compared. Tests whose plain run takes longer than --limit are left out, and named in the log.
+The log gets one line per project and mode, and one line per difference. --first and --most run a slice of a suite; if SIGTERM ends the script, it
+logs the tests that it has compared. Tests whose plain run takes longer than --limit are not compared, and are named in the log.
 """
 
 import argparse
@@ -40,7 +40,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROJECTS = os.path.join(HERE, "projects")
 PLAIN_RUNS = 3
-LEAST_SECONDS = 60  # a test may take ten times its plain time, and this
+LEAST_SECONDS = 60  # the time limit of a test is ten times its plain time plus this
 MODES = {"exact": [], "sample": ["--mode=sample"], "attach": None}
 
 
@@ -59,7 +59,7 @@ def ask(project, *words):
 
 
 class Attacher(threading.Thread):
-    """Attaches to processes of a session (the test's) at random moments for a random while, until it is stopped."""
+    """Attaches to processes of a session (setsid, that of the test) at random moments for random times, until it is stopped."""
 
     def __init__(self, allogram, session, folder):
         super().__init__(daemon=True)
@@ -103,7 +103,7 @@ class Suite:
         self.n_attached = 0
 
     def outcome(self, test, mode, limit):
-        """(status, output, seconds); status None: it took longer than the limit."""
+        """(status, output, seconds) of a test; status None: the test took longer than the limit."""
         traces = tempfile.mkdtemp(prefix="allogram-upstream.")
         before = []
         if mode.startswith("plain"):
@@ -159,7 +159,7 @@ class Suite:
         return found
 
     def plain_outcomes(self, test):
-        """One outcome only where the first run takes longer than --limit."""
+        """The outcomes of the plain runs; only one if the first run takes longer than --limit."""
         first = self.outcome(test, "plain0", self.options.limit)
         others = range(1, PLAIN_RUNS) if first[0] is not None else []
         return [first, *(self.outcome(test, "plain%d" % number, LEAST_SECONDS + 10 * self.options.limit) for number in others)]
@@ -238,7 +238,7 @@ def main():
                 file.write(line + "\n")
 
     log(f"== {time.strftime('%Y-%m-%d')}, commit {commit}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the test under way is ended, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the running test is ended, too
     failed = 0
     for project in options.projects:
         failed += Suite(project, options).run(log)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# compare.sh PROGRAM FOLDER PLACE: runs PROGRAM in PLACE for every case of FOLDER/cases, and compares what it prints with
-# FOLDER/expected, as TAP.
-# With AG_GOLDEN_UPDATE=1 it writes the expected files instead: read the difference before it is committed.
+# compare.sh PROGRAM FOLDER PLACE: runs PROGRAM in the folder PLACE for every case of FOLDER/cases, and compares its output with
+# FOLDER/expected. Prints TAP. With AG_GOLDEN_UPDATE=1 it writes the expected files instead: read the difference before it is
+# committed.
 set -u
 program=$(realpath "$1")
 folder=$2

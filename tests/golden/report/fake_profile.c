@@ -1,9 +1,10 @@
-/* fake_profile.c: a profile that is always the same, in place of the model: what the golden texts
- * are made of.
+/* fake_profile.c: a profile that is always the same, in place of the model (src/model): the golden
+ * texts show its contents.
  *
- * The name of the trace picks the scenario: jq, threads, hostile, damaged, empty, deep, and forum,
- * which has function counters (fake_runtimes.c) and no blocks; any other cannot be opened. Sites
- * and trees are added up from the stacks here, the slow and obvious way. */
+ * The name of the trace selects the contents: jq, threads, hostile, damaged, empty, deep, and
+ * forum, which has function counters (fake_runtimes.c) and no blocks; a trace of any other name
+ * cannot be opened. The sums of sites and trees are added up here from the stacks, in a slow and
+ * obvious way. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,13 +20,13 @@
 #include "model/profile.h"
 #include "writer/writer.h"
 
-/* Nothing is symbolized here. */
+/* No runtime is needed, because nothing is symbolized here. */
 const struct ag_runtime ag_runtimes[] = {{.name = NULL}};
 
 enum { MOST_FRAMES = 600, MOST_STACKS = 8, MOST_NODES = 4096, KIB = 1024, MIB = 1024 * KIB };
 #define MS UINT64_C(1000000)
 
-/* Without the mark of a runtime in its label, which only exports and the page print. */
+/* A frame whose label does not name a runtime; only exports and the page print such labels. */
 #define FRAME(function, ...) \
     { function, __VA_ARGS__, function }
 static const struct ag_frame frames[] = {
@@ -126,7 +127,8 @@ static void fill_jq(struct ag_profile *profile) {
               METRICS(.allocated_blocks = 1, .allocated_bytes = 32, .freed_blocks = 1,
                       .freed_bytes = 32, .peak_blocks = 1, .peak_bytes = 32),
               10, 5, 6);
-    /* A second call on the same line: another stack to the recorder, the same to a person. */
+    /* A second call on the same line: another stack for the recorder, the same line for the reader.
+     */
     ADD_STACK(
         profile, "malloc",
         METRICS(.allocated_blocks = 1, .allocated_bytes = 0, .in_use_blocks = 1, .peak_blocks = 1),
@@ -173,7 +175,7 @@ static void fill_deep(struct ag_profile *profile) {
     profile->rows[0].state = AG_STACK_CUT;
 }
 
-/* Threads and heaps say everything twice: as sums and as metrics. */
+/* Copies the sums of threads and heaps into their metrics: the profile holds both. */
 static void fill_metrics(struct ag_profile *profile) {
     for (size_t i = 0; i < profile->n_threads; i++) {
         const struct ag_thread_sum *sum = &profile->threads[i].sum;
@@ -292,7 +294,8 @@ int ag_profile_open(const char *path, const struct ag_profile_options *options,
     if (strcmp(name, "jq.allogram") == 0) {
         fill_jq(profile);
     } else if (strcmp(name, "threads.allogram") == 0) {
-        profile->summary.time_resolution_ns = 4000; /* between two steps of lifetimes */
+        profile->summary.time_resolution_ns = 4000; /* a resolution between two steps of the
+                                                     * lifetimes */
         fill_threads(profile);
     } else if (strcmp(name, "hostile.allogram") == 0) {
         fill_hostile(profile);
@@ -467,7 +470,7 @@ int ag_profile_tree(struct ag_profile *profile, bool bottom_up,
 
 const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *profile) {
     (void)profile;
-    return NULL; /* for sampled ones */
+    return NULL; /* only sampled profiles have one */
 }
 
 struct ag_metrics ag_profile_nothing(const struct ag_profile *profile) {
@@ -488,7 +491,7 @@ bool ag_profile_has_only_samples(const struct ag_profile *profile) {
 
 const struct ag_metrics *ag_profile_total(const struct ag_profile *profile) {
     (void)profile;
-    return NULL; /* for sampled ones */
+    return NULL; /* only sampled profiles have them */
 }
 
 const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile) {
@@ -518,8 +521,8 @@ size_t ag_profile_thread_pairs(const struct ag_profile *profile,
     return profile->n_pairs;
 }
 
-/* A kind or two for each trace, so that the texts show all; the largest numbers in the hostile one.
- */
+/* A finding or two for each trace, so that the texts show all kinds; the hostile trace has the
+ * largest numbers. */
 enum { FRAME_JV = 0, FRAME_VECTOR = 7, FRAME_HOSTILE = 8 };
 
 static const struct ag_finding jq_findings[] = {
@@ -615,7 +618,7 @@ size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_r
 }
 
 void ag_profile_open_images(struct ag_profile *profile) {
-    (void)profile; /* its problems are known */
+    (void)profile; /* nothing to open: the problems are fixed */
 }
 
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines) {
@@ -632,8 +635,7 @@ const struct ag_profile_window *ag_profile_window(const struct ag_profile *profi
     return NULL;
 }
 
-/* Types, lifetimes and blocks are told by the innermost frame: strings, a vector, and a hostile
- * one. */
+/* The innermost frame decides type, lifetime and blocks: strings, a vector, and a hostile name. */
 const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack) {
     switch (profile->stacks[stack].frames[0]) {
     case 0:
@@ -646,7 +648,7 @@ const char *ag_profile_stack_type(struct ag_profile *profile, uint32_t stack) {
     return NULL;
 }
 
-/* And by a label, of one stack. */
+/* One stack has a label. */
 const char *ag_profile_stack_label(const struct ag_profile *profile, uint32_t stack) {
     return profile->stacks[stack].frames[0] == 7 ? "request 17" : NULL;
 }
@@ -753,7 +755,7 @@ int ag_profile_blocks(struct ag_profile *profile, unsigned states, ag_block_row_
     return 0;
 }
 
-/* Of several, the first stands for all. */
+/* The first profile stands for the merged one. */
 int ag_profile_merge(struct ag_profile *const *parts, size_t n_parts,
                      struct ag_profile **ret_profile) {
     *ret_profile = parts[0];
@@ -764,7 +766,7 @@ int ag_profile_merge(struct ag_profile *const *parts, size_t n_parts,
     return 0;
 }
 
-/* Of other modules, as far as a report asks for them. */
+/* Functions of other modules, as far as a report calls them. */
 int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]) {
     (void)path;
     (void)ret_fd;

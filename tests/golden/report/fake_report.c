@@ -1,5 +1,5 @@
-/* fake_report.c: `allogram report` over the fake profile; `allogram diff` when that is the first
- * word. */
+/* fake_report.c: runs `allogram report` over the fake profile (fake_profile.c), or `allogram diff`
+ * when that is the first word, for the golden tests. */
 #include <string.h>
 
 #include "cli/command.h"

@@ -1,6 +1,6 @@
-/* fake_runtimes.c: what runtimes tell of themselves, always the same: of the trace forum the
- * function counters of a transfer over TLS 1.3 (totals are of functions that are not listed, too)
- * and a few collections; of all others nothing. */
+/* fake_runtimes.c: the part of the fake profile (fake_profile.c) about runtimes, always the same.
+ * The trace forum has the function counters of a transfer over TLS 1.3 (the totals include
+ * functions that are not listed) and a few collections; all other traces have nothing. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ int ag_profile_functions(struct ag_profile *profile, const struct ag_functions *
     return 0;
 }
 
-/* Only of setelement there are some. */
+/* Only setelement/3 has callers. */
 int ag_profile_callers(struct ag_profile *profile, const char *name,
                        struct ag_caller_row **ret_rows, size_t *ret_count) {
     if (!is_forum(profile) || strcmp(name, "erlang:setelement/3") != 0) {

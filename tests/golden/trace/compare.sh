@@ -1,11 +1,11 @@
 #!/bin/sh
-# compare.sh ALLOGRAM FOLDER: every trace of every version still gives the dump and the verdict that stand beside it.
+# compare.sh ALLOGRAM FOLDER: for the traces of every version, dump and check must print the same as before.
 #
-# TRACE.expected holds what `allogram dump` printed, then a line "== check: STATUS" and what `allogram check` printed.
+# TRACE.expected holds the output of `allogram dump`, then a line "== check: STATUS" and the output of `allogram check`.
 set -u
 allogram=$(realpath "$1")
 cd "$2" || exit 1
-work=$(mktemp -d) # copies: check may bring in what a session left
+work=$(mktemp -d) # for copies of the traces: check may complete a trace with what a session left
 trap 'rm -rf "$work"' EXIT
 found=$work/found
 

@@ -1,8 +1,8 @@
 /* make_traces.c: makes the golden traces of this version: make_traces FOLDER [NAME].
  *
- * Run once per version of the format, by hand, or with a NAME for one that is new; what it made is
- * committed and never made again, for the tests show that old traces stay readable. (A new zstd may
- * compress differently: that is no reason to make them anew.) */
+ * Run it by hand, once per version of the format, or with a NAME for a trace that is new. Commit
+ * the traces and never make them again, because the tests show that old traces stay readable. (A
+ * new zstd may compress differently: that is no reason to make them again.) */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,8 @@ static int write_one_chunk(const char *name, const struct ag_event *events, size
         return r;
     }
     ag_event_encoder_start(encoder, 1000);
-    (void)ag_event_encoder_add(encoder, events, count); /* the writer would refuse */
+    (void)ag_event_encoder_add(encoder, events, count); /* an error here makes the writer refuse the
+                                                         * chunk */
     const struct ag_blob *body = ag_event_encoder_body(encoder);
     const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_EVENTS,
                                        .thread_id = 4711,
@@ -42,8 +43,8 @@ static int write_one_chunk(const char *name, const struct ag_event *events, size
                                        .first_time_ns = 1000};
     r = ag_trace_writer_chunk(writer, &info, body->data, body->length);
     r = r < 0 ? r : ag_trace_writer_finish(writer, NULL);
-    (void)ag_trace_writer_free(writer);   /* NULL always */
-    (void)ag_event_encoder_free(encoder); /* NULL always */
+    (void)ag_trace_writer_free(writer);   /* returns NULL */
+    (void)ag_event_encoder_free(encoder); /* returns NULL */
     return r;
 }
 
@@ -61,7 +62,8 @@ static int make_example(void) {
     return write_one_chunk("trace-v1-example", events, AG_ARRAY_SIZE(events));
 }
 
-/* Frees that say who freed: the same stack twice, none (a free that is not known), another. */
+/* Frees with the stack of the free: the same stack twice, a free without one (of an unknown block),
+ * another stack. */
 static int make_free_stacks(void) {
     const struct ag_event events[] = {
         {.kind = AG_RECORD_STAMP, .size = 1500},
@@ -77,7 +79,8 @@ static int make_free_stacks(void) {
     return write_one_chunk("trace-v1-free-stacks", events, AG_ARRAY_SIZE(events));
 }
 
-/* A sample: an interval that changes, one that is none, blocks that die and blocks that stay. */
+/* A sampled trace: an interval that changes, an interval of 0, blocks that die and blocks that
+ * stay. */
 static int add_sampling(struct ag_event_encoder *encoder, uint64_t interval_bytes) {
     const struct ag_record record = {
         .kind = AG_RECORD_SAMPLING,
@@ -120,7 +123,8 @@ static int make_sampled(void) {
         return r;
     }
     const struct ag_chunk_info of_records = {.kind = AG_CHUNK_KIND_RECORDS};
-    (void)ag_record_append(&records, &process); /* the writer would refuse */
+    /* an error here makes the writer refuse the chunk */
+    (void)ag_record_append(&records, &process);
     (void)ag_record_append(&records, &sampler);
     r = ag_trace_writer_chunk(writer, &of_records, records.data, records.length);
     ag_event_encoder_start(encoder, 1000);
@@ -134,13 +138,13 @@ static int make_sampled(void) {
     r = r < 0 ? r : ag_trace_writer_chunk(writer, &info, body->data, body->length);
     r = r < 0 ? r : ag_trace_writer_finish(writer, NULL);
     ag_blob_done(&records);
-    (void)ag_trace_writer_free(writer);   /* NULL always */
-    (void)ag_event_encoder_free(encoder); /* NULL always */
+    (void)ag_trace_writer_free(writer);   /* returns NULL */
+    (void)ag_event_encoder_free(encoder); /* returns NULL */
     return r;
 }
 
-/* What a later writer of the same version may add: kinds, fields and columns that this one does not
- * know. */
+/* Records that a later writer of the same version may add: kinds, fields and columns that this
+ * version does not know. */
 static int make_later(void) {
     static const char records[] =
         "\xcd\x02\x03\x01\x02\x03"                 /* kind 333 */
@@ -158,7 +162,7 @@ static int make_later(void) {
     r = ag_trace_writer_chunk(writer, &unknown, "\xff\xff\xff", 3);
     r = r < 0 ? r : ag_trace_writer_chunk(writer, &known, records, sizeof(records) - 1);
     r = r < 0 ? r : ag_trace_writer_finish(writer, NULL);
-    (void)ag_trace_writer_free(writer); /* NULL always */
+    (void)ag_trace_writer_free(writer); /* returns NULL */
     return r;
 }
 

@@ -1,4 +1,4 @@
-(* C calls OCaml calls C: what allocates at the end has one whole stack. *)
+(* C calls OCaml, which calls C; the innermost function allocates, and its stack must be complete. *)
 external caller : (int -> 'a) -> int -> 'a = "between_caller"
 external make : int -> int array = "between_make"
 external take : int -> unit = "between_take"

@@ -1,4 +1,4 @@
-/* The C half of between.ml. */
+/* between_stubs.c: the C functions of between.ml. */
 #include <caml/alloc.h>
 #include <caml/callback.h>
 #include <caml/mlvalues.h>

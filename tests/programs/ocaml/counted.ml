@@ -1,4 +1,4 @@
-(* Hand-counted; each line that allocates says what: words without headers in [], one block each. *)
+(* Counted by hand. Each line that allocates has the words of its block, without the header, in []. *)
 let keep : Obj.t list ref = ref []
 
 let pair x y =
@@ -7,7 +7,7 @@ let pair x y =
      (float_of_int y, (* [2] *)
       y + 1))
 [@@inline never]
-(* and the boxed float, [1], on the line of float_of_int *)
+(* pair also allocates a boxed float, [1], on the line of float_of_int *)
 
 let rec build n acc =
   if n = 0 then acc

@@ -1,4 +1,5 @@
-(* Three times: 1000 pairs and cells that stay, 1000 that go; then a whole major cycle, and time to look. *)
+(* Three times: allocates 1000 pairs and cells that stay and 1000 that do not, runs a whole major cycle, and waits for the dump.
+   *)
 let keep = ref []
 let stay () = for i = 1 to 1000 do keep := (i, i) :: !keep done [@@inline never]
 let go () = for i = 1 to 1000 do ignore (Sys.opaque_identity [ i; i ]) done [@@inline never]

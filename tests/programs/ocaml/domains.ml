@@ -1,4 +1,4 @@
-(* OCaml 5: three domains, a thread and an effect handler; each allocates 2000 pairs and cells, in functions of their own. *)
+(* OCaml 5: three domains, a thread and an effect handler. Each allocates 2000 pairs and cells, in functions of its own. *)
 type _ Effect.t += Step : int -> int Effect.t
 
 let pairs n =
@@ -9,7 +9,7 @@ let pairs n =
 let in_domain () = pairs 2000 + 1 [@@inline never]
 let in_thread () = ignore (pairs 2000 + 1) [@@inline never]
 
-(* 100 times: an effect is performed, and what goes on behind it allocates 10 pairs. *)
+(* 100 times: performs an effect; the code after it allocates 10 pairs. *)
 let stepping () =
   for i = 1 to 100 do
     ignore (Effect.perform (Step i) + pairs 10)

@@ -1,4 +1,4 @@
-(* Something of everything that allocates: what is told has to be all that the runtime counted. *)
+(* Uses everything of OCaml that allocates: allogram must record as much as the runtime counted. *)
 type r = { mutable a : int; b : float; c : string }
 type fr = { x : float; y : float }
 exception Boom of int * string

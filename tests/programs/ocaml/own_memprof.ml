@@ -1,4 +1,4 @@
-(* Uses Memprof itself, and says what it saw. *)
+(* Uses Memprof (OCaml's own profiler) itself, and prints what it saw. *)
 let () =
   let seen = ref 0 in
   let first = List.init 1000 (fun i -> (i, i)) in

@@ -1,4 +1,4 @@
-(* Hand-counted: memory outside of the heap, by who owns it. *)
+(* Counted by hand: memory outside of the OCaml heap, by the kind of its owner. *)
 type resource
 external resource : int -> resource = "owners_resource"
 external take : int -> unit = "owners_take"

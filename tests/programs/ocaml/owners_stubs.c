@@ -1,4 +1,5 @@
-/* owners_stubs.c: custom blocks that own memory outside of OCaml's heap, in their own ways. */
+/* owners_stubs.c: custom blocks that own memory outside of OCaml's heap, allocated in different
+ * ways. */
 #define CAML_NAME_SPACE
 #include <caml/alloc.h>
 #include <caml/custom.h>
@@ -15,7 +16,7 @@ static struct custom_operations resource_operations = {
     custom_serialize_default,   custom_deserialize_default,
     custom_compare_ext_default, custom_fixed_length_default};
 
-/* Takes memory, and makes its owner. */
+/* Allocates memory, and the custom block that owns it. */
 value owners_resource(value bytes) {
     void *memory = malloc((size_t)Long_val(bytes));
     value block =
@@ -24,7 +25,7 @@ value owners_resource(value bytes) {
     return block;
 }
 
-/* The same in two calls: whose the memory is, nobody says while it is taken. */
+/* The same in two calls: when the memory is allocated, its owner is not known yet. */
 static void *taken;
 value owners_take(value bytes) {
     taken = malloc((size_t)Long_val(bytes));

@@ -1,4 +1,5 @@
-(* Hand-counted: what a minor collection keeps, and what dies in it. Each block of two words counts three with its header. *)
+(* Counted by hand: blocks that a minor collection keeps, and blocks that die in it. A block of two words counts three with its
+   header. *)
 let kept = ref []
 let stays n = (n, n) [@@inline never]
 let goes n = (n, n) [@@inline never]
@@ -23,5 +24,5 @@ let () =
   ignore (Sys.opaque_identity (in_major 500));
   round 10;
   kept := [];
-  Gc.full_major (); (* nothing of the last ten is kept; the thousand die in the major heap *)
+  Gc.full_major (); (* none of the last ten is kept; the thousand die in the major heap *)
   Printf.printf "%d %d\n" (after - before) (promoted () - before)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bash.sh: bash's own tests, with the malloc that bash links in itself.
+# bash.sh: recipe of run_upstream.py for bash's own tests, with the malloc that is part of bash.
 set -eu
 folder=$2
 case $1 in

@@ -1,11 +1,12 @@
 #!/bin/sh
-# gjs.sh: the tests of GNOME's JavaScript (SpiderMonkey: a collector, two JITs, a malloc of its own), as Debian builds them.
+# gjs.sh: recipe of run_upstream.py for the tests of GNOME's JavaScript (SpiderMonkey: a garbage collector, two JITs, a malloc of its own), as
+# Debian builds them.
 set -eu
 tests=/usr/share/installed-tests/gjs
 case $1 in
 packages) echo gjs-tests dbus ;;
 prepare) ;;
-list) (cd $tests && printf '%s\n' *.test | sed 's/\.test$//' | grep -v -i -e gtk) ;; # those need a display
+list) (cd $tests && printf '%s\n' *.test | sed 's/\.test$//' | grep -v -i -e gtk) ;; # tests of gtk need a display
 run)
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT

@@ -1,11 +1,12 @@
 #!/bin/sh
-# glib.sh: GLib's own tests as Debian builds them: threads, child processes, D-Bus, plugins, main loops; one program each.
+# glib.sh: recipe of run_upstream.py for GLib's own tests as Debian builds them: threads, child processes, D-Bus, plugins, main loops; one
+# program each.
 set -eu
 tests=/usr/share/installed-tests/glib
 case $1 in
 packages) echo libglib2.0-tests dbus ;;
 prepare) ;;
-list) # what measures time, watches a network, or generates C code and compiles it, is left out
+list) # without tests that measure time, watch a network, or generate C code and compile it
     (cd $tests && printf '%s\n' *.test | sed 's/\.test$//' | grep -v -e performance -e network-monitor -e appmonitor -e '^cxx' -e timer) ;;
 run)
     scratch=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# jemalloc.sh: the unit and integration tests of an allocator, each linked with it.
+# jemalloc.sh: recipe of run_upstream.py for the unit and integration tests of jemalloc, programs that are linked with this allocator.
 set -eu
 folder=$2
 case $1 in

@@ -1,8 +1,8 @@
 #!/bin/sh
-# libuv.sh: an event loop's tests: signals, processes, threads, thread pools; one each.
+# libuv.sh: recipe of run_upstream.py for the tests of the event loop libuv: signals, processes, threads, thread pools.
 set -eu
 folder=$2
-# They refuse root's rights.
+# The tests refuse to run as root.
 as_user() {
     if [ "$(id -u)" = 0 ]; then setpriv --reuid=nobody --regid=nogroup --clear-groups "$@"; else "$@"; fi
 }
@@ -17,7 +17,7 @@ prepare)
     make -j2 check TESTS=
     [ "$(id -u)" != 0 ] || chown -R nobody "$made"
     ;;
-list) # names of hosts, other networks than loopback, and memory limits are not for here
+list) # without tests of host names, of networks other than loopback, of memory limits and of terminals
     as_user "$folder/source/test/run-tests" --list | tr -d ' ' | grep -E '^[a-z0-9_]+$' |
         grep -v -e getaddrinfo -e getnameinfo -e multicast -e udp -e get_.*memory -e constrained -e tty
     ;;

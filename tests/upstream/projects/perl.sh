@@ -1,5 +1,5 @@
 #!/bin/sh
-# perl.sh: Perl's own tests of the language (t/base to t/uni), one file each, by Debian's perl in the place of a built one.
+# perl.sh: recipe of run_upstream.py for Perl's own tests of the language (t/base to t/uni), one file each, run by Debian's perl.
 set -eu
 folder=$2
 case $1 in

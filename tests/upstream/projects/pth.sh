@@ -1,5 +1,5 @@
 #!/bin/sh
-# pth.sh: GNU Pth, threads in user space that switch between stacks of their own.
+# pth.sh: recipe of run_upstream.py for the tests of GNU Pth, a library of user-space threads that switches between stacks of its own.
 set -eu
 folder=$2
 case $1 in

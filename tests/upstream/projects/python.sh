@@ -1,10 +1,10 @@
 #!/bin/sh
-# python.sh: CPython's package `test`, one module each, by Debian's python3.
+# python.sh: recipe of run_upstream.py for CPython's package `test`, one module each, run by Debian's python3.
 set -eu
 case $1 in
 packages) echo python3 libpython3.11-testsuite ;;
 prepare) ;;
-list) # what asks a network or a display, or takes many minutes, is left out
+list) # without tests that need a network or a display, or that take many minutes
     find /usr/lib/python3.11/test -maxdepth 1 -printf "%f\n" | sed -n 's/^\(test_[a-z0-9_]*\)\(\.py\)\?$/\1/p' | sort -u |
         grep -v -x -e test_asyncio -e test_tools -e test_urllib2net -e test_concurrent_futures -e test_multiprocessing_.* -e test_peg_generator \
             -e test_regrtest -e test_tk -e test_ttk_.* -e test_idle -e test_distutils -e test_lib2to3 -e test_freeze_ctypes

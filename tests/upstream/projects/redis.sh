@@ -1,5 +1,5 @@
 #!/bin/sh
-# redis.sh: Redis' own tests, which start servers on loopback; a server with jemalloc linked in, as Redis builds it.
+# redis.sh: recipe of run_upstream.py for Redis' own tests, which start servers on loopback.
 set -eu
 folder=$2
 case $1 in
@@ -10,7 +10,7 @@ prepare)
     cd "$folder/source"
     make -j2 MALLOC=libc BUILD_TLS=no USE_SYSTEMD=no
     ;;
-list) # what measures memory or time, and what takes minutes, is left out
+list) # without tests that measure memory or time, or that take minutes
     (cd "$folder/source/tests" && printf '%s\n' unit/*.tcl unit/type/*.tcl | sed 's/\.tcl$//' |
         grep -v -e memefficiency -e maxmemory -e latency -e tls -e cluster -e oom-score -e obuf-limits -e client-eviction -e querybuf -e replybufsize)
     ;;

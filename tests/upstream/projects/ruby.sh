@@ -1,5 +1,5 @@
 #!/bin/sh
-# ruby.sh: Ruby's own tests of the language and its core classes, one file each, by Debian's ruby.
+# ruby.sh: recipe of run_upstream.py for Ruby's own tests of the language and its core classes, one file each, run by Debian's ruby.
 set -eu
 folder=$2
 case $1 in
@@ -7,7 +7,7 @@ packages) echo ruby ruby-dev ruby-test-unit gcc ;;
 prepare)
     made=$("$(dirname "$0")/../../../tools/debian_source.sh" ruby3.1 "$folder")
     ln -sfn "$made" "$folder/source"
-    # the header of the JIT that writes C is where an installed Ruby has it
+    # the JIT that generates C then finds its header where the installed Ruby has it
     sed -i "s/'MJIT_SEARCH_BUILD_DIR' => 'true'//" "$made/test/lib/jit_support.rb"
     ;;
 list) (cd "$folder/source/test/ruby" && printf '%s\n' test_*.rb) ;;
@@ -15,6 +15,6 @@ run)
     cd "$folder/source"
     case $3 in test_yjit.rb) jit=--yjit ;; *) jit= ;; esac
     ruby $jit -I tool/lib -I test/lib test/runner.rb --ruby=ruby "test/ruby/$3" 2>/dev/null | grep -E '^[0-9]+ tests' |
-        sed 's/, [0-9]* assertions//' # their number depends on the time some tests wait
+        sed 's/, [0-9]* assertions//' # the number of assertions depends on how long some tests wait
     ;;
 esac

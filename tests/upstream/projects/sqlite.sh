@@ -1,5 +1,5 @@
 #!/bin/sh
-# sqlite.sh: SQLite's own tests, one file each.
+# sqlite.sh: recipe of run_upstream.py for SQLite's own tests, one file each.
 set -eu
 folder=$2
 case $1 in
@@ -11,7 +11,7 @@ prepare)
     ./configure --enable-all --disable-readline >/dev/null
     make -j2 testfixture
     ;;
-list) # all, full and extraquick run the others
+list) # without all*, full* and extraquick*, which only run other tests
     (cd "$folder/source/test" && printf '%s\n' [a-m]*.test | grep -v -e '^all' -e '^full' -e '^extraquick' -e fuzz -e '^malloc' -e '^mem' -e '^corrupt' -e '^fts4merge' -e 'crash') ;;
 run)
     scratch=$(mktemp -d)

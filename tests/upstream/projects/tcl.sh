@@ -1,5 +1,5 @@
 #!/bin/sh
-# tcl.sh: Tcl's own tests (an interpreter with an allocator of its own), one file each, by the tclsh of the machine.
+# tcl.sh: recipe of run_upstream.py for the tests of Tcl (an interpreter with an allocator of its own), one file each, run by the installed tclsh.
 set -eu
 folder=$2
 tests=$folder/source/tests
@@ -9,7 +9,7 @@ prepare)
     made=$("$(dirname "$0")/../../../tools/debian_source.sh" tcl8.6 "$folder")
     ln -sfn "$made" "$folder/source"
     ;;
-list) (cd "$tests" && printf '%s\n' *.test | grep -v -e '^http' -e '^socket' -e '^winFCmd') ;; # those need a network
+list) (cd "$tests" && printf '%s\n' *.test | grep -v -e '^http' -e '^socket' -e '^winFCmd') ;; # tests of http and socket need a network
 run)
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
