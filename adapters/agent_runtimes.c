@@ -1,4 +1,4 @@
-/* agent_runtimes.c: the table of runtimes in the preloaded agent: all that work inside of a
- * process. */
+/* agent_runtimes.c: the table of runtimes in the preloaded agent. It has all runtimes that have
+ * an adapter. */
 #define AG_EARLY(folder) &ag_adapter_##folder
 #include "inside_runtimes.def"

@@ -1,5 +1,5 @@
-/* runtimes.c: the table of runtimes in allogram itself: what reads processes and traces from
- * outside (base/runtimes.h). */
+/* runtimes.c: the table of runtimes (base/runtimes.h) in allogram itself. It has the parts that
+ * work outside of the profiled process: decoders, inspectors and links. */
 #include "base/runtimes.h"
 
 #include <stddef.h>

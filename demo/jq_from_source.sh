@@ -8,7 +8,7 @@ folder=$1
 [ ! -x "$folder/jq" ] || exit 0
 source=$("$here/../tools/debian_source.sh" jq "$folder" 2>/dev/null)
 
-# What its configure would find out on any Debian; regular expressions (oniguruma) stay out.
+# The files and macros that jq's configure would make on Debian. jq is built without regular expressions (oniguruma).
 cd "$source"
 sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/^/"/' -e 's/$/\\n"/' src/builtin.jq >src/builtin.inc
 echo '#define JQ_VERSION "from source"' >src/version.h

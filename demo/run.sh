@@ -39,7 +39,7 @@ say_and_run "$1/allogram" report "$trace" --view=tree --limit=4 --min=5
 say_and_run "$1/allogram" report "$trace" --view=peak --limit=1
 page=${trace%.allogram}.html
 say "$1/allogram" view -o "$page" "$trace"
-if "$1/allogram" view --no-open -o "$page" "$trace" >/dev/null; then # else it has said what is missing
+if "$1/allogram" view --no-open -o "$page" "$trace" >/dev/null; then # otherwise it has printed what is missing
     printf '\nThe page is %s\n' "$page"
 fi
 printf '\nThe trace is %s\n' "$trace"

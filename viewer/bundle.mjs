@@ -1,5 +1,6 @@
-// bundle.mjs OUTPUT.c: the page in one piece, as C arrays for src/page. Its policy lets run only the
-// script whose hash it states, so nothing that comes with a trace can ever be a script.
+// bundle.mjs OUTPUT.c: bundles the page into one HTML file, split at the place for the data, and writes it as
+// C arrays for src/page. The Content-Security-Policy of the page allows only the script whose hash it
+// contains, so no data of a trace can be run as a script.
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";

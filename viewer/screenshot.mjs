@@ -1,5 +1,5 @@
-// screenshot.mjs NODE_MODULES PAGE.html OUT.png [FRAGMENT]: a picture of a page of `allogram view`, for the README;
-// tools/make_pictures.sh calls it. pngquant, if it is installed, makes the file a third as large.
+// screenshot.mjs NODE_MODULES PAGE.html OUT.png [FRAGMENT]: takes a picture of a page of `allogram view` for
+// the README; tools/make_pictures.sh calls it. If pngquant is installed, it reduces the file to a third.
 import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";

@@ -1,6 +1,7 @@
-/* bdwgc.c: the adapter of the Boehm-Demers-Weiser collector (libgc), as a library of its own or
- * linked into the program. It relies on the collector's public interface: names, arguments, events
- * and statistics as gc.h of bdwgc 8.0 to 8.2 documents them. */
+/* bdwgc.c: finds the Boehm-Demers-Weiser garbage collector (libgc) in the profiled process, as a
+ * library of its own or linked into the program, and installs the adapter's hooks. The adapter
+ * relies on the collector's public interface: names, arguments, events and statistics as gc.h of
+ * bdwgc 8.0 to 8.2 documents them. */
 #include <link.h>
 #include <string.h>
 
@@ -25,8 +26,8 @@ static const char *const needed[] = {"GC_base",
                                      "GC_exclude_static_roots"};
 enum {
     N_NEEDED = AG_ARRAY_SIZE(needed),
-    N_INDISPENSABLE = N_NEEDED - 1, /* linkers leave this one out of a program that does not
-                                     * call it */
+    N_INDISPENSABLE = N_NEEDED - 1, /* linkers leave the last one out of a program that
+                                     * does not call it */
     PLACES_MOST = 128,
 };
 
@@ -175,8 +176,8 @@ static int find_own_data(struct dl_phdr_info *info, size_t size, void *context) 
 
 /* Every collection would scan all static memory of the agent for pointers. That takes time (a small
  * heap is collected thousands of times a second), and an address stored there would keep a block
- * alive. The exclusion is permanent: nothing else is ever mapped there, the agent is not
- * unloaded. */
+ * alive. The exclusion is permanent. That does no harm: this agent is never unloaded, so
+ * nothing else is ever mapped there. */
 static void hide_own_data(const struct places *places) {
     void (*exclude)(void *, void *) =
         (void (*)(void *, void *))places->place[N_INDISPENSABLE].address;
@@ -244,16 +245,16 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 
 /* ---- in a program that is running ----
  *
- * 1. Every function of the collector that is hooked may take its lock, and so may the one that sets
- * the listener. No thread may be in the library when the hooks are installed and removed, so no
- * thread holds the lock. That is known only of a library of its own; a collector that is linked
- * into the program is not hooked.
+ * 1. The hooked functions of the collector may take its lock, and so may the function that sets the
+ * listener. So the hooks are installed and removed while no thread is in the collector's library:
+ * no thread holds the lock then. This needs to know where the collector's code is, so a collector
+ * that is linked into the program is not hooked.
  *
- * 2. The agent's data is not excluded from collections: the collector cannot take that back, and
- * what is mapped there later would be excluded as well.
+ * 2. The agent's data is not excluded from collections: the collector cannot undo an exclusion, and
+ * memory that is mapped there after the agent is unloaded would be excluded as well.
  *
- * 3. Blocks that were in the free lists of threads before the attach were counted before it, so
- * recorded and counted bytes are not compared. */
+ * 3. The collector counted the blocks in the free lists of threads before the attach, so recorded
+ * and counted bytes are not compared. */
 
 static bool was_late;
 
@@ -284,7 +285,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
     const enum ag_adapter_answer answer = hook(ret_runtime, &places);
     ret_start->quiet[0].low = (uintptr_t)place.address;
     if (answer == AG_ADAPTER_ACTS && ag_objects_visit(find_quiet, &ret_start->quiet[0]) == 0) {
-        return AG_ADAPTER_REFUSED; /* not possible: its functions lie in the program */
+        return AG_ADAPTER_REFUSED; /* cannot happen: GC_malloc lies in a loaded object */
     }
     was_late = answer == AG_ADAPTER_ACTS;
     return answer;
@@ -302,7 +303,7 @@ static int stand(bool is_on) {
 
 /* ---- the end ---- */
 
-/* The collector's own total, read without its lock (GC_get_total_bytes takes that). */
+/* The collector's own total of allocated bytes. GC_get_prof_stats_unsafe takes no lock. */
 static uint64_t counted_bytes(void) {
     struct ag_bdwgc_statistics statistics = {0};
     (void)ag_bdwgc.statistics(&statistics, sizeof(statistics));
@@ -312,7 +313,7 @@ static uint64_t counted_bytes(void) {
 static void bdwgc_end(struct ag_runtime_definition *ret_runtime) {
     note_lists();
     if (ag_recorder.pid != recorded_pid) {
-        return; /* a child knows only its own blocks */
+        return; /* a forked child knows only its own blocks */
     }
     ag_bdwgc_memory_report();
     if (ag_recorder_is_sampling() || was_late) {

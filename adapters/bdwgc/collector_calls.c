@@ -1,25 +1,26 @@
-/* collector_calls.c: the hooks of the collector's functions: each calls the original and records
- * the event.
+/* collector_calls.c: the hooks of the Boehm collector's functions: each calls the original and
+ * records the event.
  *
  * 1. The collector's functions call each other by their public names, so only the outermost call of
- * a thread is recorded. Finalizers run inside of calls and are the program's code: they count as
- * outside again (SHAPE_LEAVES).
+ * a thread is recorded. Finalizers run inside of calls but are the program's code, so a thread that
+ * runs finalizers is outside of the collector (SHAPE_LEAVES).
  *
- * 2. A batch (GC_malloc_many, GC_generic_malloc_many called by the program, as the macros of
- * gc_inline.h do) returns a list of blocks, each of which is recorded: from then on they are the
- * program's, in whatever free list it keeps them.
+ * 2. A batch is a list of blocks that GC_malloc_many returns, or GC_generic_malloc_many when the
+ * program calls it (as the macros of gc_inline.h do). Each block of a batch is recorded: from then
+ * on the blocks belong to the program, even while it keeps them in a free list.
  *
  * 3. Order: an alloc is recorded after the collector's function, a free before it. A block that
  * dies in a collection is recorded by the thread that collects (collector_cycle.c), before it
  * releases the collector's lock: no other thread can get its address before. When a free and a
  * collection both find a block dead, the one that clears the block's bit records the death.
  *
- * 4. Coverage is in bytes of the collector's blocks. Its counter (GC_get_total_bytes) includes a
- * batch when a thread's own free list is refilled with it, not when a block is handed out. So
- * refilled blocks are kept as waiting (held_blocks.h) until they are handed out. Blocks that wait
- * at the end are no loss, as long as they still form a list: a block that the program had got would
- * not begin with a link. What the collector allocates for itself (finalizers, links) is measured by
- * how much the counter grows during such a call. */
+ * 4. Coverage. At the end the recorded bytes are compared with the collector's own counter
+ * (GC_get_total_bytes), in bytes of the collector's blocks. That counter includes a batch when a
+ * thread's own free list is refilled with it, not when a block is handed out. So the adapter keeps
+ * the blocks of a refill as waiting (held_blocks.h) until they are handed out. Blocks that wait at
+ * the end are not missing in the trace, if they still begin with a link to another block of a list:
+ * a block that the program got would not. The memory that the collector allocates for itself
+ * (finalizers, links) is the growth of the counter during such a call. */
 #include "collector_calls.h"
 
 #include <errno.h>
@@ -88,7 +89,7 @@ _Static_assert(offsetof(struct ag_bdwgc_thread, attention) == 8, "as the entries
 /* ---- sums ---- */
 
 enum { SUMS_MOST = 1024, SUM_SHARED = SUMS_MOST - 1 };
-struct sum { /* of one thread; the last one is shared */
+struct sum { /* of one thread; the last one is of all further threads */
     AG_CACHE_ALIGNED _Atomic uint64_t reported_bytes;
 };
 static struct sum *sums; /* mapped; zeroed in a child */
@@ -155,8 +156,8 @@ static const uintptr_t *sp_of(const struct ag_kept_call *call) {
     return &call->return_address;
 }
 
-/* A sampled object's type number is read within so many calls of its thread. A recorder of
- * everything reads at each call: an object is initialized long before. */
+/* After a sampled block, this many calls of its thread do not take the short path, so that a
+ * language's adapter can read the object's type number. An object is initialized long before. */
 enum { LOOKS_MOST = 64 };
 
 /* The collector's block that the program's pointer points into. */
@@ -166,7 +167,7 @@ static uintptr_t block_of(uintptr_t address) {
 }
 
 static void report_alloc(const struct ag_kept_call *call, uintptr_t address, size_t bytes) {
-    const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* the filter selects it */
+    const bool is_reported = ag_host_heap(ag_bdwgc_heap) != NULL; /* `run --filter` selects it */
     if (address == 0) {
         return;
     }
@@ -195,7 +196,7 @@ static void report_alloc(const struct ag_kept_call *call, uintptr_t address, siz
     }
 }
 
-/* The code of the collector's library; empty where it is linked into the program. */
+/* The code of the collector's library; empty if the collector is linked into the program. */
 static struct code {
     uintptr_t address, low, high;
     bool is_behind_program;
@@ -217,8 +218,8 @@ static int find_own_code(struct dl_phdr_info *info, size_t size, void *context) 
     return 0;
 }
 
-/* The collector frees what it has allocated for itself (when a thread ends), which was not
- * recorded. */
+/* Whether the collector itself calls, to free memory that it allocated for itself (when a thread
+ * ends). Such memory was not recorded. */
 static bool is_by_collector(const struct ag_kept_call *call) {
     return call->return_address - own_code.low < own_code.high - own_code.low;
 }
@@ -262,8 +263,8 @@ static void report_list(const struct ag_kept_call *call, uintptr_t first, size_t
     atomic_fetch_add_explicit(&listed_blocks, blocks, memory_order_relaxed);
 }
 
-/* A thread's own free list was refilled. Blocks that wait already were counted before (the list of
- * a thread that ended, passed on). */
+/* Called when a thread's own free list was refilled. The collector counts all blocks of a refill.
+ * Blocks that wait already are in the list of a thread that ended, and were counted before. */
 static void note_refill(uintptr_t first) {
     if (ag_recorder_is_sampling() || first == 0) {
         return;
@@ -344,7 +345,7 @@ static uintptr_t call_realloc(struct ag_kept_call *call) {
 static uintptr_t set_listener(struct ag_kept_call *call) {
     atomic_store_explicit(&ag_program_listener, (ag_collection_listener *)call->arguments[0],
                           memory_order_release);
-    return call->rax; /* it returns nothing */
+    return call->rax; /* the function returns nothing, so rax stays */
 }
 
 static uintptr_t make_call(struct ag_kept_call *call) {
@@ -413,7 +414,7 @@ void ag_bdwgc_call(struct ag_kept_call *call) {
         ag_tracker_deliver(); /* the arguments are on this stack, so the objects they point to stay
                                * live */
     }
-    call->result_2 = call->arguments[2]; /* of rows that do not call the original */
+    call->result_2 = call->arguments[2]; /* for rows that do not call the original */
     call->result = make_call(call);
 }
 
@@ -503,7 +504,7 @@ int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const ch
         *ret_name = rows[i].name;
     }
     for (size_t i = 0; i < N_ROWS && r < 0; i++) {
-        (void)ag_detour_remove(&detours[i]); /* half of them would give wrong numbers */
+        (void)ag_detour_remove(&detours[i]); /* hooking some of them would give wrong numbers */
     }
     return r;
 }

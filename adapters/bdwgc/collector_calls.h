@@ -1,4 +1,4 @@
-/* collector_calls.h: the functions of the collector that the adapter calls, and those that it
+/* collector_calls.h: the functions of the Boehm collector that the adapter calls, and those that it
  * hooks. */
 #ifndef AG_BDWGC_CALLS_H
 #define AG_BDWGC_CALLS_H
@@ -30,10 +30,10 @@ struct ag_bdwgc_functions {
 };
 extern struct ag_bdwgc_functions ag_bdwgc AG_HIDDEN;
 
-/* State of the calling thread; collector_entry.S knows its layout. */
+/* State of the calling thread; collector_entry.S uses its layout. */
 struct ag_bdwgc_thread {
-    uintptr_t inside;   /* the outermost call inside the collector: its frame's sp; lowest bit set:
-                         * it took the short path; 0: none */
+    uintptr_t inside;   /* the sp of the outermost call of the collector, at its return address;
+                         * lowest bit set: the call took the short path; 0: none */
     uint64_t attention; /* number of calls that may not take the short path */
     const struct ag_kept_call *outermost; /* that call, if it did not take the short path */
 };
@@ -48,8 +48,9 @@ struct ag_bdwgc_cause {
 };
 bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause);
 
-/* Installs the detours. Returns 0, or a negative errno with ret_reason and nothing changed. place:
- * the address of a row's function. in_program: its callers were compiled together with it. */
+/* Installs the detours. Returns 0, or a negative errno with ret_reason and nothing changed. places:
+ * the functions of the rows of collector_functions.def. in_program: the collector is linked into
+ * the program, so its callers may have been compiled together with it. */
 struct ag_bdwgc_place {
     uintptr_t address; /* 0: not found */
     size_t bytes;      /* 0: unknown */
@@ -66,8 +67,8 @@ uint64_t ag_bdwgc_own_bytes(void);
 /* Bytes that the collector's statistics count and that were never handed out. */
 void ag_bdwgc_not_handed_out(uint64_t bytes);
 uint64_t ag_bdwgc_left_bytes(void);
-/* Blocks handed out in lists that the program asked for: from then on in a free list of the
- * program. */
+/* The number of blocks that were handed out in lists that the program requested. The program keeps
+ * them in a free list of its own. */
 uint64_t ag_bdwgc_listed_blocks(void);
 
 typedef void ag_collection_listener(int event);

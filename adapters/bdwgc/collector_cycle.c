@@ -1,14 +1,15 @@
-/* collector_cycle.c: records collections, from the collector's events, and the deaths of blocks.
+/* collector_cycle.c: records the collections of the Boehm collector, and the deaths of the blocks
+ * that they find dead. The collector calls this file at each of its events.
  *
- * 1. Deaths. At RECLAIM_END the mark bits say which blocks live: marking is over, the finalizer
- * queue has been marked as well (so a block that a finalizer will see is not recorded dead before
- * that), empty blocks of memory have been given back (GC_base knows no block there), and nothing
- * else has been reused, since the collector's lock is held throughout. The collector marks the
- * blocks of threads' free lists. All blocks that the trace has as live are checked, in the order of
- * their addresses.
+ * 1. Deaths. At the event RECLAIM_END the mark bits say which blocks live. Marking is over, and the
+ * finalizer queue is marked as well, so a block that a finalizer will see is not recorded dead
+ * before that. GC_base returns NULL for memory without live blocks, which the collector has
+ * released. No other memory is reused yet, since the collector holds its lock throughout. The
+ * collector also marks the blocks in the free lists of threads. The adapter checks all blocks that
+ * are live in the trace, in the order of their addresses.
  *
- * 2. While the world is stopped, the adapter only reads the clock: a thread may be stopped inside
- * the recorder.
+ * 2. While the collector has stopped all threads, the adapter only reads the clock: a thread may be
+ * stopped inside of the recorder.
  *
  * 3. A tracker of the program is called for a death after the collector's lock is released: its
  * callback may allocate (collector_calls.c delivers).
@@ -68,8 +69,8 @@ static void bury(void *context, uintptr_t address) {
     }
 }
 
-/* The block was counted when a list was refilled with it. It is swept now and will be counted
- * again. */
+/* The collector counted the block when a list was refilled with it. The block is swept now and will
+ * be counted again at the next refill. */
 static void forget_waiting(void *context, uintptr_t address) {
     uint64_t *bytes = context;
     if (!is_alive(address) && ag_address_bits_clear(&ag_held, AG_HELD_WAITING, address)) {

@@ -1,8 +1,10 @@
-/* collector_cycle.h: records collections and the blocks that they found dead. */
+/* collector_cycle.h: records the Boehm collector's collections and the blocks that they find
+ * dead. */
 #ifndef AG_BDWGC_CYCLE_H
 #define AG_BDWGC_CYCLE_H
 
-/* The collector calls it with its lock held (GC_set_on_collection_event). */
+/* The listener of the collector's events. The collector calls it with its lock held
+ * (GC_set_on_collection_event). */
 void ag_bdwgc_cycle_event(int event);
 /* Counts the blocks that still wait in free lists as never handed out. */
 void ag_bdwgc_cycle_count_waiting(void);

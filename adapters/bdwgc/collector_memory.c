@@ -1,10 +1,11 @@
-/* collector_memory.c: see collector_memory.h.
+/* collector_memory.c: records the memory that the Boehm collector maps, as memory of its heap and
+ * not of the program.
  *
  * The collector takes memory with mmap, for its heap and for tables, and never gives the addresses
- * back: what it unmaps it maps again without access (GC_unmap of os_dep.c, 8.0 to 8.2). Where it is
- * linked into the program, both use the same import; then the call that the thread is inside of
- * says whose mapping it is. What it mapped before the hook was installed is read from its own
- * statistics. */
+ * back: it maps them again without access (GC_unmap of os_dep.c, 8.0 to 8.2). If the collector is
+ * linked into the program, both call mmap through the same import slot. A mapping is the
+ * collector's if the thread is inside of a call of the collector. The size of mappings from before
+ * the hook was installed comes from the collector's own statistics. */
 #include "collector_memory.h"
 
 #include <stdatomic.h>
@@ -32,7 +33,8 @@ static void *map(map_fn *next, void *address, size_t bytes, int flags, int prote
     return mapped;
 }
 
-/* The program's own mappings end in a tail call, so that their stack begins at the caller. */
+/* For the program's own mappings the hooks end with a tail call, so that the recorded stack begins
+ * at the caller. */
 static void *hooked_mmap(void *address, size_t bytes, int protection, int flags, int fd,
                          long offset) {
     return ag_bdwgc_thread.inside != 0 && offset == 0
@@ -48,8 +50,8 @@ static void *hooked_mmap64(void *address, size_t bytes, int protection, int flag
 }
 
 /* A slot that is not bound yet points to the loader, which would overwrite the hook. So the
- * original is looked up by name, and not taken from the slot. Where the library has no such import,
- * the collector takes its memory in another way, and that is recorded as the program's own. */
+ * original is looked up by name, and not taken from the slot. If the library has no such import,
+ * the collector takes its memory in another way, and its memory is recorded as the program's. */
 static void follow(const char *name, map_fn *hooked, map_fn **next) {
     struct ag_symbol_place place;
     void *unused = NULL;

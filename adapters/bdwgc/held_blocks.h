@@ -1,6 +1,6 @@
-/* held_blocks.h: two sets of addresses in the collector's heap: blocks that the trace has as live,
- * and blocks that wait in free lists of its threads. Both are empty in a forked child. Started with
- * the adapter. */
+/* held_blocks.h: two sets of addresses in the Boehm collector's heap. AG_HELD_ALIVE: the blocks
+ * that are live in the trace. AG_HELD_WAITING: the blocks that wait in the free lists of threads.
+ * Both sets are made when the adapter starts, and are empty in a forked child. */
 #ifndef AG_HELD_BLOCKS_H
 #define AG_HELD_BLOCKS_H
 

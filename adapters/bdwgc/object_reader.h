@@ -1,8 +1,7 @@
-/* object_reader.h: what this adapter offers to the adapter of a language whose objects live in the
- * collector's heap: calls at the steps of a block's life, in which the language can read from the
- * object what its type is. It is the only header of an adapter that other adapters include.
- *
- * The thread of the event makes the calls. */
+/* object_reader.h: the interface that the Boehm collector's adapter offers to the adapter of a
+ * language whose objects live in the collector's heap. The language's adapter is called at the
+ * steps of a block's life, by the thread that makes the step, and can read the type from the
+ * object. This is the only header of an adapter that other adapters include. */
 #ifndef AG_OBJECT_READER_H
 #define AG_OBJECT_READER_H
 
@@ -13,12 +12,13 @@
 #include "base/compiler.h"
 
 struct ag_object_reader {
-    /* Memory that the collector does not clear was handed out; the program does not have it yet. */
+    /* The collector handed out memory that it does not clear; the program does not have it yet. */
     void (*uncleared)(uintptr_t address, size_t bytes);
-    /* The last event of the thread is the alloc of this block. */
+    /* The alloc of this block was recorded; it is the last event of the thread. */
     void (*allocated)(uintptr_t address);
     /* The thread calls the collector again: its last object is initialized by now. */
     void (*returned)(void);
+    /* The program frees the block. */
     void (*freeing)(uintptr_t address);
     void (*collecting)(void); /* a collection begins */
 };

@@ -1,4 +1,5 @@
-# allogram.cr: a Crystal program's own callbacks on the objects it makes, when it runs under `allogram run`; else nothing happens.
+# allogram.cr: calls back into a Crystal program when it makes objects and when they die. This works when the program runs under
+# `allogram run`; otherwise nothing happens.
 #
 #     require "allogram"
 #
@@ -12,18 +13,19 @@
 #
 #     CRYSTAL_PATH=/usr/share/allogram/crystal:$(crystal env CRYSTAL_PATH) crystal build program.cr
 #
-# Nothing is linked: the functions are looked up in the process, where the agent has them. It is the tracker of allogram.h, whose
-# rules hold.
+# The program is not linked with allogram: this file looks the functions up in the process, where allogram's agent defines them. They
+# are the tracker of allogram.h, and the rules of trackers hold.
 #
-# When. An object is told as soon as its number stands in it and its thread comes to the collector again: its `initialize` may be
-# running still, so a callback looks at the address, and not at the object. A death is told when the collection is over and the
-# collector's lock was given back, by a thread that allocates then: the memory may be another object's by now.
+# When callbacks run. For a new object, a callback runs when the object's type number is written and the object's thread calls the
+# garbage collector again. Its `initialize` may still be running, so a callback uses the address and does not read the object. For a
+# death, a callback runs after the collection, when the collector's lock is released, in a thread that allocates then. The memory may
+# belong to another object by then.
 #
-# What a callback may do: allocate (that is not told), take locks that no allocating code of the program holds, stop tracking. It
-# runs in the middle of an allocation of whatever fiber that was, so it may not wait: no IO that blocks, no channel, no sleep.
-# An exception in it is dropped.
+# What a callback may do. It may allocate (its own objects cause no callbacks), take locks that no allocating code of the program
+# holds, and stop tracking. It runs in the middle of an allocation, in any fiber, so it may not wait: no IO that blocks, no channel, no
+# sleep. An exception that it raises is dropped.
 #
-# Types are told exactly: an object of a subclass is one of that class. Structs are no objects.
+# Types are exact: an object of a subclass is reported for the subclass only. Structs are no objects.
 require "c/dlfcn"
 
 lib LibAllogram
@@ -50,9 +52,9 @@ lib LibAllogram
 end
 
 module Allogram
-  # What `Allogram.track` is told to watch.
+  # The callbacks that a program gives to `Allogram.track`.
   class Watch
-    # Types by their numbers.
+    # By the number of the type.
     getter on_created = {} of Int32 => UInt64 -> Nil
     getter on_died = {} of Int32 => UInt64 -> Nil
     getter on_any : (UInt64, Int32) -> Nil = ->(address : UInt64, number : Int32) { }
@@ -72,18 +74,18 @@ module Allogram
     end
   end
 
-  # Addresses are numbers here, so that none of this keeps an object alive.
+  # Addresses are kept as numbers, so that no object is kept alive.
   @@watch = Watch.new
   @@alive = {} of UInt64 => Int32
   @@lock = Crystal::SpinLock.new
 
-  # Whether somebody records this process.
+  # Whether allogram records this process.
   def self.recorded? : Bool
     !LibC.dlsym(Pointer(Void).null, "allogram_start_tracker").null?
   end
 
-  # Calls back from here on; once, before the objects are made. *interval_bytes*: the mean distance of two samples, one object each;
-  # by default every object is told. False: nobody records, or somebody tracks already.
+  # Calls back from now on. Call this method once, before the objects are made. *interval_bytes*: the mean number of allocated bytes
+  # between two objects that are reported; by default every object is. False: allogram does not record, or a tracker runs already.
   def self.track(interval_bytes : UInt64 = LibAllogram::EVERY_BLOCK, & : Watch ->) : Bool
     found = LibC.dlsym(Pointer(Void).null, "allogram_start_tracker")
     return false if found.null?
@@ -99,7 +101,7 @@ module Allogram
     Proc(LibAllogram::TrackerOptions*, Int32).new(found, Pointer(Void).null).call(pointerof(options)) > 0
   end
 
-  # No more objects are told; the deaths of those that were are.
+  # From now on no new objects are reported. The deaths of the reported objects still are.
   def self.stop : Bool
     found = LibC.dlsym(Pointer(Void).null, "allogram_stop_tracker")
     !found.null? && Proc(Int32).new(found, Pointer(Void).null).call == 0

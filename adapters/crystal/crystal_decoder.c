@@ -1,6 +1,6 @@
 /* crystal_decoder.c: decodes Crystal's functions and types offline, for reports (symbol/decoder.h).
- * Its programs are native code with native tables; only the names of the linker symbols and the
- * type numbers at the begin of objects are Crystal's own. */
+ * Crystal programs are native code with native tables. Only the names of the linker symbols and the
+ * type numbers at the beginning of objects are Crystal's own. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,12 +1,14 @@
-/* crystal_name.c: see crystal_name.h.
+/* crystal_name.c: converts Crystal's linker symbols to the names that Crystal programmers write,
+ * and finds by the name of a function which type it allocates. For the reports. The symbols are:
  *
  *     * TYPE [@ OWNER] (# | ::) METHOD [: named arguments] [< types of arguments >] : RESULT
  *     ~ procRESULT @ FILE : LINE             a proc
  *     ~ NAME : init                          a constant's or class variable's value
- *     __crystal_main, __crystal_malloc64 ... the compiler's own
+ *     __crystal_main, __crystal_malloc64 ... functions of the compiler
  *
- * (compiler/crystal/codegen/fun.cr and types.cr of 1.6 to 1.14, mangled_name.) Types hold blanks,
- * parentheses, commas, "::", "|", "+" and "->"; methods may be operators, "<" among them. */
+ * The source is mangled_name in compiler/crystal/codegen/fun.cr and types.cr of Crystal 1.6 to
+ * 1.14. Types contain blanks, parentheses, commas, "::", "|", "+" and "->"; methods may be
+ * operators, for example "<". */
 #include "crystal_name.h"
 
 #include <ctype.h>
@@ -43,7 +45,7 @@ static size_t method_bytes(const char *method) {
     while (is_operator(method[n])) {
         n++;
     }
-    /* the last "<" opens the arguments, if neither these nor the result follow */
+    /* if neither ":" nor "<" follows, the last "<" is not part of the name: it opens the types */
     while (n > 1 && method[n] != ':' && method[n] != '<' && method[n - 1] == '<') {
         n--;
         if (method[n] == '<') {
@@ -70,7 +72,7 @@ static struct parts split(const char *text) {
         } else if (c == '@' && owner == 0 && parts.method == 0) {
             parts.type_end = at;
             owner = ++at;
-        } else if (c == '@' && owner == 0) { /* any "::" before it belonged to the type's path */
+        } else if (c == '@' && owner == 0) { /* any "::" before the "@" is in the type's path */
             parts.type_end = at;
             parts.method = 0;
             owner = ++at;
@@ -206,7 +208,7 @@ enum ag_crystal_place ag_crystal_place(const char *function, const char *file, c
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         size_t before;
         if (ends_with(function, ends[i].end, &before) && before > 0) {
-            before += ends[i].end[0] == ')'; /* it belongs to the type */
+            before += ends[i].end[0] == ')'; /* the parenthesis belongs to the type */
             (void)snprintf(ret_type, capacity, "%.*s", (int)before, function);
             return ends[i].place;
         }

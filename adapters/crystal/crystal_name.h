@@ -11,13 +11,13 @@
 bool ag_crystal_name(const char *linkage, char *ret_text, size_t capacity);
 
 enum ag_crystal_place {
-    AG_CRYSTAL_NO_PLACE, /* says nothing about the block */
-    AG_CRYSTAL_SHIM,     /* of the collector's binding: its caller allocates */
+    AG_CRYSTAL_NO_PLACE, /* the frame says nothing about the block */
+    AG_CRYSTAL_SHIM,     /* a function of the collector's binding: its caller allocates */
     AG_CRYSTAL_OBJECT,   /* makes an object of the type */
     AG_CRYSTAL_BUFFER,   /* makes memory for elements; the type is that of the pointer */
 };
-/* What a frame says about the block that was allocated there. ret_type: the name of the type; "":
- * unknown. function: as returned by ag_crystal_name, or the short name of an inlined function. */
+/* Classifies a frame by the block that it allocates. ret_type: the name of the type; "": unknown.
+ * function: as returned by ag_crystal_name, or the short name of an inlined function. */
 enum ag_crystal_place ag_crystal_place(const char *function, const char *file, char *ret_type,
                                        size_t capacity);
 

@@ -1,4 +1,5 @@
-/* crystal_table.c: see crystal_table.h. A line of the table is
+/* crystal_table.c: reads the table of type numbers that Crystal's compiler prints, for reports. A
+ * line of the table is
  *
  *     {lo - hi}: Name
  *

@@ -1,4 +1,4 @@
-/* crystal_table.h: the type numbers of a Crystal program, as its compiler prints them when
+/* crystal_table.h: reads the type numbers of a Crystal program, as its compiler prints them when
  * CRYSTAL_DUMP_TYPE_ID is set. */
 #ifndef AG_CRYSTAL_TABLE_H
 #define AG_CRYSTAL_TABLE_H
@@ -7,9 +7,11 @@
 
 struct ag_decoder_types;
 
+/* Returns 0, or a negative errno with a message. */
 int ag_crystal_table_read(const char *path, struct ag_decoder_types **ret_types,
                           char ret_message[512]);
-/* NULL: not in the table. types NULL: only what is the same in every program. */
+/* The name of a type; NULL: it is not in the table. If types is NULL, only the numbers that are the
+ * same in every program have names. */
 const char *ag_crystal_table_name(const struct ag_decoder_types *types, uint32_t number);
 void ag_crystal_table_free(struct ag_decoder_types *types);
 

@@ -1,23 +1,24 @@
 /* crystal_types.c: the adapter of Crystal inside of a program: determines the type of an object
- * from the number at its begin. The objects are blocks of the Boehm collector, whose adapter
- * records them and calls this one (bdwgc/object_reader.h).
+ * from the type number at the object's beginning. The objects are blocks of the Boehm collector,
+ * whose adapter records them and calls this one (bdwgc/object_reader.h).
  *
  * 1. When the type is read. An object's type number is its first 32 bits. It is written after the
  * allocation and after the initializers of instance variables, which may allocate themselves; that
- * of a String is written last of all. So each block is read twice: when its thread calls the
- * collector again, and, if there was no number yet, 32 blocks later. In between its address is in a
- * ring, inverted, so that the ring keeps nothing alive. After a collection only live blocks are
- * read.
+ * of a String is written after its contents. So each block is read twice: when its thread calls the
+ * collector again, and, if there was no number yet, 32 blocks later. In between the block's address
+ * is in a ring buffer of the thread. It is stored inverted, so that it does not keep the block
+ * alive. After a collection only live blocks are read.
  *
- * 2. What is recorded. A piece of code makes objects of one type, so the number is recorded once
- * for a stack, for all its blocks: an event needs no room for it and never waits for it. A block
- * that deviates (compilers merge the allocations of two branches) gets a leaf of its own type,
- * written into its event while the chunk still belongs to the thread. A stack with too many
- * deviating blocks makes no objects: the numbers read were elements of buffers. Reports recognize
- * such stacks by the frames and do not use the number.
+ * 2. What is recorded. A piece of code makes objects of one type, so the type is recorded once for
+ * a stack and holds for all blocks of the stack: an event needs no room for its type and never
+ * waits for it. A block that deviates (compilers merge the allocations of two branches) gets a
+ * stack of its own: the stack's node with a further node for the type. That stack is written into
+ * the block's event, while the event's chunk (a part of the shared memory) still belongs to the
+ * thread. A stack with too many deviating types makes no objects: the numbers are elements of
+ * buffers. Reports recognize such stacks by their frames and do not use the number.
  *
- * 3. Buffers in the program may begin with what looks like a type number. Numbers that no program
- * has are not used; the others do no harm, see 2. */
+ * 3. A buffer may begin with a number that looks like a type number. Numbers that no program has
+ * are not used; the others do no harm, see 2. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ enum {
     STACKS_MOST = 1 << 24,
     RING_BLOCKS = 32,
     DEVIANTS_MOST = 8, /* different types of one stack */
-    PAIRS = 1 << 14,   /* maximum number of stacks with a deviating type */
+    PAIRS = 1 << 14,   /* maximum number of pairs of a stack and a deviating type */
     RINGS_MOST = 4096,
     WIPE_ON_FORK = 18, /* MADV_WIPEONFORK */
 };
@@ -61,7 +62,7 @@ struct ring {
 static __thread struct ring *own_ring __attribute__((tls_model("initial-exec")));
 static struct ring *rings; /* mapped; RINGS_MOST of them, touched only when used */
 static _Atomic uint32_t n_rings, n_collections;
-/* By stack: the number of its type; the upper byte counts other types that were seen; 0: none. */
+/* By stack: its type; the upper byte counts the other types that were seen; 0: none. */
 static _Atomic uint32_t *types_of_stacks;
 static _Atomic uint32_t *types_of_numbers; /* the id that allogram.h returned */
 static _Atomic uint64_t *pairs;            /* stack << 32 | type that deviates */
@@ -107,7 +108,7 @@ static void map_table(const char *path) {
     }
 }
 
-/* The name that the table has for the number DIGITS, up to the end of the line; NULL: none. */
+/* The name that the table has for the number DIGITS; it ends with the line. NULL: none. */
 static const char *name_in_table(const char *digits, size_t n_digits, size_t *ret_length) {
     static const char before[] = " - ", behind[] = "}: ";
     const size_t head = strlen(before) + n_digits + strlen(behind);
@@ -128,7 +129,7 @@ static const char *name_in_table(const char *digits, size_t n_digits, size_t *re
     return NULL;
 }
 
-/* "#187", or "#187 Point" */
+/* Registers the type as "#187", or with its name as "#187 Point". */
 static uint32_t register_number(uint32_t number) {
     char name[1024] = "#";
     size_t at = 1, length = 0;
@@ -160,7 +161,8 @@ static void report_stack(uint32_t stack, uint32_t type) {
     ag_recorder_append(&record);
 }
 
-/* Whether the pair is new. A full table accepts no new pair. */
+/* Whether the pair is new; stores it. If the table is full, the pair is not stored and counts as
+ * new again. */
 static bool is_new_pair(uint32_t stack, uint32_t type) {
     const uint64_t pair = (uint64_t)stack << 32 | type;
     uint32_t at = (uint32_t)(pair * UINT64_C(0x9e3779b97f4a7c15) >> 50);
@@ -178,7 +180,8 @@ static bool is_new_pair(uint32_t stack, uint32_t type) {
     return true;
 }
 
-/* Gives the block's event a stack of its own, while no other thread has read the event. */
+/* Replaces the stack in the block's event by one with a node for the type, if the event's chunk
+ * still belongs to this thread. */
 static void give_leaf(const struct ring *ring, const struct pending *block, uint32_t type) {
     struct ag_thread *thread = ag_thread_current;
     const uint32_t site = ag_defined_names_site(&ag_host.types, type);
@@ -214,7 +217,7 @@ static void learn(const struct ring *ring, const struct pending *block, uint32_t
     give_leaf(ring, block, type);
 }
 
-/* Reads the type number; 0: not written yet. If the block is gone, its place is freed. */
+/* Reads the type number; 0: not written yet. If the block is dead, removes it from the ring. */
 static uint32_t read_number(struct pending *block) {
     const uintptr_t address = ~block->hidden;
     if (block->n_collections != atomic_load_explicit(&n_collections, memory_order_relaxed) &&
@@ -226,8 +229,8 @@ static uint32_t read_number(struct pending *block) {
     return number < NUMBERS_MOST ? number : 0;
 }
 
-/* Records the type in the trace, then reports it to the program: its callback may allocate, and use
- * the ring. */
+/* Records the type in the trace, then calls the program's tracker, whose callback may allocate and
+ * so use the ring. */
 static void report_type(const struct ring *ring, const struct pending *block, uint32_t number) {
     const uintptr_t address = ~block->hidden;
     if (block->stack != 0) {
@@ -248,8 +251,8 @@ static void settle(const struct ring *ring, struct pending *place) {
     }
 }
 
-/* A program with its own tracker gets each object's type while the object is live: waiting
- * longer could miss it. */
+/* A tracker of the program is called for each object while the object is live, so all waiting
+ * blocks are read at each call: waiting longer could miss one. */
 AG_COLD static void look_at_all(struct ring *ring) {
     for (size_t i = 0; i < RING_BLOCKS && !ag_tracker_is_inside(); i++) {
         if (ring->blocks[i].hidden != 0) {
@@ -281,8 +284,8 @@ static void look_at_freed(uintptr_t address) {
     }
 }
 
-/* The event of the block is the last one of its thread. Returns false if it is in a signal
- * handler's own stream, is no sample, or need not be read. */
+/* Finds the event of the block, which is the last one of its thread. Returns false if the event is
+ * in a signal handler's own stream, if the block is no sample, or if its type need not be read. */
 static bool find_event(const struct ag_thread *thread, uintptr_t address,
                        struct pending *ret_block) {
     if (!thread->control || thread->cursor - thread->words < 2) {
@@ -316,7 +319,7 @@ static void take_block(uintptr_t address) {
     struct pending before = *place;
     if (AG_UNLIKELY(allogram_mode_ & ALLOGRAM_FREES_) && before.hidden != 0 &&
         ag_tracker_is_inside() && read_number(&before) == 0 && before.hidden != 0) {
-        return; /* blocks that a callback makes do not push out uninitialized ones */
+        return; /* a block made by a callback does not replace an uninitialized one */
     }
     ring->n++;
     before.words = ring->thread == thread ? before.words : NULL; /* not in a chunk of this thread */
@@ -331,8 +334,8 @@ static void count_collection(void) {
     atomic_fetch_add_explicit(&n_collections, 1, memory_order_relaxed);
 }
 
-/* The number of an earlier object must not be read as the new one's. The program expects no
- * certain contents. */
+/* Clears the type number of an earlier object, which must not be read as that of the new object.
+ * The program expects no certain contents there. */
 static void clear_number(uintptr_t address, size_t bytes) {
     if (address != 0 && bytes >= sizeof(uint32_t)) {
         *(volatile uint32_t *)address = 0;
@@ -402,8 +405,9 @@ static void crystal_end(struct ag_runtime_definition *runtime) {
     }
 }
 
-/* In a running program: same as at the start, where the collector's adapter attached before. But
- * the environment is not read, because another thread may be changing it: reports get the file. */
+/* In a running program: the same as at a program's start; the collector's adapter has attached
+ * before. But the environment is not read, because another thread may be changing it: the file of
+ * type names is then an option of the reports. */
 static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runtime,
                                           struct ag_late_start *ret_start) {
     (void)ret_start;

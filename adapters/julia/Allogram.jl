@@ -8,17 +8,18 @@ Records what an expression allocates in Julia's heaps: each block with its type,
 
 and in a shell: `allogram report TRACE`, `--view=types`, `--view=blocks --state=open` ...
 
-Alone, Julia is recorded from within: its own heaps. Under `allogram run -- julia ...` the recording is that one, with what C
-takes from malloc, and outside of the expressions it pauses.
+If Julia was started without allogram, the recording has Julia's own heaps. Under `allogram run -- julia ...` the expressions are
+recorded in the trace of `run`, together with C's blocks of malloc, and the recording pauses outside of the expressions.
 """
 module Allogram
 
 export @profile, @profiled
 
-# Beside this file's folder, as installed, and in the folders of a build.
+# Folders of liballogram-julia.so, relative to this file's folder: as installed, and in a build.
 const PLACES = ("../../../lib/allogram", "../../../lib/x86_64-linux-gnu/allogram", "../../../lib64/allogram", "../../build/adapters/julia")
 const MESSAGE_BYTES = 512
 
+# The four functions of julia_profile.h.
 struct Doors
     prepare::Ptr{Cvoid}
     start::Ptr{Cvoid}
@@ -41,7 +42,7 @@ function library()
     error("Allogram: liballogram-julia.so is not where it was installed; set ALLOGRAM_JULIA_LIBRARY to its path")
 end
 
-# Of the agent, where `allogram run` has put it into this process; else of the library, which is loaded the first time.
+# Finds the functions: those of the agent, under `allogram run`; else those of the library, which the first call loads.
 function find_doors()
     found = doors_of(C_NULL) # RTLD_DEFAULT
     if found.prepare == C_NULL
@@ -58,12 +59,12 @@ function check(result, message)
     result
 end
 
-"Collects, and begins to record. `output`: the trace's name as `allogram run --output` has it; `nothing`: allogram.julia.PID.allogram."
+"Collects, and begins to record. `output`: the name of the trace, as in `allogram run --output`; `nothing`: allogram.julia.PID.allogram."
 function start(output::Union{AbstractString,Nothing})
     doors[].prepare == C_NULL && find_doors()
     message = zeros(UInt8, MESSAGE_BYTES)
     pattern = output === nothing ? C_NULL : Base.cconvert(Cstring, String(output))
-    precompile(finish, ()) # not while it records
+    precompile(finish, ()) # so that its compilation is not recorded
     while check(ccall(doors[].prepare, Cint, (Ptr{UInt8},), message), message) > 0
         GC.gc()
     end
@@ -76,14 +77,14 @@ end
 
 const message_of_finish = zeros(UInt8, MESSAGE_BYTES)
 
-"Collects, so that what died is known, and ends the recording."
+"Collects, so that the deaths of blocks are recorded, and ends the recording."
 function finish()
     GC.gc()
     check(ccall(doors[].finish, Cint, (Ptr{UInt8},), message_of_finish), message_of_finish)
     nothing
 end
 
-"The path of the trace that was recorded last."
+"The path of the latest trace."
 function trace()
     doors[].trace == C_NULL && return ""
     unsafe_string(ccall(doors[].trace, Cstring, ()))
@@ -94,7 +95,7 @@ function parts(arguments)
     length(arguments) == 1 ? (nothing, arguments[1]) : arguments
 end
 
-# Not try ... finally, which would make the expression's variables its own.
+# An Expr is used instead of try ... finally, which would make the expression's variables local to it.
 recorded(output, expression) = quote
     start($(esc(output)))
     $(Expr(:tryfinally, esc(expression), :(finish())))
@@ -103,8 +104,9 @@ end
 """
     Allogram.@profile [output] expression
 
-Collects, records the expression, collects, and returns the path of the trace. What is in use in the trace lived then: the
-expression's value does not, since nobody has it. An exception goes on its way; the trace is whole (`Allogram.trace()`).
+Collects, records the expression, collects again, and returns the path of the trace. The blocks in use at the end of the trace are
+those that survived the second collection. The expression's value does not, because nothing refers to it. If the expression throws,
+the exception is passed on and the trace is complete (`Allogram.trace()` has its path).
 """
 macro profile(arguments...)
     output, expression = parts(arguments)
@@ -117,7 +119,7 @@ end
 """
     Allogram.@profiled [output] expression
 
-The same, with the expression's value, which lives: `(value = ..., trace = path)`.
+The same as `@profile`, but keeps the expression's value and returns it: `(value = ..., trace = path)`.
 """
 macro profiled(arguments...)
     output, expression = parts(arguments)

@@ -1,9 +1,9 @@
-/* julia_adapter.c: the adapter of Julia, as Debian and others install it: finds out whether Julia
- * is in the process, and whether its release is a supported one.
+/* julia_adapter.c: finds out whether Julia is in the process and whether its release is supported,
+ * and installs the adapter.
  *
- * What the adapter relies on was verified with a running 1.5.3; the supported releases are in
- * julia_releases.def. Julia 1.6 and later load their code after the start, from another library;
- * they are named in the report and not recorded. */
+ * All that the adapter relies on was verified with a running 1.5.3; the supported releases are in
+ * julia_releases.def. Julia 1.6 and later load their code after the start, from another library.
+ * They are not recorded; the report names them. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -32,8 +32,8 @@ void *ag_julia_map(size_t bytes) {
     return ag_syscall_failed(address) ? NULL : (void *)address;
 }
 
-/* A forked child's trace begins empty: the deaths of blocks that its parent recorded are not
- * recorded there, and the code places of its stacks have to be named again. */
+/* A forked child's trace begins empty. The deaths of blocks that its parent recorded are not
+ * recorded there, and the functions of generated code have to be defined there again. */
 AG_COLD static bool go_on_in_child(void) {
     if (recorded_pid == 0) {
         return false; /* the adapter does not act yet */
@@ -75,8 +75,8 @@ static const struct release {
 #undef AG_JULIA_RELEASE
 };
 
-/* "1.5.3" as a number that grows with the release; 0: it is no release. Text after the patch
- * ("-DEV") makes it another release. */
+/* Converts "1.5.3" to a number that grows with the release; 0: VERSION is no release, or has text
+ * after the patch number ("-DEV"). */
 static uint32_t number_of(const char *version) {
     uint32_t number = 0;
     for (int part = 0; part < 3; part++) {
@@ -117,7 +117,8 @@ static void *julia_symbol_find(const char *name, enum ag_symbol_scope scope) {
     return ag_symbol_find(name, scope, NULL, &place) ? place.address : NULL;
 }
 
-/* The name of the first function that is not there; NULL: all are. */
+/* Finds the functions of Julia. Returns the name of the first one that is missing; NULL: none
+ * is. */
 static const char *find_functions(void) {
     static const struct {
         const char *name;
@@ -164,7 +165,7 @@ static bool is_known_release(void) {
     if (!julia_symbol_find("LLVMExtraAddAllocOptPass", AG_SYMBOL_FIRST)) {
         write_note("1.6 or later is left alone: only 1.5.3 was ever held against a running one", "",
                    "");
-        return false; /* it is a loader, which must not be called yet */
+        return false; /* the library is a loader, which must not be called yet */
     }
     const char *(*ver_string)(void) =
         (const char *(*)(void))julia_symbol_find("jl_ver_string", AG_SYMBOL_FIRST);
@@ -235,7 +236,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 
 static struct counts {
     uint64_t counted, calls, own_calls; /* counted by Julia; by the adapter; made for the adapter */
-} left_out, at_pause;                   /* outside of recordings; at the begin of the
+} left_out, at_pause;                   /* outside of recordings; at the beginning of the
                                          * current pause */
 static bool is_paused;
 
@@ -263,10 +264,10 @@ void ag_julia_record_pauses(bool pauses) {
     is_paused = pauses;
 }
 
-/* Coverage, in blocks: all that jl_gc_num counts. */
+/* Sets the numbers of coverage, in blocks: those that jl_gc_num counts, and the recorded ones. */
 void ag_julia_end(struct ag_runtime_definition *ret_runtime) {
     if (ag_recorder.pid != recorded_pid) {
-        return; /* a child knows only its own blocks */
+        return; /* a forked child knows only its own blocks */
     }
     struct ag_julia_thread *thread = atomic_load_explicit(&ag_julia_threads, memory_order_acquire);
     for (; thread; thread = thread->next) {

@@ -1,5 +1,5 @@
-/* julia_blocks.h: who owns the addresses that libjulia got from malloc and mmap. A forked child has
- * its parent's. Started with the adapter. */
+/* julia_blocks.h: sets of the addresses that libjulia got from malloc and mmap, by their owners.
+ * The sets are made when the adapter starts. A forked child begins with its parent's sets. */
 #ifndef AG_JULIA_BLOCKS_H
 #define AG_JULIA_BLOCKS_H
 
@@ -7,7 +7,7 @@
 #include "base/compiler.h"
 
 enum ag_julia_block {
-    AG_JULIA_BLOCK_OWN,   /* from posix_memalign, so not in malloc's part of the trace */
+    AG_JULIA_BLOCK_OWN,   /* from posix_memalign, and not recorded as a block of malloc */
     AG_JULIA_BLOCK_BIG,   /* recorded in the heap of big objects */
     AG_JULIA_BLOCK_STD,   /* recorded as memory of an array */
     AG_JULIA_BLOCK_STACK, /* a task's stack, recorded as such */

@@ -1,9 +1,10 @@
-/* julia_calls.c: detours of the functions that all allocations of Julia's collector go through:
- * called from C, from the system image, from generated code, and by name from programs.
+/* julia_calls.c: records Julia's allocations, by detours of the functions by which Julia's
+ * collector allocates. These functions are called from C, from the system image, from generated
+ * code, and by name from programs.
  *
  * Memory that malloc returns through jl_malloc and its relatives (digits of big numbers) is
- * malloc's: it is recorded there, with its stack and its death, and only counted here, as Julia
- * counts it.
+ * recorded as malloc's, with its stack and its death. It is only counted here, because Julia counts
+ * it too.
  *
  * The detours keep only the registers that the ABI keeps: libjulia is a shared library that exports
  * these functions, so its own code calls them through a procedure linkage table, and no compiler
@@ -35,8 +36,8 @@ static void *(*restore_from)(const char *bytes, size_t n_bytes, void *modules);
 static void *(*malloc_stack)(size_t *bytes, void *owner);
 static void (*atexit_hook)(int code);
 
-/* Called before the original: by now, the type of the thread's last object is written. NULL: out of
- * memory. */
+/* Called before the original: records the thread's last object, whose type is written by now. NULL:
+ * out of memory. */
 AG_FAST struct ag_julia_thread *enter(const uintptr_t *sp, uintptr_t rbp, size_t bytes) {
     struct ag_julia_thread *thread = ag_julia_thread();
     if (AG_UNLIKELY(!thread)) {
@@ -54,7 +55,8 @@ AG_FAST struct ag_julia_thread *enter(const uintptr_t *sp, uintptr_t rbp, size_t
     return thread;
 }
 
-/* Called after the original: finalizers may have run inside, and have left an object that waits. */
+/* Called after the original: records the block. Finalizers may have run inside of the original and
+ * have left an object that waits for its type. */
 AG_FAST void leave(struct ag_julia_thread *thread, enum ag_julia_heap heap, uintptr_t object,
                    uintptr_t address, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     thread->caller_sp = NULL;
@@ -71,7 +73,7 @@ AG_FAST void leave(struct ag_julia_thread *thread, enum ag_julia_heap heap, uint
     ag_julia_made(thread, heap, &made);
 }
 
-/* The caller, as by CALLER_SP and CALLER_RBP. */
+/* sp and rbp: those of hooked_pool_alloc's caller (CALLER_SP, CALLER_RBP). */
 AG_NOINLINE static void *hooked_pool_alloc_slow(void *ptls, int offset, int bytes,
                                                 const uintptr_t *sp, uintptr_t rbp) {
     struct ag_julia_thread *thread = enter(sp, rbp, (size_t)bytes);
@@ -82,8 +84,8 @@ AG_NOINLINE static void *hooked_pool_alloc_slow(void *ptls, int offset, int byte
     return object;
 }
 
-/* The recording is sampled and this object is no sample, as nearly all are not. Such objects are
- * not counted either, since a sampled recording has no coverage. */
+/* Whether the recording is sampled and this object is no sample, which holds for nearly all
+ * objects. Such objects are not counted either, since a sampled recording has no coverage. */
 AG_FAST bool is_left_out(const struct ag_julia_thread *thread, size_t bytes) {
     return ag_recorder_is_sampling() && bytes < ag_thread_skip.left_bytes && thread &&
            !ag_julia_waits(thread) && ag_julia_collections_are_followed;
@@ -95,7 +97,7 @@ static void *hooked_pool_alloc(void *ptls, int offset, int bytes) {
         return hooked_pool_alloc_slow(ptls, offset, bytes, CALLER_SP(), CALLER_RBP());
     }
     ag_thread_skip.left_bytes -= (size_t)bytes + 1;
-    thread->caller_sp = CALLER_SP(); /* the cause if this starts a collection */
+    thread->caller_sp = CALLER_SP(); /* the cause, if this call starts a collection */
     thread->caller_rbp = CALLER_RBP();
     thread->asked_bytes = (size_t)bytes;
     void *object = pool_alloc(ptls, offset, bytes);
@@ -125,8 +127,8 @@ static void *hooked_managed_malloc(size_t bytes) {
     return data;
 }
 
-/* If the memory moves, the hook of libjulia's free records it (julia_imports.c). Memory that other
- * code got from malloc is malloc's before and after. */
+/* If the memory moves, the hook of libjulia's free records the move (julia_imports.c). Memory that
+ * other code got from malloc is recorded as malloc's, before and after the call. */
 static void *hooked_managed_realloc(void *data, size_t bytes, size_t old_bytes, int is_aligned,
                                     void *owner) {
     struct ag_julia_thread *thread = enter(CALLER_SP(), CALLER_RBP(), bytes);
@@ -166,7 +168,7 @@ static void *hooked_counted_realloc(void *block, size_t old_bytes, size_t bytes)
     return counted_realloc(block, old_bytes, bytes);
 }
 
-/* A package's file is read: types get their names when that ends. */
+/* Called before a package's file is read: its types have names only when the reading ends. */
 static struct ag_julia_thread *begin_restoring(void) {
     struct ag_julia_thread *thread = ag_julia_thread();
     if (!thread || thread->is_restoring) {

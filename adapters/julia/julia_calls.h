@@ -1,4 +1,4 @@
-/* julia_calls.h: the allocation functions of Julia's collector and the adapter's hooks of them. */
+/* julia_calls.h: hooks the functions by which Julia's collector allocates. */
 #ifndef AG_JULIA_CALLS_H
 #define AG_JULIA_CALLS_H
 
@@ -11,7 +11,7 @@ struct ag_julia_thread;
 int ag_julia_calls_follow(const char **ret_reason, const char **ret_name);
 /* Removes the hooks. */
 void ag_julia_calls_leave(void);
-/* Sums over all threads: the calls that Julia counts, without the adapter's own; and the adapter's
+/* Sums over all threads the calls that Julia counts: those of the program, and the adapter's
  * own. */
 void ag_julia_calls_sum(uint64_t *ret_calls, uint64_t *ret_own_calls);
 

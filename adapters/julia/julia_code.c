@@ -1,9 +1,10 @@
-/* julia_code.c: see julia_code.h.
+/* julia_code.c: finds the functions of Julia's generated code at the addresses that stacks contain,
+ * and defines them in the trace.
  *
- * jl_gdblookup is Julia's interface for debuggers: it prints the functions at an address, innermost
- * first, with files, lines and what is inlined, and allocates nothing in Julia's heap. It prints by
- * jl_safe_printf("%s at %s:%d%s\n", function, file, line, inlined), so while this thread calls it,
- * the hook of jl_safe_printf stores the arguments instead of printing them. */
+ * jl_gdblookup is Julia's interface for debuggers. It prints the functions at an address, innermost
+ * first and inlined ones as well, with files and lines, and allocates nothing in Julia's heap. It
+ * prints by jl_safe_printf("%s at %s:%d%s\n", function, file, line, inlined). While this thread
+ * calls jl_gdblookup, the hook of jl_safe_printf stores the arguments instead of printing them. */
 #include "julia_code.h"
 
 #include <stdarg.h>
@@ -23,11 +24,11 @@ extern __thread uintptr_t ag_julia_asks __attribute__((tls_model("initial-exec")
 __thread uintptr_t ag_julia_asks;
 void ag_julia_printf_answer(const char *format, ...) AG_HIDDEN;
 
-static struct { /* the answer to the thread that asks */
+static struct { /* the result of the current call of jl_gdblookup */
     struct ag_made_place places[PLACES_MOST];
     uint32_t n_places;
-    uintptr_t suspended; /* debug information is read into malloc's memory, which must not be
-                          * recorded */
+    uintptr_t suspended; /* Julia reads debug information into malloc's memory, which must
+                          * not be recorded */
 } answer;
 
 static void take_place(const struct allogram_function_options *function, uint32_t line) {
@@ -62,7 +63,7 @@ static void julia_code_name(uintptr_t pc) {
     ag_julia.jl_gdblookup((void *)(pc - 1)); // NOLINT(performance-no-int-to-ptr)
     ag_julia_asks = 0;
     ag_record_resume(answer.suspended);
-    if (answer.n_places == 0) { /* glue between calling conventions has no line */
+    if (answer.n_places == 0) { /* code between calling conventions has no line */
         static const struct allogram_function_options glue = {
             .size = sizeof(glue), .name = "[generated code]", .runtime = "julia"};
         answer.places[answer.n_places++] =
@@ -80,7 +81,7 @@ void ag_julia_code_name_again(void) {
 void ag_julia_code_name_new(void) {
     static _Atomic bool is_busy;
     if (!ag_julia_is_recorded() || atomic_exchange_explicit(&is_busy, true, memory_order_acquire)) {
-        return; /* another thread is doing it */
+        return; /* another thread is naming them */
     }
     uint32_t at = atomic_load_explicit(&n_named, memory_order_relaxed);
     for (; at < ag_made_code_count(); at++) {

@@ -1,15 +1,16 @@
-/* julia_code.h: names the places of generated code: looks them up in Julia and defines them in the
- * trace. */
+/* julia_code.h: finds the functions of Julia's generated code at the addresses that stacks contain,
+ * and defines them in the trace. */
 #ifndef AG_JULIA_CODE_H
 #define AG_JULIA_CODE_H
 
 #include "base/compiler.h"
 
-/* Names the places that stacks reached since the last call. Reads Julia's debug information, which
- * takes Julia's locks: called from the end of a collection and from the exit, never from an
- * allocation. */
+/* Defines the functions at the addresses that stacks contain since the last call. Reads Julia's
+ * debug information, which takes Julia's locks. So it is called at the end of a collection and at
+ * the exit, never from an allocation. */
 void ag_julia_code_name_new(void);
-/* A new trace has begun: the next call names all places again. */
+/* Called when a new trace begins: the next call of ag_julia_code_name_new defines all functions
+ * again. */
 void ag_julia_code_name_again(void);
 
 /* From julia_entry.S: the hook of jl_safe_printf, with the same arguments. */

@@ -1,16 +1,17 @@
-/* julia_collections.c: the callbacks of julia_gcext.h, which Julia offers to C libraries that have
- * objects of their own.
+/* julia_collections.c: records Julia's collections and finds the objects that die in them, by the
+ * callbacks of julia_gcext.h, which Julia offers to C libraries that have objects of their own.
  *
  * Deaths. Between marking and sweeping Julia calls the sweep functions of foreign objects: at that
  * time the mark bits say which objects live, and nothing is freed yet. So the adapter makes a
  * foreign type and has one object of it, which lies in its own memory and is never marked. The root
- * scanner, which runs in every pass of a collection (a full one may have two), schedules that
- * object's sweep function, and keeps the type alive.
+ * scanner, a callback that runs in every pass of a collection (a full collection may have two
+ * passes), schedules that object's sweep function and keeps the type alive.
  *
- * Old objects are checked only when the previous pass was a full sweep: only that clears their
- * marks. A pass' sweep was full when jl_gc_num counts one more.
+ * Old objects are checked only if the previous pass was a full sweep, because only a full sweep
+ * clears their marks. A sweep was full if jl_gc_num's count of full sweeps grew.
  *
- * While the world is stopped, the adapter reads only counters and names of types from Julia. */
+ * While Julia has stopped all threads, the adapter reads only counters and names of types from
+ * Julia. */
 #include "julia_collections.h"
 
 #include "base/raw_syscall.h"
@@ -36,7 +37,7 @@ static struct {
     bool is_begun;
 } now;
 static int n_full_at_last_pass = -1;
-static bool forgets; /* at the next collection */
+static bool forgets; /* the next collection forgets all blocks */
 static uint64_t live_at_end, total_at_end;
 
 static uint64_t monotonic_ns(void) {
@@ -59,7 +60,8 @@ static void begins(int collection) {
     for (; thread; thread = thread->next) {
         if (thread->is_restoring) {
             ag_julia_restored(thread);
-        } else { /* data may wait for the array whose allocation caused this collection */
+        } else {
+            /* an array's data may wait for the array whose allocation caused this collection */
             ag_julia_settle(thread, /* with_data= */ false);
         }
         thread->last_object = 0;
@@ -108,7 +110,7 @@ static void sweep_sentinel(void *object) {
     now.n_passes++;
 }
 
-/* Converts a time of Julia's to the session's clock. */
+/* Converts a duration of Julia's clock to the session's clock. */
 static uint64_t raw_of(uint64_t ns) {
     const uint64_t passed_ns = monotonic_ns() - now.begun_ns;
     const uint64_t passed_raw = ag_host_elapsed_raw() - now.begun_raw;
@@ -154,7 +156,7 @@ void ag_julia_collections_follow(struct ag_julia_thread *thread) {
     }
     static _Atomic bool is_begun;
     if (atomic_exchange_explicit(&is_begun, true, memory_order_relaxed)) {
-        return; /* another thread is doing it */
+        return; /* another thread installs the callbacks */
     }
     ag_julia_settle(thread, /* with_data= */ false);
     thread->is_own = true;

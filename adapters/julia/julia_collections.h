@@ -1,4 +1,4 @@
-/* julia_collections.h: records collections, and finds the deaths in each of them. */
+/* julia_collections.h: records Julia's collections, and finds the objects that die in them. */
 #ifndef AG_JULIA_COLLECTIONS_H
 #define AG_JULIA_COLLECTIONS_H
 
@@ -8,14 +8,15 @@
 
 struct ag_julia_thread;
 
-/* The callbacks are installed (or Julia offers none). */
+/* Whether the callbacks of collections are installed. */
 extern bool ag_julia_collections_are_followed AG_HIDDEN;
-/* Installs them as soon as Julia is initialized. Called from an allocation of this thread. */
+/* Installs the callbacks, if Julia is initialized. Called from an allocation of this thread. */
 void ag_julia_collections_follow(struct ag_julia_thread *thread);
 
 /* Called before a recording that follows another one: the next collection forgets the blocks of the
- * former. */
+ * earlier recording. */
 void ag_julia_collections_forget_next(void);
+/* Whether that collection has run. */
 bool ag_julia_collections_have_forgotten(void);
 
 #endif

@@ -1,14 +1,14 @@
-/* julia_imports.c: hooks functions only where libjulia itself imports them, so that no other caller
- * of malloc pays for it.
+/* julia_imports.c: hooks functions of the C library in the import slots of libjulia only, so that
+ * other callers of malloc are not slowed down.
  *
- * 1. posix_memalign has three callers in libjulia 1.5: big objects, the data of arrays, and the
- * function that enlarges either, which does not go through the collector's entry points. All of it
- * is memory of Julia's heaps, so the hooks of malloc do not record it. The hooks of the first two
- * callers take the fresh block (julia_calls.c). If the same thread calls free while a fresh block
- * is not taken, that block is the new place of the freed one.
+ * 1. posix_memalign has three callers in libjulia 1.5: the allocation of big objects, that of the
+ * data of arrays, and the function that enlarges either, for which there is no detour. All of this
+ * memory belongs to Julia's heaps, so it is not recorded as malloc's. The detours of the first two
+ * callers take the new block (the field `fresh`; julia_calls.c). If the same thread calls free
+ * while a new block is not taken, that block is the new place of the freed one.
  *
- * 2. free of such memory is the death of a big object or of an array's data; other calls go to the
- * function that the import led to before.
+ * 2. free of such memory is the death of a big object or of an array's data. Other calls continue
+ * in the function to which the import slot led before.
  *
  * 3. mmap: pages of the pools are recorded as mapped by that heap; they are recognized by their
  * flags (src/gc-pages.c). Stacks of tasks are recorded as mapped by a heap of their own.
@@ -16,7 +16,8 @@
  * 4. dlsym: Julia opens libraries with RTLD_DEEPBIND, which binds their malloc past the agent's.
  * When Julia looks up the first function of a library, the library's imports are corrected.
  *
- * 5. _U_dyn_register: frame descriptions of generated code, as libunwind documents them. */
+ * 5. _U_dyn_register: Julia registers the unwind tables of generated code by this function of
+ * libunwind. The adapter gives them to the agent's unwinder. */
 #include "julia_imports.h"
 
 #include <errno.h>
@@ -36,8 +37,7 @@
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
-/* From julia_entry.S: dlsym has to be called from libjulia, since it uses the caller's
- * address. */
+/* From julia_entry.S, because dlsym uses its return address. */
 extern void ag_julia_dlsym_entry(void) AG_HIDDEN;
 extern void *ag_julia_dlsym_original AG_HIDDEN;
 void *ag_julia_dlsym_original;
@@ -208,7 +208,7 @@ struct dyn_info {
 };
 enum { IP_OFFSET = 4 };
 
-/* The end of the last entry: each begins with its length. */
+/* The end of the last entry of the unwind tables: each entry begins with its length. */
 static uintptr_t end_of_entries(const struct dyn_info *info, const struct ag_cfi_place *places,
                                 size_t n_places) {
     uintptr_t end = info->segbase;
@@ -276,7 +276,8 @@ void ag_julia_look_at_libraries(void) {
     ag_imports_rebind(targets, n_targets, &rebound_version);
 }
 
-/* If the program has an allocator of its own in front of the C library's, nothing is changed. */
+/* Finds the functions to which imports are rebound. If the program itself defines a function, its
+ * imports are not changed. */
 static void target_families(void) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(families); i++) {
         struct ag_symbol_place first, next;

@@ -1,4 +1,4 @@
-/* julia_imports.h: the functions that libjulia imports and that the adapter hooks. */
+/* julia_imports.h: hooks functions of the C library that libjulia imports. */
 #ifndef AG_JULIA_IMPORTS_H
 #define AG_JULIA_IMPORTS_H
 
@@ -7,13 +7,13 @@
 int ag_julia_imports_follow(const void *inside, const char **ret_name);
 
 /* For a program that was already running: registers the code that was generated before. Called
- * while the world is stopped. */
+ * while a collection has stopped all threads. */
 void ag_julia_imports_follow_earlier_code(void);
 
-/* Reports how much memory Julia holds, at the end. */
+/* Records how much memory Julia's heaps hold. Called at the end of the recording. */
 void ag_julia_report_memory(void);
 
-/* Frees what a function of libjulia returned, in the same way as libjulia. */
+/* Frees memory that a function of libjulia returned, by the function that libjulia itself calls. */
 void ag_julia_free(void *block);
 
 #endif

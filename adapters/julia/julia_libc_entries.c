@@ -1,6 +1,7 @@
-/* julia_libc_entries.c: functions that the C library has under these names only since 2.33. Julia
- * 1.5.3 is in Debian 11, whose C library is older; liballogram-julia has to load there, also if it
- * was built elsewhere. The struct of the kernel and that of the C library are the same here. */
+/* julia_libc_entries.c: defines stat64, lstat64 and fstat64 for liballogram-julia. glibc exports
+ * these names only since 2.33. Julia 1.5.3 is in Debian 11, whose glibc is older, and
+ * liballogram-julia has to load there even if it was built on a newer system. On x86-64 the struct
+ * of the kernel and that of the C library are the same. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,14 +1,17 @@
-/* julia_name.c: see julia_name.h. The prefixes say how a function is called, and the number at the
- * end distinguishes methods (src/codegen.cpp, get_function_name). Characters that an assembler does
- * not accept are written as a name or two hexadecimal digits, and a dot (src/aot.cpp,
- * makeSafeName). */
+/* julia_name.c: converts symbol names of Julia's compiled images to names of functions, for
+ * reports.
+ *
+ * The prefix of a symbol shows the calling convention of its function, and the number at the end
+ * distinguishes methods (get_function_name in Julia's src/codegen.cpp). Characters that an
+ * assembler does not accept are written as a short name or as two hexadecimal digits, followed by a
+ * dot (makeSafeName in src/aot.cpp). */
 #include "julia_name.h"
 
 #include <stdint.h>
 #include <string.h>
 
 static const char *const prefixes[] = {"julia_", "japi1_", "japi3_", "jfptr_", "jlcapi_", NULL};
-/* Functions of C, and of the code generator's own. */
+/* Functions of C, and functions of the code generator. */
 static const char *const others[] = {"_init",
                                      "_fini",
                                      "frame_dummy",
@@ -55,7 +58,7 @@ static size_t read_escape(const char *text, size_t length, char *ret_character) 
     return 0;
 }
 
-/* The length without ".clone_1" and the number that distinguishes methods. */
+/* The length of the name without ".clone_1" and without the number that distinguishes methods. */
 static size_t length_of_name(const char *text) {
     const char *clone = strstr(text, ".clone_");
     const size_t length = clone ? (size_t)(clone - text) : strlen(text);

@@ -1,24 +1,27 @@
-/* julia_objects.c: see julia_objects.h.
+/* julia_objects.c: records the blocks of Julia's heaps, with their types and their deaths.
+ * julia_calls.c and julia_imports.c call it for each block.
  *
- * 1. Types are written late. A block's type is the word before it, which the caller writes after it
- * gets the block, and before its thread allocates again. So each thread has one pending object; it
- * is recorded by the thread's next allocation, or when a collection has stopped the world. The data
- * of a large array is allocated immediately before the array: it waits for that, and is recognized
- * by the array's first word, which points to it. The buffer of a small array is allocated
- * immediately after it, and is recognized the same way. Memory that a growing array gets later is
- * recorded as a buffer of an unknown array.
+ * 1. Types are written late. A block's type is the word before it. The caller writes that word
+ * after it gets the block, and before its thread allocates again. So each thread has one pending
+ * object, which is recorded at the thread's next allocation, or when a collection has stopped all
+ * threads. The data of a large array is allocated immediately before the array. So the data also
+ * waits, until the array is there; the array's first word then points to the data. The buffer of a
+ * small array is allocated immediately after the array, whose first word points to the buffer.
+ * Memory that a growing array gets later is recorded as a buffer of an unknown array.
  *
- * While a package's file is read, types are allocated, and used, before they have their names:
- * blocks made meanwhile wait for its end. Julia does not collect until then.
+ * While a package's file is read, types are allocated, and used, before they have names. So blocks
+ * that are made meanwhile are recorded when the reading ends. Julia does not collect until then.
  *
- * 2. Deaths of pool objects. Each thread keeps a list of the addresses that it recorded. When
- * marking is over, objects without a mark are dead; the others are kept. Objects that are old and
- * marked stay so until a full sweep clears their marks: they move to a list of their own, which is
- * checked again only then. Julia's collector cannot see the lists, so they keep nothing alive.
+ * 2. Deaths of pool objects. Each thread keeps a list of the objects that it recorded. When marking
+ * is over, objects without a mark are dead; the others stay in the list. Objects that are old and
+ * marked stay marked until a full sweep clears their marks. So they move to a list of their own,
+ * which is checked again only then. Julia's collector does not scan the lists, so they keep nothing
+ * alive.
  *
- * 3. Big objects and arrays' data die by free, and move by the parts of realloc (julia_imports.c).
+ * 3. Big objects and the data of arrays die by free, or move by a new block and a free
+ * (julia_imports.c).
  *
- * A list is changed only by its thread, or while the world is stopped. */
+ * A list is changed only by its thread, or while all threads are stopped. */
 #include "julia_objects.h"
 
 #include <sys/mman.h>
@@ -64,7 +67,8 @@ AG_FAST void list_object(struct ag_julia_objects *list, uintptr_t object) {
 
 /* ---- reporting ---- */
 
-/* The stack with a leaf for the type; cached, since most stacks make one type. */
+/* The stack with a further node for the type. The result is cached, since most stacks make objects
+ * of one type. */
 static uint32_t typed_stack(struct ag_julia_thread *thread, uint32_t stack, uintptr_t tag,
                             bool is_data) {
     const uintptr_t key = tag | is_data;
@@ -113,7 +117,8 @@ static void report_object(struct ag_julia_thread *thread, struct ag_julia_pendin
     pending->address = 0;
 }
 
-/* The first word of an array points to its memory. */
+/* Whether the memory belongs to the array OBJECT: the first word of an array points to its
+ * memory. */
 static bool is_array_of(uintptr_t object, uintptr_t memory, size_t bytes) {
     return object != 0 && *(const volatile uintptr_t *)object - memory < bytes;
 }
@@ -249,7 +254,8 @@ bool ag_julia_freed(enum ag_word_kind kind, uintptr_t address, const uintptr_t *
     return false;
 }
 
-/* Sorts a list: records the dead, keeps the living or moves them to the old ones. */
+/* Records the deaths of a list's dead objects. Keeps the live ones, or moves them to the list of
+ * old objects. */
 static void sweep_list(struct ag_julia_objects *list, bool is_old, const uintptr_t *sp) {
     struct ag_julia_chunk *to = list->first;
     uint64_t n_kept = 0;

@@ -8,11 +8,11 @@
  *     end
  *     trace      returns the path of the trace
  *
- * Two objects define them: the agent, whose process is recorded already and pauses outside of the
- * expression (julia_profile_joined.c); and liballogram-julia, which Allogram.jl loads into a Julia
- * that was started without allogram (julia_profile_own.c). All are called by one thread of Julia's
- * at a time, outside of collections; errors are negative errnos with one line in ret_message, which
- * has AG_JULIA_MESSAGE_BYTES. */
+ * Two shared objects define them: the agent of `allogram run`, which records already and pauses
+ * outside of the expression (julia_profile_joined.c); and liballogram-julia, which Allogram.jl
+ * loads into a Julia that was started without allogram (julia_profile_own.c). All are called by one
+ * thread of Julia at a time, outside of collections; errors are negative errnos with one line in
+ * ret_message, which has AG_JULIA_MESSAGE_BYTES. */
 #ifndef AG_JULIA_PROFILE_H
 #define AG_JULIA_PROFILE_H
 
@@ -20,7 +20,8 @@
 
 enum { AG_JULIA_MESSAGE_BYTES = 512 };
 
-/* 1: collect, and call again; 0: ready to begin; negative: nothing can be recorded. */
+/* Returns 1: the caller has to collect and call again; 0: ready to begin; negative: nothing can be
+ * recorded. */
 AG_EXPORT int allogram_julia_prepare(char *ret_message);
 /* output: the name of the trace, as in run --output; NULL: the default. Under `allogram run` there
  * is one trace, and output is not used. */

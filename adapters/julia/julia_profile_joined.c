@@ -1,6 +1,6 @@
-/* julia_profile_joined.c: see julia_profile.h; under `allogram run`. The recording is that of
- * `run`: what was counted before the first expression is dropped, and between two expressions
- * nothing is recorded. */
+/* julia_profile_joined.c: the functions of julia_profile.h, which Allogram.jl calls, for a process
+ * under `allogram run`. The expressions are recorded in the trace of `run`. The counts from before
+ * the first expression are dropped, and between two expressions nothing is recorded. */
 #include <errno.h>
 #include <time.h>
 
@@ -48,7 +48,7 @@ int allogram_julia_begin(const char *output, char *ret_message) {
         allogram_session_resume();
     } else {
         ag_julia_record_from_now();
-        (void)allogram_session_reset(); /* it records already */
+        (void)allogram_session_reset(); /* the session records already */
     }
     is_paused = false;
     allogram_session_mark("expression begins");

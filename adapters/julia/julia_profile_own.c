@@ -1,14 +1,14 @@
-/* julia_profile_own.c: see julia_profile.h; in a Julia that was started without allogram:
- * Allogram.jl loads this with liballogram-julia.
+/* julia_profile_own.c: the functions of julia_profile.h, which Allogram.jl calls, for a Julia that
+ * was started without allogram. They are part of liballogram-julia, which Allogram.jl loads.
  *
  * The adapter is installed in a running program. It changes the first bytes of functions and the
- * words of a table, so it waits for a collection that has stopped the world: then no thread of
- * Julia's is executing those bytes, since threads stop at safepoints and none lies there. The first
- * collection installs the adapter; the second is the first that it sees whole. It stays installed,
- * and records nothing outside of recordings.
+ * words of an import table. So it waits until a collection has stopped all threads: then no thread
+ * of Julia executes those bytes, since threads stop at safepoints and no safepoint lies there. The
+ * first collection installs the adapter. The second one is the first that the adapter sees from its
+ * beginning. The adapter stays installed, and records nothing outside of recordings.
  *
- * Each expression is a session of its own (embed/session_own.c), with Julia's heaps alone: calls of
- * malloc are not hooked. */
+ * Each expression is a session of its own (embed/session_own.c). It has Julia's heaps only, because
+ * calls of malloc are not hooked. */
 #include <errno.h>
 
 #include "allogram/allogram.h"
@@ -32,7 +32,7 @@ static int fail(char *ret_message, int error, const char *first, const char *sec
     return error;
 }
 
-/* Called before a collection, when the world is stopped. */
+/* Called at the beginning of a collection, when all threads are stopped. */
 static void put_in_place(int collection) {
     (void)collection;
     if (state != RECOGNISED) {
@@ -46,7 +46,7 @@ static void put_in_place(int collection) {
     state = IN_PLACE;
 }
 
-/* Returns 0, or a negative errno and the reason. */
+/* Returns 1: the caller has to collect; or a negative errno and the reason. */
 static int recognise(char *ret_message) {
     switch (ag_julia_recognise(&runtime)) {
     case AG_ADAPTER_ABSENT:

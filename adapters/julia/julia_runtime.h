@@ -12,8 +12,8 @@
 #include "base/compiler.h"
 #include "embed/adapter.h"
 
-/* jl_gc_num_t of 1.5, as Base.GC_Num has it (base/timing.jl); with room after it, since the caller
- * provides the memory. */
+/* jl_gc_num_t of 1.5, as Base.GC_Num has it (base/timing.jl). The room after it is for the fields
+ * of other releases, since the caller provides the memory. */
 struct ag_julia_gc_num {
     int64_t allocd, deferred_alloc, freed;
     uint64_t malloc, realloc, poolalloc, bigalloc, freecall, total_time, total_allocd, since_sweep;
@@ -36,7 +36,7 @@ extern allogram_heap ag_julia_heaps[AG_JULIA_HEAPS] AG_HIDDEN;
 
 /* A block that is not recorded yet, since its type is not written yet. */
 struct ag_julia_pending {
-    uintptr_t object;  /* the address after its header; of `data`, 0: none yet */
+    uintptr_t object;  /* the address after its header; 0: it has none, or there is no block */
     uintptr_t address; /* the address that identifies its death */
     uintptr_t before;  /* the pool object that was made immediately before it; 0: none */
     size_t bytes;
@@ -55,7 +55,7 @@ struct ag_julia_objects {
     struct ag_julia_chunk *first, *last; /* chunks before last are full */
 };
 
-struct ag_julia_node { /* the stack of blocks of one type */
+struct ag_julia_node { /* for a stack and a type (tag): the stack's node with the type on top */
     uintptr_t tag;
     uint32_t stack, node;
 };
@@ -67,12 +67,13 @@ struct ag_julia_deferred { /* blocks that wait for the names of their types */
     struct ag_julia_pending blocks[AG_JULIA_DEFERRED_BLOCKS];
 };
 
-/* One per thread of Julia's; mapped, never freed: such a thread does not end either. */
+/* One for each thread of Julia. It is mapped and never freed: threads of Julia do not end. */
 struct ag_julia_thread {
     struct ag_julia_thread *next;
     struct ag_julia_pending object, data;
-    uintptr_t
-        last_object; /* in a pool, recorded or not; 0: none since data was made, or a collection */
+    /* The latest object of a pool, recorded or not; 0: none since an array's data was allocated, or
+     * since a collection. */
+    uintptr_t last_object;
     uintptr_t resized, resized_tag; /* the array memory that managed_realloc is resizing; 0: none */
     uintptr_t fresh; /* a block that libjulia got from posix_memalign and that is not claimed yet;
                       * 0: none */
@@ -105,18 +106,20 @@ AG_FAST struct ag_julia_thread *ag_julia_thread(void) {
 
 /* Zeroed memory from the kernel; NULL: out of memory. */
 void *ag_julia_map(size_t bytes) AG_HIDDEN;
-/* The adapter acts in this process, or did in the one that forked it, and the process is
- * recorded. */
+/* Whether this process is recorded and the adapter acts in it, or acted in the process that forked
+ * it. */
 bool ag_julia_is_recorded(void) AG_HIDDEN;
 
-/* Finds out which Julia this is and the functions that the adapter needs; changes nothing. If it
+/* Finds the release of Julia and the functions that the adapter needs; changes nothing. If it
  * returns ACTS, ag_julia_follow installs the adapter: before the first line of the program, or
- * while the world is stopped. false: nothing is changed, and the runtime's note says why. */
+ * while a collection has stopped all threads. If ag_julia_follow returns false, nothing is changed,
+ * and the runtime's note says why. */
 enum ag_adapter_answer ag_julia_recognise(struct ag_runtime_definition *ret_runtime) AG_HIDDEN;
 bool ag_julia_follow(void) AG_HIDDEN;
-/* For recordings that begin in a running program: what was counted before is not part of it. */
+/* For a recording that begins in a running program: Julia's counts from before are not part of
+ * it. */
 void ag_julia_record_from_now(void) AG_HIDDEN;
-/* The recording pauses or resumes: what is counted in between is not part of it. */
+/* Called when the recording pauses or resumes: Julia's counts in between are not part of it. */
 void ag_julia_record_pauses(bool pauses) AG_HIDDEN;
 /* The adapter's end function (embed/adapter.h). */
 void ag_julia_end(struct ag_runtime_definition *ret_runtime) AG_HIDDEN;

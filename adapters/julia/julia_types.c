@@ -1,6 +1,7 @@
-/* julia_types.c: see julia_types.h. A table of the types seen, by the address of the type, which is
- * an object of Julia's. jl_static_show writes the whole name, with parameters, without allocating
- * in Julia's heap; it costs some microseconds, once per type. */
+/* julia_types.c: finds the names of Julia's types and defines them in the trace. A table has the
+ * types that were seen, by the address of the type, which is an object of Julia itself.
+ * jl_static_show writes the whole name, with parameters, without allocating in Julia's heap. It
+ * takes some microseconds, once per type. */
 #include "julia_types.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ static struct entry *julia_type_find(uintptr_t tag) {
     if (!free_one || expected > GONE ||
         !atomic_compare_exchange_strong_explicit(&free_one->tag, &expected, tag,
                                                  memory_order_acq_rel, memory_order_acquire)) {
-        return NULL; /* full, or another thread is adding: it is named without the table */
+        return NULL; /* full, or another thread is adding: the type is named without the table */
     }
     return free_one;
 }

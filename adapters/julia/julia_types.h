@@ -9,9 +9,9 @@
 #include "base/compiler.h"
 
 enum {
-    AG_JULIA_GC_BITS = 15,        /* bits of that word used by the collector, and unused ones */
+    AG_JULIA_GC_BITS = 15,        /* bits of that word that are not part of the type */
     AG_JULIA_MARKED = 1,          /* of those bits: the object lives */
-    AG_JULIA_OLD_MARKED = 3,      /* ... and will, until a full collection marks anew */
+    AG_JULIA_OLD_MARKED = 3,      /* the object lives at least until the next full collection */
     AG_JULIA_BUFFER = 0x4eadc000, /* jl_buff_tag: memory of an array, no object */
 };
 
@@ -22,10 +22,11 @@ AG_FAST uintptr_t ag_julia_tag(uintptr_t object) {
     return ag_julia_word(object) & ~(uintptr_t)AG_JULIA_GC_BITS;
 }
 
+/* Called once, before the others. Returns 0 or -ENOMEM. */
 int ag_julia_types_start(void);
-/* The type's number. The first call for a type gets the name from Julia, which may call malloc and
- * nothing that collects. is_data: for the memory that an array of that type keeps outside. 0: out
- * of memory. */
+/* The type's number in the trace; 0: out of memory. The first call for a type gets its name from
+ * Julia, which may call malloc but starts no collection. is_data: the block is not an array of that
+ * type but the memory of such an array. */
 allogram_type ag_julia_type(uintptr_t tag, bool is_data);
 /* Types are objects themselves: forgets those that are about to be swept. */
 void ag_julia_types_sweep(void);

@@ -1,13 +1,14 @@
-/* arena_sizes.c: the memory that glibc's malloc holds, by its own count.
+/* arena_sizes.c: records, when the process exits, the memory that glibc's malloc holds by its own
+ * count.
  *
  * mallinfo2 (glibc 2.33 and later; the older mallinfo counts in 32 bits) takes the lock of each
  * arena. Another thread that holds such a lock releases it soon. The calling thread can hold one
  * itself only when a signal handler that interrupted malloc has called exit. A thread that runs a
- * handler has a signal blocked, so nothing is read when one is blocked.
+ * handler has a signal blocked, so nothing is read if any signal is blocked.
  *
- * glibc does not count the address space of its arenas other than the first: for those, reserved
- * equals what it has. The chunks that a thread caches (tcache) are not part of glibc's count of
- * free memory. */
+ * glibc reserves address space for its arenas other than the first, but does not count it. So the
+ * record has the same number for reserved and committed bytes. The chunks that a thread caches
+ * (tcache) are not part of glibc's count of free memory. */
 #include "arena_sizes.h"
 
 #include <stdint.h>
@@ -24,7 +25,7 @@ struct malloc_sizes { /* struct mallinfo2 of malloc.h: in bytes and counts */
         used_bytes, free_bytes, top_bytes;
 };
 static struct malloc_sizes (*ask)(void);
-static uint32_t recorded_process; /* the trace of a child does not have its parent's blocks */
+static uint32_t recorded_process; /* a child records nothing: its trace lacks its parent's blocks */
 
 void ag_libc_arenas_find(void) {
     const void *self = (const void *)(uintptr_t)ag_libc_arenas_find;

@@ -2,11 +2,11 @@
 #ifndef AG_LIBC_ARENA_SIZES_H
 #define AG_LIBC_ARENA_SIZES_H
 
-/* Finds out whether the malloc behind the agent's is glibc's and has mallinfo2. Called at the
+/* Finds out whether the malloc that the agent calls is glibc's and has mallinfo2. Called at the
  * start. */
 void ag_libc_arenas_find(void);
-/* Reports what malloc holds. Called while exit runs destructors, in that thread. Takes malloc's
- * locks. */
+/* Records how much memory malloc holds. Called while exit runs destructors, in that thread. Takes
+ * malloc's locks. */
 void ag_libc_arenas_report(void);
 
 #endif

@@ -1,13 +1,13 @@
 /* attached.c: the agent in a process that is already running: installs hooks by detours and removes
  * them again.
  *
- * 1. Why detours and not the import slots through which images call malloc. A program may read the
- * address of free from such a slot and keep it (a destructor in a struct). After the agent is
- * removed, that address would be invalid. A detour changes the code at malloc's address and not the
- * address. So it catches callers in every image, in images that dlopen loads later, through
- * pointers kept for years, and the libc's own calls, and it leaves no address of the agent in the
- * program's data. The tool, which can stop the threads, decides which bytes are written when
- * (hook/attachment.h).
+ * 1. The agent uses detours, not the import slots through which images (loaded objects) call
+ * malloc. A program may read the address of free from such a slot and keep it (a destructor in a
+ * struct). After the agent is removed, that address would be invalid. A detour changes the code at
+ * malloc's address and not the address. So it catches callers in every image, in images that dlopen
+ * loads later, calls through old function pointers, and the libc's own calls. It leaves no address
+ * of the agent in the program's data. The agent only prepares the detours; `allogram attach` (the
+ * tool), which can stop the threads, writes the bytes (hook/attachment.h).
  *
  * 2. The agent calls the original functions through the page of the detours. The originals may call
  * each other by their public addresses (realloc(NULL, n) calls malloc, a failed mremap ends in
@@ -122,9 +122,10 @@ static void *suspended_pvalloc(size_t bytes) {
     return block;
 }
 
-/* A process that ends without this call, or without exit's destructors, was killed by a signal. */
+/* Records that the process ends by _exit. A process that ends without this record and without that
+ * of exit's destructors was killed by a signal. */
 static void say_and_exit(int status) {
-    /* as lifecycle.c has it */
+    /* only in the process itself, not in a child of vfork: see lifecycle_end in lifecycle.c */
     if (ag_attached_runtimes_are_there() &&
         (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
         ag_attached_runtimes_end();
@@ -139,7 +140,7 @@ extern const uint8_t ag_entry_malloc[] AG_HIDDEN, ag_entry_calloc[] AG_HIDDEN,
     ag_entry_aligned_alloc[] AG_HIDDEN, ag_entry_posix_memalign[] AG_HIDDEN,
     ag_entry_valloc[] AG_HIDDEN, ag_entry_pvalloc[] AG_HIDDEN;
 
-/* The order decides which via a block has where two names are one function. */
+/* If two names are one function, its blocks have the via of the name that comes first here. */
 static const struct {
     const char *name;
     const void *entry;
@@ -243,7 +244,7 @@ static int hook_all(void) {
     return 0;
 }
 
-/* Describes to the tool what it has to write, and where the agent's own code is. */
+/* Describes to the tool the bytes that it has to write, and the pages of the detours' code. */
 static void fill_sites(void) {
     struct ag_attachment *attachment = &ag_agent_attachment;
     struct ag_detour *const *prepared;

@@ -10,7 +10,7 @@
 
 AG_EXPORT extern struct ag_attachment ag_agent_attachment;
 
-/* Attaches the adapters. The recorder is on, and detours are only prepared. */
+/* Attaches the adapters. Called while the recorder is on and detours are only prepared. */
 void ag_attached_runtimes_begin(void);
 /* Reports what the runtimes counted. Called once. */
 void ag_attached_runtimes_end(void);

@@ -1,4 +1,5 @@
-/* attached_alone.c: the attached agent for processes without a runtime that has an adapter. */
+/* attached_alone.c: the part of the attached agent that is for runtimes, in an agent without
+ * adapters. `allogram attach` loads that agent into processes that have no supported runtime. */
 #include "attached.h"
 
 void ag_attached_runtimes_begin(void) {

@@ -1,4 +1,6 @@
-/* attached_runtimes.c: the attached agent for processes with a runtime that has an adapter. */
+/* attached_runtimes.c: the part of the attached agent that is for runtimes: starts and ends the
+ * adapters. `allogram attach` loads the agent that has it into processes with a supported
+ * runtime. */
 #include <errno.h>
 #include <stdatomic.h>
 

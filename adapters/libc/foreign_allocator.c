@@ -1,21 +1,22 @@
-/* foreign_allocator.c: prevents that a block is recorded twice where the malloc behind the agent's
- * comes from a library of its own, linked or preloaded.
+/* foreign_allocator.c: prevents that a block is recorded twice if the malloc that the agent calls
+ * comes from a library other than the libc, linked or preloaded.
  *
  * The calloc of such a library may call malloc by its public name, which is the agent's: the block
  * would be recorded as malloc's, and then as calloc's. So this file replaces the import slots
  * through which the library calls the malloc family by functions of this file, and the pointers in
  * ag_next by functions that mark the thread as inside the allocator. A call that the library makes
  * while inside goes to the host's function, as it would without the agent. A call from outside goes
- * to the agent's, for a library may do more than allocating.
+ * to the agent's, because a library may contain more than an allocator.
  *
  * Only calls of the library pass through here. Other callers that allocate meanwhile (a signal
- * handler, the libc) reach the agent's functions and are recorded as usual. The entries of a
- * sampling recorder count bytes once, for they never see a call from inside. After a longjmp out of
- * the allocator the mark is stale; the next call detects that.
+ * handler, the libc) reach the agent's functions and are recorded as usual. A sampling
+ * recorder counts the bytes of a block once, in entry.S, because no call from inside gets there.
+ * After a longjmp out of the allocator the mark is stale; the next call detects that.
  *
  * Libraries without such slots (tcmalloc's, all that are linked with -Bsymbolic) and the libc
- * itself are not changed. Not handled: objects in front of the agent, whose calls do not reach it,
- * and those behind the libc (the loader of an older glibc has a malloc for itself). */
+ * itself are not changed. Not handled: objects that the loader searches before the agent, because
+ * their calls do not reach the agent, and objects after the libc (the loader of an older glibc has
+ * a malloc for itself). */
 #include "foreign_allocator.h"
 
 #include <elf.h>
@@ -48,8 +49,8 @@ AG_FAST bool is_inside(void) {
     return ag_is_inside_allocator((uintptr_t)__builtin_frame_address(0));
 }
 
-/* guarded_NAME replaces NAME in ag_next. called_NAME replaces NAME in the library's import slots;
- * what it calls is a tail call, so that the agent's function sees the library's stack. PARAMETERS
+/* guarded_NAME replaces NAME in ag_next. called_NAME replaces NAME in the library's import slots
+ * and makes only a tail call, so that the agent's function sees the library's stack. PARAMETERS
  * and ARGUMENTS are given in parentheses. */
 #define FUNCTION(name, result, parameters, arguments)                           \
     static result guarded_##name parameters {                                   \
@@ -97,7 +98,7 @@ static const struct {
 };
 
 struct libraries {
-    const void *inside[LIBRARIES_MOST]; /* an address in each */
+    const void *inside[LIBRARIES_MOST]; /* an address in each library */
     size_t n;
     bool is_past_self;
 };

@@ -1,15 +1,17 @@
-/* foreign_allocator.h: an allocator in a library of its own, whose functions call each other by
- * their public names. */
+/* foreign_allocator.h: an allocator in a library other than the libc, whose functions call each
+ * other by their public names. */
 #ifndef AG_LIBC_FOREIGN_ALLOCATOR_H
 #define AG_LIBC_FOREIGN_ALLOCATOR_H
 
-/* Looks for such a library behind the agent, and redirects the library's own calls and ag_next past
- * the agent. Called once, when ag_next is known and before the program has a second thread. */
+/* Looks for such a library among the objects that the loader searches after the agent. Redirects
+ * the library's own calls of malloc and its relatives, and the pointers in ag_next, so that calls
+ * inside of the allocator are not recorded. Called once, when ag_next is known and before the
+ * program has a second thread. */
 void ag_foreign_allocator_lead(void);
 
-/* Makes the functions behind the agent mark the thread as inside an allocator, if they do not yet
- * (see ag_is_inside_allocator): the library has functions that are hooked by detours. Same
- * conditions as above. */
+/* Makes the functions in ag_next mark the thread as inside of an allocator (see
+ * ag_is_inside_allocator in static_allocator.h), if they do not do so yet. Needed if the library
+ * has functions that are hooked by detours. Same conditions as above. */
 void ag_foreign_allocator_guard(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* heaps.c: the heaps and allocation functions of the libc, as the trace defines them. */
+/* heaps.c: defines the heaps and the allocation functions of the libc in the trace. Both agents,
+ * the preloaded and the attached one, do this at their start. */
 #include "heaps.h"
 
 #include "next.h"

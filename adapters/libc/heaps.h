@@ -1,11 +1,11 @@
-/* heaps.h: the heaps and allocation functions of the libc, as the trace defines them. */
+/* heaps.h: defines the heaps and the allocation functions of the libc in the trace. */
 #ifndef AG_LIBC_HEAPS_H
 #define AG_LIBC_HEAPS_H
 
 #include "record/recorder.h"
 
-/* Defines the libc's heaps, vias and RUNTIME to the recorder, which is on. RUNTIME must stay
- * valid. */
+/* Defines the libc's heaps, its vias (allocation functions) and RUNTIME to the recorder, which is
+ * on. RUNTIME must stay valid. */
 void ag_libc_announce(const struct ag_runtime_definition *runtime);
 
 #endif

@@ -1,5 +1,5 @@
-/* lifecycle.c: the events of a process that the recorder must not miss: fork, the ways to end, and
- * objects that are unloaded. */
+/* lifecycle.c: hooks fork, _exit, _Exit, quick_exit and dlclose in the preloaded agent. So the
+ * recorder notices new processes, the end of the process, and unloaded objects. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -39,10 +39,12 @@ pid_t _Fork(void) {
     return pid;
 }
 
-/* A process that ends without one of these, or without exit's destructors, was killed by a signal.
- * These functions run no destructors, so the final reports are made here, and only by the process
- * itself, not by a child of vfork that shares its memory. Telling those apart takes a system call
- * which a sandbox may forbid, so it is made only when there is something to report. */
+/* Records that the process ends by _exit, _Exit or quick_exit. A process that ends without this
+ * record and without that of exit's destructors was killed by a signal.
+ *
+ * These functions run no destructors, so the final reports are made here. A child of vfork, which
+ * shares the memory of the process, must not make them. Only getpid distinguishes the two, and a
+ * sandbox may forbid that system call, so it is made only when there is something to report. */
 static void lifecycle_end(void) {
     ag_libc_start();
     if (ag_libc_has_last_words() && (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {
@@ -69,9 +71,9 @@ void quick_exit(int status) {
     __builtin_unreachable();
 }
 
-/* The loader reports what it loads and unloads (ag_recorder_watch_images). Where it does not,
- * unloading is noticed here. dlopen needs no hook and must not have one: it looks at its caller for
- * RUNPATH. */
+/* The loader reports the objects that it loads and unloads (ag_recorder_watch_images). Where it
+ * does not, this hook notices that an object was unloaded. dlopen needs no hook and must not have
+ * one: it searches the RUNPATH of the object that calls it. */
 int dlclose(void *handle) {
     ag_libc_start();
     const int r = ag_next.dlclose(handle);

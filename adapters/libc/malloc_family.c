@@ -2,8 +2,8 @@
  *
  * Order: an alloc is recorded after the host's function, a free before it, so no other thread can
  * record an address while this thread still owns it. realloc is a free recorded before and an alloc
- * recorded after; when it fails, the free is taken back. Sizes are those requested. free(NULL) and
- * failed calls are not recorded. */
+ * recorded after; when it fails, a further record takes the free back. Sizes are those requested.
+ * free(NULL) and failed calls are not recorded. */
 #include <errno.h>
 
 #include "next.h"
@@ -58,8 +58,9 @@ void *ag_realloc(void *block, size_t bytes, const uintptr_t *sp, uintptr_t rbp) 
     return reallocate(block, bytes, VIA_REALLOC, sp, rbp);
 }
 
-/* The host's reallocarray would call realloc, which is the agent's: the event would be recorded
- * twice. A realloc of the program's own is recorded by its detour (static_allocator.c). */
+/* The host's reallocarray is not called: it would call realloc, which is the agent's, and the event
+ * would be recorded twice. If the program defines realloc, the detour of that realloc records the
+ * event (static_allocator.c). */
 void *ag_reallocarray(void *block, size_t count, size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
     size_t total = 0;
     if (__builtin_mul_overflow(count, bytes, &total)) {
@@ -106,7 +107,7 @@ void *ag_pvalloc(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
 /* Called from entry.S. */
 void ag_free(void *block);
 
-/* Inlined into the function whose frame is taken: its caller's rbp lies there, followed by the
+/* Inlined into the function whose frame it reads: that frame begins with the caller's rbp and the
  * return address. */
 AG_FAST void report_free(void *block, enum ag_libc_via via) {
     const uintptr_t *frame = __builtin_frame_address(0);
@@ -121,8 +122,8 @@ AG_NOINLINE void ag_free_slowly(void *block, enum ag_libc_via via) {
     ag_next.free(block);
 }
 
-/* Every call in it is a tail call: it needs no frame and saves no register, and no frame of the
- * agent is on the stack while the host frees. */
+/* Every call in this function is a tail call, so the function needs no frame and saves no register,
+ * and no frame of the agent is on the stack while the host frees. */
 void ag_free(void *block) {
     if (AG_LIKELY(block != NULL) &&
         AG_UNLIKELY(!ag_record_free_frameless(AG_WORD_FREE, (uintptr_t)block, VIA_MALLOC))) {

@@ -1,13 +1,14 @@
-/* mappings.c: mmap, munmap, mremap, brk, sbrk as the program calls them. Mappings that malloc makes
- * are not seen here (libc calls its internal functions), so nothing is counted twice. */
+/* mappings.c: records the program's calls of mmap, munmap, mremap, brk and sbrk. malloc's own
+ * mappings do not pass through here, because the libc calls its internal functions for them; so
+ * nothing is counted twice. */
 #include <stdarg.h>
 #include <sys/mman.h>
 
 #include "next.h"
 #include "record/recorder.h"
 
-/* These calls are rare: the stack walk starts at the frame of this function, which has a frame
- * pointer to take sp from. */
+/* These calls are rare, so they have no entries in entry.S: the stack walk starts at the frame of
+ * the function in this file, whose frame pointer leads to the caller's sp and rbp. */
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 

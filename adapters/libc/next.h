@@ -1,5 +1,5 @@
-/* next.h: the host's functions that the agent calls, and the start of the recorder at the first
- * call of any of them. */
+/* next.h: the functions of the host (the profiled program with its libraries) that the agent calls,
+ * and the start of the recorder at the first call of any of them. */
 #ifndef AG_LIBC_NEXT_H
 #define AG_LIBC_NEXT_H
 
@@ -29,9 +29,9 @@ struct ag_next_functions {
 extern struct ag_next_functions ag_next AG_HIDDEN;
 
 /* The functions of a program that defines malloc itself. Such a program may call related functions
- * that only libraries define: reallocarray, the operators of C++. Those functions of the libraries
- * call the program's malloc, realloc and free, and so do the agent's replacements of them. NULL:
- * the program does not define the function. */
+ * that only libraries define: reallocarray, the operators of C++. Those library functions call the
+ * program's malloc, realloc and free; the agent's replacements of them do the same. NULL: the
+ * program does not define the function. */
 struct ag_program_functions {
     void *(*malloc)(size_t bytes);
     void *(*realloc)(void *block, size_t bytes);
@@ -43,14 +43,16 @@ extern struct ag_program_functions ag_program AG_HIDDEN;
  * main, often inside the first malloc of a constructor that runs before the agent's. */
 void ag_libc_start(void);
 
-/* The process ends in an orderly way, by exit or _exit: writes what runtimes and function counters
- * have counted. The first caller does it. Callable from any thread and handler. */
+/* Called when the process ends by exit, _exit, _Exit or quick_exit: writes the counts of runtimes
+ * and of function counters. Only the first call in a process writes them. Callable from any thread
+ * and signal handler. */
 void ag_libc_end(void);
 /* Whether ag_libc_end has anything to write. */
 bool ag_libc_has_last_words(void);
 
-/* Records the free of a block and frees it. Call it as a tail call from a function without a frame,
- * so that the stack it finds is that of the caller. Defined in malloc_family.c. */
+/* Records the free of a block and frees it. Call this function as a tail call from a function
+ * without a frame, so that the recorded stack begins at that function's caller. Defined in
+ * malloc_family.c. */
 void ag_free_slowly(void *block, enum ag_libc_via via);
 
 #endif

@@ -1,20 +1,24 @@
-/* operators.c: the C++ operators new and delete, as allocation functions of their own where a
+/* operators.c: records the C++ operators new and delete as allocation functions of their own, if a
  * program imports them.
  *
- * Without this file all blocks of a C++ program are recorded as malloc's, called by operator new.
- * With it they have the operator as their via, and a heap of their own.
+ * Without this file all blocks of a C++ program are recorded as blocks of malloc, called by
+ * operator new. With it their via (the allocation function that was called) is the operator, and
+ * they have a heap of their own.
  *
- * The agent allocates in place of the host's operator only when that operator is known to be malloc
- * and a check: those of libstdc++ and libc++, and operators in the object whose malloc is called
- * anyway (tcmalloc, jemalloc, mimalloc as libraries). Then the block comes from the host's malloc
- * directly: no operator calls the agent's malloc, and nothing is recorded twice. It does not do so
- * where the program itself defines malloc: the operators call that one, and its detour records. If
- * malloc fails, the host's operator is called after all: it runs the new handler, retries and
- * throws, and no exception ever passes through a frame of the agent (tail calls). Any other
- * operator is the program's own: it is called, and what it allocates inside is recorded as that
- * allocation.
+ * The agent allocates in place of the host's operator only if that operator is known to call
+ * malloc, check the result, and do nothing else. That holds for the operators of libstdc++ and
+ * libc++, and for operators in the object whose malloc the agent calls (tcmalloc, jemalloc,
+ * mimalloc as libraries). The block then comes from the host's malloc directly: no operator calls
+ * the agent's malloc, and nothing is recorded twice. If malloc fails, the agent calls the host's
+ * operator after all, which runs the new handler, retries and throws. No exception ever passes
+ * through a frame of the agent, because that call is a tail call.
  *
- * The operators are looked up at their first call: libstdc++ may be loaded with a plugin. */
+ * If the program itself defines malloc, the agent calls the host's operators: they call the
+ * program's malloc, whose detour records the block. Any other operator is the program's own: the
+ * agent calls it, and the malloc that it calls is recorded as malloc.
+ *
+ * The operators are looked up at their first call, because libstdc++ may be loaded with a
+ * plugin. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -79,8 +83,8 @@ AG_COLD static int look_up(struct operator_behind *behind) {
     const void *self = (const void *)(uintptr_t)ag_libc_start;
     struct ag_symbol_place place, malloc_place;
     if (!ag_symbol_find(behind->name, AG_SYMBOL_NEXT, self, &place)) {
-        /* No object defines it: a program that calls it could not have been linked. The agent's
-         * operator does malloc's work. */
+        /* No object defines the operator, so a program that calls it could not have been linked.
+         * The agent's operator then only calls malloc. */
         atomic_store_explicit(&behind->kind, OPERATOR_IS_MALLOC, memory_order_release);
         return OPERATOR_IS_MALLOC;
     }
@@ -124,15 +128,16 @@ AG_FAST void *new_block(struct operator_behind *behind, size_t bytes, enum ag_li
     if (AG_UNLIKELY(kind_of(behind) != OPERATOR_IS_MALLOC)) {
         return NULL;
     }
-    void *block = ag_next.malloc(bytes ? bytes : 1); /* two operator new of 0 bytes return two
-                                                      * addresses */
+    void *block = ag_next.malloc(bytes ? bytes : 1); /* two calls of operator new with 0 bytes
+                                                      * return different addresses */
     if (AG_LIKELY(block != NULL)) {
         ag_record_alloc_fast(sp, rbp, (uintptr_t)block, bytes, via);
     }
     return block;
 }
 
-/* As libstdc++ does it: the alignment is at least a pointer's, the size is rounded up to it. */
+/* As in libstdc++, the alignment is at least that of a pointer, and the size is rounded up to a
+ * multiple of the alignment. */
 AG_FAST void *new_aligned_block(struct operator_behind *behind, size_t bytes, size_t alignment,
                                 enum ag_libc_via via, const uintptr_t *sp, uintptr_t rbp) {
     const bool is_power_of_two = alignment && (alignment & (alignment - 1)) == 0;
@@ -213,7 +218,7 @@ void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *t
                : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
 }
 
-/* ---- delete: the same function under many names, each with its own operator behind it ---- */
+/* ---- delete: the same function under many names, each with its own operator of the host ---- */
 
 /* As in free, every call is a tail call: no frame of the agent is on the stack while the host
  * frees. */
@@ -226,7 +231,7 @@ AG_FAST void delete_block(void *block, enum ag_libc_via via) {
     ag_next.free(block);
 }
 
-/* Called from entry.S, which has the names of the C++ ABI. PARAMETERS and ARGUMENTS are
+/* Called from entry.S, which exports the names of the C++ ABI. PARAMETERS and ARGUMENTS are
  * given in parentheses. */
 #define DELETE(name, via, parameters, arguments)                          \
     void ag_##name parameters;                                            \

@@ -71,7 +71,8 @@ static void find_program_functions(void) {
     ag_program.free = (void (*)(void *))(uintptr_t)program_function("free");
 }
 
-/* A second unwinder that is preloaded beside the agent turns the self-check on. */
+/* The self-check compares each stack with that of a second unwinder. It is on if an object with
+ * such an unwinder, the function allogram_judge, is preloaded beside the agent. */
 static void start_self_check(void) {
     struct ag_symbol_place judge;
     if (ag_symbol_find("allogram_judge", AG_SYMBOL_FIRST, NULL, &judge)) {
@@ -79,9 +80,9 @@ static void start_self_check(void) {
     }
 }
 
-/* Functions of a program's .preinit_array may allocate before the libc has its environment. The
- * kernel put it after argc, the arguments and NULL, at an address that the loader knows. Returns
- * whether it was set here. */
+/* Functions of a program's .preinit_array may allocate before the libc has set __environ. The
+ * kernel put the environment on the stack, after argc, the arguments and NULL; the loader's
+ * __libc_stack_end is the address of argc. Returns whether this function set __environ. */
 static bool set_early_environment(void) {
     struct ag_symbol_place place;
     if (__environ || !ag_symbol_find("__libc_stack_end", AG_SYMBOL_FIRST_DATA, NULL, &place)) {
@@ -115,7 +116,7 @@ static void start_recording(void) {
     ag_foreign_allocator_lead();
     struct ag_static_answer *own = &own_allocator;
     ag_static_allocator_hook(/* malloc_address= */ NULL, own);
-    runtime.is_hooked = own->n_program == 0; /* else when its first call is seen */
+    runtime.is_hooked = own->n_program == 0; /* else note_own_allocator sets it at the first call */
     if (own->n_program == 0) {               /* else malloc is the program's own */
         ag_libc_arenas_find();
     }

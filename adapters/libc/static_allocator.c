@@ -6,26 +6,27 @@
  * entry of the agent. The replaced instructions move to a trampoline, through which the original is
  * called.
  *
- * 2. Allocators have functions beside malloc (mallocx, mi_heap_malloc, moz_arena_malloc), also
- * where they are libraries. free frees their blocks: without a hook, these frees would be of
- * unknown blocks. Each loaded object is searched for the names of static_functions.def after
- * AG_STATIC_OTHERS.
+ * 2. Allocators have functions beside malloc (mallocx, mi_heap_malloc, moz_arena_malloc), also if
+ * they are libraries. The blocks of these functions are freed by free: without a hook, these frees
+ * would be of unknown blocks. Each loaded object is searched for the names of static_functions.def
+ * after AG_STATIC_OTHERS.
  *
- * 3. Every row of static_functions.def has its original. One entry (static_entry.S) and two
- * functions, ag_static_begin and ag_static_end, serve all rows by shape. They are slower than the
- * hooks of malloc_family.c: callers that the compiler can see may rely on more registers than the
- * ABI keeps, so all are kept (hook/kept_call.h), and this file is compiled for general registers
+ * 3. Every row of static_functions.def has its own detour. One entry (static_entry.S) and two
+ * functions, ag_static_begin and ag_static_end, serve all rows; the row's shape says what the
+ * arguments mean (static_shapes.def). These hooks are slower than those of malloc_family.c: callers
+ * that were compiled together with the function may rely on more registers than the ABI keeps. So
+ * the entry keeps all registers (hook/kept_call.h), and this file is compiled for general registers
  * only.
  *
- * 4. An allocator's functions call each other by their public names (posix_memalign calls malloc):
- * calls inside one that is recorded are not recorded (ag_record_suspend_call). An operator new is
- * different: the malloc that it calls, where that is hooked, records the block and notes this in
- * the operator's call, which then records nothing. Both find the calls around them by marks in the
- * frames of the calls (record/call_marks.h), so handlers that interrupt an allocator, and calls
- * that never return, are no special case. The functions behind the agent's malloc are marked where
- * their library has entries of its own (foreign_allocator.c). The C++ operators of the program are
- * hooked only when it also defines malloc: otherwise they are libstdc++'s, linked statically, and
- * call the malloc that is hooked already. */
+ * 4. An allocator's functions call each other by their public names (posix_memalign calls malloc).
+ * Calls inside of a recorded call are not recorded (ag_record_suspend_call). An operator new is
+ * different: the hooked malloc that it calls records the block and notes this in the operator's
+ * call, which then records nothing. Both cases find the surrounding calls by marks in their frames
+ * (record/call_marks.h), so signal handlers that interrupt an allocator, and calls that never
+ * return, are no special case. If an allocator has functions that only this file hooks,
+ * foreign_allocator.c also marks the calls that the agent makes through ag_next. The C++ operators
+ * of the program are hooked only if it also defines malloc: otherwise they are libstdc++'s, linked
+ * statically, and call the malloc that is hooked already. */
 #include "static_allocator.h"
 
 #include <link.h>
@@ -55,7 +56,7 @@ enum shape { /* what the arguments mean */
 
 enum does {
     DOES_ALLOCATE,   /* returns the block */
-    DOES_ALLOCATE_C, /* a string: its length is the size */
+    DOES_ALLOCATE_C, /* returns a string, whose length gives the size */
     DOES_ALLOCATE_THROW,
     DOES_ALLOCATE_TO,        /* *block is the block where 0 is returned */
     DOES_REALLOCATE,         /* a block that cannot be resized stays valid */
@@ -116,7 +117,7 @@ extern const unsigned char ag_static_enter[] AG_HIDDEN; /* static_entry.S */
 bool ag_static_begin(struct ag_kept_call *call);
 void ag_static_end(struct ag_kept_call *call);
 
-/* What is recorded of a call. Passed by value, for ag_call_keeping_vectors. */
+/* The parts of an event, in one struct, because ag_call_keeping_vectors passes one pointer. */
 struct event {
     const struct ag_kept_call *call;
     enum ag_word_kind kind;
@@ -138,8 +139,9 @@ AG_NOINLINE static void record_kept(void *context) {
     record_now(context);
 }
 
-/* The program's virtual machines are asked for their frames: the only code on the path of an event
- * that is not the agent's. */
+/* The program's virtual machines may supply frames of their own (record/managed_frames.h). Their
+ * callbacks are the only code on the path of an event that is not the agent's, so the vector
+ * registers are saved around them. */
 AG_FAST void record(const struct ag_kept_call *call, enum ag_word_kind kind, uintptr_t block,
                     size_t bytes) {
     struct event event = {.call = call, .kind = kind, .block = block, .bytes = bytes};
@@ -150,7 +152,7 @@ AG_FAST void record(const struct ag_kept_call *call, enum ag_word_kind kind, uin
     }
 }
 
-/* Notes in the calling operator new that the block is recorded. */
+/* If an operator new made this call, notes in the operator's call that the block is recorded. */
 static void note_recorded(const struct ag_kept_call *call, uintptr_t block) {
     if (ag_call_is_inside(&operators, (uintptr_t)&call->return_address)) {
         struct ag_call_mark *mark = operators;
@@ -170,8 +172,8 @@ static size_t product(size_t count, size_t bytes) {
     return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
 }
 
-/* The requested size. A product that overflows gives no number of bytes, and above all not 0: see
- * ag_static_end. */
+/* The requested size; SIZE_MAX if a product overflows. It must not be 0 then: if realloc returns
+ * NULL for 0 bytes, ag_static_end takes the block for freed. */
 static size_t bytes_of(const struct ag_kept_call *call) {
     const enum shape shape = functions[call->datum].shape;
     const size_t bytes = call->arguments[shapes[shape].bytes];
@@ -179,14 +181,14 @@ static size_t bytes_of(const struct ag_kept_call *call) {
                                        : product(call->arguments[shapes[shape].count], bytes);
 }
 
-/* Whether the word at the address can be read: a symbol with an allocator's name need not be
- * one. */
+/* Whether the word at the address can be read. The address may be invalid, because a function with
+ * the name of an allocator's function may be something else. */
 static bool is_readable(uintptr_t address) {
     uintptr_t word;
     return ag_readable_copy(&word, address, sizeof(word));
 }
 
-/* The length of a string with its end, as far as it can be read. */
+/* The size of a string with its terminating 0, as far as its memory can be read. */
 static size_t text_bytes(uintptr_t text) {
     size_t bytes = 0;
     while (is_readable(ag_readable_page(text + bytes))) {
@@ -385,8 +387,8 @@ static void unhook_all(void) {
     }
 }
 
-/* Hooks rows [first, end). Returns how many were hooked; negative: a needed one cannot be, and none
- * is. */
+/* Hooks rows [first, end). Returns how many were hooked; negative: a needed function cannot be
+ * hooked, and none is. */
 static int hook(const struct entries *entries, size_t first, size_t end,
                 struct ag_static_answer *answer) {
     int count = 0;

@@ -1,5 +1,5 @@
-/* static_allocator.h: programs that contain their allocator, and functions that only certain
- * allocators have. */
+/* static_allocator.h: hooks the allocation functions that the agent cannot interpose: those of
+ * programs that contain their allocator, and functions that only certain allocators have. */
 #ifndef AG_STATIC_ALLOCATOR_H
 #define AG_STATIC_ALLOCATOR_H
 
@@ -11,7 +11,7 @@
 
 struct ag_static_answer {
     /* The number of functions of the program's malloc family that were hooked; negative: one of
-     * them cannot be, and none is recorded. */
+     * them cannot be hooked, so none of them is recorded. */
     int n_program;
     int n_others;   /* functions that only certain allocators have, in the program and
                      * in libraries */
@@ -25,7 +25,8 @@ struct ag_static_answer {
 void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answer *ret_answer);
 
 /* Hooks the functions that only certain allocators have, in all objects. Called after
- * ag_static_allocator_hook and after all other detours, which need the room more. */
+ * ag_static_allocator_hook and after the detours of malloc and its relatives: the number of detours
+ * is limited (AG_DETOURS_PREPARED_MOST), and the others are more important. */
 void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
 /* Calls CALL once, in the first thread that enters a detour. The compiler may have inlined a
@@ -33,12 +34,12 @@ void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 typedef void ag_static_first_call(void);
 void ag_static_allocator_on_first_call(ag_static_first_call *call);
 
-/* Calls of a library's allocator behind ours (foreign_allocator.c). */
+/* This thread's calls of a library's allocator through ag_next (foreign_allocator.c). */
 extern __thread ag_call_marks ag_foreign_calls __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 
-/* Whether a call with this stack pointer is made from inside an allocator's function whose call is
- * recorded as a whole: the calls between its functions are not recorded. From any thread and
- * handler. */
+/* Whether a call with this stack pointer is made from inside of an allocator's function whose call
+ * is recorded as a whole. The calls between the allocator's functions are not recorded. Callable
+ * from any thread and signal handler. */
 AG_FAST bool ag_is_inside_allocator(uintptr_t sp) {
     return ag_record_is_suspended_call(sp) || ag_call_is_inside(&ag_foreign_calls, sp);
 }

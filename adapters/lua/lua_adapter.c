@@ -1,12 +1,13 @@
-/* lua_adapter.c: Lua 5.4, in liblua5.4.so or in the program itself (the interpreter is linked
- * statically).
+/* lua_adapter.c: finds Lua 5.4 in the profiled process and installs the adapter's detours. Lua may
+ * be in liblua5.4.so or in the program itself (the interpreter is linked statically).
  *
  * Lua gets all its memory through the allocator of each state, and the functions of its C API keep
- * their names in a stripped program, because C modules need them. So the adapter only puts detours
- * at the start of a few of those functions: lua_newstate puts the adapter's allocator before the
- * host's (lua_states.c), lua_getallocf and lua_setallocf hide that again, and the functions that
- * run Lua code note their state (lua_stacks.c). Before anything is changed, the release is looked
- * up in lua_releases.def, and the row is compared with Lua's answers (lua_calibration.c). */
+ * their names in a stripped program, because C modules need them. So the adapter only needs detours
+ * of a few of those functions. That of lua_newstate puts the adapter's allocator in front of the
+ * host's (lua_states.c), those of lua_getallocf and lua_setallocf hide the adapter's allocator from
+ * the program, and those of the functions that run Lua code note the state (lua_stacks.c). Before
+ * anything is changed, the release is looked up in lua_releases.def, and the row is compared with
+ * Lua's answers (lua_calibration.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +110,7 @@ static void set_allocator(lua_State *L, ag_lua_alloc *allocate, void *ud) {
     state->ud = ud;
 }
 
-/* Called after lua_newstate, from lua_entry.S: the state gets the adapter's allocator. */
+/* Called from lua_entry.S before lua_newstate runs: gives the new state the adapter's allocator. */
 void ag_lua_new(struct ag_kept_call *call);
 
 struct new_state {
@@ -137,7 +138,8 @@ enum { DETOURS = AG_LUA_ENTRIES + 5 };
 static struct ag_detour detours[DETOURS];
 static size_t n_detours;
 
-/* Lua may be part of the program, and its functions may be called by others in the same file. */
+/* Installs a detour that keeps all registers: Lua may be part of the program, and callers in the
+ * same file may rely on more registers than the ABI keeps. */
 static int detour(uintptr_t function, const void *enter, uintptr_t datum, void **ret_original) {
     if (function == 0) {
         return 0;
@@ -154,7 +156,7 @@ static void remove_detours(void) {
     }
 }
 
-/* From here on the adapter calls an API function that has a detour through its original. */
+/* From here on the adapter calls these two functions through their originals, past the detours. */
 static void call_past_detours(void *get_original, void *set_original) {
     ag_lua.api.lua_getallocf = (ag_lua_alloc * (*)(lua_State *, void **))(uintptr_t)get_original;
     ag_lua.api.lua_setallocf =
@@ -191,7 +193,7 @@ static int install_detours(void) {
     return r;
 }
 
-/* ---- the contract ---- */
+/* ---- the functions of struct ag_adapter ---- */
 
 static char release[TEXT_BYTES], note[TEXT_BYTES];
 
@@ -248,7 +250,7 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     return AG_ADAPTER_ACTS;
 }
 
-/* Adds what is live at the end, by the adapter's count and by Lua's. */
+/* Adds the bytes in use at the end, by the adapter's count and by Lua's. */
 static void add_state(void *context, const struct ag_lua_state *state) {
     enum { BEFORE_STATE = 8 }; /* LUA_EXTRASPACE: the offset of L in its block */
     struct ag_runtime_definition *runtime = context;

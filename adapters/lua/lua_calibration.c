@@ -1,23 +1,24 @@
-/* lua_calibration.c: see lua_calibration.h.
+/* lua_calibration.c: compares the Lua of this process with its row of lua_releases.def, before the
+ * adapter changes anything.
  *
- * 1. Fields. A script with nested, recursive, variadic and tail calls, long jumps between lines and
- * a coroutine calls a C function of the adapter at known places. There the calls as read from the
- * fields are compared with those of lua_getstack and lua_getinfo: how many, Lua or C, where
- * defined, which line, which source. The bytes in use by the fields are compared with those that
- * the adapter's allocator gave out.
+ * 1. Fields. A script calls a C function of the adapter at known places. The script has nested,
+ * recursive, variadic and tail calls, large distances between lines, and a coroutine. The C
+ * function compares the calls that it reads from the fields with those of lua_getstack and
+ * lua_getinfo: their number, their kind (Lua or C), the place of the definition, the line and the
+ * source. It also compares Lua's count of bytes in use with the bytes that the adapter's allocator
+ * gave out.
  *
  * 2. Functions without a name. The C function is called once directly and once by a script: the one
  * function whose frame is on the second stack and not on the first is luaV_execute. A finalizer of
  * the adapter is called by a full collection and by a step: the function that lua_gc called is
  * luaC_fullgc or luaC_step. Frames are identified by where their function begins in .eh_frame.
  *
- * 3. The pc of luaV_execute where that is not saved (lua_pcs.c). A chunk that consists only of
- * constructors runs from its first line to its last. Each makes one table: so the n-th table is
- * made by the n-th OP_NEWTABLE, and a vector belongs to that instruction when its argument says how
- * large the table will be, else to the OP_SETLIST after it.
+ * 3. The pc of luaV_execute where Lua does not save it (lua_pcs.c). A chunk that consists only of
+ * table constructors runs from its first line to its last. Each constructor makes one table, so the
+ * n-th table is made by the n-th OP_NEWTABLE. A vector (an array or hash part) is made by that
+ * instruction if its argument has the table's size, else by the OP_SETLIST after it.
  *
- * The state's memory is an arena of the adapter, so nothing of this reaches the host's
- * allocator. */
+ * The state's memory is an arena of the adapter, so the host's allocator is never called. */
 #include "lua_calibration.h"
 
 #include <errno.h>
@@ -57,8 +58,8 @@ static struct { /* the calibration that is running */
     int n_compared, n_finalized;
     const char *reason;            /* the first difference found */
     const lua_State *constructing; /* the state that runs the constructors; NULL: none does */
-    int n_constructed;             /* number of instructions that ran, with that of the
-                                    * last table */
+    int n_constructed;             /* number of instructions up to the one that made
+                                    * the last table */
     struct ag_walker *walker;
     struct ag_walked_frame *frames;
 } own;
@@ -208,7 +209,7 @@ static void compare_calls(lua_State *L) {
     own.n_compared++;
 }
 
-/* Names of the functions that the chunk defines and calls. The chunk is the outermost call. */
+/* Compares the names of the functions that the chunk defines. The chunk is the outermost call. */
 static void compare_names(const lua_State *L) {
     static const char *const names[] = {"inner", "outer", "shared", "method"};
     const void *chunk = NULL;
@@ -243,7 +244,7 @@ static int probe(lua_State *L) {
     if (!own.reason) {
         compare_names(L);
     }
-    if (own.by_script.n == 0) { /* the coroutine's is another */
+    if (own.by_script.n == 0) { /* the coroutine's stack is another one */
         keep_stack(&own.by_script);
     }
     return 0;
@@ -447,7 +448,7 @@ static void learn(size_t tag, const uintptr_t *sp, uintptr_t rbp) {
 static void construct(lua_State *L, lua_State *coroutine) {
     int n_results;
     lua_State *runs = coroutine ? coroutine : L;
-    if (!lua_calibration_load(runs, constructors)) { /* and an argument, for `...` */
+    if (!lua_calibration_load(runs, constructors)) { /* also pushes an argument, for `...` */
         return;
     }
     own.n_constructed = 0;

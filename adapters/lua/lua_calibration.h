@@ -1,12 +1,12 @@
-/* lua_calibration.h: compares this Lua with its row of lua_releases.def. */
+/* lua_calibration.h: compares the Lua of this process with its row of lua_releases.def. */
 #ifndef AG_LUA_CALIBRATION_H
 #define AG_LUA_CALIBRATION_H
 
-/* Runs a script in a state of its own and compares what the fields say with what Lua answers; finds
- * luaV_execute, luaC_step and luaC_fullgc, which no table names. Needs ag_lua.api and .release;
- * sets .execute, .step, .full and .has_pcs. Returns 0 when nothing differs; else a negative errno,
- * and *ret_reason says in a few words what differs. Not reentrant. Allocates nothing from the
- * host. */
+/* Runs a script in a state of its own and compares the values of the fields with Lua's own answers.
+ * Finds luaV_execute, luaC_step and luaC_fullgc, which no symbol table names. Needs ag_lua.api and
+ * .release; sets .execute, .step, .full and .has_pcs. Returns 0 when nothing differs; else a
+ * negative errno, and *ret_reason says in a few words what differs. Not reentrant. Allocates
+ * nothing from the host. */
 int ag_lua_calibrate(const char **ret_reason);
 
 #endif

@@ -1,12 +1,14 @@
-/* lua_calls.c: see lua_calls.h.
+/* lua_calls.c: counts the calls and the allocated words of each Lua function, per call path, for
+ * `run --calls`.
  *
  * Lua's own hook reports when a function is called and when one returns. The path of a call does
- * not depend on returns: a call knows its caller (ci->previous), and the caller's path was noted at
- * its own call. So errors, which leave functions without a return, and coroutines, which leave and
- * come back, are no special cases: each call is looked up by its address, and is used only if it
- * still runs the same function. The hook is set where the program has none. If the program sets its
- * own, calls are not counted from then on, and debug.gethook returns the adapter's hook, so calls
- * are counted only on request.
+ * not depend on returns: a call points to its caller (ci->previous), and the caller's path was
+ * noted when the caller was called. So errors, which leave functions without a return, and
+ * coroutines, which leave and come back, are no special cases: each call is looked up by its
+ * address, and its note is used only if the call still runs the same function. The adapter sets
+ * the hook if the program has none. If the program sets its own hook later, calls are not counted
+ * from then on. A program can notice the adapter's hook by debug.gethook, so calls are counted only
+ * on request.
  *
  * Lua calls no hook inside finalizers (__gc). What functions allocate there is counted as words of
  * the function that runs (ci identifies it), but their calls are not counted. The runtime's note
@@ -107,7 +109,7 @@ static uint32_t node_of(struct ag_lua_state *state, lua_State *L, void *ci) {
     return node;
 }
 
-/* Nodes are of one recording and process. */
+/* The nodes (numbers of call paths) in the notes are valid in one recording and process only. */
 static void forget_if_stale(struct ag_lua_state *state) {
     if (!ag_counters_are_of_now(state->counters)) {
         drop_calls(state);

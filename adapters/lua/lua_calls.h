@@ -6,13 +6,13 @@
 
 extern bool ag_lua_calls_are_wanted AG_HIDDEN;
 
-/* Lua code is about to run with L. Called only with --calls. */
+/* Called before Lua code runs with L, and only with --calls. */
 void ag_lua_calls_follow(lua_State *L);
-/* For a state with counters: counts the bytes for its running function; forgets a block that is
- * freed. */
+/* Both are called only for a state with counters. The first counts the bytes for the running
+ * function; the second forgets the block, if it was the Lua thread that ran last. */
 void ag_lua_calls_allocated(struct ag_lua_state *state, size_t bytes);
 void ag_lua_calls_freed(struct ag_lua_state *state, const void *block);
-/* The state is closed: reports what was counted. */
+/* Called when the state is closed: reports its counts. */
 void ag_lua_calls_end(struct ag_lua_state *state);
 
 #endif

@@ -1,4 +1,5 @@
-/* lua_collections.c: see lua_collections.h.
+/* lua_collections.c: records the collections of Lua's garbage collector, by detours of luaC_step
+ * and luaC_fullgc.
  *
  * Lua's collector works in steps, each after the program has allocated some more. A recorded
  * collection is a whole cycle of steps: it begins with its first step, its cause is the caller of
@@ -25,7 +26,7 @@ static void lua_collection_end(struct ag_host_collection *collection, const void
     collection->heap_after_bytes = (uint64_t)ag_lua_total_bytes(global);
 }
 
-/* Adds a step to the cycle that runs; or begins one. */
+/* Adds a step to the current cycle, or begins a cycle with it. */
 static void add_step(struct ag_lua_state *state, const struct ag_host_collection *step,
                      const void *global, bool began_here) {
     struct ag_host_collection *cycle = &state->cycle;

@@ -1,4 +1,4 @@
-/* lua_collections.h: the collections of Lua. */
+/* lua_collections.h: records the collections of Lua's garbage collector. */
 #ifndef AG_LUA_COLLECTIONS_H
 #define AG_LUA_COLLECTIONS_H
 

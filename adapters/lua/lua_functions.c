@@ -1,4 +1,5 @@
-/* lua_functions.c: see lua_functions.h.
+/* lua_functions.c: defines Lua's functions in the trace, with names, files and lines, for the
+ * frames of lua_stacks.c and the counts of lua_calls.c.
  *
  * A function of Lua is a value and has no name. Programmers call it by the global, field or local
  * variable that the defining code assigns it to at once. So when a chunk is first seen, all
@@ -28,7 +29,7 @@ static const char *file_of(const struct ag_lua_debug *debug) {
 
 /* ---- the table ---- */
 
-/* The entry of the proto, or the free one where it would be. */
+/* The proto's entry in the table, or the free entry where it would be stored. */
 static struct ag_lua_known_function *place_in(struct ag_lua_known_function *table,
                                               uint32_t capacity, const void *proto) {
     uint32_t slot = slot_of(proto, capacity);
@@ -52,7 +53,7 @@ static void unmap_table(struct ag_lua_state *state) {
     }
 }
 
-/* Doubles the table where live functions need it, and drops those that were freed. */
+/* Replaces the table by one of twice the size, without the functions that were freed. */
 static void lua_functions_grow(struct ag_lua_state *state) {
     const uint32_t capacity = state->functions_capacity * 2;
     struct ag_lua_known_function *table = map_table(capacity);
@@ -84,7 +85,7 @@ static void remember(struct ag_lua_state *state, const void *proto, allogram_fun
     }
     state->n_functions += !place->proto;
     place->function = function;
-    atomic_signal_fence(memory_order_seq_cst); /* a handler finds both or none */
+    atomic_signal_fence(memory_order_seq_cst); /* a signal handler finds both or none */
     place->proto = proto;
 }
 
@@ -100,7 +101,7 @@ static allogram_function register_one(const void *proto, const char *name, const
     return allogram_register_function(&options);
 }
 
-/* Registers those that the chunk's code names, at any depth. */
+/* Registers the functions that the chunk's code names, at any depth of nesting. */
 static void register_inner(struct ag_lua_state *state, const void *chunk, const char *file) {
     enum { DEPTH_MOST = 200 }; /* LUAI_MAXCCALLS: the parser goes no deeper */
     struct {

@@ -1,11 +1,11 @@
-/* lua_functions.h: the functions of a state, as the trace defines them. */
+/* lua_functions.h: defines the functions of a Lua state in the trace. */
 #ifndef AG_LUA_FUNCTIONS_H
 #define AG_LUA_FUNCTIONS_H
 
 #include "lua_states.h"
 
 /* The function that a call of Lua code runs, and its line. function 0: it cannot be determined.
- * end: the end of the instruction that the call is in, see lua_pcs.h; 0: Lua saved it. */
+ * end: the end of the instruction that the call executes, see lua_pcs.h; 0: Lua saved its pc. */
 struct ag_lua_place {
     allogram_function function;
     uint32_t line;
@@ -15,7 +15,7 @@ struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, vo
 /* Only the function, for the call's proto. */
 allogram_function ag_lua_function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
                                      void *ci);
-/* A block is freed that may be a function of the state. */
+/* Called when a block is freed: forgets the function whose proto the block was, if it was one. */
 void ag_lua_function_forget(struct ag_lua_state *state, const void *proto);
 /* Forgets all functions of the state. */
 void ag_lua_functions_forget(struct ag_lua_state *state);

@@ -1,34 +1,38 @@
-/* lua_pcs.c: see lua_pcs.h.
+/* lua_pcs.c: finds the pc of a running Lua function (the address of its next bytecode instruction)
+ * where Lua has not saved it. lua_stacks.c needs the pc for the line of a frame.
  *
  * Without this file `local t = {}` would be recorded with the line of an earlier statement.
- * luaV_execute has its pc in a variable and saves it in the call (ci->u.l.savedpc) before an
- * instruction that can raise an error or call. Two instructions allocate without saving it:
- * OP_NEWTABLE (luaH_new, luaH_resize) and OP_SETLIST (luaH_resizearray); by upstream's lvm.c at the
- * tags of the releases in lua_releases.def.
+ * luaV_execute, the interpreter, has its pc in a variable and saves it in the call
+ * (ci->u.l.savedpc) before an instruction that can raise an error or call. Two instructions
+ * allocate without saving the pc: OP_NEWTABLE (luaH_new, luaH_resize) and OP_SETLIST
+ * (luaH_resizearray). The source of this is upstream's lvm.c at the tags of the releases in
+ * lua_releases.def.
  *
- * 1. Where the variable is. The compiler decided that: in a callee-saved register or in a word of
- * the frame, and it may be different at another place in the code (a site here: a return address in
- * luaV_execute). So it is found by experiment. The calibration runs constructors and knows the
- * instruction of each block that they allocate. A place that holds the address of that
- * instruction's end each time a site is reached is the variable; a place that always has the same
- * distance from that address is a copy of it.
+ * 1. The place of the variable. The compiler may have put the variable into a callee-saved register
+ * or into a word of the frame. The place may differ from site to site (a site is a return address
+ * in luaV_execute). So the place is found by experiment: lua_calibration.c runs table constructors
+ * and knows the instruction that allocates each of their blocks. A place that holds the address of
+ * that instruction's end each time a site is reached is the variable. A place that always has the
+ * same distance from that address is a copy of the variable.
  *
- * 2. A register of a frame further out. A function called in between may have pushed it; .eh_frame
- * says where. Of the functions that did, the one next to luaV_execute has its value. If none did,
- * it still has the value that it had when the adapter's allocator was entered:
+ * 2. The value of a register in an outer frame. A function that was called in between may have
+ * pushed the register; .eh_frame says where. If several functions pushed it, the one next to
+ * luaV_execute pushed the value of luaV_execute. If none did, the register still had that value
+ * when the adapter's allocator was entered:
  *
  *     luaV_execute     pc in r13
  *     luaH_new         pushes rbx, r12
  *     luaC_newobj      pushes r13        <- the value is here
  *     luaM_malloc_     uses r13
- *     ag_lua_allocate  notes all of them, in the thread's memory: a function that leaves by
- *                      longjmp may search the stack, so nothing is put there
+ *     ag_lua_allocate  notes all callee-saved registers, in thread-local memory and not on the
+ *                      stack, which a function that leaves by longjmp may search
  *
- * 3. When a value is used. All words that are read lie in frames that the walker has walked, and a
- * value is used only if it points into the code of the function that the call runs, after one of
- * the two instructions. Otherwise the saved pc is used: at a site that the constructors did not
- * reach; in a signal handler that interrupted one of those calls, for which the kernel stored the
- * registers; and where a host's own allocator ran another Lua before it returned this block. */
+ * 3. The use of a value. All words that are read lie in frames that the walker has walked. A value
+ * is used only if it points into the code of the function that the call runs, after one of the two
+ * instructions. Otherwise the saved pc is used. That happens at a site that the constructors did
+ * not reach, in a signal handler that interrupted one of those calls (the kernel stored the
+ * registers then), and when a host's own allocator ran another Lua state before it returned this
+ * block. */
 #include "lua_pcs.h"
 
 #include <stdatomic.h>
@@ -42,7 +46,7 @@ enum { REGISTERS = 6, WORD_BYTES = 8 };
 static const uint8_t registers[REGISTERS] = {/* rbx */ 3, /* rbp */ 6, 12, 13, 14, 15};
 
 enum {
-    SITES_MOST = 16, /* three, and more where the compiler doubled code */
+    SITES_MOST = 16, /* there are three, and more if the compiler duplicated code */
     PLACES_MOST = 32,
     FRAME_WORDS_MOST = 1024, /* unoptimized code has some hundreds */
     AHEAD_LEAST = -2,        /* distance of a copy from the variable, in instructions */
@@ -60,10 +64,10 @@ static struct site {
     struct place places[PLACES_MOST]; /* after ag_lua_pcs_settle: only the first */
 } sites[SITES_MOST];
 static uint32_t n_sites;
-static bool has_missed; /* there were more than that */
+static bool has_missed; /* there were more sites, or a site whose place was not found */
 
-/* What lua_entry.S notes when the adapter's allocator is called. A nested call (the host's
- * own allocator, or a signal handler, runs Lua) overwrites it. */
+/* The registers that lua_entry.S notes when the adapter's allocator is called. A nested call (the
+ * host's own allocator, or a signal handler, runs Lua) overwrites them. */
 extern __thread struct ag_lua_entered_with {
     uintptr_t sp; /* where the return address lies; 0: the allocator was never called */
     uintptr_t registers[REGISTERS];
@@ -72,8 +76,8 @@ __thread struct ag_lua_entered_with ag_lua_entered_with;
 
 /* ---- registers ---- */
 
-/* Where the function that the return address pc belongs to has pushed the register. SAVE_SAME: it
- * has not; a number: so many words below its CFA; SAVE_UNKNOWN: unknown. */
+/* Where the function with the return address pc has pushed a register. SAVE_SAME: nowhere; a
+ * number: so many words below its CFA (the address where its frame ends); SAVE_UNKNOWN: unknown. */
 enum { SAVE_SAME = 0, SAVE_UNKNOWN = 255, SAVE_BITS = 8, KEY_BITS = SAVE_BITS + 3, RULES = 256 };
 static _Atomic uint64_t rules[RULES]; /* pc << KEY_BITS | register << SAVE_BITS | save */
 

@@ -1,4 +1,5 @@
-/* lua_runtime.c: see lua_runtime.h. */
+/* lua_runtime.c: reads Lua's structs for the other files of this adapter: the code, the lines and
+ * the names of Lua functions. */
 #include "lua_runtime.h"
 
 #include "record/recorder.h"
@@ -16,15 +17,15 @@ uintptr_t ag_lua_function_at(uintptr_t pc) {
 }
 
 /* While Lua moves a stack, releases from 5.4.6 on store offsets in it instead of addresses. An
- * address in it is never below its beginning; an offset is, unless the heap lies lower in memory
- * than a stack is long. */
+ * address in the stack is never below the stack's beginning. An offset always is, unless the
+ * address of the stack is smaller than the stack's size. */
 static const char *address_of(const lua_State *L, uintptr_t slot) {
     const uintptr_t stack = (uintptr_t)ag_lua_pointer(L, ag_lua.release->state_stack);
     return (const char *)(slot != 0 && slot < stack ? stack + slot : slot);
 }
 
 const void *ag_lua_proto_of(const lua_State *L, const void *ci) {
-    enum { VALUE_TAG = 8 }; /* of a TValue: the value, then its tag */
+    enum { VALUE_TAG = 8 }; /* the offset in a TValue, after the value */
     const char *slot = address_of(L, (uintptr_t)ag_lua_pointer(ci, ag_lua.release->ci_function));
     if (!slot || ((uintptr_t)slot & 7) != 0 || slot[VALUE_TAG] != AG_LUA_CLOSURE_TAG) {
         return NULL;
@@ -94,7 +95,8 @@ static const char *text_of(const void *string) {
     return string ? (const char *)string + ag_lua.release->string_text : NULL;
 }
 
-/* The local variable that lives in the register from this instruction on. */
+/* The name of the local variable that begins to live in the register WANTED at this instruction;
+ * NULL: none. */
 static const char *local_at(const void *proto, uint32_t wanted, int pc) {
     struct local {
         const void *name;

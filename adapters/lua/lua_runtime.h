@@ -1,5 +1,5 @@
-/* lua_runtime.h: Lua 5.4 as the adapter uses it: its C API, and the offsets of the fields that it
- * reads.
+/* lua_runtime.h: the parts of Lua 5.4 that the adapter uses: the C API, and the fields of Lua's
+ * structs.
  *
  * Lua's own headers are not needed: this file has the ABI that 5.4 keeps (lua.h), and
  * lua_releases.def has the offsets. Fields are read through functions, by the offsets of the
@@ -31,7 +31,7 @@ struct ag_lua_debug { /* lua_Debug of lua.h, 5.4 */
 };
 typedef void ag_lua_hook(lua_State *L, struct ag_lua_debug *debug);
 
-/* What Lua passes to its allocator for a new block instead of an old size: the type. */
+/* The type of a new block, which Lua passes to its allocator in place of an old size. */
 enum ag_lua_tag {
     AG_LUA_TAG_STRING = 4,
     AG_LUA_TAG_TABLE = 5,
@@ -44,7 +44,7 @@ enum ag_lua_tag {
 };
 enum {
     AG_LUA_CALL_IS_C = 1 << 1,     /* CIST_C */
-    AG_LUA_CALL_IS_FRESH = 1 << 2, /* CIST_FRESH: luaV_execute was called for it */
+    AG_LUA_CALL_IS_FRESH = 1 << 2, /* CIST_FRESH: luaV_execute was called for this call */
     AG_LUA_CLOSURE_TAG = 0x46,     /* ctb(LUA_VLCL) */
     AG_LUA_GC_PAUSE = 8,           /* GCSpause: no cycle runs */
 };
@@ -87,7 +87,7 @@ struct ag_lua_api {
 
 /* The Lua of this process. There is at most one. */
 struct ag_lua {
-    struct ag_lua_api api; /* originals of the functions, which have detours */
+    struct ag_lua_api api; /* of lua_getallocf and lua_setallocf: the originals, past the detours */
     const struct ag_lua_release *release;
     uintptr_t execute;                 /* where luaV_execute begins */
     uintptr_t step, full;              /* luaC_step and luaC_fullgc */
@@ -96,7 +96,8 @@ struct ag_lua {
 };
 extern struct ag_lua ag_lua AG_HIDDEN;
 
-/* The begin of the function that contains the pc, by its image's unwind tables; 0: unknown. */
+/* The beginning of the function that contains the pc, by the unwind tables of the function's
+ * object; 0: unknown. */
 uintptr_t ag_lua_function_at(uintptr_t pc);
 
 /* ---- reading ---- */
@@ -124,7 +125,8 @@ AG_FAST uint8_t ag_lua_byte(const void *object, uint16_t offset) {
     return *((const uint8_t *)object + offset);
 }
 
-/* The proto of the function that a call of Lua code runs; NULL: it cannot be read now. */
+/* The proto (Lua's compiled code of a function) that a call of Lua code runs; NULL: it cannot be
+ * read now. */
 const void *ag_lua_proto_of(const lua_State *L, const void *ci);
 /* The line of the instruction before this pc; 0: unknown. */
 uint32_t ag_lua_line_of(const void *proto, const void *pc);
@@ -132,12 +134,13 @@ uint32_t ag_lua_line_of(const void *proto, const void *pc);
 AG_FAST const uint32_t *ag_lua_end_of(const uint32_t *instruction) {
     return instruction + (ag_lua_op_of(instruction[1]) == AG_LUA_OP_EXTRAARG ? 2 : 1);
 }
-/* For OP_NEWTABLE: the table is made with room for its elements. */
+/* For an OP_NEWTABLE: whether the table is made with room for its elements. */
 AG_FAST bool ag_lua_has_sizes(uint32_t instruction) {
     return instruction >> 15 != 0;
 }
-/* If END is, in the function's code, the end of an instruction that allocates without saving its
- * pc: the pc that it would have saved; else NULL. END may be any value. */
+/* If END is the end of an instruction, in the function's code, that allocates without saving its
+ * pc: returns the pc that the instruction would have saved. Otherwise NULL. END may be any
+ * value. */
 const void *ag_lua_unsaved_pc(const void *proto, uintptr_t end);
 /* The name that PROTO gives to the CHILD-th function that it defines; NULL: none. */
 const char *ag_lua_name_in(const void *proto, uint32_t child);

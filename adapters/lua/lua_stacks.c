@@ -1,10 +1,10 @@
-/* lua_stacks.c: see lua_stacks.h.
+/* lua_stacks.c: adds the frames of Lua functions to the recorded stacks, between the native frames.
  *
- * 1. Which native frames run Lua. luaV_execute runs Lua functions. A Lua function that calls
- * another stays in the same luaV_execute, so one native frame of it stands for a run of Lua calls:
- * from the innermost outward to the one that is marked as fresh, for which luaV_execute was called.
- * A C function has a native frame of its own. So the n-th frame of luaV_execute belongs to the n-th
- * run of its state.
+ * 1. The native frames that run Lua. luaV_execute is Lua's interpreter. When a Lua function calls
+ * another, both run in the same call of luaV_execute, so one native frame of luaV_execute stands
+ * for a run of Lua calls. The run goes from its innermost call outward to the call that Lua marked
+ * as fresh, for which luaV_execute was called. A C function has a native frame of its own. So the
+ * n-th frame of luaV_execute belongs to the n-th run of its state.
  *
  *     native          calls of L
  *       f (C)           f
@@ -12,24 +12,25 @@
  *       lua_pcallk
  *       host's main
  *
- * 2. Which state. Lua code is run through a few functions of the API. The detour of each writes a
- * note (lua_entry.S): this frame, identified by where it ends on the stack, was called with
- * L. A note is looked up only when such a frame is on the stack, and the newest note with that
- * address is its own. So notes of calls that returned, or were left by an error, need not be
- * removed.
+ * 2. The state of a run. Lua code is run through a few functions of the API. The detour of each
+ * (lua_entry.S) notes the state L that the function was called with, and the address where the
+ * function's frame ends. A note is looked up only when a frame of such a function is on the stack,
+ * and the newest note with the frame's address belongs to it. So notes of calls that returned, or
+ * were left by an error, need not be removed.
  *
- * 3. Coroutines. Each has calls of its own. A lua_resume on the native stack ends those of one
- * coroutine, and the walk continues with those of its resumer. A coroutine that yielded has lost
- * its native frames: the calls it still has to return to, below a call into C, are reported with
- * its outermost luaV_execute.
+ * 3. Coroutines. Each coroutine has calls of its own. Where lua_resume is on the native stack, the
+ * calls of one coroutine end, and the walk continues with those of its resumer. A coroutine that
+ * yielded and was resumed has lost its earlier native frames. Its calls that had these frames are
+ * reported with its outermost luaV_execute.
  *
- * 4. The stack that moves. While Lua reallocates the stack of a state, its calls point to the old
- * one (5.4.4 moves it by an allocation and a free, and never needs this). So the frames are taken
- * before the move (ag_lua_stacks_keep) and returned again for stacks that contain the native call
- * that moves it: a callback of a tracker may leave that call by longjmp, and then they are never
- * released. A callback that allocates in another Lua gets the frames of the outer one.
+ * 4. Stacks that move. While Lua reallocates the stack of a state, its calls point to the old
+ * stack. (5.4.4 moves a stack by an allocation and a free, so it has no such moment.) So the frames
+ * are taken before the move (ag_lua_stacks_keep), and each walk during the move gets them. A walk
+ * is during the move if its stack contains the native call that moves. A flag would not do: a
+ * callback of a tracker (allogram.h) may leave that call by longjmp, and the flag would stay set. A
+ * callback that allocates in another Lua state gets the frames of the outer state.
  *
- * 5. Registers. The note is written before functions whose callers may rely on any register, so
+ * 5. Registers. The notes are written before functions whose callers may rely on any register, so
  * this file is compiled for general registers only. */
 #include "lua_stacks.h"
 
@@ -56,10 +57,10 @@ enum {
 };
 
 struct note {
-    uintptr_t cfa;
+    uintptr_t cfa; /* canonical frame address: where the frame ends; 0: free */
     lua_State *L;
 };
-struct lua_thread { /* One per thread that runs Lua; a dead thread's is reused. */
+struct lua_thread { /* One per thread that runs Lua; that of a dead thread is reused. */
     struct lua_thread *next;
     _Atomic uint64_t owner;  /* ag_thread_self */
     uint32_t process_number; /* the process that it was made in */
@@ -134,8 +135,9 @@ static uint32_t place_of(uintptr_t cfa) {
     return (uint32_t)((uint64_t)cfa * UINT64_C(0x9e3779b97f4a7c15) >> 56);
 }
 
-/* Chooses one of the places that a note may have: its own, else a free one, else that of the call
- * deepest in the stack, which most likely has returned. */
+/* Stores a note in one of its NOTES_TRIED places: that of an older note with this cfa, else a free
+ * one, else that of the note with the lowest cfa, whose call is the innermost and most likely has
+ * returned. */
 static void note_entry(lua_State *L, uintptr_t cfa) {
     struct lua_thread *thread = AG_LIKELY(current != NULL) ? current : begin_thread();
     const uint32_t first = place_of(cfa);
@@ -187,7 +189,7 @@ static lua_State *state_noted(const struct lua_thread *thread, uintptr_t cfa) {
 
 /* ---- classifying native frames ---- */
 
-enum frame_class { /* from here: FRAME_ENTRY + row in lua_entries.def */
+enum frame_class { /* FRAME_ENTRY + n: the function of row n of lua_entries.def */
                    FRAME_UNKNOWN,
                    FRAME_OTHER,
                    FRAME_EXECUTES,
@@ -236,9 +238,9 @@ static void forget_stale_classes(void) {
 
 /* ---- the walk ---- */
 
-struct cursor { /* how many of the calls of L are reported */
+struct cursor { /* the next call of L to be reported */
     lua_State *L;
-    void *ci; /* NULL: all are */
+    void *ci; /* NULL: all are reported */
 };
 struct reporting {
     struct ag_managed_frame *frames;
@@ -269,7 +271,7 @@ static bool is_c(const void *ci) {
 }
 
 /* Reports the next run of Lua calls, for the native frame at POSITION. END: the end of the
- * instruction that the innermost call is in, see lua_pcs.h. */
+ * instruction that the innermost call executes, see lua_pcs.h; 0: Lua saved it. */
 static void report_run(struct reporting *reporting, struct ag_lua_state *state,
                        struct cursor *cursor, uintptr_t position, uintptr_t end) {
     void *ci = cursor->ci;
@@ -287,7 +289,8 @@ static void report_run(struct reporting *reporting, struct ag_lua_state *state,
     cursor->ci = ci;
 }
 
-/* natives[entry] belongs to an API function that was called with L: reports what ran inside. */
+/* natives[entry] belongs to an API function that was called with L: reports the Lua calls that ran
+ * inside of it. */
 static void report_entry(struct reporting *reporting, lua_State *L, bool is_base,
                          const struct ag_walked_frame *natives, uint32_t entry) {
     struct ag_lua_state *state = ag_lua_state_of(L);

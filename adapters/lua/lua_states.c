@@ -1,10 +1,12 @@
-/* lua_states.c: see lua_states.h.
+/* lua_states.c: records the blocks of Lua's states: has the allocator that the adapter puts in
+ * front of each state's own.
  *
  * Lua gets all its memory through one function: the allocator that its state was made with. Lua
- * passes it what a new block is for (a tag in place of the old size) and the old size of a block
- * that is freed, so types and sizes are Lua's own and nothing is guessed. The adapter's allocator
- * calls the host's function with recording suspended (what that takes from malloc holds Lua's
- * blocks and would be counted twice) and records the block in the heap "lua".
+ * passes the kind of a new block (a tag in place of the old size) and the old size of a block that
+ * is freed, so types and sizes are Lua's own and nothing is guessed. The adapter's allocator calls
+ * the host's function and records the block in the heap "lua". It suspends recording around the
+ * host's function, because the memory that this function takes from malloc holds Lua's blocks and
+ * would be counted twice.
  *
  * A block without a tag is a vector: the array and hash parts of tables, stacks, code and constants
  * of functions, the table of strings. */
@@ -71,7 +73,7 @@ void ag_lua_report_memory(void) {
 }
 
 /* An allocator in the same object as Lua's code is that of luaL_newstate or of the interpreter,
- * which call realloc. Where any other takes its memory is unknown. */
+ * which call realloc. Of any other allocator it is unknown where it takes its memory. */
 static void look_at_allocator(ag_lua_alloc *allocate) {
     static _Atomic uintptr_t seen;
     const uintptr_t address = (uintptr_t)allocate;
@@ -210,8 +212,8 @@ static void *release(struct ag_lua_state *state, void *block, size_t bytes,
     return nothing;
 }
 
-/* A stack that moves cannot be read until Lua has corrected its pointers: so the frames from before
- * are kept. */
+/* A Lua stack that is reallocated cannot be read until Lua has corrected the pointers into it. So
+ * the frames are taken before and kept during the call. */
 static void *reallocate(struct ag_lua_state *state, void *block, size_t old_bytes, size_t new_bytes,
                         const struct ag_host_caller *caller) {
     enum { STACK_BYTES_LEAST = 40 * 16 }; /* BASIC_STACK_SIZE slots */

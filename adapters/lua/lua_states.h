@@ -1,5 +1,5 @@
-/* lua_states.h: the states of Lua in this process, and the adapter's allocator in front of each
- * state's own. */
+/* lua_states.h: the Lua states of this process, and the adapter's allocator, which is called in
+ * place of each state's own. */
 #ifndef AG_LUA_STATES_H
 #define AG_LUA_STATES_H
 
@@ -22,10 +22,11 @@ enum { AG_LUA_KNOWN_LINES = 512, AG_LUA_FIRST_FUNCTIONS = 512 };
 struct ag_lua_known_call {
     const void *ci;    /* NULL: free */
     const void *proto; /* the function that it ran when it was noted */
-    uint32_t node;     /* its path in the counters */
+    uint32_t node;     /* its call path (embed/counters.h) */
 };
 
-/* One state with all its coroutines (a lua_newstate). Used by one thread at a time, as Lua is. */
+/* One state, made by lua_newstate, with all its coroutines. Like the state itself, it is used by
+ * one thread at a time. */
 struct ag_lua_state {
     ag_lua_alloc *allocate; /* the host's allocator */
     void *ud;
@@ -45,9 +46,10 @@ struct ag_lua_state {
     struct ag_host_collection cycle;  /* the collection in steps that runs; start_raw 0: none */
 };
 
-/* Called for a state that is about to be made with this allocator; NULL: out of memory. */
+/* Makes the adapter's data for a state that is about to be made with this allocator; NULL: out of
+ * memory. */
 struct ag_lua_state *ag_lua_state_take(ag_lua_alloc *allocate, void *ud);
-/* The adapter's state of this thread of Lua; NULL: the state has another allocator. */
+/* The adapter's data for the state of this Lua thread; NULL: the state has another allocator. */
 struct ag_lua_state *ag_lua_state_of(const lua_State *L);
 /* Calls VISIT for each open state. */
 void ag_lua_states_visit(void (*visit)(void *context, const struct ag_lua_state *state),
@@ -59,7 +61,7 @@ ag_lua_alloc ag_lua_allocate;
 /* Registers the heap and the types. Called once, before the first state. */
 void ag_lua_states_start(void);
 extern allogram_heap ag_lua_heap AG_HIDDEN;
-/* Reports again where Lua's blocks lie. */
+/* Records whether Lua's blocks lie in memory of malloc. */
 void ag_lua_report_memory(void);
 
 #endif

@@ -1,11 +1,12 @@
-/* backing.c: the memory that OCaml 4 takes from malloc for its heaps' blocks: recorded as mapped by
- * the heap, and not as malloc's blocks, so that nothing counts twice.
+/* backing.c: records the memory that OCaml 4 takes from malloc to hold the blocks of its heaps. The
+ * memory is recorded as mapped by the heap, and not as blocks of malloc, so that nothing counts
+ * twice.
  *
- * Chunks of the major heap come from caml_alloc_for_heap, the minor heap from
- * caml_stat_alloc_aligned_noexc (which the former calls, or has inlined). They are returned by
- * caml_free_for_heap, caml_shrink_heap (which has the former inlined) and caml_stat_free. The
- * latter frees other things too, so the recorded chunks are kept in a table. All of these run under
- * the runtime's lock. */
+ * Chunks of the major heap come from caml_alloc_for_heap. The minor heap comes from
+ * caml_stat_alloc_aligned_noexc, which caml_alloc_for_heap also calls, or has inlined. Chunks are
+ * freed by caml_free_for_heap, caml_shrink_heap (which has caml_free_for_heap inlined) and
+ * caml_stat_free. caml_stat_free frees other memory too, so the recorded chunks are kept in a
+ * table. All these functions run under the runtime's lock. */
 #include "collector_hooks.h"
 #include "heap_memory.h"
 #include "suppress.h"
@@ -20,12 +21,12 @@ static struct backing {
 } blocks[BLOCKS_MOST];
 static size_t n_blocks;
 static allogram_heap minor_heap, major_heap;
-static bool is_nested; /* in caml_alloc_for_heap */
+static bool is_nested; /* caml_alloc_for_heap is running */
 
 static char *(*alloc_for_heap)(size_t bytes);
 static void (*free_for_heap)(char *chunk);
 static void (*shrink_heap)(char *chunk);
-static char *const *first_chunk; /* caml_heap_start, which is never returned */
+static char *const *first_chunk; /* caml_heap_start, a chunk that is never freed */
 static void *(*alloc_aligned)(size_t bytes, int modulo, void **ret_block);
 static void (*stat_free)(void *block);
 

@@ -1,24 +1,28 @@
-/* bytecode.c: see bytecode.h.
+/* bytecode.c: the parts of the adapter for programs of OCaml's bytecode interpreter: the code of
+ * the closures that Memprof (the runtime's sampler) calls, and the frames of bytecode in stacks.
  *
- * 1. Code. A tracker's closure is five instructions: it takes its argument, calls a primitive of
- * the adapter, which is one more in the runtime's table, and returns. The numbers of the
- * instructions are those of runtime/caml/instruct.h (read in the tags 4.11.2, 4.13.1, 4.14.2 and
- * the branch 5.3); the runtime turns them into addresses where it needs those.
+ * 1. Code. The code of a closure is five words of bytecode: it takes its argument, calls a
+ * primitive of the adapter, and returns. The adapter adds the primitive to the runtime's table. The
+ * numbers of the instructions are those of runtime/caml/instruct.h (tags 4.11.2, 4.13.1, 4.14.2 and
+ * the branch 5.3). If the runtime runs addresses instead of numbers, it converts them
+ * (caml_thread_code).
  *
- * Memprof is given that code, but it is not what runs. The interpreter handles signals wherever a
- * function is applied, and Memprof does not report what a signal handler of the program allocates
- * inside a callback (a program with a timer would lose all of it, since nearly all that runs is
- * callbacks). So a call of one of the adapter's closures becomes a call of the C function itself.
+ * Memprof gets that code, but the code never runs. The interpreter handles signals wherever a
+ * function is applied. Memprof does not report the blocks that a signal handler of the program
+ * allocates inside of a callback, and with the profiler nearly all code runs inside of callbacks: a
+ * program with a timer would lose all blocks of its handler. So a detour of caml_callbackN_exn
+ * turns a call of one of the adapter's closures into a call of the C function.
  *
- * 2. Names. Memprof reports addresses in the code. The runtime knows their function, file and line
- * from the debug section of the program, or from what the toplevel has compiled. It is asked once
- * for each address; loading or unloading code invalidates all answers. An address without debug
- * information is named by its distance from the code's start, which is the same in each run. Code
- * that a toplevel made without debug information has no name.
+ * 2. Names. Memprof reports addresses in the bytecode. The runtime knows their function, file and
+ * line from the debug section of the program, or from what the toplevel has compiled. The adapter
+ * asks the runtime once for each address; loading or unloading code invalidates all answers. An
+ * address without debug information is named by its distance from the code's start, which is the
+ * same in each run. Code that a toplevel made without debug information has no name.
  *
  * 3. Stacks. All OCaml frames lie on a stack of the interpreter's own. Of the native stack only the
- * frames outside of the first interpretation are kept. Where C code called OCaml back, the C frames
- * in between are dropped: their position among the others is unknown. */
+ * frames from the outermost call of the interpreter outward are kept. Where C code called OCaml
+ * back, the C frames in between are dropped, because their position among the OCaml frames is
+ * unknown. */
 #include "bytecode.h"
 
 #include "allogram/allogram.h"
@@ -56,8 +60,8 @@ static ag_ocaml_value (*remove_debug_info)(void *start);
 
 /* ---- names ---- */
 
-/* Open addressing, one word for the key and one for the answer: 0 until it is known. A full place
- * stays as it is, and the runtime is asked each time. */
+/* A hash table with open addressing: a word for the key, and one for the answer, 0 until it is
+ * known. Entries are never replaced; for a key without room the runtime is asked each time. */
 enum { CACHE_BITS = 14, CACHE_TRIED = 8, GENERATION_SHIFT = 48 };
 static struct {
     _Atomic uint64_t code;   /* generation << 48 | address */
@@ -83,7 +87,7 @@ static ag_ocaml_value hooked_remove_debug_info(void *start) {
     return result;
 }
 
-/* "bytecode+0x1f3c" */
+/* Writes "bytecode+0x1f3c". */
 static void name_by_distance(uintptr_t code, char *ret_text) {
     static const char digits[] = "0123456789abcdef", prefix[] = "bytecode+0x";
     static const char of_toplevel[] = "(toplevel code)";
@@ -130,7 +134,7 @@ static uint64_t answer_for(uintptr_t code) {
         const size_t at = (hash + i) & ((1 << CACHE_BITS) - 1);
         uint64_t there = atomic_load_explicit(&cache[at].code, memory_order_relaxed);
         if (there == key) {
-            /* acquire: pairs with the release of the thread that asked */
+            /* acquire: pairs with the release of the thread that stored the answer */
             const uint64_t answer = atomic_load_explicit(&cache[at].answer, memory_order_acquire);
             return answer ? answer : ask(code);
         }
@@ -151,7 +155,8 @@ bool ag_ocaml_is_interpreter(uintptr_t pc) {
     return pc - 1 - interpreter_low < interpreter_bytes;
 }
 
-/* The native frames up to the outermost one of the interpreter, inclusive. */
+/* Chooses the native frames to keep: the outermost frame of the interpreter and all frames outside
+ * of it. */
 static uint32_t choose_outer_natives(void *unused, const struct ag_walk_view *walked) {
     (void)unused;
     uint32_t i = walked->n_frames;
@@ -220,7 +225,7 @@ void *ag_ocaml_bytecode_code(size_t index, ag_ocaml_value (*function)(ag_ocaml_v
         return NULL;
     }
     __builtin_memcpy(codes[index], code, sizeof(code));
-    if (thread_code) { /* otherwise it interprets the numbers themselves */
+    if (thread_code) { /* otherwise the runtime interprets the numbers themselves */
         thread_code(codes[index], sizeof(code));
     }
     return codes[index];

@@ -1,5 +1,5 @@
-/* bytecode.h: programs of the bytecode interpreter: how it runs the adapter's closures, and the
- * frames of its code. */
+/* bytecode.h: the parts of the adapter for programs of OCaml's bytecode interpreter: the code of
+ * the adapter's closures, and the frames of bytecode in stacks. */
 #ifndef AG_OCAML_BYTECODE_H
 #define AG_OCAML_BYTECODE_H
 
@@ -11,8 +11,8 @@ bool ag_ocaml_bytecode_find(void);
 /* Called before any code of the runtime has run: makes the interpreter call the adapter's closures
  * directly. */
 void ag_ocaml_bytecode_follow(void);
-/* The runtime is ready, the program has not begun. Returns the code of a closure that calls
- * FUNCTION with one value; NULL: out of memory. */
+/* Returns the code of a closure that calls FUNCTION with one value; NULL: out of memory. Called
+ * when the runtime is ready and before the program begins. */
 void *ag_ocaml_bytecode_code(size_t index, ag_ocaml_value (*function)(ag_ocaml_value));
 /* Called before Memprof starts: makes the runtime read the program's debug section. */
 void ag_ocaml_bytecode_load_debug_info(void);

@@ -1,4 +1,5 @@
-/* callstack.c: see callstack.h.
+/* callstack.c: makes the stack of an OCaml block, for native programs: joins the callstack that
+ * Memprof gives (Memprof is the runtime's own sampler) with the native frames of a stack walk.
  *
  * 1. Two halves. Memprof gives the OCaml frames at the moment of the allocation, without the C
  * frames in between. The stack walk from the callback has all frames, but those of the moment at
@@ -6,28 +7,29 @@
  *
  *     callback | caml_start_program | Memprof, the collector | caml_call_gc | OCaml, C, OCaml ...
  *
- * and the frames after caml_call_gc are the stack. The runtime's assembly stubs are contiguous, so
- * the first of them after the callback's own (caml_c_call, too, in OCaml 5) is the entry that OCaml
- * code came through.
+ * and the frames after caml_call_gc are the stack. The code of the runtime's assembly stubs is one
+ * range. So the stub through which OCaml code called the runtime is the first one after the stubs
+ * of the callback itself (caml_start_program, and in OCaml 5 also caml_c_call).
  *
- * 2. Later callbacks. What C code allocates is reported at the next moment at which OCaml code can
- * be called: some frames have returned by then, others have been called. But Memprof takes its
- * callstack at once, and only of samples: at that moment the stack is also walked, and kept under
- * the key of what Memprof found, until the callback comes with the same. Where it is no longer
- * kept, both stacks have their outermost frames in common: from the outer end, as long as the
- * return addresses agree, frames are taken from the walk, with the C frames between them; from the
- * first difference on they are Memprof's.
+ * 2. Later callbacks. If C code allocates, the callback runs at the next moment at which OCaml code
+ * can be called: some frames have returned by then, others have been called. But Memprof takes its
+ * callstack at the allocation, and only for samples. So a hook of that function also walks the
+ * stack at the allocation, and keeps it under a key made of Memprof's callstack (known_stacks.h)
+ * until the callback comes with the same callstack. If the stack is no longer kept, it is joined
+ * from the two that are known, which have their outermost frames in common. From the outer end, as
+ * long as the return addresses agree, the frames are those of the walk, with the C frames between
+ * them. From the first difference on they are Memprof's.
  *
  * 3. Walks that end early. After some exception handlers OCaml 4's unwind tables are wrong by a few
- * words (seen in Stdlib.Scanf of 4.13). Memprof uses its own tables, which are right there. So
- * where the walk did not reach its end, the OCaml frames are Memprof's, and the stack counts as
+ * words (seen in Stdlib.Scanf of 4.13). Memprof uses its own tables, which are right there. So if
+ * the walk did not reach its end, the OCaml frames are Memprof's, and the stack counts as
  * incomplete because of the missing C frames.
  *
- * 4. Slots. Each entry of Memprof's callstack is an address with bit 0 set: of a frame descriptor,
- * which begins with the return address; or, if bit 1 is set as well, that of debug information plus
- * two. Only the innermost entry can be of the second kind, where the compiler combined several
- * allocations, so that each has a place of its own. That address itself is recorded, for the
- * decoder. */
+ * 4. Slots. Each entry (slot) of Memprof's callstack is an address with bit 0 set. It is the
+ * address of a frame descriptor, which begins with the return address; or, if bit 1 is set as well,
+ * the address of debug information. Only the innermost slot can be of the second kind: the compiler
+ * combined several allocations, and each has its own place in the source. Then the address of the
+ * debug information is recorded as the frame, and ocaml_decoder.c finds the place by it. */
 #include "callstack.h"
 
 #include "allogram/allogram.h"
@@ -49,8 +51,8 @@ AG_FAST uintptr_t slot_return_address(ag_ocaml_value slot) {
     return *(const uintptr_t *)slot_address(slot);
 }
 
-/* Whether the frame at PC is the slot's. OCaml 5 marks its stubs as interrupted frames. The walk
- * takes the pc of a stub's caller as exact, and adds one, so that it names a call. */
+/* Whether the frame at PC is the slot's. OCaml 5 marks its stubs as frames of signals, so the walk
+ * takes the pc of a stub's caller for an exact address, and adds 1 to get a return address. */
 AG_FAST bool is_of(uintptr_t pc, ag_ocaml_value slot) {
     return !is_place(slot) && pc - slot_return_address(slot) <= 1;
 }
@@ -60,7 +62,8 @@ static uint32_t push_slot(uint32_t caller, ag_ocaml_value slot) {
                           : ag_stack_push(caller, slot_return_address(slot));
 }
 
-/* The frame after the stubs that OCaml code came through; n_frames: there is none. */
+/* The frame after the stubs through which OCaml code called the runtime; n_frames: there is
+ * none. */
 static uint32_t behind_the_stubs(const struct ag_walk_view *walked) {
     enum { FRAMES_MOST = 32 };
     uint32_t i = 0;
@@ -94,12 +97,12 @@ struct choice {
     bool is_later;   /* in: the callback runs later than the allocation */
     bool is_walked;  /* out: the walk reached its end */
     bool is_cut;     /* out: no walked frame is kept, because the walk may be incomplete */
-    uint32_t known;  /* in: the stack, if it was kept when C code allocated, else 0; out: 0 where
-                      * OCaml code allocated, so that the walk is the stack */
+    uint32_t known;  /* in: the stack, if it was kept when C code allocated, else 0; out: 0 if OCaml
+                      * code allocated, because the walk then has the stack */
 };
 
-/* How far the two agree from their outer ends: returns the walked frame; the number of slots that
- * are left. */
+/* Finds the outer part in which the walk and Memprof's callstack agree. Returns the index of its
+ * innermost walked frame, and sets choice->n_slots to the number of slots that are left. */
 static uint32_t common_part(const struct ag_walk_view *walked, struct choice *choice) {
     uint32_t common = walked->n_frames;
     if (walked->root != AG_ROOT_COMPLETE || walked->n_frames >= AG_OCAML_FRAMES_MOST ||
@@ -113,7 +116,7 @@ static uint32_t common_part(const struct ag_walk_view *walked, struct choice *ch
             common = i - 1;
             choice->n_slots--;
         } else if (ag_ocaml_is_code(pc)) {
-            return i; /* the same activation at another pc: C frames that called it stay */
+            return i; /* the slot's call, at a later pc: the C frames that called it stay */
         }
     }
     return common;
@@ -142,7 +145,7 @@ static uint32_t choose(void *context, const struct ag_walk_view *walked) {
     return choice->known ? walked->n_frames : common_part(walked, choice);
 }
 
-/* The frames that begin at SP, up to the depth, with the rest of the choice on top. */
+/* Walks the frames that begin at SP and puts the slots of the choice on top of those it keeps. */
 static uint32_t put_together(struct choice *choice, const uintptr_t *sp, uintptr_t rbp) {
     uint32_t stack = ag_record_stack_outer(sp, rbp, choose, choice);
     if (choice->known) {

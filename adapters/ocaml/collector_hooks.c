@@ -1,6 +1,7 @@
-/* collector_hooks.c: the runtime's own hooks, called at the beginning and end of each minor
- * collection and each slice of a major one, by the thread that runs it. They are variables of the
- * runtime; a program that stores its own functions there replaces the adapter's. */
+/* collector_hooks.c: records OCaml's collections, by the runtime's own hooks. The runtime calls
+ * them at the beginning and the end of each minor collection and of each slice of a major one, in
+ * the thread that runs it. The hooks are variables of the runtime: a program that stores its own
+ * functions there replaces the adapter's. */
 #include "collector_hooks.h"
 
 #include <stdatomic.h>
@@ -10,9 +11,10 @@
 #include "suppress.h"
 
 static allogram_heap minor_heap, major_heap;
-static void (*at_minor_end)(void); /* in a program that was attached to; or NULL */
+static void (*at_minor_end)(void); /* NULL, except in a program that was attached to */
 static _Atomic bool is_in_minor, is_in_slice;
-/* A collection that Memprof caused allocates for itself: recording is resumed in it. */
+/* A collection during Memprof's work allocates memory that the program keeps, so recording, which
+ * is suppressed in Memprof, is resumed during the collection. */
 static __thread uintptr_t resumed_in_minor __attribute__((tls_model("initial-exec")));
 static __thread uint64_t promoted_before_words __attribute__((tls_model("initial-exec")));
 static __thread uintptr_t resumed_in_slice __attribute__((tls_model("initial-exec")));
@@ -23,7 +25,7 @@ static uint64_t in_use_bytes(const struct ag_ocaml_counters *counters) {
                : 0;
 }
 
-/* A tail call, so that the stack begins at the caller of the hook. */
+/* Ends with a tail call, so that the recorded stack begins at the caller of the hook. */
 static void minor_begins(void) {
     struct ag_ocaml_counters counters = {0};
     atomic_store_explicit(&is_in_minor, true, memory_order_relaxed);
@@ -64,8 +66,9 @@ static void slice_ends(void) {
     ag_ocaml_suppress(resumed_in_slice);
 }
 
-/* Functions that finish a whole cycle have no hooks: Gc.full_major, Gc.compact, Gc.major. Minor
- * collections and slices that are part of them are recorded as such. */
+/* The runtime has no hooks for functions that finish a whole cycle: Gc.full_major, Gc.compact,
+ * Gc.major. So the runtime's functions behind them have detours. Their minor collections and slices
+ * are recorded as well. */
 struct cycle {
     struct ag_host_collection told;
     uintptr_t resumed;

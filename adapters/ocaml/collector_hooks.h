@@ -8,24 +8,30 @@
 
 /* Called before any code of the runtime has run. Installs the hooks that can be installed. */
 void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major);
+/* For OCaml 4: installs the hooks of backing.c. */
 void ag_ocaml_backing_follow(allogram_heap minor, allogram_heap major);
-/* OCaml 5. false: its large blocks will count twice. */
+/* For OCaml 5: hooks the blocks that it takes from malloc one by one (large_blocks.c). false: they
+ * are counted twice. */
 bool ag_ocaml_large_blocks_follow(void);
+/* Whether that hook is installed. */
 bool ag_ocaml_large_blocks_count_once(void);
 
-/* For a program that was attached to: whether the runtime's hooks are unused; removes the
- * adapter's; whether a thread is inside a collection (called while all are stopped). function:
- * called at the end of each minor collection, when the minor heap is empty. */
+/* For a program that was attached to. Whether the program uses none of the runtime's hooks: */
 bool ag_ocaml_hooks_are_free(void);
+/* Removes the adapter's functions from the runtime's hooks. */
 void ag_ocaml_hooks_take_back(void);
+/* Whether a thread is inside of a collection. Called while all threads are stopped. */
 bool ag_ocaml_is_collecting(void);
+/* From now on FUNCTION is called at the end of each minor collection, when the minor heap is empty;
+ * NULL: no function is. */
 void ag_ocaml_follow_minor_ends(void (*function)(void));
 
 /* From ocaml_attach.c: the address of a function or variable of the runtime; or NULL. */
 void *ag_ocaml_find(const char *name);
 void *ag_ocaml_find_data(const char *name);
-/* Calls REPLACEMENT instead of the runtime's function NAME, through CALL, which fits what it
- * returns (hook/kept_call.h): the runtime is part of the program. */
+/* From now on calls of the runtime's function NAME call REPLACEMENT. CALL: the entry code of
+ * hook/kept_call.h that fits the function's result; it keeps all registers, because the runtime is
+ * part of the program. */
 bool ag_ocaml_detour(const char *name, const unsigned char *call, void *replacement,
                      void **ret_original);
 

@@ -1,17 +1,18 @@
-/* custom_memory.c: see custom_memory.h.
+/* custom_memory.c: gives types to the blocks of malloc that a block of OCaml's heap owns.
  *
- * A Bigarray, or a channel of OCaml 4, is a small block in OCaml's heap that owns memory outside.
- * That memory is from malloc and is recorded there, with its stack and its death; Memprof also
- * reports it, as source Custom, which is ignored, so that nothing counts twice. malloc does not
- * know the owner. The runtime makes the owning block a moment later: with the identifier of its
- * operations ("_bigarr02", "_chan") and the number of bytes that it owns. So the type of malloc's
- * block is the identifier.
+ * A Bigarray, or a channel of OCaml 4, is a small block in OCaml's heap that owns memory outside of
+ * the heap. That memory is a block of malloc and is recorded as such, with its stack and its death.
+ * (Memprof, the runtime's sampler, reports it a second time, with the source Custom; memprof.c
+ * ignores that, so that nothing counts twice.) malloc does not know the owner. The runtime makes
+ * the owning block a moment later, with the identifier of its operations ("_bigarr02", "_chan") and
+ * the number of bytes that it owns. That identifier becomes the type of malloc's block.
  *
- * The malloc block is not guessed from a size alone. It is the last event that this thread
- * recorded; it has exactly that many bytes; and it was allocated inside the same call out of OCaml
- * code: both stacks have that call's node in common (in bytecode: the interpreter's, which is the
- * same for all primitives with as many arguments). If one of these does not hold (memory from mmap,
- * or allocated long before) the malloc block has no type. */
+ * Three conditions identify the block of malloc. Its alloc is the last event that this thread
+ * recorded. It has exactly that many bytes. And it was allocated inside of the same call out of
+ * OCaml code: both stacks have that call's node in common (a node is a frame with all its callers).
+ * In bytecode that is the interpreter's node, which is the same for all primitives with as many
+ * arguments. If a condition does not hold (the memory is from mmap, or was allocated long before),
+ * the block of malloc has no type. */
 #include "custom_memory.h"
 
 #include "allogram/allogram.h"

@@ -1,4 +1,5 @@
-/* debug_info.c: see debug_info.h.
+/* debug_info.c: decodes the debug information in the file of an OCaml program, for reports: the
+ * function, file and line of a place in the code, and the functions it was inlined into.
  *
  * A place is a chain of pairs of 32-bit words, innermost function first. Bit 0 of the first word
  * says that the next pair is of the function that this one was inlined into. Bits 2 to 25 of the
@@ -18,7 +19,7 @@ static uint32_t u32_at(const unsigned char *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-enum { TEXT_BYTES_MOST = 1 << 16 }; /* a name of nested modules has a few hundred */
+enum { TEXT_BYTES_MOST = 1 << 16 }; /* a name of nested modules has a few hundred bytes */
 
 /* A string that ends inside of its segment, or NULL. */
 static const char *text_at(struct ag_decoder_file *file, uint64_t address) {

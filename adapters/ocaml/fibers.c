@@ -1,15 +1,17 @@
-/* fibers.c: see fibers.h.
+/* fibers.c: lets stack walks continue through the effect handlers of OCaml 5, while a callback of
+ * the adapter runs.
  *
- * A computation under an effect handler runs on a fiber, a stack of its own, whose handler names
- * the parent: the fiber that started it. While C calls OCaml back, the runtime hides the parent, so
- * that no effect passes the C frames, and keeps it in a block of three words with the header
- * (runtime/callback.c, alloc_and_clear_stack_parent). The unwind tables lead from a fiber to its
- * parent by the same field, so a walk from the adapter's callbacks would end there.
+ * A computation under an effect handler runs on a fiber, a stack of its own. A field of the fiber's
+ * handler has the parent, the fiber that started it. While C calls OCaml back, the runtime clears
+ * that field, so that no effect passes the C frames, and keeps the parent in a block of three
+ * words, including the header (runtime/callback.c, alloc_and_clear_stack_parent). The unwind tables
+ * lead from a fiber to its parent by the same field, so a walk from one of the adapter's callbacks
+ * would end there.
  *
- * So the function through which Memprof calls the callbacks has a detour, which notes the parent
- * and counts the block as the adapter's own. During the walk the field has its value again. Nothing
- * else reads it then: this domain runs no OCaml code and joins no collection before the callback
- * returns. */
+ * So the function through which Memprof (the runtime's sampler) calls the callbacks has a detour.
+ * It notes the parent and counts the block as the adapter's own. During the walk the field has its
+ * value again. No other code reads it then: this domain runs no OCaml code and joins no collection
+ * before the callback returns. */
 #include "fibers.h"
 
 #include "collector_hooks.h"
@@ -17,9 +19,10 @@
 
 enum { BLOCK_WORDS = 3, HANDLER = 16, PARENT = 24 }; /* struct stack_info, stack_handler of 5.3 */
 
-/* caml_callback_exn, and not caml_callback_res around it, which is so short that a detour would
- * move its call instruction to code without an unwind table. In bytecode the adapter's closures are
- * called without either (bytecode.c), and nothing is hidden. */
+/* The original of caml_callback_exn. The detour is not of caml_callback_res, which calls it:
+ * caml_callback_res is so short that its call instruction would move to code without an unwind
+ * table. In bytecode the adapter's closures are called without either (bytecode.c), and no parent
+ * is hidden. */
 static ag_ocaml_value (*callback)(ag_ocaml_value closure, ag_ocaml_value argument);
 static uintptr_t closures_low, closures_bytes;
 static _Atomic uint64_t own_words;

@@ -1,4 +1,5 @@
-/* fibers.h: stack walks through OCaml 5's effect handlers, while a callback of the adapter runs. */
+/* fibers.h: lets stack walks continue through OCaml 5's effect handlers, while a callback of the
+ * adapter runs. */
 #ifndef AG_OCAML_FIBERS_H
 #define AG_OCAML_FIBERS_H
 
@@ -7,8 +8,8 @@
 /* Called before any code of the runtime has run. The adapter's closures lie from CLOSURES to
  * END. */
 void ag_ocaml_fibers_follow(uintptr_t closures, uintptr_t end);
-/* Between enter and leave, in a callback, the calling fiber's handler has its parent, so that a
- * walk continues in it. Returns the argument of leave. */
+/* Between enter and leave, in a callback, the handler of the calling fiber has its parent again, so
+ * that a walk continues in the parent. Returns the argument of leave. */
 uintptr_t *ag_ocaml_fibers_enter(void);
 void ag_ocaml_fibers_leave(uintptr_t *place);
 /* Words of the blocks that the runtime made for callbacks inside of handlers. */

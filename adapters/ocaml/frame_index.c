@@ -1,4 +1,5 @@
-/* frame_index.c: see frame_index.h.
+/* frame_index.c: reads the frame tables in the file of an OCaml program, for reports: finds the
+ * debug information of a return address.
  *
  * caml_frametable is a list of addresses, one per module, with 0 at its end. Each is the address of
  * a table: the number of descriptors (64 bits), then the descriptors, at multiples of 8 (OCaml 4.11
@@ -9,7 +10,8 @@
  *     frame size & 1: padding to a multiple of 4, then u32 offsets from their own position to debug
  *                     information: one, or one for each allocation; 0: none
  *
- * A frame size of 65535 is caml_start_program's, which has neither. */
+ * A frame size of 65535 is that of caml_start_program, whose descriptor has neither of the two
+ * optional parts. */
 #include "frame_index.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* heap_memory.c: see heap_memory.h.
+/* heap_memory.c: records how much memory the heaps of the OCaml runtime hold.
  *
  * OCaml 4 takes its heaps from malloc, in chunks (backing.c). OCaml 5 reserves addresses for the
  * minor heaps of the maximum number of domains and commits those of the existing domains, and maps
  * pools for the major heap's small blocks: all of it by caml_mem_map, caml_mem_commit,
- * caml_mem_decommit and caml_mem_unmap (runtime/platform.c, unix.c of 5.3). These have detours, so
- * that the memory is not recorded as the program's own. Large blocks are taken from malloc one by
- * one (large_blocks.c). */
+ * caml_mem_decommit and caml_mem_unmap (runtime/platform.c, unix.c of 5.3). These functions
+ * have detours, so that the memory is recorded as that of the heaps and not as the program's own.
+ * OCaml 5 takes large blocks from malloc one by one (large_blocks.c). */
 #include "heap_memory.h"
 
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ static uint32_t recorded_pid;
 
 static struct mapped {
     _Atomic uint64_t reserved_bytes, committed_bytes;
-} minor, major; /* what is only reserved at first is for minor heaps */
+} minor, major; /* memory that is only reserved at first is for minor heaps */
 
 static void *(*mem_map)(uintptr_t bytes, intptr_t reserve_only);
 static void *(*mem_commit)(void *address, uintptr_t bytes, const char *name);
@@ -134,7 +134,7 @@ static void report_5(const struct ag_ocaml_counters *counters) {
     const struct ag_held_memory of_major = {
         .heap = major_heap,
         .known = AG_MEMORY_SIZES | AG_MEMORY_FREE |
-                 (ag_ocaml_large_blocks_count_once() ? 0 : AG_MEMORY_TOLD_TWICE),
+                 (ag_ocaml_large_blocks_count_once() ? 0 : AG_MEMORY_RECORDED_TWICE),
         .reserved_bytes = counter_read(&major.reserved_bytes) + large_bytes,
         .committed_bytes = counter_read(&major.committed_bytes) + large_bytes,
         .free_bytes = counters->free_words * 8,

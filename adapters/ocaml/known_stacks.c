@@ -1,12 +1,13 @@
-/* known_stacks.c: see known_stacks.h.
+/* known_stacks.c: a cache of the stacks of OCaml blocks, so that a stack is not walked again for
+ * each block.
  *
- * A program allocates at the same places over and over, and Memprof always gives the OCaml half of
- * a stack. The same return addresses, with a native stack that ends at the same address (so it is
- * the same thread's, too), mean the same joined stack: walking it again, at a cost per frame, would
- * find the same. The key is a hash of 64 bits; the chance that two different stacks of a million
- * have the same is 1 in 30 million.
+ * A program allocates at the same places over and over. For each block Memprof, the runtime's
+ * sampler, gives the OCaml half of the stack, the callstack. If two callstacks have the same return
+ * addresses, and the native stacks end at the same address (so they are of the same thread), a walk
+ * of the native half would find the same joined stack again. The key is a hash of 64 bits; the
+ * chance that two of a million different stacks have the same key is 1 in 30 million.
  *
- * One table for all threads, without locks: an entry's first word is key xor stack, so an entry of
+ * All threads share one table without locks. An entry's first word is key xor stack, so an entry of
  * which two threads wrote a half each matches no key. */
 #include "known_stacks.h"
 
@@ -25,7 +26,7 @@ uint64_t ag_ocaml_stack_key(const ag_ocaml_value *slots, size_t n_slots, const v
     hash = mix(hash, (uint64_t)ag_recorder.recording << 32 |
                          atomic_load_explicit(&times_forgotten, memory_order_relaxed));
     for (size_t i = 0; i < n_slots; i++) {
-        hash = mix(hash, (uint64_t)slots[i] | 1); /* reported later as integers */
+        hash = mix(hash, (uint64_t)slots[i] | 1); /* a callback gets them as integers */
     }
     return mix(hash, n_slots);
 }

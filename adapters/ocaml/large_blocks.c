@@ -1,11 +1,11 @@
-/* large_blocks.c: the blocks over 128 words of OCaml 5, each of which is a block of malloc's:
- * recorded as OCaml's, and not also as malloc's.
+/* large_blocks.c: keeps OCaml 5's blocks of more than 128 words from being counted twice. Each of
+ * them is a block of malloc; it is recorded as a block of OCaml and not also as one of malloc.
  *
- * caml_shared_try_alloc takes them from malloc; what it returns lies after two words of its own
- * (runtime/shared_heap.c, struct large_alloc). When a sweep finds one dead it calls free, from a
- * place that has no name. So the runtime's import of free is hooked, and a free of one of these
- * blocks, which are kept in a set of addresses, is not recorded. Nothing else of the object is
- * changed. */
+ * caml_shared_try_alloc takes these blocks from malloc, and returns the address after two words of
+ * its own (runtime/shared_heap.c, struct large_alloc). When a sweep finds such a block dead, it
+ * calls free, from a function without a symbol. So this file replaces the runtime's import slot of
+ * free, and a free of one of these blocks, whose addresses are kept in a set, is not recorded.
+ * Other import slots of the object are not changed. */
 #include "base/address_bits.h"
 #include "collector_hooks.h"
 #include "hook/import_slot.h"
@@ -43,7 +43,7 @@ static void hooked_free(void *block) {
 
 bool ag_ocaml_large_blocks_follow(void) {
     struct ag_symbol_place place;
-    void *bound; /* may be unbound: then it is the loader's stub */
+    void *bound; /* not used: an unbound slot has the loader's stub */
     const void *inside = ag_ocaml_find("caml_shared_try_alloc");
     if (!inside || !ag_import_find(inside, "free") ||
         !ag_symbol_find("free", AG_SYMBOL_FIRST, NULL, &place) ||
@@ -51,7 +51,7 @@ bool ag_ocaml_large_blocks_follow(void) {
         return false;
     }
     host_free = (void (*)(void *))place.address;
-    /* The hook of free comes first: a block whose free cannot be seen is not left out. */
+    /* The hook of free comes first: if it fails, the blocks stay recorded as malloc's as well. */
     is_followed = ag_import_replace(inside, "free", (void *)hooked_free, &bound) == 0 &&
                   ag_ocaml_detour("caml_shared_try_alloc", ag_kept_call, (void *)hooked_try_alloc,
                                   (void **)&try_alloc);

@@ -1,19 +1,20 @@
-/* memprof.c: see memprof.h.
+/* memprof.c: records OCaml's blocks: runs Memprof, the runtime's own sampler of allocations, and
+ * reports what its callbacks receive. If allogram records everything, Memprof samples each word.
  *
- * 1. Start. caml_memprof_start takes a rate, a depth and a record of five closures: OCaml values,
- * which are static data here, with headers that the collector ignores. The closures' code has
- * OCaml's calling convention, closures.S, and ends in C functions, which are ordinary
- * primitives to the runtime: they may be called in parallel by several domains (5.x), must not
- * raise, and allocate nothing.
+ * 1. Start. caml_memprof_start takes a rate, a depth and a record of five closures. These are OCaml
+ * values; here they are static data, with headers that the collector ignores. The closures' code
+ * has OCaml's calling convention (closures.S) and continues in C functions, which are ordinary
+ * primitives for the runtime. These functions may be called in parallel by several domains (5.x),
+ * must not raise, and allocate nothing.
  *
- * 2. Identity. OCaml moves its blocks, so an address does not identify one. What an alloc callback
- * returns (Some m) is passed to the callbacks of the block's promotion and death: m is a unique
- * number, with the heap in its lowest bits, and is used as the address in the trace. Some is a
- * block of two words, which the runtime reads at once: one per thread is enough.
+ * 2. Identity. OCaml moves its blocks, so an address does not identify a block. The value that the
+ * alloc callback returns (Some m) is passed to the callbacks of the block's promotion and death. m
+ * is a unique number, with the heap in its lowest bits, and is used as the address in the trace.
+ * Some is a block of two words. The runtime reads it at once, so one block per thread is enough.
  *
- * 3. Memory outside. Memory that a block of custom operations owns elsewhere is reported with the
- * source Custom. It is from malloc, where it is recorded, so it is ignored here, and gets its type
- * there (custom_memory.h). */
+ * 3. Memory outside. Memprof reports memory that a block of custom operations owns elsewhere with
+ * the source Custom. That memory comes from malloc and is recorded there, so it is ignored here;
+ * custom_memory.c gives it its type. */
 #include "memprof.h"
 
 #include <string.h>
@@ -36,15 +37,15 @@
 struct ag_ocaml_runtime ag_ocaml;
 struct ag_ocaml_reported ag_ocaml_reported;
 
-/* Blocks unmarshalled into the minor heap are separate from those that went into the major heap
- * directly: the survival of a collection is reported only for the former. */
+/* Blocks that are unmarshalled into the minor heap have a heap of their own, because promotions are
+ * reported only for the minor heap and not for blocks that went into the major heap directly. */
 enum heap { HEAP_MINOR, HEAP_MAJOR, HEAP_MARSHAL_MINOR, HEAP_MARSHAL, HEAPS };
 enum { HEAP_BITS = 2, ADDRESS_STEP = 16, WORD = 8 };
 enum source { SOURCE_NORMAL, SOURCE_MARSHAL, SOURCE_CUSTOM };
 static allogram_heap heaps[HEAPS];
 static uint64_t interval_bytes; /* in a sampled recording */
 
-/* Of closures.S. */
+/* Defined in closures.S. */
 extern void ag_ocaml_entry_alloc_minor(void) AG_HIDDEN;
 extern void ag_ocaml_entry_alloc_major(void) AG_HIDDEN;
 extern void ag_ocaml_entry_promote(void) AG_HIDDEN;
@@ -71,7 +72,8 @@ static ag_ocaml_value make_some(ag_ocaml_value content) {
     return (ag_ocaml_value)&some.content;
 }
 
-/* Reserved by thousands, so that domains do not share a cache line for each block. */
+/* A thread reserves AT_ONCE numbers at a time, so that domains do not write to a shared cache line
+ * for each block. */
 static uint64_t next_number(void) {
     enum { AT_ONCE = 4096 };
     static _Atomic uint64_t taken = 1;
@@ -84,8 +86,8 @@ static uint64_t next_number(void) {
     return next++;
 }
 
-/* Counts what Memprof allocated for this call: the information, four fields, and the callstack,
- * which all blocks that were unmarshalled at once share. */
+/* Counts the words that Memprof allocated for this call: the information (a header and four fields)
+ * and the callstack. Blocks that were unmarshalled together share one callstack. */
 static void count_own_words(enum source source, ag_ocaml_value callstack) {
     static __thread ag_ocaml_value last_shared __attribute__((tls_model("initial-exec")));
     const uint64_t depth = ag_ocaml_words(callstack);
@@ -150,7 +152,7 @@ static ag_ocaml_value allocated(ag_ocaml_value info, enum heap born, const uintp
     return result;
 }
 
-/* Calls report_fn with the address and the heap of the block. */
+/* Reports the promotion or the death of a block: calls report_fn with its address and heap. */
 static void report_end(ag_ocaml_value tracked,
                        void (*report_fn)(uintptr_t address, uint32_t heap)) {
     const uint64_t content = (uint64_t)ag_ocaml_number(tracked);
@@ -191,7 +193,7 @@ ag_ocaml_value ag_ocaml_dealloc_major(ag_ocaml_value tracked) {
 
 /* ---- start ---- */
 
-/* 1 - exp(-x), by its series: x is at most 8, so 40 terms are enough. */
+/* 1 - exp(-x), by its power series: x is at most 8, so 40 terms are enough. */
 static double chance(double x) {
     double sum = 0, term = x;
     for (int i = 2; i < 42; i++) {
@@ -215,7 +217,7 @@ static const struct {
 static struct {
     uint64_t header;
     void *code;
-    uint64_t arity; /* 1 argument; its environment begins after this word */
+    uint64_t arity; /* 1 argument; the closure's environment begins after this word */
 } closures[AG_ARRAY_SIZE(callbacks)];
 static struct {
     uint64_t header;
@@ -243,9 +245,9 @@ static bool make_tracker(void) {
     return true;
 }
 
-/* A domain of OCaml 5 allocates its result when all its OCaml code is over, so there is no later
- * moment at which Memprof could run callbacks. After that the domain wakes the waiting threads; the
- * callbacks are run there, as in any other C code. */
+/* A domain of OCaml 5 allocates its result when all its OCaml code is over, so Memprof has no later
+ * moment for the callbacks. The domain then wakes the threads that wait for it, by
+ * caml_ml_condition_broadcast. The hook of that function runs the callbacks. */
 struct result {
     uintptr_t is_exception, data;
 };
@@ -255,7 +257,7 @@ static ag_ocaml_value (*broadcast)(ag_ocaml_value condition);
 static ag_ocaml_value hooked_broadcast(ag_ocaml_value condition) {
     const ag_ocaml_value result = broadcast(condition);
     if (ag_ocaml_memprof_is_ours()) {
-        (void)run_callbacks(); /* the adapter's raise nothing */
+        (void)run_callbacks(); /* the adapter's callbacks raise nothing */
     }
     return result;
 }
@@ -330,8 +332,9 @@ static void start_memprof(uint32_t depth) {
                                  (ag_ocaml_value)&tracker.fields);
 }
 
-/* Memprof's generator begins with the same number in every run, so that the same words would be
- * sampled again. Each start draws a batch of numbers; some starts lead to other batches. */
+/* Memprof's random generator begins with the same number in every run, so each run would sample the
+ * same words. Each start of Memprof draws a batch of numbers, so a random number of starts leads to
+ * other samples. */
 static void skip_random_numbers(uint64_t seed) {
     enum { STARTS = 512 };
     for (uint64_t i = ag_random_next(&seed) % STARTS; i > 0; i--) {
@@ -343,7 +346,7 @@ static void skip_random_numbers(uint64_t seed) {
 void ag_ocaml_memprof_begin(void) {
     memprof_depth =
         ag_recorder.depth < AG_OCAML_FRAMES_MOST ? ag_recorder.depth : AG_OCAML_FRAMES_MOST;
-    const uintptr_t suspended = ag_record_suspend(); /* its own memory is not recorded */
+    const uintptr_t suspended = ag_record_suspend(); /* Memprof's memory is not recorded */
     if (!make_tracker()) {
         ag_record_resume(suspended);
         return;
@@ -365,7 +368,7 @@ void ag_ocaml_memprof_begin(void) {
 extern void ag_ocaml_entry_try_start(void) AG_HIDDEN;
 ag_ocaml_value ag_ocaml_try_start(ag_ocaml_value unit) AG_HIDDEN;
 
-/* If there is a Memprof already this does not return: the runtime raises an exception. */
+/* If Memprof runs already, this function does not return: the runtime raises an exception. */
 ag_ocaml_value ag_ocaml_try_start(ag_ocaml_value unit) {
     start_memprof(1);
     return unit;

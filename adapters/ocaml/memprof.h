@@ -1,4 +1,5 @@
-/* memprof.h: runs the runtime's own Memprof with the adapter's trackers. */
+/* memprof.h: runs Memprof, the OCaml runtime's own sampler of allocations, with the adapter's
+ * callbacks. */
 #ifndef AG_OCAML_MEMPROF_H
 #define AG_OCAML_MEMPROF_H
 
@@ -13,16 +14,19 @@ extern struct ag_ocaml_reported ag_ocaml_reported AG_HIDDEN;
 
 /* Called before any code of the runtime has run: registers the heaps. */
 void ag_ocaml_memprof_prepare(void);
-/* The runtime is ready, the program has not begun. */
+/* Starts Memprof. Called when the runtime is ready and before the program begins, or, in a running
+ * program, at the end of a minor collection. */
 void ag_ocaml_memprof_begin(void);
-/* Not callable in a callback. Live blocks get no further callbacks. */
+/* Ends Memprof. Not callable in a callback. Live blocks get no further callbacks. */
 void ag_ocaml_memprof_end(void);
+/* Whether the adapter's Memprof runs. */
 bool ag_ocaml_memprof_is_ours(void);
-/* In a running program, of OCaml 4: whether the program has no Memprof of its own now. The runtime
- * offers no way to ask, so this tries to start one; called where OCaml code may be called. */
+/* For a running program of OCaml 4: whether the program runs no Memprof of its own. The runtime has
+ * no function for this question, so this function tries to start Memprof. Called where OCaml code
+ * may be called. */
 bool ag_ocaml_memprof_is_free(void);
-/* The C function of a tracker's closure, for a caller that bypasses the interpreter; NULL: it is
- * not one. */
+/* The C function of one of the adapter's closures, for bytecode.c, which bypasses the interpreter;
+ * NULL: the closure is not the adapter's. */
 typedef ag_ocaml_value ag_ocaml_function(ag_ocaml_value argument);
 ag_ocaml_function *ag_ocaml_memprof_function(ag_ocaml_value closure);
 

@@ -1,19 +1,21 @@
 /* ocaml_attach.c: finds out whether an OCaml runtime is in this process, and which one, and
  * installs the adapter.
  *
- * ocamlopt exports all symbols of a program, so a stripped one has them too. The kind of Memprof
- * (4.11 to 4.14, or 5.3 and later) is known by functions that only that kind has.
+ * ocamlopt exports all symbols of a program, so a stripped program has them too. The adapter
+ * recognizes the kind of Memprof, OCaml's own sampler of allocations (4.11 to 4.14, or 5.3 and
+ * later), by functions that only that kind has.
  *
- * The start: caml_sys_init is called when the runtime is initialized and before the first line of
- * the program, its libraries included. A detour there starts Memprof. Detours of Memprof's own
- * start and stop leave a program that uses Memprof itself undisturbed: the adapter's ends before
- * the program's begins.
+ * At the start of a program, the runtime calls caml_sys_init when it is initialized and before any
+ * OCaml code runs. A detour of that function starts Memprof. Detours of Memprof's own start and
+ * stop functions leave a program that uses Memprof itself undisturbed: the adapter ends its Memprof
+ * before the program's begins.
  *
- * In a running program, Memprof can be started when the minor heap is empty and the runtime is in
- * none of its functions that would be disturbed: at the end of a minor collection, which has a
- * hook. It is ended there too, or, in a program that does not allocate any more, while all threads
- * are stopped. This works for OCaml 4, whose Memprof keeps no reference to the trackers after its
- * end; that of OCaml 5 refers to them until the collector finds out that it is over. */
+ * In a running program, Memprof is started at the end of a minor collection, for which the runtime
+ * has a hook: the minor heap is empty then, and the runtime is in no function that the start would
+ * disturb. Memprof is ended there too, or, in a program that does not allocate any more, while all
+ * threads are stopped. This works for OCaml 4, whose Memprof keeps no reference to the trackers
+ * after its end. Memprof of OCaml 5 refers to them until the collector finds out that it is
+ * over. */
 #include <errno.h>
 
 #include "bytecode.h"
@@ -33,18 +35,18 @@ static void (*sys_init)(char *program, char **arguments);
 static ag_ocaml_value (*memprof_start)(ag_ocaml_value, ag_ocaml_value, ag_ocaml_value);
 static ag_ocaml_value (*memprof_stop)(ag_ocaml_value);
 static struct ag_ocaml_counters at_start;
-static bool has_start; /* of the counters */
+static bool has_start; /* at_start is filled */
 
 void *ag_ocaml_find(const char *name) {
     struct ag_symbol_place place;
     return ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place) ? place.address : NULL;
 }
 
+/* The second search finds data that assembly code defines: its symbols have no type. */
 void *ag_ocaml_find_data(const char *name) {
     struct ag_symbol_place place;
     const bool is_found = ag_symbol_find(name, AG_SYMBOL_FIRST_DATA, NULL, &place) ||
-                          ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place); /* a symbol of an
-                                                                                * assembler */
+                          ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place);
     return is_found ? place.address : NULL;
 }
 
@@ -59,7 +61,7 @@ static void sys_init_and_begin(char *program, char **arguments) {
     }
     const bool is_calibrated = ag_ocaml_counters_calibrate();
     ag_ocaml_memprof_begin();
-    /* From here on: in 5.3 the memory that Memprof needs for itself is a block of OCaml's. */
+    /* Read after the start: in 5.3 the memory that Memprof needs for itself is a block of OCaml. */
     has_start = is_calibrated && ag_ocaml_counters_read(&at_start);
 }
 
@@ -92,8 +94,9 @@ bool ag_ocaml_detour(const char *name, const unsigned char *call, void *replacem
 
 /* ---- finding the runtime ---- */
 
-/* The modules' code: pairs of first and last address, 0 at the end. The runtime's stubs are one of
- * them in OCaml 5, with C code between them and the modules. */
+/* Finds the modules' code in caml_code_segments: pairs of first and last address, 0 at the end. In
+ * OCaml 5 the runtime's stubs are one of the pairs; it is skipped, because C code lies between the
+ * stubs and the modules. */
 static void find_segments(void) {
     const uintptr_t(*segments)[2] = ag_ocaml_find_data("caml_code_segments");
     ag_ocaml.code_low = UINTPTR_MAX;
@@ -110,8 +113,9 @@ static void find_segments(void) {
     }
 }
 
-/* Symbols that only untested releases have: those of the branch trunk, 5.4.0+dev0, that are not in
- * the branch 5.3 (runtime/domain.c, gc_stats.c), and a primitive that is new in 5.4. */
+/* Whether the release is later than 5.3, and so untested. The symbols are in the branch trunk,
+ * 5.4.0+dev0, and not in the branch 5.3 (runtime/domain.c, gc_stats.c); the last one is a primitive
+ * that is new in 5.4. */
 static bool is_later_release(void) {
     static const char *const of_later[] = {"caml_free_domains", "caml_free_gc_stats",
                                            "caml_stop_all_domains", "caml_atomic_load_field"};
@@ -222,7 +226,8 @@ static void at_minor_end(void) {
     }
 }
 
-/* These functions, and the end of Memprof, change the list of roots. */
+/* Names the code in which no thread may have a frame when stand() is called: these functions change
+ * the list of global roots, and so does the end of Memprof. */
 static void name_quiet(struct ag_late_start *ret_start) {
     static const char *const names[] = {"caml_register_generational_global_root",
                                         "caml_remove_generational_global_root",
@@ -266,7 +271,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
         return AG_ADAPTER_REFUSED;
     }
     prepare();
-    if (!ag_ocaml_suppress_is_whole()) { /* its hooks stay unused, and are removed with the agent */
+    if (!ag_ocaml_suppress_is_whole()) { /* the prepared detours stay unused */
         ag_ocaml_hooks_take_back();
         ret_runtime->note = cannot_be_called;
         return AG_ADAPTER_REFUSED;
@@ -283,7 +288,7 @@ static int stand(bool is_on) {
     if (is_on) {
         ag_ocaml_follow_minor_ends(at_minor_end);
         if (request) {
-            request(); /* as a signal handler does it: takes effect at the next allocation */
+            request(); /* as a signal handler may; takes effect at the next allocation */
         }
         return 0;
     }
@@ -299,8 +304,8 @@ static int stand(bool is_on) {
 
 /* ---- the end ---- */
 
-/* Coverage, in bytes with headers: of what the runtime counted since the start, without what
- * Memprof allocated for its callbacks. */
+/* Sets the numbers of coverage, in bytes with headers: the recorded bytes, and those that the
+ * runtime counted since the start without the bytes that Memprof allocated for its callbacks. */
 static void ocaml_end(struct ag_runtime_definition *ret_runtime) {
     struct ag_ocaml_counters now;
     if (late_state == IS_REFUSED) {

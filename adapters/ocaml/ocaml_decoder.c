@@ -1,10 +1,10 @@
 /* ocaml_decoder.c: decodes OCaml's functions and frames offline, for reports (symbol/decoder.h).
  *
- * OCaml's own frame table is the best source: it has the function, the line and the inlined
- * functions of every return address, and a place for each of the allocations that the compiler
- * combined. The adapter in the process records that place's address, which lies in the program's
- * data; all other frames are return addresses. Without -g, the linker's symbol still has the
- * name. */
+ * OCaml's own frame table is the best source. It has the function, the line and the inlined
+ * functions of every return address, and, where the compiler combined allocations, a place for each
+ * of them. For a combined allocation the adapter in the process records the address of that place,
+ * which lies in the program's data; all other frames are return addresses. Without -g, the linker's
+ * symbol still has the function's name. */
 #include "symbol/decoder.h"
 
 #include <stdlib.h>

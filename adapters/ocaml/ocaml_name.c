@@ -1,11 +1,13 @@
-/* ocaml_name.c: see ocaml_name.h.
+/* ocaml_name.c: converts OCaml's names in linker symbols and debug information to the names that
+ * programmers write. For reports, for bytecode.c, and for the OCaml library in pkg/. A symbol:
  *
  *     caml Dune__exe__Known __ pair _ 81        4.x; from 5.1 on a dot between module and function
  *          ^ path of modules   ^ name ^ stamp
  *
  * A path's parts begin with capitals and are joined by "__", which a programmer writes as a dot.
  * Dune puts the modules of an executable under "Dune__exe", which does not occur in sources. In a
- * symbol any character that assemblers dislike is "$" and two hexadecimal digits. */
+ * symbol, a character that assemblers do not accept is written as "$" and two hexadecimal
+ * digits. */
 #include "ocaml_name.h"
 
 #include <string.h>
@@ -15,8 +17,8 @@ struct text {
     size_t length, capacity;
 };
 
-/* Not isdigit(): the agent, which names bytecode, calls as few functions of the host as
- * possible. */
+/* Used instead of isdigit(): this file is also part of the agent, which calls as few functions of
+ * the host as possible. */
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
@@ -48,7 +50,7 @@ static int digit(char c) {
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Restores escapes such as "$2b"; drops control characters. */
+/* Restores escapes such as "$2b"; those of control characters stay as they are. */
 static bool put_unescaped(struct text *text, const char *bytes, size_t length) {
     bool fits = true;
     for (size_t i = 0; i < length && fits; i++) {
@@ -62,8 +64,9 @@ static bool put_unescaped(struct text *text, const char *bytes, size_t length) {
     return fits;
 }
 
-/* The length of the module path at the start of NAME: parts with capitals, joined by "__". The name
- * that dune adds has none. */
+/* The length of the module path at the start of NAME: parts that begin with capitals, joined by
+ * "__". The part "exe" of dune's prefix begins with no capital, so the prefix is recognized as a
+ * whole. */
 static size_t path_bytes(const char *name, size_t length) {
     static const char dune[] = "Dune__exe";
     size_t end = 0;
@@ -81,7 +84,7 @@ static size_t path_bytes(const char *name, size_t length) {
     return end;
 }
 
-/* "Dune__exe__Known" as Known, "Stdlib__List" as Stdlib.List. */
+/* Writes "Dune__exe__Known" as Known, and "Stdlib__List" as Stdlib.List. */
 static bool put_path(struct text *text, const char *path, size_t length) {
     static const char dune[] = "Dune__exe__";
     if (length > strlen(dune) && strncmp(path, dune, strlen(dune)) == 0) {

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* "camlKnown__pair_81" (4.x), "camlKnown.pair_81" (5.x): Known.pair. Returns false if it is not the
- * symbol of an OCaml function, or does not fit. */
+/* Converts "camlKnown__pair_81" (4.x) or "camlKnown.pair_81" (5.x) to Known.pair. Returns false if
+ * LINKAGE is not the symbol of an OCaml function, or the name does not fit. */
 bool ag_ocaml_symbol_name(const char *linkage, char *ret_text, size_t capacity);
-/* "Stdlib__List.map", as debug information has it: Stdlib.List.map. */
+/* Converts "Stdlib__List.map", a name of debug information, to Stdlib.List.map. */
 bool ag_ocaml_scoped_name(const char *scoped, char *ret_text, size_t capacity);
 
 #endif

@@ -1,5 +1,5 @@
-/* ocaml_runtime.h: the OCaml runtime of this process, as far as the adapter uses it: functions and
- * data by name, values by their bits.
+/* ocaml_runtime.h: the parts of this process' OCaml runtime that the adapter uses: the
+ * representation of values, and functions and code that the adapter finds by name.
  *
  * Everything here is the same from OCaml 4.11 to 4.14 and from 5.3 on (runtime/caml/mlvalues.h). */
 #ifndef AG_OCAML_RUNTIME_H
@@ -11,8 +11,8 @@
 #include "base/compiler.h"
 #include "record/recorder.h"
 
-typedef intptr_t ag_ocaml_value; /* an integer (bit 0 set), or a pointer to a block after
-                                  * its header */
+typedef intptr_t ag_ocaml_value; /* an integer (bit 0 set), or the address of a block,
+                                  * after its header */
 
 AG_FAST ag_ocaml_value ag_ocaml_integer(intptr_t number) {
     return (ag_ocaml_value)((uintptr_t)number << 1 | 1);

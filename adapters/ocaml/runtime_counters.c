@@ -1,20 +1,23 @@
-/* runtime_counters.c: see runtime_counters.h.
+/* runtime_counters.c: reads the OCaml runtime's own counters of allocated and used words from its
+ * memory. The adapter compares them with what it recorded, and records the sizes of the heaps.
  *
- * 1. Where. The counters are fields of the domain's state, a struct of eight-byte fields in the
- * order of runtime/caml/domain_state.tbl (read in the tags 4.11.2, 4.12.1, 4.13.1, 4.14.2 and the
- * branch 5.3). OCaml 4 has one state, at Caml_state; OCaml 5 one per domain, at the thread's
- * variable caml_state, and its counters are integers. A row is used only if it gives, at every
- * reading, what caml_gc_minor_words_unboxed computes from the same fields. The rows of 4.11 and
- * 4.12 give the same before the first minor collection, so where both fit the layout is not known
- * yet.
+ * 1. The place of the counters. They are fields of the domain's state (a domain is the unit of
+ * parallelism of OCaml 5), a struct of eight-byte fields in the order of
+ * runtime/caml/domain_state.tbl (tags 4.11.2, 4.12.1, 4.13.1, 4.14.2 and the branch 5.3). OCaml 4
+ * has one state, at Caml_state. OCaml 5 has one state per domain, at the thread-local variable
+ * caml_state, and its counters are integers. A row of the table below is used only if, at every
+ * reading, its fields give the number that caml_gc_minor_words_unboxed returns. The rows of 4.11
+ * and 4.12 give the same number before the first minor collection; as long as both fit, the layout
+ * is not known.
  *
- * 2. Domains. A domain is seen when it reports an event; its state is kept in a table, and read at
- * the end. One that ends adds its words to the runtime's sums by caml_orphan_alloc_stats, but not
- * those that it allocated since its last slice of a major collection; so they are read there.
+ * 2. Domains. When a domain reports its first event, its state is entered in a table, and read at
+ * the end. A domain that ends adds its words to the runtime's sums by caml_orphan_alloc_stats,
+ * except for those that it allocated since its last slice of a major collection. So a hook of that
+ * function reads the domain's counters.
  *
- * 3. Heap. OCaml 5 samples the pools' words whenever the world is stopped; caml_compute_gc_stats
- * sums them (struct gc_stats of runtime/caml/gc_stats.h: four words of allocations, eight of the
- * heap). */
+ * 3. Heap. OCaml 5 samples the words of its pools whenever all domains are stopped.
+ * caml_compute_gc_stats sums these samples (struct gc_stats of runtime/caml/gc_stats.h: four words
+ * of allocations, eight of the heap). */
 #include "runtime_counters.h"
 
 #include "collector_hooks.h"
@@ -110,7 +113,7 @@ static bool is_seen(uintptr_t state, size_t first) {
     return false;
 }
 
-/* A state is entered only by threads of its own domain, and these run one at a time. */
+/* Only threads of its own domain enter a state in the table, and these run one at a time. */
 void ag_ocaml_counters_see_domain(void) {
     const uintptr_t state = (uintptr_t)own_state();
     const size_t first = state / 4096 % DOMAINS_MOST; /* states are pages apart */

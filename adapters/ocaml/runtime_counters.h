@@ -1,12 +1,12 @@
-/* runtime_counters.h: the runtime's own counters, read from its memory: nothing is allocated, and
- * no lock of the program's is needed. */
+/* runtime_counters.h: reads the OCaml runtime's own counters from its memory, without allocating
+ * and without a lock of the program. */
 #ifndef AG_RUNTIME_COUNTERS_H
 #define AG_RUNTIME_COUNTERS_H
 
 #include "ocaml_runtime.h"
 
 struct ag_ocaml_counters {
-    uint64_t allocated_words; /* minor and major, promoted words once; of all domains */
+    uint64_t allocated_words; /* minor and major, of all domains; promoted words count once */
     uint64_t minor_used_words, promoted_words; /* of the calling thread's domain */
     uint64_t heap_words, free_words;           /* of the major heap; 0: unknown */
     uint64_t large_words; /* OCaml 5: part of heap_words: blocks taken from malloc one by one */
@@ -14,8 +14,7 @@ struct ag_ocaml_counters {
 
 /* Installs the hook for domains that end. Called before any code of the runtime has run. */
 void ag_ocaml_counters_prepare(void);
-/* Determines which of the known layouts this runtime has; false: none gives what the runtime itself
- * returns. */
+/* Determines which of the known layouts this runtime has; false: none fits, or several do. */
 bool ag_ocaml_counters_calibrate(void);
 /* Registers the calling thread's domain; called whenever an event is reported there. */
 void ag_ocaml_counters_see_domain(void);

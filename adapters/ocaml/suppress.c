@@ -1,12 +1,13 @@
-/* suppress.c: see suppress.h.
+/* suppress.c: suspends recording while Memprof, the OCaml runtime's sampler, works for the adapter:
+ * its memory is no memory of the program.
  *
- * Each entry is one function of the runtime, called with at most four words and returning at most
- * two; its replacement here passes all of them on. None of them is left by an exception, since the
- * adapter's callbacks raise none; where the program has a Memprof of its own, the adapter's is
+ * Each function of memprof_entries.def takes at most four words and returns at most two; its
+ * replacement here passes all of them on. None of the functions is left by an exception, since the
+ * adapter's callbacks raise none. When the program runs a Memprof of its own, the adapter's is
  * over, and nothing is suppressed.
  *
- * Memory that the program keeps is recorded all the same: collections (collector_hooks.c), and a
- * stack that grows while the adapter's callback runs on it. */
+ * Recording is resumed for memory that the program keeps: in collections (collector_hooks.c), and
+ * when a stack grows while the adapter's callback runs on it. */
 #include "suppress.h"
 
 #include "collector_hooks.h"
@@ -16,7 +17,7 @@ static __thread uintptr_t suppressed
     __attribute__((tls_model("initial-exec")));                            /* to be resumed with */
 static __thread uint32_t depth __attribute__((tls_model("initial-exec"))); /* number of entries that
                                                                             * the thread is in */
-static bool is_whole = true; /* every entry that exists is hooked */
+static bool is_whole = true; /* every function of memprof_entries.def that exists is hooked */
 
 bool ag_ocaml_is_in_memprof(void) {
     return depth > 0;
@@ -64,8 +65,8 @@ typedef struct result entry_fn(uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 #include "memprof_entries.def"
 #undef AG_SUPPRESSED
 
-/* The stacks of OCaml 4's interpreter and of OCaml 5's fibers, with the memory that their registers
- * are saved to. One is inside the other. */
+/* These functions enlarge the stacks of OCaml 4's interpreter and of OCaml 5's fibers; one of them
+ * calls another. Recording is resumed in them. */
 #define AG_RESUMED(name)                               \
     static uintptr_t (*name)(uintptr_t words);         \
     static uintptr_t resumed_##name(uintptr_t words) { \

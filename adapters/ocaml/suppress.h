@@ -1,6 +1,7 @@
-/* suppress.h: suppresses the events of what the runtime's Memprof takes from malloc, which the
- * profiler causes and not the program. While Memprof works, its thread's events are not recorded,
- * except those that the adapter reports, and those of a collection that begins meanwhile. */
+/* suppress.h: suspends recording while Memprof, the OCaml runtime's sampler, works for the adapter.
+ * The profiler, and not the program, causes the memory that Memprof takes from malloc. The events
+ * of the thread are not recorded meanwhile, except those that the adapter reports, and those of a
+ * collection that begins meanwhile. */
 #ifndef AG_OCAML_SUPPRESS_H
 #define AG_OCAML_SUPPRESS_H
 
@@ -8,13 +9,15 @@
 
 /* Installs detours of the functions through which the runtime enters Memprof. */
 void ag_ocaml_suppress_follow(void);
-/* Between the two calls, events are recorded again. Returns the argument of the second. */
+/* Between resume and suppress, events are recorded again. resume returns the argument of
+ * suppress. */
 uintptr_t ag_ocaml_resume(void);
 void ag_ocaml_suppress(uintptr_t resumed);
 
-/* The calling thread is inside the runtime's Memprof, which is the adapter's and must not be ended
- * there. Reliable only if all entries could be hooked. */
+/* Whether the calling thread is inside of Memprof, which must not be ended there. Reliable only if
+ * ag_ocaml_suppress_is_whole returns true. */
 bool ag_ocaml_is_in_memprof(void);
+/* Whether all functions through which the runtime enters Memprof are hooked. */
 bool ag_ocaml_suppress_is_whole(void);
 
 #endif

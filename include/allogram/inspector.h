@@ -1,9 +1,10 @@
-/* inspector.h: the interface that a runtime implements to be read from outside.
+/* inspector.h: the interface that a runtime's inspector implements, so that `allogram observe` can
+ * read the runtime's stacks, heaps and collections from outside of the process.
  *
  * `allogram observe PID` samples a running process with the kernel's perf events: registers and a
- * copy of the stack, taken in the interrupt. It unwinds the native frames. In code of a virtual
- * machine only that machine's inspector knows which stack it belongs to and what the functions are
- * called. An inspector lives in adapters/ and a part of a row in adapters/runtimes.def:
+ * copy of the stack, taken in the interrupt. It unwinds the native frames. The frames and function
+ * names of a virtual machine are known only to the inspector of that machine. An inspector is a
+ * source file below adapters/ and an entry in its runtime's row of adapters/runtimes.def:
  *
  *     static int open(struct allogram_target *target, void **ret_state, char *ret_problem,
  *                     size_t problem_bytes) {
@@ -33,7 +34,8 @@
  * target      the observed process. It is never stopped and nothing in it is changed; it runs while
  *             it is read, so the results of two reads may be inconsistent.
  * sample      one thread at one moment: its registers and the top of its stack, consistent.
- * native      a frame of compiled code of an image; managed: one of a function of the runtime.
+ * native      a frame of compiled code of an image (the program or a library); managed: a frame of
+ *             a function that the runtime executes.
  * stale       read so long after the sample that it may describe another moment.
  *
  * RULES
@@ -42,8 +44,9 @@
  * Copy once, check, use; bound every loop and every length. An inspector that meets something
  * unknown returns an error; it never guesses, crashes or loops.
  *
- * All functions of one observation are called by one thread. Nothing prints or exits. Pointers
- * passed to a function are valid until it returns; texts passed out are copied. */
+ * One thread calls all functions of one observation. An inspector must not print or exit. Pointers
+ * that are passed to a function are valid until it returns; texts that an inspector passes are
+ * copied. */
 #ifndef ALLOGRAM_INSPECTOR_H
 #define ALLOGRAM_INSPECTOR_H
 
@@ -61,11 +64,12 @@ struct allogram_target;
 
 int allogram_target_pid(const struct allogram_target *target);
 
-/* Copies memory of the target: everything or nothing. 0; -EFAULT: not all of it is mapped; -ESRCH:
- * the target is gone; else a negative errno. 0.8 us for a page, 60 us for a MiB. */
+/* Copies memory of the target, all of it or nothing. Returns 0; -EFAULT: not all of it is mapped;
+ * -ESRCH: the target has ended; else a negative errno. It takes 0.8 us for a page, 60 us for a
+ * MiB. */
 int allogram_target_read(struct allogram_target *target, uint64_t address, void *ret_bytes,
                          size_t n_bytes);
-/* Reads several places at once: 0.2 us each. Everything or nothing. */
+/* Reads several pieces of memory at once, all of them or nothing. It takes 0.2 us per piece. */
 struct allogram_piece {
     uint64_t address;
     void *bytes; /* destination */
@@ -73,23 +77,25 @@ struct allogram_piece {
 };
 int allogram_target_read_pieces(struct allogram_target *target, const struct allogram_piece *pieces,
                                 size_t n_pieces);
-/* The text at ADDRESS up to its zero or to LIMIT - 1 bytes; always terminated. */
+/* Reads the text at ADDRESS up to its terminating zero, or LIMIT - 1 bytes of it. The result is
+ * always terminated. */
 int allogram_target_read_text(struct allogram_target *target, uint64_t address, char *ret_text,
                               size_t limit);
 
 struct allogram_target_mapping {
     uint64_t low, high;   /* [low, high) */
     int protection;       /* PROT_READ | PROT_WRITE | PROT_EXEC */
-    uint64_t file_offset; /* of low, in the file */
+    uint64_t file_offset; /* offset of `low` in the file */
     const char *path;     /* as in /proc/PID/maps; "" for anonymous memory */
 };
-/* The mapping that contains ADDRESS, as of the last reading of the map, valid until the next; NULL:
- * none. */
+/* The mapping that contains ADDRESS, as it was when the map was last read; NULL: none. The result
+ * is valid until the map is read again. */
 const struct allogram_target_mapping *allogram_target_mapping(struct allogram_target *target,
                                                               uint64_t address);
 size_t allogram_target_mappings(struct allogram_target *target,
                                 const struct allogram_target_mapping **ret_mappings);
-/* Reads the map again: 0.1 ms. The observer does so about once a second. */
+/* Reads the map of the target again, which takes 0.1 ms. The observer does so about once a
+ * second. */
 int allogram_target_refresh_mappings(struct allogram_target *target);
 
 struct allogram_target_symbol {
@@ -97,7 +103,7 @@ struct allogram_target_symbol {
     uint64_t n_bytes; /* 0: unknown */
 };
 /* Finds a function or object by its linkage name, in .dynsym and .symtab of all mapped files, the
- * program first. -ENOENT: not defined. */
+ * program first. -ENOENT: no file defines it. */
 int allogram_target_symbol(struct allogram_target *target, const char *name,
                            struct allogram_target_symbol *ret_symbol);
 /* The path under which this process can open the file that is mapped at ADDRESS (through
@@ -105,20 +111,21 @@ int allogram_target_symbol(struct allogram_target *target, const char *name,
 int allogram_target_file(struct allogram_target *target, uint64_t address, char *ret_path,
                          size_t limit, uint64_t *ret_offset);
 
-/* Visits the generated code that the target publishes for debuggers (`__jit_debug_descriptor`).
- * Calls VISIT for each entry, newest first, with a copy of its symbol file; false ends the walk. 0;
- * -ENOENT: no such list; -EAGAIN: it changed while it was read; -EBADMSG: it is damaged. */
+/* Visits the generated code that the target publishes for debuggers (the list at
+ * `__jit_debug_descriptor`). Calls VISIT for each entry, newest first, with a copy of its symbol
+ * file; if VISIT returns false, the visit ends. Returns 0; -ENOENT: there is no such list; -EAGAIN:
+ * the list changed while it was read; -EBADMSG: the list is damaged. */
 typedef bool allogram_code_entry_fn(void *context, uint64_t entry_address, const void *file,
                                     size_t n_bytes);
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context);
-/* Changes whenever an entry is added or the newest one is removed. Reads 16 bytes of the target. 0:
- * no list. */
+/* A number that changes whenever an entry is added to this list or its newest one is removed; 0:
+ * there is no list. Reads 16 bytes of the target. */
 uint64_t allogram_target_code_stamp(struct allogram_target *target);
 
 /* ---- a sample ---------------------------------------------------------------------------- */
 
-enum { ALLOGRAM_REGISTERS = 17 }; /* by DWARF's numbers */
+enum { ALLOGRAM_REGISTERS = 17 }; /* index: the register's number in DWARF */
 enum {                            /* x86-64 */
        ALLOGRAM_RBX = 3,
        ALLOGRAM_RBP = 6,
@@ -131,36 +138,38 @@ enum {                            /* x86-64 */
 };
 struct allogram_registers {
     uint64_t value[ALLOGRAM_REGISTERS];
-    /* bit N: value[N] is the register's value in that frame. In a caller only callee-saved
-     * registers are known */
+    /* bit N is set: value[N] is the register's value in this frame. In callers only callee-saved
+     * registers are known. */
     uint32_t known;
 };
 struct allogram_native_frame { /* innermost first */
-    /* a return address, but exact in the first frame and in one interrupted by a signal: see
-     * is_exact */
+    /* A return address; but the address of the next instruction (is_exact) in the first frame, and
+     * in a frame that a signal interrupted. */
     uint64_t pc;
     uint64_t sp; /* registers.value[ALLOGRAM_RSP] */
     bool is_exact;
-    /* claimed by `owns`: the last frame, since only the runtime knows its callers */
+    /* `owns` returned true for its pc. It is the last frame, because only the runtime knows its
+     * callers. */
     bool is_managed;
     struct allogram_registers registers;
 };
 enum allogram_walk_end {
-    ALLOGRAM_WALK_OUTERMOST, /* at the thread's first frame */
-    ALLOGRAM_WALK_MANAGED,   /* at a frame that `owns` claims: frames[n_frames - 1] */
-    ALLOGRAM_WALK_UNKNOWN,   /* at code without unwind information */
-    ALLOGRAM_WALK_CUT,       /* the copy of the stack ends here */
+    ALLOGRAM_WALK_OUTERMOST, /* the walk reached the thread's first frame */
+    ALLOGRAM_WALK_MANAGED,   /* the last frame is generated code of the runtime (is_managed) */
+    ALLOGRAM_WALK_UNKNOWN,   /* the next frame is code without unwind information */
+    ALLOGRAM_WALK_CUT,       /* the copy of the stack ends */
 };
 struct allogram_sample {
     size_t size;             /* sizeof(struct allogram_sample) */
     uint32_t thread;         /* tid */
     const char *thread_name; /* the kernel's name */
     uint64_t time_ns;        /* CLOCK_MONOTONIC at the sampled moment */
-    uint64_t age_ns;         /* the time since then when the inspector was called */
+    uint64_t age_ns;         /* time from the sampled moment to the call of the inspector */
     const struct allogram_native_frame *frames;
     size_t n_frames; /* at least 1: frames[0] has the sampled registers */
     enum allogram_walk_end walk_end;
-    uint64_t stack_address; /* the copy of the stack at the same moment: from rsp upward */
+    /* address of the copy of the stack, from rsp upward, at the same moment */
+    uint64_t stack_address;
     const void *stack;
     size_t stack_bytes;
 };
@@ -171,20 +180,23 @@ bool allogram_sample_word(const struct allogram_sample *sample, uint64_t address
 /* ---- the inspector's results --------------------------------------------------------------- */
 
 struct allogram_managed_frame {
-    const char *function; /* as its programmers write it */
+    const char *function; /* the name as programmers write it */
     const char *file;     /* or NULL */
     uint32_t line;        /* 0: unknown */
 };
-struct allogram_stack; /* being built, innermost frame first */
+struct allogram_stack; /* the stack that the inspector builds, innermost frame first */
 void allogram_stack_native(struct allogram_stack *stack, size_t frame); /* sample->frames[frame] */
 void allogram_stack_managed(struct allogram_stack *stack,
                             const struct allogram_managed_frame *frame);
 
 enum allogram_stack_verdict {
-    ALLOGRAM_STACK_NATIVE,     /* no frames of the runtime: the native frames are shown */
-    ALLOGRAM_STACK_COMPLETE,   /* up to where the runtime's code began */
-    ALLOGRAM_STACK_INCOMPLETE, /* some frames are missing; the reported ones are right */
-    ALLOGRAM_STACK_STALE,      /* read at another moment: dropped and counted */
+    /* the stack has no frames of the runtime: the native frames are shown */
+    ALLOGRAM_STACK_NATIVE,
+    /* the stack contains all frames from the start of the runtime's code */
+    ALLOGRAM_STACK_COMPLETE,
+    ALLOGRAM_STACK_INCOMPLETE, /* some frames are missing; the reported ones are correct */
+    /* the runtime's state is of another moment: the stack is dropped and counted */
+    ALLOGRAM_STACK_STALE,
 };
 
 /* A waiting unit of the runtime (process, fiber, task), for --processes and --stacks. */
@@ -200,9 +212,10 @@ struct allogram_allocator {
     size_t size;
     const char *name;
     uint32_t instance;
-    uint64_t carriers_bytes,
-        blocks_bytes; /* obtained from the kernel or from malloc; the part of it in use */
-    /* their addresses, if known: the observer finds out how much of them is resident */
+    /* carriers_bytes: obtained from the kernel or from malloc; blocks_bytes: the part of it in
+     * use */
+    uint64_t carriers_bytes, blocks_bytes;
+    /* addresses of the carriers, if known: the observer determines how much of them is resident */
     const struct allogram_range *carriers;
     size_t n_carriers;
 };
@@ -217,17 +230,18 @@ struct allogram_collection {
     uint32_t thread;
     uint64_t start_ns, pause_ns; /* CLOCK_MONOTONIC */
     uint64_t heap_before_bytes, heap_after_bytes;
-    uint64_t needed_bytes;    /* size requested by the allocation that caused it */
-    uint64_t allocated_bytes; /* by its process, since the previous collection of the process */
-    /* allocated bytes that it represents, by all processes: the weight of its stack. More than its
-     * own if only a sample of the collections is reported, by bytes; the weights of all of them add
-     * up to everything that was allocated */
+    uint64_t needed_bytes; /* size requested by the allocation that caused it */
+    /* allocated by its process since the previous collection of this process */
+    uint64_t allocated_bytes;
+    /* The weight of its stack: the bytes, allocated by all processes, that this collection
+     * represents. If only a sample of the collections is reported, it is more than allocated_bytes.
+     * The weights of all reported collections add up to all bytes that were allocated. */
     uint64_t weight_bytes;
 };
 
-/* Receives an inspector's results. */
+/* The object to which an inspector passes its results. */
 struct allogram_answers;
-/* The stack of the next result with `_stack` set; each call begins a new one. */
+/* Begins a new stack, to be filled and then passed as `stack` with the next result. */
 struct allogram_stack *allogram_answers_stack(struct allogram_answers *answers);
 void allogram_answers_process(struct allogram_answers *answers,
                               const struct allogram_process *process,
@@ -237,9 +251,10 @@ void allogram_answers_allocator(struct allogram_answers *answers,
 void allogram_answers_collection(struct allogram_answers *answers,
                                  const struct allogram_collection *collection,
                                  const struct allogram_stack *stack /* or NULL */);
-/* The number of collections until now, reported or not. */
+/* Reports the number of collections until now, including those that are not reported. */
 void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_t n);
-/* Events that the inspector could not count: shown as lost, with this cause. */
+/* Reports N events that the inspector could not read: reports show them as lost, with this
+ * cause. */
 void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const char *cause);
 
 /* ---- the inspector ------------------------------------------------------------------------ */
@@ -248,44 +263,48 @@ struct allogram_inspector {
     size_t size;         /* sizeof(struct allogram_inspector) */
     const char *runtime; /* the name in brackets before its frames */
 
-    /* Checks whether the runtime is in the target. 0, with its state; -ENOENT: it is not; another
-     * negative errno: it is, and cannot be read: ret_problem has one line why (shown; the
-     * observation continues). Called at the start and again when new files are mapped. */
+    /* Checks whether the target contains the runtime. Returns 0 and the inspector's state; -ENOENT:
+     * the target does not contain it; another negative errno: the target contains it, but it cannot
+     * be read. Then ret_problem has one line with the reason, which is shown, and the observation
+     * continues. Called at the start, and again when new files are mapped. */
     int (*open)(struct allogram_target *target, void **ret_state, char *ret_problem,
                 size_t problem_bytes);
     void (*close)(void *state);
-    /* Its version, for the reports, or NULL. */
+    /* The version of the runtime, for reports, or NULL. */
     const char *(*version)(void *state);
 
-    /* Whether pc is generated code of the runtime. Called for each pc that is in no image; must be
-     * cheap. */
+    /* Whether pc is generated code of the runtime. It is called for each pc that is in no image, so
+     * it must be fast. */
     bool (*owns)(void *state, uint64_t pc);
     /* Called when code was added, or after some time (about once a second, and before a batch of
      * samples). */
     void (*refresh)(void *state);
-    /* Reports a sample's frames, from the innermost on, native and managed ones in the order of
-     * their calls. If it reports none, the native frames are used. */
+    /* Passes the frames of a sample to STACK, from the innermost outward, native and managed ones
+     * in the order of their calls. If it passes none, the native frames are used. */
     enum allogram_stack_verdict (*stack)(void *state, const struct allogram_sample *sample,
                                          struct allogram_stack *stack);
 
-    /* The following may be NULL: not supported. */
+    /* The functions below may be NULL: then the inspector does not support them. */
 
-    /* A loaded BPF program (type perf_event) that captures managed stacks in the interrupt: its
-     * descriptor; or a negative errno, and samples are read later. Attached to every sampling
-     * event; must return 1. `stack` finds what it captured by thread and time (bpf_ktime_get_ns is
-     * the clock of time_ns). On failure ret_problem has one line why. */
+    /* Loads a BPF program (type perf_event) that copies managed stacks in the interrupt, and
+     * returns its descriptor. The observer attaches it to every sampling event; the program must
+     * return 1. `stack` then finds the copies by thread and time (bpf_ktime_get_ns is the clock of
+     * time_ns). On failure it returns a negative errno, ret_problem has one line with the reason,
+     * and `stack` reads the target after the sample. */
     int (*capture_program)(void *state, char *ret_problem, size_t problem_bytes);
 
-    /* Starts to watch the garbage collector. Returns a descriptor that becomes readable, or a
-     * negative errno with one line why in ret_problem. */
+    /* Starts to watch the garbage collector. Returns a descriptor that becomes readable when there
+     * are collections to report; or a negative errno, with the reason as one line in
+     * ret_problem. */
     int (*watch_collections)(void *state, char *ret_problem, size_t problem_bytes);
-    /* Reports the collections since the last call; called when the descriptor is readable and at
-     * the end. */
+    /* Reports the collections since the last call. It is called when the descriptor is readable,
+     * and at the end. */
     int (*collections)(void *state, struct allogram_answers *answers);
 
     int (*processes)(void *state, struct allogram_answers *answers);
     int (*allocators)(void *state, struct allogram_answers *answers);
-    /* Writes the current generated functions as lines of a perf map. */
+    /* Calls VISIT for each function of the generated code that exists now, for the lines of a perf
+     * map. */
     int (*code)(void *state,
                 bool (*visit)(void *context, uint64_t address, uint64_t n_bytes, const char *name),
                 void *context);

@@ -1,9 +1,9 @@
-/* memory_resource.hpp: C++17: reports the allocations of a container to allogram, as a heap with a
- * name.
+/* memory_resource.hpp: C++17 classes that report the allocations of containers to allogram, as a
+ * heap with a name.
  *
  *     #include <allogram/memory_resource.hpp>
  *
- *     allogram::memory_resource nodes("nodes");        // in front of the default resource
+ *     allogram::memory_resource nodes("nodes");        // forwards to the default resource
  *     std::pmr::map<int, std::pmr::string> index(&nodes);
  *
  *     struct frames { static constexpr const char *heap_name = "frames"; };
@@ -11,8 +11,9 @@
  *
  * Header-only, on top of allogram.h, whose rules apply: without the library and without the
  * profiler it only forwards calls. Each block of the heap has the size that the container
- * requested. Under `allogram run` the block that malloc or operator new returned for it is in the
- * trace as well, in their heap: read one of the two (`allogram report --view=heaps` shows both). */
+ * requested. Under `allogram run` the trace also contains the block that malloc or operator new
+ * returned for it, in their own heap. `allogram report --view=heaps` shows both heaps; do not add
+ * their bytes. */
 #ifndef ALLOGRAM_MEMORY_RESOURCE_HPP
 #define ALLOGRAM_MEMORY_RESOURCE_HPP
 
@@ -36,9 +37,10 @@ inline allogram_heap heap_of(const char *name, const char *allocator) {
     return allogram_heap_new(&options);
 }
 
-/* Reports the blocks that it forwards. Any thread that may use `upstream` may use it; `upstream`
- * has to live longer. type: of all its blocks; 0: unknown. Two are equal if one can deallocate what
- * the other allocated: the same heap, and equal upstreams. */
+/* Reports the blocks that it forwards. Every thread that may use `upstream`, the resource that
+ * allocates, may use this one; `upstream` must live longer. type: the type of all its blocks; 0:
+ * unknown. Two resources are equal if one can deallocate the blocks of the other: they have the
+ * same heap and equal upstreams. */
 class memory_resource : public std::pmr::memory_resource {
 public:
     explicit memory_resource(const char *name, std::pmr::memory_resource *upstream = nullptr,
@@ -71,8 +73,8 @@ private:
 };
 
 /* An allocator for containers without pmr. Heap: a type with a member heap_name. Upstream: the
- * allocator that does the work; it must be default-constructible and convertible from its
- * counterpart for another type, as std::allocator is. */
+ * allocator that allocates the memory; it must be default-constructible, and constructible from the
+ * same allocator for another type, as std::allocator is. */
 template <class T, class Heap, class Upstream = std::allocator<T>> class allocator {
     using traits = std::allocator_traits<Upstream>;
 

@@ -1,7 +1,8 @@
-/* address_bits.c: a hash table from region numbers to regions, and a list of the used slots, so
- * that a walk costs time proportional to the heap: small heaps are collected thousands of times a
- * second. Entries are never removed. A slot is listed before its region can be found; if two
- * threads add the same one it may be listed and walked twice, which finds nothing more. */
+/* address_bits.c: keeps sets of addresses for adapters: a hash table from region numbers to regions
+ * of bits, and a list of the used slots, so that a walk costs time proportional to the heap: small
+ * heaps are collected thousands of times a second. Entries are never removed. A slot is listed
+ * before its region can be found; if two threads add the same one it may be listed and walked
+ * twice, which finds nothing more. */
 #include "address_bits.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* block_filter.c: see block_filter.h. It uses no stdio, because the agent contains it. */
+/* block_filter.c: parses and applies filters of recordings; without stdio, for the agent. */
 #include "block_filter.h"
 
 #include <errno.h>
@@ -170,7 +170,7 @@ bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t b
     return true;
 }
 
-/* After a mismatch the last star takes one character more: at most text times glob steps. */
+/* After a mismatch the last star matches one character more: text length * glob length steps. */
 static bool is_like(const char *text, const char *glob) {
     const char *star = NULL, *behind_star = NULL;
     while (*text) {

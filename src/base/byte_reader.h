@@ -1,7 +1,7 @@
 /* byte_reader.h: reads numbers from untrusted bytes.
  *
- * A reader never leaves [at, end). An overrun makes it bad and reads zeros, so a parser needs one
- * check at its end; every loop over a reader terminates, because at the end it stays there. */
+ * A reader never leaves [at, end). An overrun sets is_bad and reads zeros, so a parser needs one
+ * check at its end. Every loop over a reader terminates, because a reader stays at its end. */
 #ifndef AG_BYTE_READER_H
 #define AG_BYTE_READER_H
 

@@ -17,7 +17,7 @@
 #define AG_BITS(x) (64 - (unsigned)__builtin_clzll(x))      /* of a value that is not 0: 1 + log2 */
 #define AG_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
 
-/* The agent is linked with -fvisibility=hidden: only what carries AG_EXPORT leaves the object. */
+/* The agent is linked with -fvisibility=hidden: only symbols with AG_EXPORT are exported. */
 #define AG_EXPORT __attribute__((visibility("default")))
 
 /* For the declaration of a variable of the agent: the variable is in this object, so its address

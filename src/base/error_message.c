@@ -1,4 +1,4 @@
-/* error_message.c: see error_message.h. */
+/* error_message.c: formats the message of a failure for functions that return a negative errno. */
 #include "base/error_message.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* join_text.c: concatenates texts for code that may call neither malloc nor stdio. */
 #include "join_text.h"
 
 void ag_join_text(char *to, size_t n_bytes, const char *const parts[]) {

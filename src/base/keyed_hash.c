@@ -1,4 +1,4 @@
-/* keyed_hash.c: the key, and the hash of bytes; see keyed_hash.h. */
+/* keyed_hash.c: draws the process' random hash key, and hashes bytes (see keyed_hash.h). */
 #include "keyed_hash.h"
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ enum {
  * fraction of STRIDE * multiplier / 2^64 has a large quotient. (With the golden ratio, the best
  * multiplier for consecutive numbers, the largest is 16 here.) */
 static bool spreads_evenly(uint64_t multiplier) {
-    uint64_t before = 0, rest = multiplier * STRIDE; /* before: 2^64 */
+    uint64_t before = 0, rest = multiplier * STRIDE; /* before: 0 stands for 2^64 */
     uint64_t denominator_before = 0, denominator = 1;
     while (rest != 0 && denominator < UINT64_C(1) << 32) {
         const uint64_t quotient = before == 0 ? (UINT64_MAX - rest + 1) / rest + 1 : before / rest;

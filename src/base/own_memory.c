@@ -1,5 +1,5 @@
-/* own_memory.c: see own_memory.h. Allocations are recorded in a list, which is mapped with the
- * first one. */
+/* own_memory.c: maps and frees memory for the agent. Allocations are recorded in a list, which is
+ * mapped with the first one. */
 #include "own_memory.h"
 
 #include <stdatomic.h>

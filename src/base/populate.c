@@ -1,14 +1,14 @@
-/* populate.c: one system call per page that does not change the page: FUTEX_WAKE_OP.
+/* populate.c: makes pages of the segment touchable by a system call for each: FUTEX_WAKE_OP.
  *
  * The call has to write (a read would map the shared zero page of a hole), must not change the
  * page, even if a related process changes it at the same moment, and must return EFAULT where a
  * plain store raises SIGBUS. FUTEX_WAKE_OP does just that: before it wakes any thread it performs
  * an atomic operation on a word that we choose, here `word |= 0`.
  *
- * MADV_POPULATE_WRITE (Linux 5.14) does this for all pages at once, and takes 45 us for a chunk,
- * where this takes 57. But sandboxes know which advice an allocator gives: Firefox reports any
- * other as a violation, and some kill the process. Futexes are allowed wherever there are threads.
- * So madvise is used only if futexes are refused. */
+ * MADV_POPULATE_WRITE (Linux 5.14) does this for all pages at once, and takes 45 us for 64 KiB
+ * instead of 57. But some sandboxes permit only the advice that allocators give: Firefox reports
+ * any other as a violation, and some kill the process. Futexes are allowed wherever there are
+ * threads. So madvise is used only if futexes are refused. */
 #include "base/populate.h"
 
 #include <errno.h>

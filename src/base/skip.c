@@ -1,5 +1,5 @@
-/* skip.c: draws skips, and computes the probability of a block, with its own logarithm and
- * exponential: the agent links only libc's plain memory functions, not libm.
+/* skip.c: draws skips (the bytes before a sampler's next sample) and computes the probability of a
+ * block, with its own logarithm and exponential, because the agent does not link libm.
  *
  * A skip is the integer part of an exponential variable with mean interval_bytes. That is exact,
  * not an approximation: P(skip >= n) = exp(-n / interval) for every integer n, so a block of n

@@ -1,5 +1,5 @@
-/* stack_tree.c: lock-free interning of call sites and stack nodes in memory that several processes
- * share.
+/* stack_tree.c: lock-free interning of sites (a pc and its image) and of nodes of stacks (a parent
+ * node and a site), in memory that several processes share, for the unwinder.
  *
  * 1. Data
  *
@@ -24,17 +24,17 @@
  *
  * Example: site 7 called from the frame of node 40: word = 40 << 32 | 7. Node 40 has two children,
  * 41 and 52, neither with site 7. 5000 ids were given out: nodes[5016] gets the word, and then
- * nodes[52].sibling becomes 5016. Had node 40 eight children, the word's buckets in levels 0 and 1
- * full of others, and slot 3 of that in level 2 free: this slot would become (tag, 5016).
+ * nodes[52].sibling becomes 5016. If node 40 had eight children, the word's buckets in levels 0 and
+ * 1 were full, and slot 3 of its bucket in level 2 were free, that slot would become (tag, 5016).
  *
  * 2. Synchronization
  *
- * A link goes from 0 to an id, a slot from 0 to its key, by one compare-and-swap. All threads
+ * A link changes from 0 to an id, a slot from 0 to its key, by one compare-and-swap. All threads
  * follow the links, and examine the slots of a bucket, in the same order and try the first free
  * one; the loser of a race sees the winner's key, which is either the same (done) or another (next
- * one). So one key never has two places, whether it is interned by threads, by forked relatives,
- * or by signal handlers that interrupt an interning. No thread waits for another, hence a process
- * that is killed at any instruction blocks no other.
+ * one). So one key never has two places, whether it is interned by threads, by forked relatives, or
+ * by signal handlers that interrupt an interning. No thread waits for another, hence a process that
+ * is killed at any instruction blocks no other.
  *
  * An id is taken and the node's word is written before the compare-and-swap. A thread that loses
  * it (or is killed before it) leaves an id that is never used: a hole of 16 bytes.

@@ -11,13 +11,13 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SITE_FIRST_BITS = 12, /* log2 of the slots of the first level of sites ... */
+    AG_SITE_FIRST_BITS = 12, /* log2 of the slots of the first level of sites */
     AG_INDEX_FIRST_BITS =
-        12, /* ... and of the index; each level has four times the slots of the previous one */
+        12, /* the same of the index; each level has four times the slots of the previous one */
     AG_SITE_BUCKET = 4, /* slots of a bucket: one cache line */
     AG_INDEX_BUCKET = 8,
     AG_NODE_LINKED_MAX = 8, /* children of a node that are linked; a loop that calls through a
-                               pointer may have hundreds, which only the index knows */
+                             * pointer may have hundreds, which are in the index */
 };
 
 /* Fibonacci hashing, then the high half folded down: the low bits choose the bucket at every level.

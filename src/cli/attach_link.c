@@ -1,5 +1,7 @@
-/* attach_link.c: records a virtual machine by its name: the session and its writer belong to this
- * command; the machine joins and leaves.
+/* attach_link.c: records a virtual machine that has a name (a node), for `allogram attach NAME`.
+ * The command creates the session: the live segment, which is memory shared with the machine, and
+ * the writer, a process that makes the trace of it. Over a connection it asks the machine to join
+ * the session and, at the end, to leave it (remote/machine_link.h).
  *
  * Steps; each failure undoes the steps before it:
  *
@@ -10,8 +12,8 @@
  *     wait                       for Ctrl-C, the duration, a stop or reset, the machine's end
  *     the machine leaves         the writer seals, and the summary is printed
  *
- * A reset ends the trace and begins another one: the first keeps its counts, the second starts from
- * 0. When the machine has died, the writer seals what it reported until then. */
+ * A reset ends the trace and begins another one, whose counts start from 0. When the machine has
+ * died, the writer seals what the machine recorded until then. */
 #include "cli/attach_link.h"
 
 #include <errno.h>
@@ -59,7 +61,7 @@ static int open_link(const char *name, const struct ag_link_kind *kind, const ch
     char agent[AG_AGENT_PLACE_BYTES], text[AG_LINK_TEXT_BYTES], unused[512];
     const bool has_agent = ag_agent_place_find(agent, unused) == 0;
     if (has_agent) {
-        *strrchr(agent, '/') = '\0'; /* the path is absolute */
+        *strrchr(agent, '/') = '\0'; /* not NULL: the path is absolute */
     }
     const struct ag_link_place place = {.name = name,
                                         .option = option,
@@ -117,7 +119,7 @@ static int make_session(struct attachment *at, char message[512]) {
     return r;
 }
 
-/* Ends the writer, which has no process to wait for. */
+/* Kills the writer, which would wait for a process to join the session, and removes the files. */
 static void abandon_recording(struct attachment *at) {
     struct ag_supervisor *supervisor = &at->supervisor;
     (void)kill(supervisor->writer, SIGKILL); /* a child that has not been waited for */
@@ -143,7 +145,7 @@ static bool is_asked_to_end(const struct attachment *at) {
     while (read(at->supervisor.signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         char text[AG_LINK_TEXT_BYTES];
         if (info.ssi_signo == SIGUSR1) {
-            (void)at->attach->kind->control(at->link, "dump", text); /* the reply is an event */
+            (void)at->attach->kind->control(at->link, "dump", text); /* it sends AG_LINK_DUMP */
         }
         is_end |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP;
     }
@@ -164,13 +166,13 @@ static enum outcome accompany(struct attachment *at) {
         struct pollfd fds[] = {{.fd = at->supervisor.signal_fd, .events = POLLIN},
                                {.fd = at->supervisor.report_fd, .events = POLLIN},
                                {.fd = kind->fd(at->link), .events = POLLIN}};
-        /* everything is checked in any case */
+        /* the result does not matter: all three are checked below */
         (void)poll(fds, AG_ARRAY_SIZE(fds), patience_ms(at));
         if (is_asked_to_end(at)) {
             return ENDED;
         }
         if (fds[1].revents && !ag_supervisor_read_report(&at->supervisor)) {
-            return IS_GONE; /* its process has ended */
+            return IS_GONE; /* the machine's process has ended */
         }
         for (enum ag_link_event event = AG_LINK_DUMP; event == AG_LINK_DUMP;) {
             event = kind->next(at->link);
@@ -203,7 +205,7 @@ static void finish_recording(struct attachment *at, int patience_ms) {
         supervisor->session = ag_session_close(supervisor->session);
         return;
     }
-    /* waits a moment longer for a writer that may still fork */
+    /* after its report, the writer still waits a moment for children of the machine's process */
     (void)waitpid(supervisor->writer, NULL, 0);
     ag_session_free_memory(supervisor->session);
     supervisor->session = ag_session_close(supervisor->session);
@@ -296,7 +298,7 @@ int ag_attach_link(const struct ag_link_attach *attach) {
     while (outcome == WAS_RESET) {
         outcome = record_once(&at);
     }
-    (void)attach->kind->close(at.link); /* NULL */
+    (void)attach->kind->close(at.link); /* returns NULL */
     return outcome == ENDED ? AG_EXIT_OK : AG_EXIT_OWN_FAILURE;
 }
 
@@ -309,7 +311,7 @@ int ag_control_link(const char *name, const struct ag_link_kind *kind, const cha
         status = ag_fail(AG_EXIT_FAILURE, "%s", text);
     }
     if (link) {
-        (void)kind->close(link); /* NULL */
+        (void)kind->close(link); /* returns NULL */
     }
     return status;
 }

@@ -10,7 +10,7 @@
 struct ag_link_kind;
 
 enum { AG_LINK_CHOICES_MOST = 64 };
-struct ag_attach_choice { /* the options as given, each possibly several times */
+struct ag_attach_choice { /* the values of one option, which may be given several times */
     const char *texts[AG_LINK_CHOICES_MOST];
     size_t count;
 };
@@ -26,11 +26,12 @@ struct ag_link_attach {
     struct ag_attach_choice processes, functions;
 };
 
-/* NULL: no kind of machine has such names. */
+/* Returns the kind of machine that has names like NAME; NULL: none. */
 const struct ag_link_kind *ag_link_kind_of(const char *name);
-/* Records until Ctrl-C, the end of the duration, or `control NAME stop`. Returns the exit status.
- */
+/* Records until Ctrl-C, the end of the duration, `control NAME stop`, or the machine's end. Returns
+ * the exit status. */
 int ag_attach_link(const struct ag_link_attach *attach);
+/* Sends the ACTION of `control` to the machine. Returns the exit status. */
 int ag_control_link(const char *name, const struct ag_link_kind *kind, const char *option,
                     const char *action);
 

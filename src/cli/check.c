@@ -1,6 +1,7 @@
-/* check.c: `allogram check TRACE`: is the trace whole? Exit status 0, or 1 with the first damaged
- * place; prints the number of lost events. The only command that changes a trace: it seals what a
- * killed recording left. */
+/* check.c: `allogram check TRACE`: checks whether a trace is whole. The exit status is 0 if it is;
+ * otherwise it is 1, and the first damaged place is printed. The number of lost events is printed
+ * in any case. This is the only command that changes a trace: it first seals what a killed
+ * recording left. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -102,7 +103,7 @@ int ag_command_check(int argc, char **argv) {
     char message[512] = "";
     struct ag_verdict verdict;
 
-    /* First adds what a killed session left in its live file. */
+    /* First adds the events that a killed recording left in its live file (writer/writer.h). */
     int r = ag_writer_seal(path, message);
     if (r > 0) {
         ag_say("check: %s: sealed what its killed recording had left", path);

@@ -1,8 +1,8 @@
-/* command.h: a command of allogram, as main.c sees it. Each has a file of its own and a row in
- * main.c's table.
+/* command.h: a command of allogram, as main.c sees it. Each command has a file of its own and a row
+ * in main.c's table.
  *
- * `run` gets the words after "allogram": argv[0] is the command's name. It returns the exit status.
- */
+ * The function of a command gets the words after "allogram", so argv[0] is the command's name, and
+ * returns the exit status. */
 #ifndef AG_COMMAND_H
 #define AG_COMMAND_H
 
@@ -11,7 +11,7 @@ enum ag_exit {
     AG_EXIT_FAILURE = 1, /* the command was valid, but failed */
     AG_EXIT_USAGE = 2,   /* the command line is invalid */
     AG_EXIT_GATE = 3,    /* success, and a --fail-if condition holds */
-    /* allogram failed in a command that otherwise exits with the program's status */
+    /* `run` or `attach` itself failed; otherwise `run` exits with its program's status */
     AG_EXIT_OWN_FAILURE = 125,
 };
 

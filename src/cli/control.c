@@ -1,10 +1,11 @@
-/* control.c: `allogram control`: sends a request to the running recording of a process or of a node
- * (attach_link.c).
+/* control.c: `allogram control`: sends a request to the running recording of a process, or of a
+ * node, which is a virtual machine that has a name (attach_link.c).
  *
- * A recorded process has the live file of its session mapped, and so has the process that records
- * it. So the mappings lead to the session, and no registry is needed. The recording command decides
- * how a recording ends: `attach` leaves the program on request, `run` ends with its program. An
- * attach that was killed cannot be asked; then its part is done here. */
+ * A recorded process has the live file of its session mapped, which is the memory that it shares
+ * with the command that records it. The live file is found among the mappings, so no registry of
+ * sessions is needed. The recording command decides how a recording ends: `attach` leaves the
+ * program on request, `run` ends with its program. If the attach command was killed, `control`
+ * unloads the agent itself. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -59,9 +60,9 @@ static bool is_file_of(const struct ag_remote_mapping *mapping, pid_t pid, const
            ag_foreign_file_is_mapped(&facts, pid, mapping);
 }
 
-/* Finds the live file that the process has mapped. A process that has changed its root uses another
- * file system tree than the one where the file was created, so the path is tried in this process'
- * root, too. false: none. */
+/* Finds the live file that the process has mapped. The process may have changed its root since the
+ * file was created, so the path is also tried in the root of this process. Returns false if there
+ * is none. */
 static bool find_live(const struct ag_remote_process *process, char ret_path[4096]) {
     static const char mark[] = "/.allogram-live.";
     struct ag_remote_maps maps = {0};
@@ -81,7 +82,8 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
     return is_found;
 }
 
-/* The attach was killed: unloads its agent as it would have done, and waits for the trace. */
+/* Called when the attach command was killed: unloads its agent in its place, and waits until the
+ * writer has sealed the trace. */
 static int detach_for_killed_attach(struct ag_session *session,
                                     const struct ag_remote_process *process, const char *trace) {
     char message[512] = "";
@@ -111,8 +113,9 @@ static int detach_for_killed_attach(struct ag_session *session,
     return AG_EXIT_OK;
 }
 
-/* Is the keeper's pid still that of the process that made the session, and not reused? A process
- * that may not be examined is assumed to be: sending it a signal will be refused, too. */
+/* Whether the keeper (the process that made the session) still runs, and its pid is not that of
+ * another process by now. A process that we may not examine is taken for the keeper: it cannot be
+ * sent a signal either. */
 static bool keeper_lives(pid_t keeper, const char *live) {
     struct ag_remote_process process;
     struct stat of_live, of_keeper;
@@ -124,7 +127,7 @@ static bool keeper_lives(pid_t keeper, const char *live) {
                        of_live.st_ino == of_keeper.st_ino;
 }
 
-/* Asks `attach` to leave the program and seal. */
+/* Asks the attach command to leave the program and to seal the trace, and waits for its end. */
 static int make_process_leave(struct ag_session *session, const struct ag_remote_process *process,
                               pid_t keeper, const char *trace) {
     const int fd = (int)syscall(SYS_pidfd_open, keeper, 0);
@@ -190,7 +193,7 @@ static int control_process(pid_t pid, const char *action) {
         return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
     }
     const int status = ask_session(session, &process, action_of(action));
-    (void)ag_session_close(session); /* NULL */
+    (void)ag_session_close(session); /* returns NULL */
     return status;
 }
 
@@ -214,7 +217,7 @@ static bool parse_pid(const char *text, pid_t *ret_pid) {
     return is_one;
 }
 
-struct link_option { /* of a kind of machine; name NULL: not given */
+struct link_option { /* the option that a kind of machine adds; name NULL: not given */
     const char *name, *value;
 };
 

@@ -1,8 +1,9 @@
 /* doctor.c: `allogram doctor`: reports what can be profiled on this machine, and what is missing
  * for more.
  *
- * Each check is a function that fills its row; the table orders them. A failed check that `run` and
- * `report` need fails the command; the others only report optional features. */
+ * Each check is a function that fills one finding; the table `checks` orders them. If a check that
+ * `run` or `report` needs fails, the command fails, too; the other checks only report optional
+ * features. */
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <inttypes.h>
@@ -30,7 +31,7 @@
 struct finding {
     bool is_ok;
     char why[768];
-    const char *fix; /* NULL when nothing needs to be done */
+    const char *fix; /* what to do; not used if is_ok */
 };
 
 static void AG_PRINTF(3, 4)
@@ -66,8 +67,8 @@ static void check_agent(struct finding *finding) {
     finding->fix = "install allogram as a whole, or set ALLOGRAM_AGENT to the agent's path";
 }
 
-/* Which adapters were built, and for which versions. The summary of a recording says which acted,
- * on which version, and what they could not record. */
+/* Lists the adapters (each the code for one runtime) in this build, with the versions that they
+ * support. */
 static void check_adapters(struct finding *finding) {
     char names[512];
     size_t used = 0;
@@ -95,7 +96,7 @@ static void check_room(struct finding *finding, const char *folder, uint64_t wan
                 ag_quantity_bytes(&amount, free_bytes), is_writable ? "" : ", but is not writable");
 }
 
-enum { LIVE_BYTES = 64 << 20, TRACE_BYTES = 16 << 20 }; /* of a medium-sized program */
+enum { LIVE_BYTES = 64 << 20, TRACE_BYTES = 16 << 20 }; /* of a medium-sized recording */
 
 static void check_live_memory(struct finding *finding) {
     check_room(finding, "/dev/shm", LIVE_BYTES);
@@ -126,7 +127,7 @@ static bool read_number(const char *path, int *ret_number) {
 
 enum { CAPABILITY_SYS_PTRACE = 19 }; /* CAP_SYS_PTRACE of <linux/capability.h> */
 
-/* Is it among the effective capabilities? */
+/* Whether CAPABILITY is among the effective capabilities of this process. */
 static bool has_capability(int capability) {
     FILE *file = fopen("/proc/self/status", "re");
     char line[256];
@@ -186,7 +187,7 @@ static void check_debuginfod(struct finding *finding) {
 
 static const struct check {
     const char *name;
-    bool is_needed; /* to record and report; the other checks are for more than that */
+    bool is_needed; /* without it `run` or `report` fails */
     void (*look)(struct finding *finding);
 } checks[] = {
     {"processor", true, check_processor},

@@ -1,16 +1,18 @@
-/* dump.c: `allogram dump TRACE`: prints every record as one line of text, in order of time; each
- * row of a batch is a line.
+/* dump.c: `allogram dump TRACE`: prints every record as one line of text, in order of time. A
+ * record that is a batch of rows has one line for each row.
  *
  *     SECONDS STREAM KIND FIELD=VALUE ...
  *
- * STREAM is - outside of event chunks, and so is SECONDS in the index, which comes last.
+ * A stream is the sequence of events of one thread. STREAM is "-" for records that belong to no
+ * stream. SECONDS is "-", too, for the records of the index, which come last.
  *
- * A chunk holds one stream's events in order, so the dump is a merge of chunks: they are opened in
- * the order of their first times, and the next line is always the earliest of the open chunks. The
- * open chunks are those that overlap in time: about one per thread, of which there may be tens of
- * thousands. They form a heap. A short chunk is decoded completely; a long one keeps a decoder,
- * which is small compared with the chunk. A crafted file whose open chunks would need more memory
- * than its size allows (open_limit) is dumped too, out of order. */
+ * A chunk holds a part of one stream, in order, so the dump is a merge of chunks: they are opened
+ * in the order of their first times, and the next line is always the earliest of the open chunks.
+ * The open chunks are those that overlap in time: about one per thread, of which there may be tens
+ * of thousands. They are kept in a binary heap. A short chunk is decoded completely when it is
+ * opened; a long one keeps a decoder, which is small compared with the chunk. A crafted file may
+ * have more overlapping chunks than fit into the memory that its size allows (open_limit); its
+ * lines are printed out of order. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,14 +31,14 @@ enum {
     /* a body of this size has at most as many events; they are decoded at once */
     SHORT_BYTES = 2048,
     DECODER_BYTES = 96 << 10, /* rings and tables of an open decoder */
-    /* memory limit for open chunks, per byte of all chunks; plus a constant */
+    /* memory limit for open chunks: a multiple of the bytes of all chunks, plus a constant */
     OPEN_BYTES_PER_BYTE = 48,
     OPEN_FIXED_BYTES = 192 << 20,
 };
 
 struct cursor { /* one open chunk and its next line */
     const struct ag_chunk_entry *entry;
-    struct ag_chunk_decoder *decoder; /* NULL: all the rest is in events */
+    struct ag_chunk_decoder *decoder; /* NULL: all remaining events are in `events` */
     struct ag_event *events;          /* room for `capacity` */
     size_t capacity;
     struct ag_record record; /* follows the events; kind 0: none */
@@ -49,7 +51,7 @@ struct dump {
     struct ag_chunk_decoder *starter;    /* starts the chunks of all cursors */
     const struct ag_chunk_entry **order; /* chunks by first time, then by position */
     size_t n_order, n_opened;
-    struct cursor **open; /* n_open of n_order, a heap: the one with the next line on top */
+    struct cursor **open; /* binary heap; open[0] has the next line */
     size_t n_open;
     uint64_t open_bytes, open_limit; /* approximate memory of open chunks */
     bool is_out_of_order;
@@ -208,7 +210,7 @@ static void cursor_print(struct cursor *cursor) {
 
 static struct cursor *cursor_free(struct cursor *cursor) {
     if (cursor != NULL) {
-        (void)ag_chunk_decoder_free(cursor->decoder); /* NULL always */
+        (void)ag_chunk_decoder_free(cursor->decoder); /* returns NULL */
         free(cursor->events);
         free(cursor);
     }
@@ -235,7 +237,8 @@ static uint64_t cursor_bytes(const struct cursor *cursor) {
            (cursor->decoder != NULL ? DECODER_BYTES + cursor->entry->used_bytes : 0);
 }
 
-/* NULL: no memory, or a chunk that is damaged (which is noted) or empty. */
+/* Returns NULL if the chunk is empty, is damaged, or needs memory that is not there; the last two
+ * are noted as damage. */
 static struct cursor *cursor_open(struct dump *dump, const struct ag_chunk_entry *entry) {
     struct ag_decode_error error = {.code = AG_DECODE_NO_MEMORY, .offset = entry->offset};
     struct cursor *cursor = calloc(1, sizeof(*cursor));
@@ -312,7 +315,9 @@ static int compare_chunks(const void *left, const void *right) {
     return comes_before(a->first_time_ns, a, b->first_time_ns, b) ? -1 : 1;
 }
 
-/* Opens the next chunk of the order if it starts before every line of the open chunks. */
+/* Opens the next chunk of the order if it starts before every line of the open chunks, and if the
+ * open chunks do not take too much memory. Returns true, too, if the chunk is damaged or empty, and
+ * is skipped. */
 static bool open_next_cursor(struct dump *dump) {
     const struct cursor *earliest = dump->n_open != 0 ? dump->open[0] : NULL;
     if (dump->n_opened == dump->n_order) {
@@ -339,7 +344,7 @@ static bool open_next_cursor(struct dump *dump) {
 
 static void close_first(struct dump *dump) {
     dump->open_bytes -= cursor_bytes(dump->open[0]);
-    (void)cursor_free(dump->open[0]); /* NULL always */
+    (void)cursor_free(dump->open[0]); /* returns NULL */
     if (--dump->n_open != 0) {
         heap_sift_down(dump, dump->open[dump->n_open]);
     }
@@ -385,7 +390,7 @@ static int dump_file(struct dump *dump, const char *path) {
     dump->open = malloc((dump->n_order + 1) * sizeof(struct cursor *));
     dump->starter = ag_chunk_decoder_new();
     if (dump->order == NULL || dump->open == NULL || dump->starter == NULL) {
-        (void)ag_chunk_decoder_free(dump->starter); /* NULL always */
+        (void)ag_chunk_decoder_free(dump->starter); /* returns NULL */
         free(dump->order);
         free(dump->open);
         return ag_fail(AG_EXIT_FAILURE, "%s: out of memory for %zu chunks", path, dump->n_order);
@@ -397,7 +402,7 @@ static int dump_file(struct dump *dump, const char *path) {
     dump->open_limit += OPEN_FIXED_BYTES;
     qsort(dump->order, dump->n_order, sizeof(const struct ag_chunk_entry *), compare_chunks);
     print_records(dump);
-    (void)ag_chunk_decoder_free(dump->starter); /* NULL always */
+    (void)ag_chunk_decoder_free(dump->starter); /* returns NULL */
     free(dump->open);
     free(dump->order);
 
@@ -443,6 +448,6 @@ int ag_command_dump(int argc, char **argv) {
                        error.code == AG_DECODE_IO ? strerror(-r) : ag_decode_code_text(error.code));
     }
     const int status = dump_file(&dump, path);
-    (void)ag_trace_file_close(dump.file); /* NULL always */
+    (void)ag_trace_file_close(dump.file); /* returns NULL */
     return status;
 }

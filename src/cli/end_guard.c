@@ -1,5 +1,7 @@
-/* end_guard.c: see end_guard.h. The thread only polls the signalfd and does not read it: the
- * command reads from its own, and a signal can be read only once. */
+/* end_guard.c: ends a command that examines another process (`attach`, `observe`, `control`) soon
+ * after a signal; end_guard.h gives the reason. A thread waits for the signals with a signalfd. It
+ * only polls that descriptor and reads nothing from it: the command may read the signals from a
+ * signalfd of its own, and a signal can be read only once. */
 #include "cli/end_guard.h"
 
 #include <errno.h>
@@ -15,7 +17,7 @@
 #include <unistd.h>
 
 enum {
-    MOST_NS = 950 * 1000 * 1000, /* leaves some ms for the kernel to end the process */
+    MOST_NS = 950 * 1000 * 1000, /* the kernel needs some ms more to end the process */
     LOOK_MS = 10,
     STATUS = 128 + SIGINT,
 };

@@ -1,19 +1,20 @@
 /* endpoint.c: an HTTP server with three pages, for `go tool pprof` and other tools for Go programs.
  *
- * 1. Access. It listens only on 127.0.0.1, and every request needs the token that `run` printed, as
- *    ?token= or as a bearer token: other users of the machine, and web pages in a browser of this
- *    user, can reach the port but do not know the token.
+ * 1. Access. The server listens only on 127.0.0.1, and every request needs the token that `run`
+ *    printed, as ?token= or as a bearer token: other users of the machine, and web pages in a
+ *    browser of this user, can reach the port but do not know the token.
  *
- * 2. Content. Each page is a snapshot of the first process (writer/snapshot.c), put into a private
- *    folder and exported to pprof by a child that runs `allogram export`: so the server returns
- *    exactly what the command writes. `growth` is what was allocated since its last request and is
- *    still in use.
+ * 2. Content. For each request the writer (the process that makes the traces) writes a snapshot of
+ *    the program's first process (writer/snapshot.c) in a private folder, and a child exports it to
+ *    pprof with `allogram export`. So the server returns exactly what that command writes. The page
+ *    `growth` shows the memory that was allocated since the last request for `growth` and is still
+ *    in use.
  *
- * 3. Load. There is one answer at a time. All clients are polled together, each limited in bytes
- *    and time, so a client that connects and sends nothing delays no other. When all places are
- *    taken, a new client replaces the one that has been silent for longest. Expensive work, and
- *    work that a client can delay by not reading, is done only for clients with the token. The
- *    server is a separate process, so that clients cannot affect `run` or the writer. */
+ * 3. Load. The server answers one request at a time. All clients are polled together, each limited
+ *    in bytes and time, so a client that connects and sends nothing delays no other. When all
+ *    places are taken, a new client replaces the one that has been silent for longest. Expensive
+ *    work, and work that a client can delay by not reading, is done only for clients with the
+ *    token. The server is a separate process, so that clients cannot affect `run` or the writer. */
 #include "cli/endpoint.h"
 #include "writer/session_clock.h"
 
@@ -41,7 +42,7 @@
 enum {
     REQUEST_BYTES = 8192,
     CLIENT_PATIENCE_S = 10,
-    CLIENTS_MOST = 16, /* more than one person and their scripts use; 8 KiB each */
+    CLIENTS_MOST = 16, /* of 8 KiB each; one user with scripts needs fewer */
     SNAPSHOT_PATIENCE_MS = 30 * 1000,
     BACKLOG = 16,
 };
@@ -57,7 +58,7 @@ struct server {
     const struct ag_endpoint *endpoint;
     struct ag_snapshot_desk *desk;
     char folder[64];
-    uint64_t growth_ns; /* time in the program after the last reported growth; 0: none */
+    uint64_t growth_ns; /* program time up to which `growth` was last reported; 0: never */
     struct client clients[CLIENTS_MOST]; /* the oldest first */
     size_t n_clients;
 };
@@ -171,7 +172,7 @@ static void answer_profile(struct server *server, int client, const char *metric
         }
     }
     (void)unlink(trace);
-    (void)unlink(profile); /* normally it does not exist */
+    (void)unlink(profile); /* neither exists if the snapshot failed */
 }
 
 /* ---- requests ---- */
@@ -203,7 +204,7 @@ static bool is_allowed(const char *request, const char *query, const char *token
 
 enum reading { WAITING, UNDERSTOOD, REFUSED };
 
-/* Reads the available bytes, until the empty line. */
+/* Reads the bytes that have arrived. The empty line after the headers completes a request. */
 static enum reading read_request(struct client *client) {
     const size_t room = REQUEST_BYTES - 1 - client->length;
     char *text = client->text + client->length;
@@ -307,7 +308,7 @@ static void wait_for_clients(struct server *server, int listen_fd) {
         polled[1 + i] = (struct pollfd){.fd = server->clients[i].fd, .events = POLLIN};
     }
     const int n = poll(polled, 1 + server->n_clients, 1000);
-    read_clients(server); /* first: a complete request does not lose its place */
+    read_clients(server); /* first, as a new client may replace one that has sent its request */
     if (n > 0 && polled[0].revents & POLLIN && !is_over) {
         accept_client(server, listen_fd);
     }
@@ -327,11 +328,11 @@ static void isolate_server(int listen_fd) {
     sigset_t none;
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)setsid(); /* a fresh child does not lead a process group */
+    (void)setsid(); /* cannot fail: a fresh child leads no process group */
     (void)prctl(PR_SET_NAME, "allogram-serve");
     const int null_fd = open("/dev/null", O_RDWR);
     for (int fd = 0; fd <= 2 && null_fd >= 0; fd++) {
-        (void)dup2(null_fd, fd); /* readers of the program's output must see its end */
+        (void)dup2(null_fd, fd); /* else this process would keep the program's output open */
     }
     if (dup2(listen_fd, 3) == 3) {
         (void)fcntl(3, F_SETFD, FD_CLOEXEC);

@@ -1,5 +1,5 @@
-/* endpoint.h: `run --serve=PORT`: serves over HTTP what Go's pprof requests from a running program.
- */
+/* endpoint.h: `run --serve=PORT`: an HTTP server with the pages that Go's pprof reads from a
+ * running program. */
 #ifndef AG_ENDPOINT_H
 #define AG_ENDPOINT_H
 
@@ -16,11 +16,11 @@ struct ag_endpoint {
     pid_t server; /* 0: none */
 };
 
-/* Binds the port on loopback (0: any free one), before anything is started. 0, or negative errno
- * with one line. */
+/* Binds the port on loopback (0: any free one), before anything is started. Returns 0, or a
+ * negative errno with one line in ret_message. */
 int ag_endpoint_open(struct ag_endpoint *endpoint, uint16_t port, char ret_message[512]);
-/* Starts a process that serves until it is stopped or its parent ends, and closes this process'
- * copy of the port. 0 or negative errno. */
+/* Starts a process that serves until it is stopped or its parent ends, and closes the listening
+ * socket in this process. Returns 0 or a negative errno. */
 int ag_endpoint_start(struct ag_endpoint *endpoint, struct ag_snapshot_desk *desk);
 /* Ends the process and waits for it. */
 void ag_endpoint_stop(struct ag_endpoint *endpoint);

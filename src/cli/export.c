@@ -2,7 +2,8 @@
  * standard output.
  *
  * A trace is private to its user, and so are its exports: the file is created with mode 0600,
- * follows no link and replaces nothing. A file that could not be written completely is removed. */
+ * replaces no other file, and no symbolic link is followed. A file that could not be written
+ * completely is removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ enum { MAX_DEBUG_DIRS = 64 };
 
 struct request { /* what the command line asks for */
     struct ag_profile_options profile;
-    struct ag_symbol_options symbol; /* of profile */
+    struct ag_symbol_options symbol; /* used by profile */
     struct ag_export_options export;
     const char *debug_dirs[MAX_DEBUG_DIRS];
     const char *output; /* NULL: standard output */
@@ -85,7 +86,7 @@ static int wrong_metric(const char *value) {
                    hint[0] != '\0' ? hint : "; the metrics are", hint[0] != '\0' ? "" : names);
 }
 
-/* Is this a time where the format is expected, like --to of `report`? */
+/* Whether VALUE is a time: --to of `report` takes one, so users may confuse the two options. */
 static bool is_a_time(const char *value) {
     uint64_t time_ns;
     return ag_parse_time(value, &time_ns);
@@ -184,8 +185,8 @@ static int open_trace(const struct request *request, const char *path,
     return AG_EXIT_OK;
 }
 
-/* Opens all traces as one profile. Fails if one cannot be read: a file would not show that it was
- * left out. */
+/* Opens all traces as one profile. Fails if one cannot be read: the exported file would not show
+ * that a trace is missing. */
 static int open_merged(const struct request *request, char **paths, int n_paths,
                        struct ag_profile **ret_profile) {
     struct ag_profile **parts = calloc((size_t)n_paths, sizeof *parts);
@@ -200,7 +201,7 @@ static int open_merged(const struct request *request, char **paths, int n_paths,
         status = r < 0 ? ag_fail(AG_EXIT_FAILURE, "export: --merge: %s", strerror(-r)) : status;
     } else {
         for (int i = 0; i < n_parts; i++) {
-            (void)ag_profile_close(parts[i]); /* NULL always */
+            (void)ag_profile_close(parts[i]); /* returns NULL */
         }
     }
     free(parts);
@@ -252,7 +253,7 @@ static int export_traces(const struct request *request, char **paths, int n_path
     if (strcmp(request->export.format, "perf-map") != 0) {
         ag_warn_if_nothing_matches("export", paths[0], profile, &request->profile, NULL);
     }
-    /* Writing may have read the events for the first time. */
+    /* Checked only now: the events are read while the export is written. */
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     if (identity->is_damaged) {
         ag_say("export: %s: damaged at byte %llu; only the readable part was exported; up to %llu "

@@ -1,6 +1,7 @@
-/* launch.c: fork, wait for permission, exec. The child exists before the trace does (its pid is in
- * the trace's name), and runs only after the trace exists. The child restores every setting that
- * allogram changed for itself. */
+/* launch.c: starts the program of `run`: forks a child, which waits for permission and then
+ * executes the program. The child exists before the trace does, because its pid is in the trace's
+ * name; it executes only after the trace exists. The child restores every setting that allogram
+ * changed for itself. */
 #include "cli/launch.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ void ag_launch_guard_standard(void) {
         fd = open("/dev/null", O_RDWR | O_CLOEXEC); /* the lowest closed descriptor */
     }
     if (fd > STDERR_FILENO) {
-        (void)close(fd); /* one too many */
+        (void)close(fd); /* all three are open now */
     }
 }
 
@@ -48,7 +49,8 @@ static void restore_limits(const struct ag_launch *launch) {
     (void)sigaction(SIGXFSZ, &launch->file_size_signal, NULL); /* cannot fail for SIGXFSZ */
 }
 
-/* Sets LD_PRELOAD=agent[:previous value]; the agent only once, also inside a recorded program. */
+/* Sets LD_PRELOAD=agent[:previous value], and the agent's own variables. When `run` itself runs in
+ * a recorded program, LD_PRELOAD has the agent already, and it is not added again. */
 static int set_environment(const struct ag_launch *launch) {
     const char *before = getenv("LD_PRELOAD");
     if (!before || !strstr(before, launch->agent)) {
@@ -74,7 +76,7 @@ static int execute_program(const struct ag_launch *launch) {
     if (errno != ENOEXEC) {
         return errno;
     }
-    size_t count = 0; /* like execvp: a file that is not executable as a program may be a script */
+    size_t count = 0; /* like execvp: a file without a known format is a shell script */
     while (launch->arguments[count]) {
         count++;
     }
@@ -98,7 +100,7 @@ static _Noreturn void be_the_child(const struct ag_launch *launch, int go_fd, in
         n = read(go_fd, &go, 1);
     } while (n < 0 && errno == EINTR);
     if (n != 1) {
-        _exit(AG_EXIT_NOT_FOUND); /* abandoned */
+        _exit(AG_EXIT_NOT_FOUND); /* ag_launch_abandon */
     }
     int error = -set_environment(launch);
     ag_cut_files_unguard();

@@ -24,16 +24,17 @@ struct ag_launch {
     struct sigaction file_size_signal;
 };
 
-/* Prevents descriptors 0, 1 and 2 from being reused where they are closed; they stay closed in the
- * program. */
+/* Opens /dev/null as those of the descriptors 0, 1 and 2 that are closed, so that no later file
+ * gets their numbers. In the program they are closed again (O_CLOEXEC). */
 void ag_launch_guard_standard(void);
 /* Raises the limits on file sizes, address space and data for this process, as far as permitted, so
- * that the live segment can be large and mapped. The program gets the previous limits and signal
- * disposition. */
+ * that the live segment, the memory shared with the program, can be large and mapped. The program
+ * gets the previous limits and signal disposition. */
 void ag_launch_lift_limits(struct ag_launch *launch);
 /* Forks a child that waits. 0 or negative errno. */
 int ag_launch_prepare(struct ag_launch *launch);
-/* Lets the child execute. 0: it runs; positive: the errno of its exec, and the child has ended. */
+/* Lets the child execute the program. Returns 0 if it runs; otherwise the errno (positive) of its
+ * exec, and the child has ended. */
 int ag_launch_go(struct ag_launch *launch);
 /* Ends the child before it executes. */
 void ag_launch_abandon(struct ag_launch *launch);

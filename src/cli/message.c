@@ -1,5 +1,6 @@
-/* message.c: writes lines to standard error, see message.h. A message is formatted first and
- * escaped as a whole, so callers need not consider what a file name may contain. */
+/* message.c: writes the command line's messages to standard error. A message is formatted first;
+ * then its control characters are replaced, so callers need not consider what a file name may
+ * contain. */
 #include "cli/message.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ static void say(const char *format, va_list arguments) {
         used += ag_utf8_put(clean + used, ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c);
     }
     clean[used++] = '\n';
-    (void)fflush(stdout); /* keeps the order when both are one file; ferror is checked at the end */
+    (void)fflush(stdout); /* keeps the order if both are one file; ag_stdout_finish finds errors */
     fwrite(clean, 1, used, stderr);
 }
 

@@ -1,7 +1,7 @@
 /* message.h: messages of the command line to its user, outside of its regular output.
  *
- * One line each: "allogram: WHAT: WHY; what to do". They may contain names from traces and files,
- * so control characters are escaped. */
+ * Each is one line: "allogram: WHAT: WHY; what to do". A message may contain names from traces and
+ * files, so its control characters are replaced by U+FFFD. */
 #ifndef AG_MESSAGE_H
 #define AG_MESSAGE_H
 

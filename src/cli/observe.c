@@ -1,4 +1,5 @@
-/* observe.c: `allogram observe PID`: observes a running process from outside for a while.
+/* observe.c: `allogram observe PID`: observes a running process from outside for a while, prints
+ * tables, and writes the files that the options request.
  *
  * Ctrl-C is a normal end: the result covers the time until then. */
 #include <allogram/inspector.h>
@@ -149,7 +150,7 @@ static int parse_pid(const char *text, pid_t *ret_pid) {
     return AG_EXIT_OK;
 }
 
-/* ---- looking ---------------------------------------------------------------------- */
+/* ---- the observation ---- */
 
 static void show_live(void *context) {
     struct request *request = context;
@@ -186,7 +187,8 @@ static bool is_stopped(void) {
     return ag_end_guard_asked_ns(NULL) != 0;
 }
 
-/* The result must be printed within the second: then functions are named by symbol tables alone. */
+/* The results must be printed within a second after the signal (end_guard.h). Returns whether so
+ * much of the second is over that functions must be named from symbol tables alone. */
 static bool is_hurried(void) {
     const uint64_t asked_ns = ag_end_guard_asked_ns(NULL);
     struct timespec now = {0};
@@ -195,8 +197,8 @@ static bool is_hurried(void) {
     return asked_ns != 0 && now_ns - asked_ns > HURRY_NS;
 }
 
-/* Checks the output path before observing instead of after it. Not the names that depend on the
- * pattern's letters. */
+/* Checks before the observation whether the trace can be written. A folder whose name depends on
+ * letters of the pattern (such as %p) is not checked. */
 static int check_output(const char *pattern) {
     char whole[1024], message[512] = "";
     struct stat facts;

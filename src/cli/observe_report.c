@@ -1,6 +1,6 @@
-/* observe_report.c: prints an observation: as text for a terminal, where the first lines give its
- * reliability and the tables its results, or as one JSON object, whose keys
- * docs/reference/report-schema.md names. */
+/* observe_report.c: prints the results of `observe`, as text or as one JSON object. The text begins
+ * with lines about the reliability of the results; tables follow. The keys of the JSON object are
+ * in docs/reference/report-schema.md. */
 #include "cli/observe_report.h"
 
 #include <stdlib.h>
@@ -93,7 +93,8 @@ static void text_functions(struct ag_page *page, const struct ag_observed_functi
     }
 }
 
-/* Shortens what does not fit: first the location, which may take a third of the line. */
+/* Prints a frame in one line. If name and location do not fit, the location is cut first, but not
+ * below a third of the line; then the name is cut. */
 static void one_frame(struct ag_page *page, const struct ag_observed_frame *frame,
                       enum ag_style style) {
     enum { INDENT = 4 };

@@ -1,4 +1,6 @@
-/* open_trace.c: see open_trace.h. */
+/* open_trace.c: opens a trace for the commands that read one, warns about filters that match
+ * nothing, and reads files of type names. A trace that was not sealed is opened as a sealed copy.
+ */
 #include "cli/open_trace.h"
 
 #include <stdio.h>
@@ -38,7 +40,8 @@ int ag_open_trace(const char *command, const char *path, const struct ag_profile
     return AG_EXIT_OK;
 }
 
-/* What --focus selects in this view, when it selects none of it; otherwise NULL. */
+/* Returns what --focus selects in VIEW ("stack", "call path" or "collection") if nothing matches
+ * it; otherwise NULL. */
 static const char *nothing_focused(struct ag_profile *profile, const char *view) {
     const struct ag_stack_row *rows;
     const struct ag_functions *functions;

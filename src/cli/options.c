@@ -99,7 +99,7 @@ static void options_make_rows(struct ag_options *options) {
     }
 }
 
-/* "unknown option '--vew'; did you mean '--view'?" WORD may go on with =VALUE. */
+/* Prints "unknown option '--vew'; did you mean '--view'?". WORD may end in =VALUE. */
 static int refuse_unknown(const struct ag_options *options, int status, const char *word) {
     char name[64];
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
@@ -139,7 +139,7 @@ static int option_error(struct ag_options *options, bool lacks_value) {
     return STOP;
 }
 
-/* The id of the next option; 0 after the last one; STOP: the command must end with
+/* Returns the id of the next option, 0 after the last one, or STOP if the command must end with
  * options->status. */
 static int options_next(struct ag_options *options, const char **ret_value) {
     struct option long_options[AG_OPTIONS_MOST + 2] = {{0}};

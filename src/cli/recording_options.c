@@ -1,4 +1,5 @@
-/* recording_options.c: see recording_options.h. */
+/* recording_options.c: parses and checks the values of --filter, --interval, --budget, --seed,
+ * --adapters and --dump-at, for `run` and `attach`. */
 #include "cli/recording_options.h"
 
 #include <signal.h>
@@ -27,24 +28,25 @@ bool ag_filter_option_check(const char *value, char ret_message[512]) {
 
 /* ---- --interval, --budget, --seed ---- */
 
-const char *const ag_sampling_option_names[] = {[AG_SAMPLING_INTERVAL] = "--interval",
-                                                [AG_SAMPLING_BUDGET] = "--budget",
-                                                [AG_SAMPLING_SEED] = "--seed"};
+const char *ag_sampling_option_name(enum ag_sampling_option option) {
+    static const char *const names[] = {"--interval", "--budget", "--seed"};
+    return names[option - AG_OPTION_INTERVAL];
+}
 
 const char *ag_sampling_option_set(struct ag_session_options *session,
                                    enum ag_sampling_option option, const char *value) {
     switch (option) {
-    case AG_SAMPLING_INTERVAL:
+    case AG_OPTION_INTERVAL:
         return ag_parse_bytes(value, &session->interval_bytes) && session->interval_bytes > 0 &&
                        session->interval_bytes <= AG_INTERVAL_MAX_BYTES
                    ? NULL
                    : "not a number of bytes from 1 to 8192G, such as 512K";
-    case AG_SAMPLING_BUDGET:
+    case AG_OPTION_BUDGET:
         return ag_parse_percent(value, &session->budget_percent) &&
                        session->budget_percent >= MIN_BUDGET_PERCENT
                    ? NULL
                    : "not a share of CPU from 0.01 to 100 percent";
-    case AG_SAMPLING_SEED:
+    case AG_OPTION_SEED:
         session->has_seed = true;
         return ag_parse_count(value, &session->seed) ? NULL : "not a number from 0 to 2^64 - 1";
     }
@@ -97,7 +99,8 @@ bool ag_adapter_list_check(const char *list, char ret_message[512]) {
 
 /* ---- --dump-at ---- */
 
-/* Signals that `run` otherwise passes on to the program, and that are not used to end programs. */
+/* The signals that may request a dump; `run` normally passes them on to the program. INT and TERM
+ * are missing here because they are for ending programs. */
 static const struct {
     const char *name;
     int number;

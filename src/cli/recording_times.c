@@ -1,6 +1,7 @@
-/* recording_times.c: see recording_times.h. After the duration the recording stays ended: the trace
- * shows what was in use then. The signal starts a recording that waits for its delay, and pauses or
- * resumes a started one; the duration includes pauses. */
+/* recording_times.c: starts, pauses and ends the recording of `run` as --delay, --duration and
+ * --signal request. The signal starts a recording that still waits for its delay, and pauses or
+ * resumes one that has started. Pauses are part of the duration. A recording whose duration is over
+ * does not start again: the trace shows what was in use at that moment. */
 #include "cli/recording_times.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* recording_times.h: --delay, --duration and --signal of `run`: when a recording is active. */
+/* recording_times.h: --delay, --duration and --signal of `run`, which decide when it records. */
 #ifndef AG_RECORDING_TIMES_H
 #define AG_RECORDING_TIMES_H
 
@@ -10,18 +10,20 @@
 struct ag_recording_times {
     uint64_t delay_ms, duration_ms; /* duration 0: no limit */
     bool has_delay, has_duration;
-    int signal;      /* that starts, pauses and resumes; 0: none */
+    int signal;      /* the one that starts, pauses and resumes; 0: none */
     uint64_t end_ms; /* on the monotonic clock; 0: not known yet, or never */
     enum { AG_TIMES_WAIT, AG_TIMES_RECORD, AG_TIMES_OVER } phase;
     uint64_t begin_ms;
 };
 
-/* Parses one option, "--delay" ..., with its value. false: the value is invalid. */
+/* Parses the value of one option. NAME is the option ("--delay") or its environment variable
+ * ("ALLOGRAM_DELAY"). Returns false if the value is invalid. */
 bool ag_recording_times_set(struct ag_recording_times *times, const char *name, const char *value);
 /* Called before the program runs, at NOW_MS of the monotonic clock. */
 void ag_recording_times_start(struct ag_recording_times *times, struct ag_session *session,
                               uint64_t now_ms);
-/* Performs what is due. Returns the ms until the next action; -1: none. */
+/* Starts or ends the recording if that is due. Returns the ms until the next step; -1: there is
+ * none. */
 int ag_recording_times_step(struct ag_recording_times *times, struct ag_session *session,
                             uint64_t now_ms);
 /* Called when the signal was received. */

@@ -12,7 +12,7 @@
 #include "cli/report_request.h"
 #include "model/process_merge.h"
 
-/* In JSON, a script sees that the list is empty. */
+/* Not for JSON, where a script sees that the list is empty. */
 static void warn_if_nothing_matches(const struct ag_report_request *request,
                                     struct ag_profile *profile, const char *path) {
     if (!request->report.is_json) {
@@ -21,7 +21,7 @@ static void warn_if_nothing_matches(const struct ag_report_request *request,
     }
 }
 
-/* `report TRACE leaks`. */
+/* Refuses the name of a view in the place of a trace, as in `report TRACE leaks`. */
 static int refuse_view_as_trace(char **paths, int n_paths) {
     char unused[512];
     for (int i = 0; i < n_paths; i++) {

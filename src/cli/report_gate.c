@@ -1,5 +1,5 @@
-/* report_gate.c: --fail-if, --base, --junit and --sarif: opens the base trace, evaluates the
- * conditions, and writes the machine-readable files. */
+/* report_gate.c: --fail-if, --base, --junit and --sarif of `report`: opens the base trace,
+ * evaluates the conditions, prints those that hold, and writes the JUnit and SARIF files. */
 #include "cli/report_gate.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static void write_file(const struct ag_gate *gate, FILE *out, bool is_sarif) {
     ag_gate_write_sarif(gate, out, AG_VERSION, folder != NULL ? folder : "");
 }
 
-/* Replaces an existing file: it is the result of an earlier run. */
+/* Replaces an existing file, which is the result of an earlier run. */
 static int make_file(const struct ag_gate *gate, const char *path, const char *option,
                      bool is_sarif) {
     if (path == NULL) {
@@ -80,7 +80,8 @@ static int make_file(const struct ag_gate *gate, const char *path, const char *o
     return AG_EXIT_OK;
 }
 
-/* Prints the conditions that hold, failed or are unsure. Returns the exit status. */
+/* Prints the conditions that hold, cannot be evaluated, or are uncertain. Returns the exit status.
+ */
 static int gate_print(const struct ag_gate *gate) {
     const struct ag_gate_result *results;
     const size_t n_results = ag_gate_results(gate, &results);
@@ -101,7 +102,7 @@ static int gate_print(const struct ag_gate *gate) {
             break;
         case AG_GATE_HOLDS:
             ag_say("report: %s: --fail-if='%s' holds%s%s", result->trace, text,
-                   /* a condition such as 1 > 0 has none */
+                   /* empty for a condition such as 1 > 0 */
                    result->values[0] ? ": " : "", result->values);
             status = status == AG_EXIT_OK ? AG_EXIT_GATE : status;
             break;
@@ -120,7 +121,7 @@ int ag_report_gate_finish(struct ag_report_gate *gate, int status) {
         return status;
     }
     const struct ag_report_gate_request *wanted = &gate->request->gate;
-    (void)fflush(stdout); /* conditions follow the report; errors are handled later */
+    (void)fflush(stdout); /* the conditions follow the report; main handles errors */
     const int outcome = gate_print(gate->gate);
     const int junit = make_file(gate->gate, wanted->junit, "junit", /* is_sarif= */ false);
     const int sarif = make_file(gate->gate, wanted->sarif, "sarif", /* is_sarif= */ true);

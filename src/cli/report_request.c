@@ -1,5 +1,5 @@
-/* report_request.c: the options that filter and print a profile, for `report` and other commands
- * that print views: one table with the help, and the effect of each on the request. */
+/* report_request.c: the options that filter a profile and print its views, for `report` and `diff`:
+ * a table of all options with their help, and functions that store each option in the request. */
 #include "cli/report_request.h"
 
 #include <stdio.h>
@@ -121,7 +121,7 @@ static int wrong_value(const struct ag_report_request *request, const char *opti
     return ag_fail(AG_EXIT_USAGE, "%s: --%s=%s: not %s", request->command, option, value, wanted);
 }
 
-/* NAMES is the list of what is allowed, separated by blanks. */
+/* NAMES: the allowed values, separated by blanks. */
 static int unknown_name(const struct ag_report_request *request, const char *option,
                         const char *value, const char *names) {
     struct ag_nearest_name nearest;
@@ -181,7 +181,7 @@ static int set_window(struct ag_report_request *request, int id, const char *val
                 request, "at", value,
                 "a time after the start: seconds such as 1.5, or a number with ns, us, ms, s, m or h");
         }
-        profile->to_ns += profile->to_ns < UINT64_MAX; /* events at the exact end are included */
+        profile->to_ns += profile->to_ns < UINT64_MAX; /* includes events at exactly this time */
         request->report.is_at_a_time = true;
         add_filter(request, "what was in use at ", value);
         return AG_EXIT_OK;
@@ -335,7 +335,7 @@ static int set_gate(struct ag_report_request *request, int id, const char *value
     return AG_EXIT_OK;
 }
 
-/* Options that change the perspective of a view. */
+/* Options that choose a variant of a view. */
 static int set_side(struct ag_report_request *request, int id, const char *value) {
     struct ag_report_options *report = &request->report;
     switch (id) {

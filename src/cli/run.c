@@ -1,4 +1,6 @@
-/* run.c: `allogram run`: creates a session, starts the program in it, and prints the summary.
+/* run.c: `allogram run`: creates a session, starts the program in it, and prints the summary. A
+ * session is memory that allogram shares with the program (the live segment), and a process that
+ * makes traces of it (the writer).
  *
  * Steps; each failure undoes the steps before it:
  *
@@ -44,9 +46,6 @@ enum {
     OPTION_MAX_SIZE,
     OPTION_STAMP_EVERY,
     OPTION_FREE_STACKS,
-    OPTION_INTERVAL, /* these three in the order of enum ag_sampling_option */
-    OPTION_BUDGET,
-    OPTION_SEED,
     OPTION_ADAPTERS,
     OPTION_DUMP_AT,
     OPTION_SERVE,
@@ -62,11 +61,7 @@ static const struct ag_option option_table[] = {
      "the trace's name; %e program, %p pid, %h host, %t time\n(default: allogram.%e.%p.allogram in the current folder)"},
     {OPTION_MODE, "mode", "exact|sample",
      "record every allocation (default), or a sample, which costs\nvery little and gives each number with its interval"},
-    {OPTION_INTERVAL, "interval", "BYTES",
-     "sample: mean bytes between samples; suffixes K, M\n(default: 512K)"},
-    {OPTION_BUDGET, "budget", "PERCENT",
-     "sample, and keep the cost under this share of CPU by moving\nthe interval"},
-    {OPTION_SEED, "seed", "N", "seed of the sampler's random numbers (default: random)"},
+    AG_OPTIONS_OF_SAMPLING,
     {OPTION_DEPTH, "depth", "N", "largest number of frames of a stack (default: 256)"},
     {OPTION_FOLLOW, "follow", "all|none",
      "record child processes too, each in its own trace (default: all)"},
@@ -96,7 +91,7 @@ static const struct ag_option option_table[] = {
 
 struct run_request {
     struct ag_session_options session;
-    bool is_exact;               /* mode was given explicitly */
+    bool is_exact;               /* --mode=exact was given */
     const char *sampling_option; /* an option that is valid only in sample mode; NULL: none */
     const char *adapters;        /* NULL: all */
     bool serves;
@@ -109,7 +104,7 @@ struct run_request {
 static int set_sampling_option(struct run_request *request, enum ag_sampling_option option,
                                const char *name, const char *value) {
     const char *refusal = ag_sampling_option_set(&request->session, option, value);
-    request->sampling_option = ag_sampling_option_names[option];
+    request->sampling_option = ag_sampling_option_name(option);
     return refusal ? ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: %s", name, value, refusal) : 0;
 }
 
@@ -140,8 +135,8 @@ static int set_port(struct run_request *request, const char *name, const char *v
     return 0;
 }
 
-/* In sample mode the totals count samples: the number of bytes allocated so far is not known
- * exactly. */
+/* Refuses dumps at a peak or at a number of bytes in sample mode, in which the number of bytes
+ * allocated so far is not known exactly. */
 static int refuse_bytes_of_samples(const struct ag_session_options *session) {
     for (size_t i = 0; i < session->n_dumps; i++) {
         const enum ag_dump_kind kind = session->dumps[i].kind;
@@ -178,7 +173,8 @@ static bool *flag_of(struct run_request *request, int id) {
                                 : &request->session.has_free_stacks;
 }
 
-/* max-size becomes ALLOGRAM_MAX_SIZE. */
+/* Converts the name of an option to that of its environment variable: max-size to
+ * ALLOGRAM_MAX_SIZE. */
 static void twin_name(const char *option, char ret_name[64]) {
     size_t length = (size_t)snprintf(ret_name, 64, "ALLOGRAM_");
     for (const char *at = option; *at && length < 63; at++) {
@@ -189,7 +185,7 @@ static void twin_name(const char *option, char ret_name[64]) {
     ret_name[length] = '\0';
 }
 
-/* The agent reads the file too, so that the trace has the names. */
+/* Checks the file, and passes its path to the agent, which puts the names into the trace. */
 static int set_types_file(int id, const char *value) {
     struct ag_profile_options unused = {.size = sizeof(unused)};
     const int status = ag_types_file_read("run", id, value, AG_EXIT_OWN_FAILURE, &unused);
@@ -223,7 +219,7 @@ static int set_times(struct run_request *request, int id, const char *name, cons
                    name, value);
 }
 
-/* One signal cannot have two meanings. */
+/* Refuses the same signal for --signal and for --dump-at. */
 static int refuse_one_signal_for_two(const struct run_request *request) {
     for (size_t i = 0; i < request->session.n_dumps; i++) {
         const struct ag_dump_when *dump = &request->session.dumps[i];
@@ -248,8 +244,8 @@ static int set_mode(struct run_request *request, const char *name, const char *v
     return 0;
 }
 
-/* Sets one option, from the command line or the corresponding environment variable. 0, or the exit
- * status; NAME is used in messages. */
+/* Sets one option, from the command line or the corresponding environment variable. Returns 0 or
+ * the exit status. NAME is the name for error messages. */
 static int set_option(struct run_request *request, int id, const char *name, const char *value) {
     uint64_t number = 0;
     if (id >= AG_OPTION_OF_DECODERS) {
@@ -266,11 +262,10 @@ static int set_option(struct run_request *request, int id, const char *name, con
         return 0;
     case OPTION_MODE:
         return set_mode(request, name, value);
-    case OPTION_INTERVAL:
-    case OPTION_BUDGET:
-    case OPTION_SEED:
-        return set_sampling_option(request, (enum ag_sampling_option)(id - OPTION_INTERVAL), name,
-                                   value);
+    case AG_OPTION_INTERVAL:
+    case AG_OPTION_BUDGET:
+    case AG_OPTION_SEED:
+        return set_sampling_option(request, (enum ag_sampling_option)id, name, value);
     case OPTION_DEPTH:
         if (!ag_parse_count(value, &number) || number == 0 || number > MAX_DEPTH) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
@@ -333,7 +328,7 @@ static int read_environment(struct run_request *request) {
     return status;
 }
 
-/* An option of the command line; messages name it by its long name. */
+/* Sets an option of the command line; error messages use its long name. */
 static int set_typed_option(void *request, int id, const char *value) {
     char name[64] = "";
     for (size_t i = 0; i < AG_ARRAY_SIZE(option_table); i++) {
@@ -380,7 +375,8 @@ static int accompany(struct ag_supervisor *supervisor, const struct run_request 
     return supervisor->child_ended ? end_status(supervisor->wait_status) : AG_EXIT_OWN_FAILURE;
 }
 
-/* Prints the token, only here. Failure does not affect the recording. */
+/* Starts the endpoint, if --serve was given, and prints its token, which is printed nowhere else. A
+ * failure does not affect the recording. */
 static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session *session) {
     if (endpoint->listen_fd < 0) {
         return;
@@ -469,7 +465,7 @@ static int run_program(struct run_request *request, char **arguments) {
     } else {
         status = start_and_wait(session, &launch, request, arguments[0], &endpoint);
     }
-    (void)ag_session_close(session); /* NULL */
+    (void)ag_session_close(session); /* returns NULL */
     return status;
 }
 

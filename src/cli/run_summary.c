@@ -1,5 +1,5 @@
-/* run_summary.c: prints what was recorded in two lines, problems first; `report` has the exact
- * numbers. */
+/* run_summary.c: prints the closing lines of `run` and `attach`: first problems, then one line with
+ * the main numbers and one with the trace's name. `report` has the exact numbers. */
 #include "cli/run_summary.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static const char *short_path(const char *path) {
                : path;
 }
 
-/* Describes what is missing from the trace, or that nothing is: the last line of every summary. */
+/* Returns a text about what is missing from the trace, or that nothing is. */
 static const char *loss_text(const struct ag_writer_report *report, char ret_text[256]) {
     struct ag_quantity events, stacks;
     const bool has_events = report->lost_events > 0, has_stacks = report->lost_stacks > 0;
@@ -82,7 +82,7 @@ static void print_cost(const struct ag_profile *profile) {
     }
 }
 
-/* For a sampled trace: the estimates need `report`, so this gives the few samples. */
+/* For a sampled trace: prints estimates, which are computed from the trace itself. */
 static void print_sampled(const struct ag_writer_report *report) {
     const struct ag_symbol_options symbol = {.size = sizeof(symbol), .runtimes = ag_runtimes};
     const struct ag_profile_options options = {
@@ -120,7 +120,7 @@ static void print_sampled(const struct ag_writer_report *report) {
     (void)ag_profile_close(profile);
 }
 
-/* The filter is not repeated, only where it could not be applied. */
+/* Prints the filter, and the heaps whose blocks it could not judge by their types. */
 static void print_filter(const struct ag_writer_report *report) {
     const struct ag_profile_options options = {.size = sizeof(options), .thread = -1};
     struct ag_profile *profile = NULL;
@@ -171,7 +171,7 @@ static void print_others_missing(const struct ag_writer_report *report) {
     }
 }
 
-/* For the first process: a missing trace is not described. */
+/* Called instead of printing the numbers if the first process has no trace. */
 static void print_missing(const struct ag_writer_report *report) {
     if (report->missing_error == 0) {
         ag_say("trace %s was deleted while it was written: it cannot be recovered",
@@ -185,7 +185,7 @@ static void print_missing(const struct ag_writer_report *report) {
     }
 }
 
-/* All events are in the file, but its index is not. */
+/* Prints a warning if the trace has all events but no index. */
 static void print_unsealed(const struct ag_writer_report *report) {
     if (!report->is_cut && !report->is_missing && report->error != 0) {
         ag_say(

@@ -1,16 +1,18 @@
-/* supervisor.c: the parent of a recorded program, which should be as invisible as possible.
+/* supervisor.c: `run` while its program runs. It is the program's parent, but terminal, shell and
+ * program should behave as if it were not there.
  *
- * Signals. The terminal sends its signals to the whole process group, so the child has them
- * already: those (SI_KERNEL) are ignored. A signal that a process sent to `run` is meant for the
- * program and passed on; except when the program itself or one of its descendants sent it, as
- * kill(0, ...) does: then the program has received it too. Stop signals are left alone, so that
- * `run` stops with its group; when only the program stops, `run` stops too, and the shell sees the
- * same as without it.
+ * Signals. The terminal sends a signal to the whole process group, so the program has received it
+ * already, and `run` ignores it (SI_KERNEL). A signal from another process is meant for the
+ * program, and `run` passes it on. It does not if the program or one of its descendants sent the
+ * signal, as with kill(0, ...), because the program then has received it, too. Stop signals have
+ * their usual effect, so `run` stops with its group. When only the program stops, `run` stops
+ * itself, so that the shell sees the same as without `run`.
  *
- * The writer treats SIGTERM and SIGINT as a request to end: when for example the whole machine
- * shuts down, it still has to record the program's end. A writer that was killed is replaced by
- * another, which finds everything in the segment. One that fails at its start is not replaced
- * repeatedly: the program continues, and `allogram check` seals what the segment holds. */
+ * The writer is the process that makes the traces from the live segment, the memory that is shared
+ * with the program. It ends on SIGTERM or SIGINT only after the program has ended: when for example
+ * the whole machine shuts down, the writer still has to record the program's end. A writer that was
+ * killed is replaced by another one, which finds everything in the segment. A writer that failed is
+ * not replaced: the program continues, and `allogram check` seals what the segment holds. */
 #include "cli/supervisor.h"
 
 #include <errno.h>
@@ -116,8 +118,8 @@ static _Noreturn void run_writer(struct ag_session *session, int report_fd) {
     (void)prctl(PR_SET_NAME, "allogram-collec");
     struct rlimit files = {0};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max; /* four for each process of the session */
-        /* when they run out, a process has no trace, and `run` reports that */
+        files.rlim_cur = files.rlim_max; /* it opens four per recorded process */
+        /* a process for which none are left has no trace, and `run` reports that */
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
     replace_by_null(0, 2);
@@ -155,7 +157,7 @@ static void writer_ended(struct ag_supervisor *supervisor, int status) {
     const bool was_killed = WIFSIGNALED(status);
     if (supervisor->report_bytes == sizeof(supervisor->report) || !was_killed ||
         supervisor->n_restarts++ >= MAX_RESTARTS) {
-        return; /* it is done, or it failed: another one would fail the same way */
+        return; /* it has finished, or it failed: another writer would fail the same way */
     }
     (void)close(supervisor->report_fd); /* nothing was written */
     supervisor->report_fd = -1;
@@ -200,8 +202,8 @@ static int status_of(const siginfo_t *info) {
                : info->si_status | (info->si_code == CLD_DUMPED ? CORE_DUMPED : 0);
 }
 
-/* Does not reap the ended child: as long as it is a zombie the writer can query the kernel about
- * it. When `run` ends, init reaps it. */
+/* Does not reap the ended child: as long as it is a zombie, the writer can query the kernel about
+ * it. ag_supervisor_watch reaps it. */
 static void look_at_child(struct ag_supervisor *supervisor) {
     siginfo_t info = {0};
     struct rusage usage = {0};
@@ -235,7 +237,7 @@ static void reap_child(struct ag_supervisor *supervisor) {
     ag_supervisor_look_at_writer(supervisor);
 }
 
-/* Is `pid` the child or a descendant of it? */
+/* Whether `pid` is the child or a descendant of it. */
 static bool is_of_the_family(const struct ag_supervisor *supervisor, pid_t pid) {
     enum { MAX_GENERATIONS = 64 };
     for (int i = 0; i < MAX_GENERATIONS && pid > 1; i++) {
@@ -347,7 +349,7 @@ bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
     }
     if (supervisor->child_ended) {
         (void)waitpid(supervisor->child, NULL,
-                      WNOHANG); /* now its CPU time is added to this process', as in a shell */
+                      WNOHANG); /* adds its CPU time to that of this process, as a shell does */
     }
     return supervisor->report_bytes == sizeof(supervisor->report);
 }

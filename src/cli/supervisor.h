@@ -1,5 +1,5 @@
-/* supervisor.h: what `run` does while its program runs: passes signals on, keeps a writer alive,
- * and waits. */
+/* supervisor.h: `run` while its program runs: passes signals on, replaces a killed writer, and
+ * waits. `attach` uses parts of it. */
 #ifndef AG_SUPERVISOR_H
 #define AG_SUPERVISOR_H
 
@@ -30,15 +30,16 @@ uint64_t ag_supervisor_now_ms(void);
 
 /* Forks a writer. 0 or negative errno. */
 int ag_supervisor_start_writer(struct ag_supervisor *supervisor);
-/* Checks whether the writer has ended. One that was killed is replaced by another, which finds
- * everything in the segment. */
+/* Checks whether the writer has ended. Replaces a killed one by another, which finds everything in
+ * the segment. */
 void ag_supervisor_look_at_writer(struct ag_supervisor *supervisor);
-/* Reads what the writer reports. false: it has reported everything, or has ended. */
+/* Reads what the writer reports. Returns false if it has reported everything, or has ended. */
 bool ag_supervisor_read_report(struct ag_supervisor *supervisor);
-/* From here on signals are read as data. Call it after the child was forked. */
+/* Blocks the signals that `run` handles and opens signal_fd, from which they are read. Call it
+ * after the child was forked. Returns 0 or a negative errno. */
 int ag_supervisor_take_signals(struct ag_supervisor *supervisor);
-/* Closes everything that belongs to the program: its streams, and the descriptors that this process
- * inherited like it. */
+/* Closes what this process shares with the program: standard input and output, and the other
+ * inherited descriptors. */
 void ag_supervisor_step_back(const struct ag_supervisor *supervisor);
 /* Waits until the child has ended and its trace is sealed. true: the report is complete. */
 bool ag_supervisor_watch(struct ag_supervisor *supervisor);

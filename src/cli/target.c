@@ -25,11 +25,11 @@ enum {
     SCRIPT_LINE_BYTES = 255,
     MAX_PROGRAM_HEADERS = 512,
 };
-#define SHELL "/bin/sh" /* execvp uses it for a file that is neither ELF nor has a #! line */
+#define SHELL "/bin/sh" /* execvp uses it for a file that is not ELF and has no #! line */
 
 /* ---- finding the file ---- */
 
-/* 0, ENOENT or EACCES. */
+/* Returns 0, ENOENT or EACCES. */
 static int check_file(const char *path) {
     struct stat status;
     if (stat(path, &status) < 0) {
@@ -71,7 +71,8 @@ static int locate_program(const char *command, struct ag_target *target) {
 
 /* ---- examining the file ---- */
 
-/* Reads the interpreter of a #! line; false: there is none, or it is empty. */
+/* Reads the interpreter's path from a #! line. Returns false if there is no such line, or no path
+ * in it. */
 static bool read_script_line(const char *head, size_t bytes, char ret_interpreter[4096]) {
     if (bytes < 3 || head[0] != '#' || head[1] != '!') {
         return false;
@@ -123,8 +124,8 @@ static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
     return "it is statically linked, so the agent cannot be preloaded; to observe it from outside: allogram observe PID";
 }
 
-/* Examines target->image. Returns true when it names an interpreter, which is then target->image.
- */
+/* Examines target->image. Returns true if that is a script, and puts its interpreter's path into
+ * target->image. */
 static bool inspect_program(struct ag_target *target, const char **ret_obstacle) {
     char head[HEAD_BYTES];
     *ret_obstacle = NULL;
@@ -169,8 +170,8 @@ int ag_target_find(const char *command, struct ag_target *ret_target, char ret_m
     return 0;
 }
 
-/* Recognizes those of gcc and clang. The names of a program's libraries are among the names of its
- * symbols. */
+/* Whether NAMES, the strings of .dynstr, contain the AddressSanitizer library of gcc or clang: the
+ * names of the libraries that a program loads are among these strings. */
 static bool names_address_sanitizer(const char *names, size_t bytes) {
     static const char *const libraries[] = {"libasan.so", "libclang_rt.asan"};
     for (size_t at = 0; at < bytes; at += strnlen(names + at, bytes - at) + 1) {

@@ -18,8 +18,9 @@ enum {
  * status and one line in ret_message. */
 int ag_target_find(const char *command, struct ag_target *ret_target, char ret_message[512]);
 
-/* Does the ELF file at PATH load AddressSanitizer as a library, which ends a program with another
- * preloaded library, and does no environment variable disable that? */
+/* Whether the program at PATH would end at its start because of the preloaded agent: it loads
+ * AddressSanitizer as a library, which must be the first one, and ASAN_OPTIONS does not disable
+ * that check. */
 bool ag_target_refuses_preload(const char *path);
 
 #endif

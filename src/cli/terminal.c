@@ -1,4 +1,5 @@
-/* terminal.c: properties of standard output, see terminal.h. */
+/* terminal.c: finds out how wide standard output is, and whether it has colours, for the commands
+ * that print tables. */
 #include "cli/terminal.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* view.c: `allogram view`: one HTML page of a trace, or of two, shown in the browser when there is
- * one.
+/* view.c: `allogram view`: writes one HTML page about a trace, or about two, and opens it in the
+ * browser if there is one.
  *
  * The page is written beside its final name and renamed when it is complete, so that a reader never
  * sees a part of one. It contains data of the trace, so it is readable only by its owner (mode
@@ -45,7 +45,7 @@ static const struct ag_option table[] = {
 
 struct view_request { /* what the command line asks for */
     struct ag_profile_options profile;
-    struct ag_symbol_options symbol; /* of profile */
+    struct ag_symbol_options symbol; /* used by profile */
     const char *debug_dirs[MAX_DEBUG_DIRS];
     const char *output;
     bool opens;
@@ -81,7 +81,7 @@ static int set_option(void *context, int id, const char *value) {
     return AG_EXIT_OK;
 }
 
-/* "allogram.jq.4711.html" for "/tmp/allogram.jq.4711.allogram". */
+/* Makes "allogram.jq.4711.html" from "/tmp/allogram.jq.4711.allogram". */
 static void name_output(char *to, size_t capacity, const char *trace) {
     const char *slash = strrchr(trace, '/');
     const char *name = slash ? slash + 1 : trace;
@@ -105,7 +105,8 @@ static int write_page(FILE *out, const char *name, struct ag_profile *profile,
     return AG_EXIT_OK;
 }
 
-/* Writes directly to a device or a pipe, which cannot be replaced by a rename. */
+/* Writes the page into an existing file. A device or a pipe is written directly, as it cannot be
+ * replaced by a rename. */
 static int write_there(const char *path, struct ag_profile *profile, struct ag_profile *before) {
     FILE *out = fopen(path, "we");
     if (!out) {

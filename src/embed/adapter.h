@@ -4,12 +4,12 @@
  * runtime's folder in adapters/. When a program starts under `allogram run`, the agent calls each
  * adapter that --adapters selects, which checks whether its runtime is in the process. If it is,
  * the adapter hooks the runtime (hook/detour.h, the runtime's own callbacks) and reports events
- * through the public functions of allogram.h: its heaps, types, blocks, collections, frames. Except
- * for this start, it has no more means than a program that embeds the library.
+ * through the public functions of allogram.h: heaps, types, blocks, collections, frames. Apart from
+ * the hooks, an adapter can do no more than a program that is linked with liballogram.
  *
  * Rules for all code of an adapter in the process: no malloc, no stdio, no lock that the host can
- * hold, no dlsym after the start, errno unchanged; a version that the adapter does not have in its
- * tables, or whose calibration fails, is refused and nothing of it is changed. */
+ * hold, no dlsym after the start, errno unchanged. An adapter refuses a version of the runtime that
+ * is not in its tables, or whose calibration fails, and then changes nothing of the runtime. */
 #ifndef AG_ADAPTER_H
 #define AG_ADAPTER_H
 
@@ -18,8 +18,8 @@
 struct ag_late_adapter;
 
 enum ag_adapter_answer {
-    AG_ADAPTER_ABSENT,  /* the runtime is not in the process: it is not mentioned */
-    AG_ADAPTER_REFUSED, /* the runtime is in the process and is left alone: the note says why */
+    AG_ADAPTER_ABSENT,  /* the runtime is not in the process: the trace does not mention it */
+    AG_ADAPTER_REFUSED, /* the runtime is in the process and not hooked: the note is the reason */
     AG_ADAPTER_ACTS
 };
 
@@ -28,16 +28,16 @@ struct ag_adapter {
      * first line, when all objects that it is linked with are in memory and relocated. Other parts
      * of the program may not be initialized. Fills ret_runtime, whose name is set already: version
      * and note ("": none), strings with static lifetime. Reads as little as possible if the runtime
-     * is absent, since every program pays for it. */
+     * is absent, since this slows down every program. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime);
-    /* Called when exit has begun, or when _exit, _Exit or quick_exit was called; NULL: nothing to
-     * do. Only if attach returned ACTS. _exit may be called anywhere: in a signal handler, inside
+    /* Called when exit has begun, or when _exit, _Exit or quick_exit was called, if attach returned
+     * ACTS; may be NULL. _exit may be called anywhere: in a signal handler, inside
      * of the runtime's own allocator with its lock held, while other threads run. So this function
      * only reads, and calls nothing that takes a lock of the host. Sets ret_runtime->told and
      * ->counted if the runtime keeps counts: the part of the runtime's allocations that the adapter
      * reported, and all of them, in bytes (or blocks, if the runtime counts no bytes). */
     void (*end)(struct ag_runtime_definition *ret_runtime);
-    const struct ag_late_adapter *late; /* NULL: only at the program's start */
+    const struct ag_late_adapter *late; /* NULL: cannot be attached to a running program */
 };
 
 /* An adapter in a running program (`allogram attach`), and how it is removed.
@@ -49,25 +49,25 @@ struct ag_adapter {
  *                  just been written. So the runtime may be called, unless the call takes a lock
  *                  of the libc.
  *     ...          The adapter works as at any other time.
- *     is_leaving   Polled by an adapter that set has_to_leave, at a point of its runtime where it
- *                  can end what it began; it does so, and sets has_left. The tool waits about 3 s.
- *     stand(false) All threads are stopped again, and none is in the agent: the adapter removes
- *                  what remains of it from the runtime's data. Then the agent is unloaded.
+ *     leaving      An adapter that set has_to_leave polls ag_adapters_are_leaving where it can end
+ *                  its work, does so, and calls ag_adapter_has_left. `attach` waits about 3 s.
+ *     stand(false) All threads are stopped again, and none is in the agent: the adapter removes its
+ *                  remaining changes from the runtime's data. Then the agent is unloaded.
  *
- * The adapter does not know blocks that were allocated before: it reports only their frees. */
+ * Of blocks that were allocated before the attachment, the adapter reports only the frees. */
 struct ag_late_range {
     uintptr_t low, high; /* [low, high) of code */
 };
 enum { AG_LATE_RANGES_MOST = 4 };
 struct ag_late_start {
-    struct ag_late_range quiet[AG_LATE_RANGES_MOST]; /* high 0: none */
+    struct ag_late_range quiet[AG_LATE_RANGES_MOST]; /* see stand(true); high 0: none */
     bool has_to_leave;
 };
 struct ag_late_adapter {
-    /* As ag_adapter's. ret_start is zeroed. */
+    /* As attach of struct ag_adapter. ret_start is zeroed by the caller. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime,
                                      struct ag_late_start *ret_start);
-    /* 0; for false also -EBUSY: it cannot end now, and the agent has to stay. */
+    /* Returns 0; for false also -EBUSY: the adapter cannot end now, and the agent has to stay. */
     int (*stand)(bool is_on);
 };
 bool ag_adapters_are_leaving(void);
@@ -77,8 +77,8 @@ void ag_adapter_has_left(void);
  * program's own session is joined. wanted: "auto" or NULL: all; "none"; or names joined by commas,
  * of which unknown ones are ignored (`run` has refused them). */
 void ag_adapters_attach(const char *wanted);
-/* The same in a running program. The tool sets is_leaving to 1 to remove them; n_left counts those
- * that have finished. */
+/* As ag_adapters_attach, in a running program. To remove the adapters, `allogram attach` sets
+ * is_leaving to 1; n_left counts the adapters that have left. */
 struct ag_late_sum {
     struct ag_late_range quiet[AG_MAX_ANNOUNCEMENTS * AG_LATE_RANGES_MOST];
     size_t n_quiet, n_acting, n_leaving;

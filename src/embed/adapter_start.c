@@ -1,12 +1,12 @@
-/* adapter_start.c: finds out, at the start of a program, which adapters' runtimes are in the
- * process; for the agent, which does not know them by name. */
+/* adapter_start.c: starts the adapters, for the agent: calls each adapter of the table of runtimes
+ * (base/runtimes.h) that the user selected, and records which runtimes are in the process. */
 #include "adapter.h"
 
 #include <string.h>
 
 #include "base/runtimes.h"
 
-/* without the agent's own, and the program's heaps */
+/* two announcements are not of runtimes: that of the agent, and that of the program's heaps */
 enum { RUNTIMES_MOST = AG_MAX_ANNOUNCEMENTS - 2 };
 
 static struct {
@@ -90,7 +90,7 @@ bool ag_adapters_are_leaving(void) {
 }
 
 void ag_adapter_has_left(void) {
-    /* release: has no partner in this program; the tool stops all threads before it continues */
+    /* release: read by the attaching process, which stops all threads before it continues */
     atomic_fetch_add_explicit(left_word, 1, memory_order_release);
 }
 

@@ -1,4 +1,4 @@
-/* counter_memory.h: memory of counter sets; see counter_memory.c. */
+/* counter_memory.h: memory for counter sets (counters.h). */
 #ifndef AG_COUNTER_MEMORY_H
 #define AG_COUNTER_MEMORY_H
 

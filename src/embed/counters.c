@@ -1,19 +1,19 @@
 /* counters.c: function counters: how often functions of a program (or of the virtual machine in it)
  * were called on each path, what they allocated and how long they took.
  *
- * 1. Data. A set is a tree of calls: a node is a function and the node that called it, so no
- * separate stack is needed: the current node knows its caller. A tail call is a step to a sibling.
- * Nodes lie in pages that never move, and are found by a hash table of parent and function.
+ * 1. Data. A counter set is a tree of calls: a node is a function and the node that called it. So
+ * no separate stack is needed: the current node contains its caller. A tail call is a step to a
+ * sibling. Nodes lie in pages that never move, and are found by a hash table.
  *
  * 2. Ownership. A set has one owner at a time, which alone adds nodes and counts; enter and leave
  * take no lock and write nothing that other threads write. A thread that reports a snapshot reads
  * complete nodes and their counters, which are atomic for that reason alone. Operations that remove
- * nodes (a reset, another recording, the set's end) take the lock of the list, which the reporting
- * thread holds.
+ * nodes (a reset, another recording, the set's end) take the lock of the list of sets, which the
+ * reporting thread holds.
  *
  * 3. Balance. As long as a session runs every enter and leave is followed, also in a pause, which
- * only stops the counting. A call without a node (no memory, or a million paths) is one of
- * `beyond`: it is counted for the innermost function that has a node, and counted as lost. A leave
+ * only stops the counting. A call for which there is no node (no memory, or a million paths) is
+ * counted in `beyond` and as lost; its words and time are added to the innermost node. A leave
  * without an enter is ignored: a session may begin in the middle of calls. In a forked child with a
  * trace of its own the set begins at 0 on the current path, because the child continues there.
  *
@@ -22,10 +22,10 @@
  * 5. Folded recursion. A step to a function that is already on the path may go to its older node
  * instead of a new one, if every function that was entered since also has a node above that older
  * one: then all counts stay below the outermost node of each function of the path, and inclusive
- * counts of functions do not change. f that calls f always folds; of f - g - f - g - f ... the
- * first f - g - f stays, and the next g goes to the first. Such a step is kept as a node of its own
- * that names the older one, so that it is decided once. Since nodes alone no longer show the
- * callers, `levels` holds the node that was current before each call. */
+ * counts of functions do not change. If f calls f, the call always folds. In f - g - f - g the
+ * first three calls get nodes, and the last one goes to the node of the first g. Such a step is
+ * stored as a node with the older one's number, so it is decided once. Since nodes alone no longer
+ * show the callers, `levels` holds the node that was current before each call. */
 #include "counters.h"
 
 #include <errno.h>
@@ -66,8 +66,8 @@ static void add_to(_Atomic uint64_t *counter, uint64_t more) {
     atomic_store_explicit(counter, now + more, memory_order_relaxed);
 }
 
-/* Words that were given back are subtracted, up to the counted number: a reset may lie in
- * between. */
+/* A negative number of words is subtracted, but the result is never below 0: after a reset, words
+ * that were counted before may be given back. */
 static void add_words(_Atomic uint64_t *counter, uint64_t words) {
     const uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     const bool is_less = (int64_t)words < 0 && now < 0 - words;
@@ -86,7 +86,7 @@ static uint32_t hash_of(uint32_t parent, uint32_t function) {
     return (uint32_t)(mixed >> 32);
 }
 
-/* The place of a node in the table, or the free one where it belongs. */
+/* The place of a node in the table, or the free place where it belongs. */
 static uint32_t *place_of(struct allogram_counters *set, uint32_t parent, uint32_t function) {
     const uint32_t mask = set->n_places - 1;
     for (uint32_t at = hash_of(parent, function) & mask;; at = (at + 1) & mask) {
@@ -152,7 +152,7 @@ static bool is_above(struct allogram_counters *set, uint32_t node, uint32_t func
     return false;
 }
 
-/* The older node at which a call of the function by PARENT is counted. 0: none, it gets its own. */
+/* The older node to which a call of the function by PARENT goes. 0: the call gets a new node. */
 static uint32_t fold_recursion(struct allogram_counters *set, uint32_t parent, uint32_t function) {
     uint32_t older = parent;
     for (uint32_t n = 0; older != 0 && ag_counter_node(set, older)->function != function; n++) {
@@ -219,8 +219,8 @@ static bool has_level(struct allogram_counters *set) {
 
 /* ---- resetting ---- */
 
-/* Reverses the pointers of the current path: each node's parent is then the one that it called.
- * Returns the outermost. */
+/* Reverses the pointers of the current path: each node's parent is then the node that it called.
+ * Returns the outermost node. */
 static uint32_t turn_path(struct allogram_counters *set) {
     uint32_t outer = 0;
     for (uint32_t node = set->current; node != 0;) {
@@ -233,10 +233,10 @@ static uint32_t turn_path(struct allogram_counters *set) {
     return outer;
 }
 
-/* The same for folded recursion, when nodes do not show the path. */
+/* As keep_path, for folded recursion: `levels` has the path, which the nodes do not show. */
 static void keep_levels(struct allogram_counters *set) {
     const uint64_t n = set->depth - set->beyond;
-    for (uint64_t i = 0; i < n; i++) { /* previous current node -> entered function */
+    for (uint64_t i = 0; i < n; i++) { /* replace each node by the function entered from it */
         const uint32_t node = i + 1 < n ? set->levels[i + 1] : set->current;
         set->levels[i] = ag_counter_node(set, node)->function;
     }
@@ -245,7 +245,7 @@ static void keep_levels(struct allogram_counters *set) {
     memset(set->places, 0, set->n_places * sizeof(*set->places));
     set->current = 0;
     for (uint64_t i = 0; i < n; i++) {
-        /* there was room before */
+        /* cannot fail: these nodes had room before */
         const uint32_t node = child_of(set, set->current, set->levels[i]);
         set->levels[i] = set->current;
         set->current = node;
@@ -261,7 +261,7 @@ static void keep_path(struct allogram_counters *set) {
         *ag_counter_node(set, last + 1) =
             (struct ag_counter_node){.parent = last, .function = kept.function};
         last++;
-        node = kept.parent; /* reversed: the node that it called */
+        node = kept.parent; /* the node that it called, see turn_path */
     }
     *ag_counter_node(set, 0) = (struct ag_counter_node){0};
     set->current = last;
@@ -282,7 +282,7 @@ static void begin_anew_locked(struct allogram_counters *set) {
     set->since_raw = elapsed_raw();
 }
 
-/* The first step in a recording. */
+/* Called before the set's first step in a recording; false: the step cannot be counted. */
 AG_COLD static bool renew(struct allogram_counters *set) {
     const uint32_t following = atomic_load_explicit(&all.following, memory_order_relaxed);
     if (!ag_recorder_is_active() || !ag_host_lock_take(&all.lock)) {
@@ -524,7 +524,7 @@ void allogram_begin_counters_gc(allogram_counters *set, uint64_t needed_bytes,
 
 void allogram_end_counters_gc(allogram_counters *set, const char *kind, uint64_t heap_bytes) {
     if (is_ready(set) && set->collecting.start_raw != 0) {
-        set->since_raw = elapsed_raw(); /* not counted for any function */
+        set->since_raw = elapsed_raw(); /* no function gets the time of the collection */
         ag_host_get_ready();
         if (counters_are_on(set)) {
             ag_counters_report_collection(set, kind ? kind : "", heap_bytes);

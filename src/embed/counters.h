@@ -1,5 +1,5 @@
-/* counters.h: function counters of a program: a tree of calls for each counter set, and its report.
- * See counters.c. */
+/* counters.h: counts the calls of a program's functions. A counter set is a tree of call paths with
+ * their counts, of one thread or of one process of a virtual machine. See counters.c. */
 #ifndef AG_COUNTERS_H
 #define AG_COUNTERS_H
 
@@ -18,14 +18,14 @@ enum {
     AG_COUNTER_NODES_MOST = (AG_COUNTER_FIRST_NODES << AG_COUNTER_PAGES) - AG_COUNTER_FIRST_NODES,
     AG_COUNTER_TEXT_BYTES = 128,
 };
-/* A path of calls: the function at its end, called by the parent's. Counters are written only by
- * the set's owner, and read by the reporting thread. */
+/* A path of calls: that of the parent node, and a call of `function` at its end. The counters are
+ * written only by the set's owner, and read by the reporting thread. */
 struct ag_counter_node {
     uint32_t parent, function; /* function 0: not a registered one; parent < this node */
     _Atomic uint64_t calls, words, time;
 };
-/* Set in `function` of a node which only says that this step of its parent goes to an older node
- * (counters.c, 5), whose number is in `calls`. It is not a path and is not reported. */
+/* Set in `function` of a node that only redirects this call of its parent to an older node (section
+ * 5 of counters.c), whose number is in `calls`. Such a node is not reported. */
 #define AG_COUNTER_FOLDED (UINT32_C(1) << 31)
 enum { AG_COUNTER_APARTS = 3 };
 struct allogram_counters {
@@ -38,7 +38,7 @@ struct allogram_counters {
     uint32_t word_bytes, thread_id;
     bool is_clocked, is_paused, is_of_thread, is_folding;
     uint64_t depth;          /* functions entered and not left */
-    uint64_t beyond;         /* the innermost of these, which have no node */
+    uint64_t beyond;         /* number of these, the innermost ones, that have no node */
     uint64_t since_raw;      /* time is counted up to here */
     _Atomic uint64_t n_lost; /* calls without a node */
     uint64_t n_lost_reported;
@@ -70,10 +70,9 @@ AG_FAST struct ag_counter_node *ag_counter_node(struct allogram_counters *set, u
     return &set->pages[top - AG_COUNTER_FIRST_LOG2][at - (1u << top)];
 }
 
-/* Called when a session begins: calls are followed from now on, and the contents of all sets belong
- * to an earlier session. */
+/* Called when a session begins: calls are followed from now on, and all sets start again at 0. */
 void ag_counters_follow(void);
-/* Whether the set counts in this recording of this process. */
+/* Whether the set's counts belong to this recording of this process. */
 AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
     return set->recording == ag_recorder.recording && set->slot == ag_recorder.slot_index &&
            set->slot_generation == ag_recorder.slot_generation;
@@ -83,11 +82,11 @@ void ag_counters_report_all(void);
 /* Whether there is a set. */
 bool ag_counters_are_there(void);
 
-/* For an adapter that knows the caller's node (0: no caller) and so needs no leave: PARENT calls
- * FUNCTION. Returns the node of that path; 0: there is no room, or counting is off. Nodes belong to
- * this recording and process: see ag_counters_are_of_now. */
+/* Counts a call of FUNCTION by the node PARENT (0: no caller), for an adapter that does not report
+ * the ends of calls. Returns the node of that path; 0: there is no room, or counting is off. Nodes
+ * belong to this recording and process: see ag_counters_are_of_now. */
 uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function);
-/* The same path without a call. */
+/* As ag_counters_call, but counts no call. */
 uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32_t function);
 /* Counts words that the path's function allocated itself. */
 void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t words);

@@ -1,6 +1,6 @@
-/* counters_report.c: writes a counter set into the trace as a snapshot: a functions record and rows
- * of calls, as rare records through the live segment. Its owner may continue to count meanwhile:
- * each number is then its value at some time between begin and end. */
+/* counters_report.c: writes a counter set (counters.h) into the trace as a snapshot: a record
+ * AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. The set's owner may continue to count
+ * meanwhile: then each number is the value at some time between begin and end of the snapshot. */
 #include "counters.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "record/recorder.h"
 #include "record/thread_state.h"
 
-/* Under the lock of the list: 7 KiB, which may not fit on a host's stack. */
+/* Used under the lock of the list. Not on the stack, where 6 KiB may not fit. */
 static struct {
     struct ag_call_path rows[AG_WORD_RECORD_MOST_ROWS];
     uint32_t n_rows;
@@ -108,7 +108,7 @@ void ag_counters_report_locked(struct allogram_counters *set) {
     if (!ag_counters_are_of_now(set) || !ag_recorder_is_active()) {
         return;
     }
-    /* acquire: pairs with the release that publishes a node; it is complete */
+    /* acquire: pairs with the release that publishes a complete node */
     const uint32_t n_nodes = atomic_load_explicit(&set->n_nodes, memory_order_acquire);
     const bool has_outside =
         atomic_load_explicit(&ag_counter_node(set, 0)->words, memory_order_relaxed) > 0;

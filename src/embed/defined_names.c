@@ -1,5 +1,5 @@
-/* defined_names.c: see defined_names.h. Entries lie in pages that never move, so that readers need
- * no lock: a number is published after its entry is complete. */
+/* defined_names.c: stores the names of types and labels, for host_heaps.c. Entries lie in pages
+ * that never move and are complete before their number is published, so readers need no lock. */
 #include "defined_names.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ static int is_same(const char *kept, const char *given) {
 }
 
 struct ag_defined_name *ag_defined_names_get(struct ag_defined_names *names, uint32_t number) {
-    /* acquire: pairs with the release in intern; the entry is complete */
+    /* acquire: pairs with the release in ag_defined_names_intern, which completed the entry */
     if (number == 0 || number > atomic_load_explicit(&names->count, memory_order_acquire)) {
         return NULL;
     }

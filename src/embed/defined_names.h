@@ -1,7 +1,7 @@
 /* defined_names.h: names that a program defined, numbered from 1: its types and its labels.
  *
- * A number stands for a site of the stack tree (base/stack_tree.h, leaves), which differs in each
- * recording; the last one found is cached beside the name. */
+ * In each recording a name has another site, a number in the stack tree (see "leaf" in
+ * base/stack_tree.h). The site of the last recording is cached beside the name. */
 #ifndef AG_DEFINED_NAMES_H
 #define AG_DEFINED_NAMES_H
 
@@ -28,8 +28,8 @@ struct ag_defined_names { /* zero-initialised */
     uint32_t image; /* AG_IMAGE_TYPE or AG_IMAGE_LABEL */
 };
 
-/* The number of a name, new or known; *ret_is_new says which. 0: too many, or no memory. The caller
- * holds a lock. */
+/* The number of a name, which gets one if it has none (*ret_is_new). 0: too many names, or no
+ * memory. The caller holds a lock. */
 uint32_t ag_defined_names_intern(struct ag_defined_names *names, const char *name,
                                  const char *runtime, int *ret_is_new);
 /* NULL: no name has this number. From any thread and signal handler. */
@@ -39,8 +39,8 @@ void *ag_reported_memory(size_t bytes);
 /* A permanent copy, truncated to AG_DEFINED_NAME_BYTES - 1; NULL: no memory. All callers hold the
  * lock under which names are interned. */
 const char *ag_reported_text_copy(const char *text);
-/* Its site in this recording; 0: no such number, or no memory. From any thread and signal
- * handler. */
+/* The site of name NUMBER in this recording; 0: no such number, or no memory. From any thread and
+ * signal handler. */
 uint32_t ag_defined_names_site(struct ag_defined_names *names, uint32_t number);
 
 #endif

@@ -25,16 +25,16 @@ volatile uint32_t allogram_mode_;
 volatile long allogram_left_offset_;
 __thread uint64_t ag_host_left;
 
-/* As set by the thread: its label outlives recordings, but its site does not. */
+/* The thread's label. It stays valid in later recordings; its site in the stack tree does not. */
 static __thread allogram_label label_now;
 
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
-/* Of a block: the size of the address space, so that sums of 65,536 blocks do not overflow. */
+/* The largest size of a block: that of the address space. Sums of 65,536 such do not overflow. */
 #define BYTES_MOST ((UINT64_C(1) << 48) - 1)
 
-/* The offset is the same in all threads (initial-exec), and is known before the first event. */
+/* Also stores ag_host_left's offset from the thread pointer (the same in all threads). */
 void ag_host_mode(uint32_t set, uint32_t clear) {
     const char *thread;
     __asm__("mov %%fs:0, %0" : "=r"(thread));
@@ -43,8 +43,8 @@ void ag_host_mode(uint32_t set, uint32_t clear) {
     __atomic_fetch_and(&allogram_mode_, ~clear, __ATOMIC_RELAXED);
 }
 
-/* Handles a state that its owner opened again after another recording had begun (record/process.c,
- * 3), and a label that this recording does not know yet. */
+/* Handles a thread state that was opened again after another recording had begun (section 3 of
+ * record/process.c), and a label that has no site in this recording yet. */
 AG_COLD static void refresh_state(struct ag_thread *thread) {
     if (thread->recording != ag_recorder.recording && ag_thread_is_idle(thread)) {
         thread->gate = AG_GATE_ABSENT;
@@ -89,7 +89,7 @@ static size_t counted_bytes(size_t bytes) {
     return bytes <= BYTES_MOST ? bytes : BYTES_MOST;
 }
 
-/* Returns if the recording's sampler does not select the block. */
+/* Records the allocation, unless the recording's sampler does not select the block. */
 static void alloc_at(const uintptr_t *sp, uintptr_t rbp, allogram_heap heap,
                      const struct allogram_block *block) {
     uint64_t interval_bytes = 0;
@@ -351,7 +351,7 @@ void ag_host_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes,
     collecting.n = at - 1;
     ag_record_cut_windows();
     if (collecting.begun[at - 1].start_raw <=
-        ag_host_elapsed_raw()) { /* else: of another recording */
+        ag_host_elapsed_raw()) { /* else it began in another recording */
         const struct ag_host_collection collection = {
             .start_raw = collecting.begun[at - 1].start_raw,
             .end_raw = ag_host_elapsed_raw(),

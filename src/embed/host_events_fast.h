@@ -1,10 +1,10 @@
 /* host_events_fast.h: inline checks whether an event has to be reported at all: for adapters of
  * runtimes that allocate as often as C programs call malloc, and for recordings that sample.
  *
- * A sampled recording wants about one block in half a MiB. These two functions do for an adapter
- * what allogram.h does for a program: a block that is not a sample costs a subtraction and a
- * branch, its free a load and a compare, and neither is reported. If there is a tracker, or if
- * every block is recorded, both return true and host_events.c decides. */
+ * A sampled recording records about one block in half a MiB. The functions _wants_alloc and
+ * _wants_free check this inline, as allogram.h does for programs: a block that is not a sample
+ * costs a subtraction and a branch, its free a load and a compare, and neither is reported. If
+ * there is a tracker, or every block is recorded, both return true and host_events.c decides. */
 #ifndef AG_HOST_EVENTS_FAST_H
 #define AG_HOST_EVENTS_FAST_H
 
@@ -29,7 +29,7 @@ AG_FAST bool ag_host_wants_alloc(size_t bytes) {
 }
 
 /* Whether the end of a block is to be reported (ag_host_free, ag_host_realloc_begin and _failed).
- * The heap has no late types. */
+ * Not for heaps with late types (late_types.h). */
 AG_FAST bool ag_host_wants_free(allogram_heap heap, uint64_t address) {
     return !ag_host_samples_alone() ||
            ag_sampled_may_hold_fast(ag_sampled_key((uintptr_t)address, heap));

@@ -8,7 +8,7 @@
 
 enum { AG_HOST_BLOCK_FRAMES_MOST = 64 };
 
-/* The block's own frames; returns their number. */
+/* Converts the frames that were reported with the block; returns their number. */
 uint32_t ag_host_frames_of(const struct allogram_block *block,
                            struct ag_managed_frame ret_frames[AG_HOST_BLOCK_FRAMES_MOST]);
 

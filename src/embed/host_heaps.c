@@ -1,5 +1,5 @@
-/* host_heaps.c: see host_heaps.h. Each registration is recorded at once if there is a recording,
- * and again at the start of each later one. */
+/* host_heaps.c: registers a program's heaps, types, labels and functions (allogram.h). Each
+ * registration is recorded at once if there is a recording, and again when a later one starts. */
 #include "host_heaps.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static struct ag_bytes name_of(const char *text) {
     return ag_bytes_of(text, AG_DEFINED_NAME_BYTES - 1);
 }
 
-/* Another recording may have another filter. */
+/* Records the heap, and applies the recording's filter, which may differ from the last one's. */
 static void report_heap(uint32_t index) {
     struct ag_host_heap *heap = &ag_host.heaps[index];
     const bool is_shut = !ag_block_choice_takes_heap(heap->domain, heap->allocator, heap->name);

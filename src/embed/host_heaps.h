@@ -49,8 +49,8 @@ AG_FAST const struct ag_host_heap *ag_host_heap(uint32_t heap) {
 /* Makes the recorder announce all registrations whenever a recording begins. Called once, before
  * the first recording. */
 void ag_host_announce(void);
-/* Whether the recording's filter selects blocks of this type; type 0 and unregistered numbers are
- * decided elsewhere (record/block_choice.h). From any thread and signal handler. */
+/* Whether the recording's filter selects blocks of this type; true for type 0 and unregistered
+ * numbers, which record/block_choice.h decides. From any thread and signal handler. */
 bool ag_host_takes_type(uint32_t type);
 
 #endif

@@ -13,7 +13,7 @@ struct ag_host_lock { /* zero-initialised */
     _Atomic uint32_t owner;
 };
 
-/* false: this thread holds it already (the caller is a handler that interrupted it). */
+/* false: this thread already holds the lock (the caller is a handler that interrupted it). */
 static inline bool ag_host_lock_take(struct ag_host_lock *lock) {
     enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
     const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);

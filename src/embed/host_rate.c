@@ -1,13 +1,13 @@
-/* host_rate.c: see host_rate.h.
+/* host_rate.c: samples the blocks that a program reports, for host_events.c.
  *
- * The blocks that a program reports form a sequence of bytes of their own, separate from malloc's,
- * with a skip of its own (base/skip.h); a block's probability still depends only on its size.
- * allogram.h counts down a part of that skip, the grant, so that a block that is not a sample costs
- * a subtraction and a branch.
+ * These blocks are sampled separately from those of malloc, with a skip (the bytes up to the next
+ * sample, base/skip.h) of their own; a block's probability still depends only on its size.
+ * allogram.h counts down a part of that skip, the grant, in ag_host_left, so that a block that is
+ * not a sample costs a subtraction and a branch.
  *
- * The counter belongs to trackers while one samples, and a signal handler may interrupt a
+ * While a tracker (tracker.h) samples, it uses ag_host_left, and a signal handler may interrupt a
  * subtraction. Then the used part of the grant is unknown, and the skip is drawn again: the rest of
- * a skip is distributed like a fresh one. */
+ * a skip has the same distribution as a new one. */
 #include "host_rate.h"
 
 #include "allogram/allogram.h"

@@ -1,10 +1,9 @@
 /* late_types.c: remembers where blocks were allocated whose types are not known yet.
  *
- * A type is a leaf of the stack (ADR 0006), and the recorder has the stack: a caller that learns
- * the type later has only the address. So the stack of each block of such a heap is kept in the
+ * In a trace, a type is added to the stack of the allocation (ADR 0006). A program that learns the
+ * type later has only the block's address. So the stack of each block of such a heap is kept in the
  * process as long as the block lives. A block also stays here after its type is reported, because
- * the type may be reported again: the last report is valid, and each needs the stack of the
- * allocation.
+ * the type may be reported again: the last report is valid, and each needs the allocation's stack.
  *
  * The lock is held with all signals blocked, as the trackers' lock is. */
 #include "late_types.h"
@@ -53,7 +52,7 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
     if (!late_types_lock(&signals)) {
         return;
     }
-    forget_locked(key); /* its free was not reported */
+    forget_locked(key); /* an earlier block, whose free was not reported */
     const uint32_t place = ag_tracked_insert(&late.blocks, key);
     if (place != 0) { /* without memory its type stays unknown */
         struct ag_tracked *entry = ag_tracked_at(&late.blocks, place);

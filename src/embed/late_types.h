@@ -1,5 +1,5 @@
-/* late_types.h: blocks whose types are reported after their allocation. For heaps that requested
- * it, and for recorded blocks; from any thread and signal handler. */
+/* late_types.h: blocks whose types are reported after their allocation: the recorded blocks of
+ * heaps registered with has_late_types. From any thread and signal handler. */
 #ifndef AG_LATE_TYPES_H
 #define AG_LATE_TYPES_H
 

@@ -1,5 +1,5 @@
-/* registered_functions.c: see registered_functions.h. As in defined_names.c, entries lie in pages
- * that never move, and a number is published after its entry is complete. */
+/* registered_functions.c: stores the functions that a program registered, for host_heaps.c. As in
+ * defined_names.c, entries lie in pages that never move and are complete when they get a number. */
 #include "registered_functions.h"
 
 #include <string.h>

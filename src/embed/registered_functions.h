@@ -1,5 +1,5 @@
-/* registered_functions.h: functions that a program registered to count them, numbered from 1: the
- * number of the frame record. */
+/* registered_functions.h: functions that a program registered for counters and stacks, numbered
+ * from 1. The trace defines each by a frame record with the same number. */
 #ifndef AG_REGISTERED_FUNCTIONS_H
 #define AG_REGISTERED_FUNCTIONS_H
 
@@ -11,7 +11,7 @@
 
 enum {
     AG_REGISTERED_FUNCTIONS_MOST =
-        1048575, /* of 16,777,215 that the trace has room for; takes 48 MiB of memory */
+        1048575, /* of 16,777,215 that the trace has room for; takes 32 MiB, and the texts */
     AG_REGISTERED_FUNCTION_PAGE = 1024,
     AG_REGISTERED_FUNCTION_PAGES = (AG_REGISTERED_FUNCTIONS_MOST + 1) / AG_REGISTERED_FUNCTION_PAGE,
     /* frame for everything that belongs to no registered function */
@@ -28,8 +28,8 @@ struct ag_registered_functions { /* zero-initialised */
     _Atomic uint32_t count;
 };
 
-/* The number of a function, new or known; *ret_is_new says which. 0: too many, or no memory. Under
- * the lock of ag_reported_text_copy. */
+/* The number of a function, which gets one if it has none (*ret_is_new). 0: too many, or no memory.
+ * The caller holds the lock that ag_reported_text_copy needs. */
 uint32_t ag_registered_functions_intern(struct ag_registered_functions *functions,
                                         const struct ag_registered_function *wanted,
                                         bool *ret_is_new);

@@ -1,7 +1,6 @@
-/* session_joined.c: a program under `allogram run`: the agent implements the library's functions,
- * and the session is that of `run`. Everything is recorded from the first event on, whether or not
- * the program starts a session; its start finds the session running, and its stop does not end
- * it. */
+/* session_joined.c: the session functions of allogram.h for a program under `allogram run`. The
+ * session is that of `run`, and everything is recorded from the first event on: the program can
+ * neither start nor stop a session. */
 #include "session_joined.h"
 
 #include <errno.h>
@@ -74,7 +73,7 @@ int allogram_session_snapshot(const struct allogram_snapshot_options *options, c
 }
 
 const char *allogram_session_trace(void) {
-    return ""; /* only the writer knows the name */
+    return ""; /* only the writer's process has the name */
 }
 
 static void change_mode(uint32_t set, uint32_t clear) {

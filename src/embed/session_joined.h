@@ -1,4 +1,4 @@
-/* session_joined.h: for an agent that records, and implements the library's functions. */
+/* session_joined.h: joins the functions of allogram.h to the session that an agent records. */
 #ifndef AG_SESSION_JOINED_H
 #define AG_SESSION_JOINED_H
 

@@ -3,11 +3,11 @@
  *
  * There is no writer: nothing in the program compresses or writes files while it runs, and all
  * records are in the live file even if the program is killed (`allogram check TRACE` makes the
- * trace then). The price: a session holds all its events, up to half of the free space in /dev/shm
- * (or beside the trace, if there is more); then events are lost and counted.
+ * trace then). But the live file holds all events, up to half of the free space in /dev/shm (or
+ * beside the trace, if there is more); further events are lost and counted.
  *
- * Or the session belongs to another process (allogram_session_join): that one has a writer, which
- * drains the live file while the program runs, and it has the trace. */
+ * A session can also belong to another process (allogram_session_join). That process has a writer,
+ * which drains the live file while the program runs, and has the trace. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -122,7 +122,7 @@ static int start_locked(const struct allogram_options *options, char message[512
     announce_once();
     ag_block_choice_follow_thread(options->threads == ALLOGRAM_THIS_THREAD);
     r = session_begin(options, message);
-    session.is_active = false; /* the session of a parent before a fork */
+    session.is_active = false; /* it can be the session of the parent, copied by fork */
     if (r == 0) {
         session.is_joined = false;
         begin_reporting();
@@ -284,7 +284,7 @@ static int snapshot_locked(const struct allogram_snapshot_options *options, char
     int r = ag_writer_snapshot_own(session.live, pattern, path, message);
     if (r == 0) {
         r = pass_on(path, options);
-        (void)unlink(path); /* it was ours, and has been passed on */
+        (void)unlink(path); /* a temporary file, whose bytes have been passed on */
         if (r < 0) {
             (void)snprintf(message, 512, "cannot write the snapshot: %s", strerror(-r));
         }

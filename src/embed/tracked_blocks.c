@@ -1,5 +1,5 @@
-/* tracked_blocks.c: see tracked_blocks.h. A hash table with lists, whose entries lie in pages that
- * never move. */
+/* tracked_blocks.c: a table of blocks by address, for tracker.c and late_types.c: a hash table with
+ * lists, whose entries lie in pages that never move. */
 #include "tracked_blocks.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* tracked_blocks.h: data kept for blocks, by address: a tracker's value, or the stack of a block
- * without a type. All functions need a lock of the caller's, except ag_tracked_may_have. */
+/* tracked_blocks.h: data kept for blocks, by address: a tracker's value (tracker.h), or the stack
+ * of a block without a type. The caller holds a lock, except for ag_tracked_may_have. */
 #ifndef AG_TRACKED_BLOCKS_H
 #define AG_TRACKED_BLOCKS_H
 
@@ -10,17 +10,17 @@
 #include "base/compiler.h"
 
 enum {
-    AG_TRACKED_BITS = 16, /* 256 KiB of lists, touched as they are used */
-    AG_TRACKED_PAGE = 4096,
+    AG_TRACKED_BITS = 16,    /* log2 of the number of lists: 256 KiB, touched as far as used */
+    AG_TRACKED_PAGE = 4096,  /* entries */
     AG_TRACKED_PAGES = 4096, /* 16 million blocks */
 };
 enum ag_tracked_state {
     AG_TRACKED_RUNNING = 1, /* its alloc callback has not returned yet */
     AG_TRACKED_KEPT = 2,    /* value is what it returned */
-    AG_TRACKED_DEAD = 3,    /* KEPT, and the block was freed: its callback is due */
+    AG_TRACKED_DEAD = 3,    /* was KEPT; the block was freed: the callback on_free is due */
 };
 struct ag_tracked { /* 56 bytes */
-    uint64_t key;   /* space << 48 | address */
+    uint64_t key;   /* AG_VIA_SPACE(heap) << 48 | address */
     union {
         void *value;
         struct { /* used by late_types.c, which uses none of the following members except next */
@@ -47,8 +47,8 @@ AG_FAST uint32_t ag_tracked_list(uint64_t key) {
     return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_TRACKED_BITS));
 }
 
-/* False: the block is not in the table, which costs one load. From any thread. A block that this
- * thread (or one that handed the block over) has inserted is found. */
+/* False: the block is not in the table. Costs one load; from any thread. A block that this thread
+ * (or one that handed the block over) has inserted is found. */
 AG_FAST bool ag_tracked_may_have(const struct ag_tracked_blocks *blocks, uint64_t key) {
     return atomic_load_explicit(&blocks->heads[ag_tracked_list(key)], memory_order_relaxed) != 0;
 }

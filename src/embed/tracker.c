@@ -1,6 +1,6 @@
 /* tracker.c: calls the program's own callbacks for sampled blocks.
  *
- * 1. Callbacks may do anything. allogram holds no lock while one runs. It may allocate and free
+ * 1. Callbacks. allogram holds no lock while a callback runs. So a callback may allocate and free
  * (its own allocations are not sampled), wait for other threads whose callbacks run meanwhile, stop
  * this tracker and start another, end its thread, and leave by longjmp or a C++ exception.
  *
@@ -13,24 +13,22 @@
  *        |---- freed meanwhile, returns -> on_free(value) at once: after on_alloc, never lost
  *        `---- leaves without returning -> forgotten: there is no value
  *
- * 3. Leaving. A callback that is left by a jump is not reported. So each thread records the
- * callbacks that it runs: a number, which is also stored in the frame that called back. If at the
- * thread's next event that frame is below the stack pointer, or no longer contains the number, the
- * callback is gone, and its block is forgotten. If the thread ended inside of a callback, the
+ * 3. Leaving. If a callback is left by a jump, allogram is not notified. So each thread records the
+ * callbacks that it runs, with a number that is also stored in the stack frame of the caller. If at
+ * the thread's next event that frame is below the stack pointer, or no longer contains the number,
+ * the callback was left, and its block is forgotten. If the thread ended inside of a callback, the
  * thread that frees the block finds out.
  *
- * 4. Sampling. base/skip.h, with a separate skip for each thread. allogram.h counts down in
- * ag_host_left, which holds a part of the skip: so a thread notices a new tracker after at most
- * AG_TRACKER_GRANT_BYTES (at once if every block is wanted).
+ * 4. Sampling. Each thread has a skip, the bytes up to its next sample (base/skip.h). allogram.h
+ * counts down in ag_host_left, which holds a part of the skip: so a thread notices a new tracker
+ * after at most AG_TRACKER_GRANT_BYTES (at once if every block is wanted).
  *
  * 5. Signals. The table's lock is held with all signals blocked.
  *
- * 6. Delivery. An adapter finds frees where no code of the program may run: a garbage collector
+ * 6. Delivery. Some frees are found where no code of the program may run: the garbage collector
  * holds its lock. Such a block gives up its address at once (the next block may get it) and waits
- * in a queue, with its value, until a thread that may run callbacks delivers it. Completions that
- * were reported inside of a callback wait there, too.
- *
- * Globals: trackers. */
+ * in a queue, with its value, until a thread that may run callbacks delivers it. Completions
+ * (allogram_complete) that were reported inside of a callback wait there, too. */
 #include "tracker.h"
 
 #include <errno.h>
@@ -134,7 +132,7 @@ static bool thread_has_ended(uint32_t thread_id) {
     return ag_syscall3(SYS_tgkill, pid, thread_id, 0) == NO_SUCH_THREAD;
 }
 
-struct call { /* the callback to make when the lock is released */
+struct call { /* the callback to call when the lock is released */
     void (*callback)(void *context, void *value); /* NULL: none */
     void *context, *value;
 };
@@ -181,7 +179,7 @@ static uint32_t unqueue_locked(void) {
 
 /* A block with a value was freed; its callback is queued, and its address becomes free. */
 static void die_later_locked(uint32_t place) {
-    enum { NO_SPACE = 0xffff }; /* of a heap */
+    enum { NO_SPACE = 0xffff }; /* no heap has this number */
     ag_tracked_rename(&trackers.blocks, place, UINT64_C(1) * NO_SPACE << 48 | place);
     ag_tracked_at(&trackers.blocks, place)->state = AG_TRACKED_DEAD;
     queue_locked(place);
@@ -215,7 +213,7 @@ static struct call take_locked(uint64_t key) {
 static bool is_running(const struct running *running, uintptr_t sp) {
     uint64_t found = 0;
     if (running->mark <= sp && sp - running->mark < SAME_STACK_BYTES) {
-        return false; /* an older frame runs */
+        return false; /* the frame with the mark has returned */
     }
     return ag_readable_copy(&found, running->mark, sizeof(found)) && found == running->number;
 }
@@ -233,7 +231,7 @@ static bool is_inside(uintptr_t sp) {
     return own.n_running > 0;
 }
 
-/* Called before and after a callback. false: too many are nested. */
+/* Called before a callback; callback_leave is called after it. false: too many are nested. */
 static bool callback_enter(uint64_t *mark, uint32_t place) {
     if (own.n_running == NESTED_MOST) {
         return false;
@@ -242,7 +240,7 @@ static bool callback_enter(uint64_t *mark, uint32_t place) {
     *mark = ++own.last_number ^ UINT64_C(0xa110c8a3d5e7f911);
     own.running[own.n_running] =
         (struct running){.number = *mark, .mark = (uintptr_t)mark, .place = place};
-    /* a handler that comes in between finds it complete */
+    /* n_running changes after the entry is complete: a signal handler may come in between */
     atomic_signal_fence(memory_order_seq_cst);
     own.n_running++;
     return true;
@@ -253,7 +251,7 @@ static void callback_leave(volatile uint64_t *mark) {
     *mark = 0;
 }
 
-/* Never omits the call: if too many are nested it is made without being recorded. */
+/* Calls the callback, in any case: if too many are nested, without recording that it runs. */
 static void make_call(const struct call *call) {
     uint64_t mark = 0;
     if (call->callback) {
@@ -278,7 +276,7 @@ static uint32_t begin_sample(uint64_t key, uint32_t number, struct call *ret_ear
     if (!trackers_lock(&signals)) {
         return 0;
     }
-    *ret_earlier = take_locked(key); /* its free was not reported */
+    *ret_earlier = take_locked(key); /* an earlier block, whose free was not reported */
     if (atomic_load_explicit(&trackers.sampling, memory_order_relaxed) == number) {
         place = ag_tracked_insert(&trackers.blocks, key);
     }
@@ -338,7 +336,7 @@ static void tracker_sample(uint32_t number, const struct allogram_sample *block)
     make_call(&call);
 }
 
-/* Grants allogram.h a part of the skip to count down by itself. */
+/* Puts a part of the skip into ag_host_left, which allogram.h counts down. */
 static void sampler_grant(void) {
     const uint64_t left = own.skip.left_bytes;
     own.granted = left < AG_TRACKER_GRANT_BYTES ? left : AG_TRACKER_GRANT_BYTES;

@@ -1,5 +1,5 @@
-/* tracker.h: passes the events of a heap to trackers. Called for heaps that are recorded, after the
- * event was recorded (or before the free). */
+/* tracker.h: passes the events of heaps to trackers, which are a program's callbacks for sampled
+ * blocks (allogram_start_tracker). Called after the event was recorded. */
 #ifndef AG_TRACKER_H
 #define AG_TRACKER_H
 
@@ -9,8 +9,8 @@
 
 #include "allogram/allogram.h"
 
-/* The largest count that allogram.h counts down before it calls: a call of about 10 ns for so many
- * bytes is negligible. */
+/* The largest count that allogram.h counts down before it calls the library: one call of about 10
+ * ns for so many bytes is negligible. */
 enum { AG_TRACKER_GRANT_BYTES = 16 * 1024 };
 
 /* Decides whether the block is a sample, and calls the callback. */
@@ -23,12 +23,12 @@ void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address)
 void ag_tracker_promote(allogram_heap heap, uint64_t address);
 /* Whether a callback of the calling thread runs. */
 bool ag_tracker_is_inside(void);
-/* For code in which no code of the program may run: the callback for the block's end is queued. */
+/* As ag_tracker_free, where no code of the program may run: the callback is queued. */
 void ag_tracker_free_later(allogram_heap heap, uint64_t address);
-/* The block is complete. Inside of a callback this is queued. */
+/* Reports that the block is complete; queues the callback if called inside of another one. */
 void ag_tracker_complete(allogram_heap heap, uint64_t address);
-/* Makes the queued callbacks. Called where code of the program may run; does nothing inside of a
- * callback. */
+/* Calls the queued callbacks. For places where code of the program may run; does nothing inside of
+ * a callback. */
 void ag_tracker_deliver(void);
 
 #endif

@@ -81,9 +81,9 @@ struct ag_chunk_decoder *ag_chunk_decoder_split(struct ag_chunk_decoder *decoder
 /* Decodes up to `capacity` events (at least 1) of an EVENTS chunk, or one record of another kind:
  * then *ret_record is filled (kind != 0) and the next call continues after it. Returns the number
  * of events; 0 with a record; 0 with kind 0 at the chunk's end; negative errno at damage, after
- * everything before it has been returned. The records of collected blocks (MOVE, PROMOTE, COLLECT,
- * BLOCK_TYPE) among events are returned as events. RECORDS and INDEX chunks yield only records.
- * Records and chunks of unknown kinds are skipped. */
+ * everything before it has been returned. The records MOVE, PROMOTE, COLLECT, BLOCK_TYPE and RESET
+ * among events are returned as events. RECORDS and INDEX chunks yield only records. Records and
+ * chunks of unknown kinds are skipped. */
 int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret_events,
                           size_t capacity, struct ag_record *ret_record,
                           struct ag_decode_error *ret_error);

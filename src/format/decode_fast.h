@@ -55,8 +55,8 @@ AG_FAST uint64_t ag_decode_form_fast(struct ag_decoder_run *run, uint64_t *ret_a
 
 /* ---- numbers ---- */
 
-/* Decodes a varint of the padded body; no branch on its length up to 8 bytes. *ret_bad becomes 1
- * when it exceeds 64 bits. */
+/* Decodes a varint of the padded body; no branch on its length from 2 to 8 bytes. *ret_bad becomes
+ * 1 when it exceeds 64 bits. */
 AG_FAST const uint8_t *ag_decode_number_fast(const uint8_t *at, uint64_t *ret_value,
                                              uint64_t *ret_bad) {
     if (AG_LIKELY(at[0] < 0x80)) {
@@ -99,8 +99,8 @@ AG_FAST uint64_t ag_decode_place_fast(struct ag_decoder_run *run, struct ag_even
     return ring[place & AG_NEAR_MASK];
 }
 
-/* Resolves a near argument: places below AG_NEAR_DISTANCES count from the newest, the others from
- * the one named last. */
+/* Resolves a near argument: those below AG_NEAR_DISTANCES count from the newest event, AG_NEAR_LONG
+ * is followed by a longer such distance, the others count from the event named last. */
 AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event_track *track,
                                      const uint64_t *ring, uint64_t argument) {
     static const int8_t offsets[] = {-1,  -2,  -3,  -4,  -5, -6, -7, -8, -9, -10, -11,

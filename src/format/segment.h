@@ -156,7 +156,7 @@ struct ag_segment_header {
     _Atomic uint64_t reset_raw; /* clock of the last such request; 0: none */
 
     /* A request to the writer for a dump (writer/session_control.c): one at a time, by the process
-     * that holds the lock on this line of the file. n_dumps_asked is incremented last. */
+     * that holds the lock on dump_slot's first byte. n_dumps_asked is incremented last. */
     AG_CACHE_ALIGNED uint32_t dump_slot;
     uint32_t dump_generation; /* of the slot */
     _Atomic uint32_t n_dumps_asked;

@@ -62,7 +62,7 @@ enum {
     AG_NEAR_NEIGHBOURS = 8,
     AG_NEAR_LONG = 31, /* a distance follows, less AG_NEAR_DISTANCES */
 
-    AG_TRUST_MAX = 3, /* failures after which a tuple's successor is replaced */
+    AG_TRUST_MAX = 3, /* failures that a confirmed successor survives: the next replaces it */
 };
 
 struct ag_file_header {

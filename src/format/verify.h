@@ -11,7 +11,7 @@ struct ag_verdict {
     bool is_trace; /* false: it could not even be opened; damage has the cause, all else is 0 */
     bool has_end;  /* an END record: how the process ended is known */
     uint64_t chunks;
-    uint64_t events; /* readable allocs, frees, realloc_frees and undo_frees */
+    uint64_t events; /* readable events of all kinds but stamps */
     /* events that the recorder counted as lost, by enum ag_lost_cause */
     uint64_t lost[AG_LOST_CAUSES];
     uint64_t lost_unknown;         /* of causes unknown to this reader */

@@ -1,22 +1,21 @@
 /* attachment.h: the interface between `allogram attach` (the tool) and the agent that it has loaded
  * into a running process: one variable of the agent, which the tool finds by name and reads and
- * writes from outside.
+ * writes from outside. A detour is a jump that is written over the start of a hooked function.
  *
  *     tool    dlopen(agent)
  *     tool    writes session_path, calls ag_agent_attach
- *     agent   joins the session, prepares its detours, fills in the rest
+ *     agent   joins the session, prepares its detours, fills in the rest of the variable
  *     tool    stops all threads, writes the sites' jumps, resumes the threads
  *     ...
  *     tool    stops all threads, restores the overwritten bytes; once no thread is in the agent:
  *     tool    calls ag_agent_detach, dlclose
  *
- * Adapters of runtimes have further steps that are only safe while the runtime is stopped
- * (wants_all_stopped): the jumps are written when no thread is in the quiet ranges either, and one
- * thread calls ag_agent_switch_runtimes(1) before all are resumed. When detaching, n_leaving
- * runtimes have to finish their work at a safe point of their own: the tool sets is_leaving, and
- * waits for a while; then, when no thread is in the quiet ranges, in the agent or in the allocator,
- * one thread calls ag_agent_switch_runtimes(0), ag_agent_detach and dlclose while the others are
- * stopped. */
+ * If wants_all_stopped is set, an adapter of a runtime has steps that are only safe while the
+ * runtime is stopped. Then the jumps are written when also no thread is in the code of the `quiet`
+ * ranges, and one thread calls ag_agent_switch_runtimes(1) before all are resumed. To detach, the
+ * tool sets is_leaving and waits for a while: n_leaving runtimes finish their work at a safe point
+ * of their own. When no thread is in the quiet ranges, in the agent or in the allocator, one thread
+ * calls ag_agent_switch_runtimes(0), ag_agent_detach and dlclose; the others are stopped. */
 #ifndef AG_ATTACHMENT_H
 #define AG_ATTACHMENT_H
 
@@ -57,14 +56,14 @@ struct ag_attachment {
     char note[256];     /* one line: why it failed, or what is not hooked */
 };
 
-/* Each returns 0 or a negative errno in eax, leaves errno alone, and is called by a thread that
- * holds no lock of the libc. ag_agent_detach: no other thread is in the agent, and none can
- * enter. */
+/* The names by which the tool finds the variable and the functions. Each function returns 0 or a
+ * negative errno, leaves errno alone, and is called by a thread that holds no lock of the libc.
+ * ag_agent_detach is called when no other thread is in the agent and none can enter. */
 #define AG_ATTACHMENT_VARIABLE "ag_agent_attachment"
 #define AG_ATTACHMENT_BEGIN "ag_agent_attach"
 #define AG_ATTACHMENT_END "ag_agent_detach"
-/* Called if wants_all_stopped is set; missing in an agent without runtimes. is_on: 1 or 0. A
- * negative errno: a runtime's work cannot be ended, and the agent has to stay. */
+/* Called with 1 or 0 if wants_all_stopped is set; missing in an agent without runtimes. A negative
+ * errno: a runtime's work cannot be ended, and the agent has to stay. */
 #define AG_ATTACHMENT_SWITCH "ag_agent_switch_runtimes"
 
 #endif

@@ -1,19 +1,20 @@
-/* detour.c: places the page, patches the jump.
+/* detour.c: redirects a function of the process, for adapters: maps a page near the function, fills
+ * it, and overwrites the function's first bytes with a jump to the page.
  *
  * 1. The page has to be within 2 GiB of the target, for jmp rel32 and for rip-relative operands of
  * the copied instructions. The nearest gap below the target's image is used, because the program's
  * heap grows above. Each detour has a page of its own, so that a page that may be executing is
- * never writable again; to the kernel neighbouring pages are one mapping.
+ * never writable again; the kernel merges neighbouring pages into one mapping.
  *
  * 2. The protection of the target's pages is read from the kernel, changed to writable and
  * restored. They stay executable meanwhile, if the system permits that: other threads may be
  * executing there.
  *
- * 3. In a running program detours share pages, and the process that can stop the threads writes the
- * jumps (ag_detours_prepare_only).
+ * 3. In a running program detours share pages, and `allogram attach`, which can stop the threads,
+ * writes the jumps (ag_detours_prepare_only).
  *
- * 4. The jump is written so that a thread that arrives meanwhile waits: first a two-byte jump to
- * itself, then the tail, then the head. */
+ * 4. A thread that arrives while the jump is written waits: the first two bytes become a jump to
+ * itself, then the other bytes are written, and then the first two. */
 #include "detour.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ _Static_assert(WAY_OFFSET + AG_KEPT_FRAME_BYTES <= ORIGINAL_OFFSET &&
                    WAY_OFFSET + AG_FAR_JUMP_BYTES <= ORIGINAL_OFFSET,
                "they do not overlap");
 
-/* The target of a detour. */
+/* Where a detour leads. */
 struct way {
     const void *code; /* the replacement, or the entry code of a kept call */
     uintptr_t datum;
@@ -48,7 +49,7 @@ static void write_way(uint8_t *entry, const struct way *way) {
         ag_write_far_jump(entry + WAY_OFFSET, (uintptr_t)way->code);
     }
 }
-/* Leaves 512 MiB of the 2 GiB for the distance from the function to its operands. */
+/* The greatest distance of the page; 512 MiB of the 2 GiB remain for the function's operands. */
 static const uintptr_t reach_bytes = (uintptr_t)3 << 29;
 
 _Static_assert((int)AG_DETOUR_BYTES == (int)AG_JUMP_BYTES, "a detour is one jump");
@@ -60,8 +61,8 @@ static int detour_fail(struct ag_detour *detour, int error, const char *reason) 
     return error;
 }
 
-/* The target's mapping, extended by the ones that continue it, and the free page to use, from the
- * process map. */
+/* What a walk over the process map finds: the target's mapping, extended by the mappings that
+ * continue it, and the free page to use. */
 struct surroundings {
     uintptr_t target;
     struct ag_mapping mapping;
@@ -118,7 +119,7 @@ static int set_protection(uintptr_t low, size_t n_bytes, int protection) {
     return (int)ag_syscall3(SYS_mprotect, (long)first, (long)(low + n_bytes - first), protection);
 }
 
-/* The two bytes that make a thread wait: jmp to itself. */
+/* A jump to itself, which makes a thread wait. */
 static const uint8_t wait_here[2] = {0xeb, 0xfe};
 
 static void write_head(uint8_t *place, const uint8_t head[2]) {
@@ -201,7 +202,7 @@ static uint8_t *map_page_below(uintptr_t target) {
     return page;
 }
 
-/* The same by reading the process map. */
+/* As map_page_below, but finds the free page by reading the process map. */
 static uint8_t *map_page_around(struct ag_detour *detour, uintptr_t target) {
     struct surroundings around = {.target = target};
     const int code = PROT_READ | PROT_EXEC;
@@ -242,7 +243,7 @@ static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
 static int detour_prepare(struct ag_detour *detour, uint8_t *target, size_t target_bytes,
                           const struct way *way, void **ret_original) {
     *detour = (struct ag_detour){0};
-    const size_t readable = /* longer than any jump, and no function ends with its mapping */
+    const size_t readable = /* if unknown: assumes that the mapping goes on for ENTRY_BYTES */
         target_bytes != 0 ? target_bytes : (size_t)ENTRY_BYTES;
     const size_t landing = ag_landing_bytes(target, readable);
     uint8_t *place = target + landing;
@@ -378,7 +379,7 @@ int ag_detour_install_kept(struct ag_detour *detour, void *target, size_t target
     return detour_write(detour, target, target_bytes, &way, ret_original);
 }
 
-/* For a replacement out of a jump's reach: uses a page, or an entry of a shared one. */
+/* For a replacement out of a jump's reach: jumps by way of a page, or an entry of a shared page. */
 static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacement) {
     uint8_t *entry =
         prepared.is_on ? take_entry(detour, (uintptr_t)place) : map_page_below((uintptr_t)place);
@@ -438,7 +439,7 @@ int ag_detour_remove(struct ag_detour *detour) {
     if (detour->place == NULL) {
         return 0;
     }
-    if (prepared.is_on) { /* the process that writes the jumps skips it */
+    if (prepared.is_on) { /* the process that writes the jumps skips a zeroed detour */
         *detour = (struct ag_detour){0};
         return 0;
     }

@@ -5,11 +5,11 @@
  *                  (rest of the function)              the overwritten instructions <---- original
  *                       ^------------------------------jmp rest
  *
- * For allocators that are linked into the program itself, where no symbol can be interposed. Meant
- * for the start of a process: the bytes change in an order that is safe for a thread that arrives
- * meanwhile, but a thread that is between the overwritten instructions at that moment would
- * continue in the middle of a jump. Calls no function of libc, so it cannot allocate and can run
- * before anything is initialized. */
+ * This is for allocators that are linked into the program itself, where no symbol can be
+ * interposed. Install detours at the start of a process: the bytes change in an order that is safe
+ * for a thread that arrives meanwhile, but a thread that is between the overwritten instructions
+ * would continue in the middle of a jump. The code calls no function of libc, so it cannot allocate
+ * and can run before anything is initialized. */
 #ifndef AG_DETOUR_H
 #define AG_DETOUR_H
 
@@ -27,23 +27,23 @@ struct ag_detour {  /* all zero: not installed */
     const char *reason; /* after a failure: the reason as text; a constant */
 };
 
-/* Makes TARGET, a function of TARGET_BYTES (0: unknown; then jumps back into its first bytes are
- * not detected), call REPLACEMENT. *ret_original is set before the first call can arrive. 0, or a
- * negative errno with detour->reason, and nothing is changed.
+/* Redirects calls of TARGET, a function of TARGET_BYTES (0: unknown; then jumps back into its first
+ * bytes are not detected), to REPLACEMENT. *ret_original is set before the first call can arrive.
+ * Returns 0, or a negative errno with detour->reason, and nothing is changed.
  *
- * Frames: a call through *ret_original executes a few instructions in the page, for which no
- * unwinder has a rule; then it is in the target, where all of its rules hold. */
+ * A call through *ret_original executes a few instructions in the page, for which no unwinder has a
+ * rule; then it continues in the target, where all of the target's rules hold. */
 int ag_detour_install(struct ag_detour *detour, void *target, size_t target_bytes,
                       void *replacement, void **ret_original);
 
-/* The same for a function whose callers may rely on more than the ABI guarantees: ENTER is code
- * that finds a frame with DATUM (kept_call.h). */
+/* As ag_detour_install, for a function whose callers may rely on more than the ABI guarantees:
+ * ENTER is entry code, which finds DATUM in the frame (kept_call.h). */
 int ag_detour_install_kept(struct ag_detour *detour, void *target, size_t target_bytes,
                            const void *enter, uintptr_t datum, void **ret_original);
 
-/* The same for a function that does nothing (a return, followed by padding), from its first byte
- * on: there is no original to call, and no page is needed if REPLACEMENT is near. -ENOTSUP: it is
- * not empty. */
+/* As ag_detour_install, for a function that does nothing (a return, followed by padding): there is
+ * no original to call, and no page is needed if REPLACEMENT is near. -ENOTSUP: the function is not
+ * empty. */
 int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replacement);
 /* Whether the jump is in place at this moment. */
 bool ag_detour_is_written(const struct ag_detour *detour);
@@ -54,18 +54,18 @@ bool ag_detour_is_written(const struct ag_detour *detour);
 int ag_detour_remove(struct ag_detour *detour);
 
 /* For a running program: from now on install does everything that is safe while other threads run,
- * and remove undoes that. The jumps must be written when no thread is in the bytes that they
- * replace, by a process that can stop the threads (from outside: hook/attachment.h).
- * Single-threaded; structs must not move. */
+ * and remove undoes that. Another process, which can stop the threads, must write the jumps when no
+ * thread is in the bytes that they replace (hook/attachment.h). Call these functions from one
+ * thread only, and do not move a struct ag_detour. */
 enum { AG_DETOURS_PREPARED_MOST = 112, AG_DETOUR_PAGES_MOST = 6, AG_DETOUR_PAGE_BYTES = 4096 };
 void ag_detours_prepare_only(void);
 /* Called when all detours have been prepared: makes their pages executable. */
 int ag_detours_seal(const char **ret_reason);
-/* The prepared detours; place is NULL in those removed since. Returns their number. */
+/* The prepared detours; `place` is NULL in those that were removed. Returns their number. */
 size_t ag_detours_prepared(struct ag_detour *const **ret_detours);
 /* The pages, AG_DETOUR_PAGE_BYTES each. Returns their number. */
 size_t ag_detours_pages(uintptr_t ret_pages[AG_DETOUR_PAGES_MOST]);
-/* Unmaps the pages. No thread is in them, and no jump leads there. */
+/* Unmaps the pages. Call it when no thread is in them and no jump leads there. */
 void ag_detours_drop(void);
 
 #endif

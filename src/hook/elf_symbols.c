@@ -1,6 +1,6 @@
-/* elf_symbols.c: makes one pass over the symbol table; a small hash table of the wanted names
- * rejects nearly every symbol quickly. The file is the running program, but it may be malformed:
- * every offset is checked. */
+/* elf_symbols.c: looks up names in .symtab, for adapters, in one pass over the symbols. A small
+ * hash table of the wanted names rejects nearly every symbol quickly. The file is the running
+ * program, but it may be malformed: every offset is checked. */
 #include "elf_symbols.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 enum {
     SLOTS = 2 * AG_ELF_NAMES, /* a power of two: at most half full */
-    NAME_BYTES = 256,         /* longer ones are not looked up */
+    NAME_BYTES = 256,         /* longer names are not looked up */
 };
 enum strength { STRENGTH_NONE, STRENGTH_LOCAL, STRENGTH_WEAK, STRENGTH_GLOBAL };
 
@@ -105,7 +105,7 @@ struct wanted {
     uint16_t slots[SLOTS];
 };
 
-/* Hash of a name and, in *ret_bytes, its length; 0 for a longer one than NAME_BYTES. FNV-1a. */
+/* Hash of a name (FNV-1a) and, in *ret_bytes, its length, or 0 if that is NAME_BYTES or more. */
 static uint32_t hash(const char *name, size_t *ret_bytes) {
     uint32_t value = UINT32_C(0x811c9dc5);
     size_t n = 0;
@@ -116,7 +116,7 @@ static uint32_t hash(const char *name, size_t *ret_bytes) {
     return value;
 }
 
-/* The slot of NAME, or the free one where it belongs. */
+/* The slot of NAME, or the free slot where it belongs. */
 static size_t slot_of(const struct wanted *wanted, const char *name, uint32_t name_hash) {
     size_t slot = name_hash % SLOTS;
     while (wanted->slots[slot] != 0 && strcmp(wanted->names[wanted->slots[slot] - 1], name) != 0) {

@@ -1,7 +1,7 @@
-/* elf_symbols.h: functions of an ELF file by name, from its .symtab on disk.
+/* elf_symbols.h: looks up functions of an ELF file by name, in its .symtab on disk.
  *
- * A program that has its own allocator need not export it. The loader's tables (see next_symbol.h)
- * do not contain malloc then; only the full symbol table does, unless it was stripped. */
+ * A program that has its own allocator need not export malloc. Then the loader's tables (see
+ * next_symbol.h) do not contain it; only the full symbol table does, unless it was stripped. */
 #ifndef AG_ELF_SYMBOLS_H
 #define AG_ELF_SYMBOLS_H
 
@@ -18,7 +18,7 @@ struct ag_elf_symbols {  /* all zero: closed */
     size_t names_bytes;
 };
 struct ag_elf_symbol {
-    /* as in the file: add the load bias. 0: not found, or several different local ones */
+    /* as in the file, without the load bias. 0: not found, or several different local functions */
     uint64_t address;
     uint64_t size_bytes; /* 0: unknown */
 };

@@ -1,6 +1,6 @@
-/* import_slot.c: finds the object by an address in it, then the relocation that names the function
- * in the two tables of PT_DYNAMIC: JUMP_SLOT for calls through a stub, GLOB_DAT if the compiler
- * took the address. A function can have both, and then both are changed. */
+/* import_slot.c: changes imports of an object, for adapters. Finds the object by an address in it,
+ * then the relocations of the function in the two tables of PT_DYNAMIC: JUMP_SLOT for calls through
+ * a stub, GLOB_DAT if the address is taken. A function can have both; then both are changed. */
 #include "import_slot.h"
 
 #include <errno.h>
@@ -129,7 +129,7 @@ static int import_slot_store(const struct search *search, uintptr_t *slot, uintp
     }
     __atomic_store_n(slot, value, __ATOMIC_RELEASE);
     if (is_fixed) {
-        (void)set_page_protection(page, PROT_READ); /* a page that stays writable does no harm */
+        (void)set_page_protection(page, PROT_READ); /* if this fails, the page stays writable */
     }
     return 0;
 }

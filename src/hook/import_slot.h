@@ -1,31 +1,30 @@
-/* import_slot.h: the words through which one loaded object calls functions of others (its GOT).
- *
- * For allocators of which only one caller matters: the malloc calls of one library are seen there,
- * and other callers are not slowed down. An object that was linked with "bind now" has its words
- * filled before its first line runs, and read-only; they are made writable while they are changed.
- * The only libc function that it calls is dl_iterate_phdr, so it cannot allocate. */
+/* import_slot.h: changes the words through which one loaded object calls functions of others (its
+ * global offset table, GOT), so that only this object's calls of malloc, for instance, are hooked
+ * and other callers are not slowed down. In an object that was linked with "bind now" the words are
+ * filled before its first line runs, and are read-only; they are made writable while they are
+ * changed. The only libc function called here is dl_iterate_phdr, so this code cannot allocate. */
 #ifndef AG_IMPORT_SLOT_H
 #define AG_IMPORT_SLOT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The function that the object containing the address INSIDE calls under NAME: the word in its
- * table, as the loader left it. 0: there is no such object, or it does not call the function. */
+/* The function that is called as NAME in the object that contains the address INSIDE: the current
+ * word of its GOT. 0: there is no such object, or it does not call the function. */
 uintptr_t ag_import_find(const void *inside, const char *name);
 
-/* From now on the object calls REPLACEMENT; *ret_original is the function that it called, set
- * before the first call can arrive. 0; -ENOENT: as above; -EACCES: the table cannot be changed. */
+/* From now on the object calls REPLACEMENT instead of *ret_original, which is set before the first
+ * such call. 0; -ENOENT: ag_import_find would return 0; -EACCES: the GOT cannot be changed. */
 int ag_import_replace(const void *inside, const char *name, void *replacement, void **ret_original);
 
-/* For objects that the loader bound past an interposed function (RTLD_DEEPBIND): in all objects,
- * imports of `name` that are bound to `passed_by`, or not bound yet, are changed to `wanted`. */
+/* With RTLD_DEEPBIND, the loader binds imports of `name` to `passed_by` instead of the interposed
+ * `wanted`. In all objects, such imports, and imports not bound yet, are changed to `wanted`. */
 struct ag_import_target {
     const char *name;
     uintptr_t passed_by, wanted;
 };
-/* If nothing was loaded since VERSION (kept by the caller, 0 at first), it only reads the loader's
- * counters. Objects that define one of the names themselves are left alone. */
+/* VERSION is kept by the caller, 0 at first. If nothing was loaded since the last call, this only
+ * reads the loader's counters. Objects that define one of the names are left alone. */
 void ag_imports_rebind(const struct ag_import_target *targets, size_t n_targets, uint64_t *version);
 
 #endif

@@ -1,10 +1,10 @@
 /* loaded_objects.c: finds the C library's dl_iterate_phdr without calling any function.
  *
- * The loader keeps the list of objects for debuggers (_r_debug, in every glibc's loader); the
- * object named libc.so.6 is searched for the function. Its place in the list does not change and
- * nothing before it is ever unloaded, because all of that is loaded at the program's start: so the
- * walk needs no lock. Without such a list (musl, statically linked programs) the function that we
- * are linked with is used. */
+ * The loader keeps the list of objects for debuggers (_r_debug, in every glibc's loader). In this
+ * list the object named libc.so.6 is searched for the function. The walk needs no lock: libc.so.6
+ * and all objects before it are loaded at the program's start, and are never moved in the list or
+ * unloaded. Without such a list (musl, statically linked programs) the function that this code is
+ * linked with is used. */
 #include "loaded_objects.h"
 
 #include <elf.h>
@@ -17,8 +17,8 @@
 
 typedef int visit_all_fn(ag_object_visit_fn *visit, void *context);
 
-/* <link.h> declares it too, but not weak: a missing symbol would end the program at its start, and
- * the loader would have to be one of the libraries that we link. */
+/* Weak, as <link.h>'s declaration is not: so a program without this symbol still starts, and the
+ * agent need not be linked with the loader. */
 extern struct r_debug _r_debug __attribute__((weak));
 
 AG_COLD static visit_all_fn *find_own(void) {
@@ -60,7 +60,7 @@ static void visit_kept(void *context) {
 
 int ag_objects_visit(ag_object_visit_fn *visit, void *context) {
     struct visiting visiting = {.visit_all = find_visitor(), .visit = visit, .context = context};
-    ag_call_keeping_vectors(visit_kept, &visiting); /* also called in the slow path of a hook */
+    ag_call_keeping_vectors(visit_kept, &visiting); /* as a hook may be the caller */
     return visiting.answer;
 }
 

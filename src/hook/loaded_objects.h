@@ -1,7 +1,7 @@
 /* loaded_objects.h: the C library's own dl_iterate_phdr.
  *
- * Other libraries interpose that function (ThreadSanitizer does) and do work in it which needs them
- * to be initialized: we are called before that, in the process' first malloc. */
+ * Other libraries interpose that function (ThreadSanitizer does), and their version only works when
+ * they are initialized. The agent needs it earlier, in the process' first malloc. */
 #ifndef AG_LOADED_OBJECTS_H
 #define AG_LOADED_OBJECTS_H
 
@@ -18,7 +18,7 @@ typedef int ag_object_visit_fn(struct dl_phdr_info *object, size_t bytes, void *
  * other than 0, and returns that value. Takes the loader's list lock briefly: hold no lock of your
  * own. Never allocates. */
 int ag_objects_visit(ag_object_visit_fn *visit, void *context);
-/* The address of that function, which lies in the C library. */
+/* The address of the C library's dl_iterate_phdr. */
 uintptr_t ag_objects_visitor(void);
 /* Whether one of the object's segments contains the address. */
 bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address);

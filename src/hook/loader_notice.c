@@ -1,9 +1,10 @@
-/* loader_notice.c: finds the loader's function for debuggers and detours it.
+/* loader_notice.c: finds the function that the loader calls for debuggers, and detours it, so that
+ * the recorder is called when objects are loaded or unloaded.
  *
  * _r_debug is read through the executable's DT_DEBUG, as debuggers do: a program that refers to the
  * symbol itself may have a copy of the variable, as it was at its start. Only the list of the first
- * namespace matters, the one that dl_iterate_phdr visits; a change of another one (dlmopen) is
- * reported by the same function while the first list is consistent. */
+ * namespace matters, which dl_iterate_phdr visits. The loader also calls the function for changes
+ * of other namespaces (dlmopen), while the first list is consistent. */
 #include "loader_notice.h"
 
 #include <elf.h>

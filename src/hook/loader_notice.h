@@ -2,8 +2,8 @@
  *
  * glibc's loader calls an empty function, whose address it publishes for debuggers
  * (_r_debug.r_brk), before and after it loads or unloads any object: by dlopen and dlclose, and for
- * the C library itself (iconv, NSS, locales). A detour of that function is enough. NOTICE is called
- * with the loader's lock held, by the thread that changes the list:
+ * the C library itself (iconv, NSS, locales). A detour of that function leads to NOTICE, which the
+ * thread that changes the list calls with the loader's lock held:
  *
  *     ADDS      objects are about to be mapped
  *     DELETES   all objects are still in the list, and mapped; some are about to be unmapped
@@ -20,9 +20,9 @@ enum ag_loader_state { AG_LOADER_IS_WHOLE, AG_LOADER_ADDS, AG_LOADER_DELETES };
 typedef void ag_loader_notice_fn(enum ag_loader_state state);
 
 /* From now on NOTICE is called; in a running program, once the prepared detours are written
- * (detour.h). It is never uninstalled: the calling object must not be unloaded before the detour is
- * removed. 0, or a negative errno: there is no such function (musl, statically linked programs), it
- * is not empty (a debugger's breakpoint), or its code cannot be written. */
+ * (detour.h). This file never removes the detour: the calling object must not be unloaded before
+ * that is done. 0, or a negative errno: there is no such function (musl, statically linked
+ * programs), it is not empty (a debugger's breakpoint), or its code cannot be written. */
 int ag_loader_notice_install(ag_loader_notice_fn *notice);
 
 /* Whether the loader's function leads to NOTICE at this moment. */

@@ -1,9 +1,9 @@
-/* next_symbol.c: walks the loader's objects in load order and looks up a name in the hash table of
- * each.
+/* next_symbol.c: finds the definition of a symbol, for hooks: walks the loaded objects in load
+ * order and looks up the name in the hash table of each.
  *
- * Load order is the order of the global scope for everything loaded at the start; an object loaded
- * by dlopen comes later, which is right for "any other object's definition" too (libstdc++ may
- * first be loaded with a plugin). */
+ * For objects loaded at the start, load order is the order of the global scope. Objects loaded by
+ * dlopen come later, and their definitions are found too (libstdc++ may first be loaded with a
+ * plugin). */
 #include "next_symbol.h"
 
 #include <elf.h>
@@ -54,7 +54,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
     const uintptr_t base =
         search->scope == AG_SYMBOL_FIRST_TLS ? (uintptr_t)info->dlpi_tls_data : info->dlpi_addr;
     if (base == 0 && search->scope == AG_SYMBOL_FIRST_TLS) {
-        return 0; /* this thread has none yet */
+        return 0; /* this thread has no block for the object's variables yet */
     }
     struct ag_symbol_place place = {
         .address = (void *)(base + symbol->st_value),
@@ -88,7 +88,7 @@ bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *se
         .is_first_object = true,
     };
     (void)ag_objects_visit(visit_object,
-                           /* the callback's result is our own; the search holds the outcome */
+                           /* the result only ends the walk; the search holds the outcome */
                            &search);
     if (!search.has_answer && !search.has_fallback) {
         return false;

@@ -1,7 +1,5 @@
-/* process_map.h: the mappings of this process, from /proc/self/maps, without allocating.
- *
- * For decisions that need exact data: the protection that a page had, and which addresses are
- * free. */
+/* process_map.h: the mappings of this process, from /proc/self/maps, without allocating: for the
+ * protection of a page, and for free addresses. */
 #ifndef AG_PROCESS_MAP_H
 #define AG_PROCESS_MAP_H
 
@@ -20,7 +18,7 @@ typedef bool ag_mapping_fn(void *context, const struct ag_mapping *mapping);
 int ag_process_map_walk(ag_mapping_fn *visit, void *context);
 
 /* The absolute path of the file that is mapped at ADDRESS, as this process sees it. 0; -ENOENT: no
- * file is mapped there; -ENAMETOOLONG; else as above. After a failure ret_path is undefined. */
+ * file is mapped there; -ENAMETOOLONG; an errno of reading. After a failure ret_path is invalid. */
 int ag_process_map_path(uintptr_t address, char *ret_path, size_t path_bytes);
 
 #endif

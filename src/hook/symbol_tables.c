@@ -1,7 +1,6 @@
-/* symbol_tables.c: looks up a name in an object's hash table.
- *
- * Versions are not compared: the default version is the first non-hidden one, and no object has two
- * of the names that allogram looks up. */
+/* symbol_tables.c: looks up a name in the hash table of a loaded object, for next_symbol.c and
+ * loaded_objects.c. Versions are not compared: the first non-hidden version is the default one, and
+ * no object has two such versions of a name that allogram looks up. */
 #include "symbol_tables.h"
 
 #include <elf.h>

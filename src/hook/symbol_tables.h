@@ -1,7 +1,7 @@
-/* symbol_tables.h: the tables by which the loader finds a name in one loaded object.
+/* symbol_tables.h: looks up a name in the tables of one loaded object, as the loader does.
  *
- * They are in memory (PT_DYNAMIC: symbol table, string table, GNU or SysV hash). Nothing is called
- * and nothing is locked; the object must stay loaded meanwhile. */
+ * The tables are in memory (PT_DYNAMIC: symbol table, string table, GNU or SysV hash). A lookup
+ * takes no lock and calls nothing of the loader; the object must stay loaded meanwhile. */
 #ifndef AG_SYMBOL_TABLES_H
 #define AG_SYMBOL_TABLES_H
 
@@ -27,8 +27,8 @@ struct ag_symbol_name {
 
 struct ag_symbol_name ag_symbol_name(const char *text, uint32_t types);
 
-/* DYNAMIC: the object's section, in memory; BIAS: its address minus that in the file. Returns
- * whether the object has symbols and a hash table. */
+/* DYNAMIC: the object's dynamic section in memory; BIAS: its load bias. Returns whether the object
+ * has symbols and a hash table. */
 bool ag_symbol_tables_read(const ElfW(Dyn) * dynamic, uintptr_t bias,
                            struct ag_symbol_tables *ret_tables);
 

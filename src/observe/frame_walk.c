@@ -1,23 +1,25 @@
-/* frame_walk.c: the unwinder of the observer.
+/* frame_walk.c: unwinds the stack of one sample, for `observe`, from the registers and a copy of
+ * the top of the stack.
  *
- * 1. Rules. A pc's rules are its CFI row, for the return address, the CFA and each callee-saved
- * register (in a signal frame: for all). They are found once per pc and kept until the mapped files
- * change; a program that runs for hours shows some thousand pcs.
+ * 1. Rules. A row of the call frame information (CFI) describes how to find the caller's frame at
+ * one pc: its canonical frame address (CFA), the return address, and the values of the callee-saved
+ * registers (in a signal frame: of all registers). The rows of a pc are looked up once and kept
+ * until the mapped files change; a program that runs for hours has some thousand different pcs.
  *
  * 2. The stack. The kernel copied its top at the moment of the sample. Deeper words are read from
- * the target when a walk gets there, milliseconds later. Outer frames change rarely, but they do:
- * the last KiB of the copy is read again with them and must have the same bytes. If it does not,
- * the program returned through there in between, and the walk ends as cut. No unverified word is
- * ever taken for a frame.
+ * the target when a walk gets there, milliseconds later. They may have changed by then. So the last
+ * KiB of the copy is read again with them and must have the same bytes. If they differ, the program
+ * has returned from these frames in between, and the walk ends as cut.
  *
- * 3. Code without CFI (musl's libc, hand-written assembler). Three ways, the most reliable first: a
- * word of the stack that follows a call to exactly the function that contains pc; rbp, if it points
- * to a plausible frame; the first word that follows any call. What is found this way is right for
- * functions that were called directly; a function that was reached by a tail call or a pointer may
- * lose a frame.
+ * 3. Code without CFI (musl's libc, hand-written assembler). Three ways are tried, the most
+ * reliable first: a word on the stack that is the return address of a direct call to the function
+ * that contains pc; rbp, if it points to a plausible frame; the first word that is the return
+ * address of any call. The result is right for a function that was called directly; a frame may be
+ * missing where a function was reached by a tail call or a pointer.
  *
- * 4. The end. A row without a return address, the program's entry, a caller of 0, or, without CFI,
- * a frame pointer of 0 with no caller found: the ABI's mark of the outermost frame. */
+ * 4. The end. A frame is the outermost one if its row has no return address, if it is the program's
+ * entry, if its return address is 0, or, without CFI, if no caller is found and rbp is 0, which the
+ * ABI requires in the outermost frame. */
 #include "frame_walk.h"
 
 #include <errno.h>
@@ -37,7 +39,7 @@ enum {
     PRESERVED = 1 << 3 | 1 << 6 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15, /* callee-saved in the
                                                                           * x86-64 ABI */
     LATER_BYTES = 256 << 10, /* maximum read beyond the copy */
-    OVERLAP_BYTES = 1024,    /* of the copy, compared with it */
+    OVERLAP_BYTES = 1024,    /* end of the copy, which is read again and compared */
     SCANNED_WORDS = 192,     /* searched for a return address, if no table says where it is */
     GUESSED_FRAME_BYTES = 1 << 20,
     ENTRY_BYTES = 64,
@@ -227,7 +229,7 @@ static bool find_cfa(struct step *step, const struct ag_cfi_rule *rule, uintptr_
     return true;
 }
 
-/* The caller's value of the register; `reg`: for SAME. */
+/* Finds the caller's value of register `reg` by its rule. Returns false if it is unknown. */
 static bool frame_rule_apply(struct step *step, const struct ag_cfi_rule *rule, uintptr_t cfa,
                              uint32_t reg, uintptr_t *ret_value) {
     uintptr_t address;
@@ -377,7 +379,7 @@ static struct guess scan_stack(struct ag_frame_walker *walker, struct step *step
     return any;
 }
 
-/* rbp as a frame pointer: it points to the caller's, which is followed by a return address. */
+/* Takes rbp for a frame pointer: it points to the caller's rbp, and the return address follows. */
 static struct guess frame_pointer(struct ag_frame_walker *walker, const struct step *step) {
     uintptr_t rbp, word;
     uint64_t target;
@@ -449,7 +451,8 @@ static bool is_code(const struct ag_frame_walker *walker, uint64_t address) {
            (walker->owns != NULL && walker->owns(walker->owner, address));
 }
 
-/* The kernel's trampoline, with which a return probe replaces a return address. */
+/* Whether the address is in the kernel's trampoline, which replaces the return address of a
+ * function with a return probe. */
 static bool is_probe(const struct ag_frame_walker *walker, uint64_t address) {
     const struct ag_remote_mapping *mapping = ag_remote_maps_find(&walker->images->maps, address);
     return mapping != NULL && strcmp(mapping->path, "[uprobes]") == 0;
@@ -476,7 +479,7 @@ static enum outcome find_caller(struct ag_frame_walker *walker, struct allogram_
     if (outcome != STEP_CALLER || ret_caller->pc == 0) {
         return outcome == STEP_CALLER ? STEP_END : outcome;
     }
-    /* a word that is not in code is no caller: a row was wrong, or the stack was switched */
+    /* a return address outside of code is wrong: a row was, or the program switched stacks */
     return is_code(walker, ret_caller->pc - !ret_caller->is_exact) ? STEP_CALLER : STEP_FAILED;
 }
 

@@ -1,7 +1,8 @@
 /* frame_walk.h: finds the native frames of one sample from its registers and stack.
  *
  * Unlike the walker inside a process (unwind/stack_walker.h) it keeps all callee-saved registers:
- * an inspector finds its runtime's state in them. */
+ * an inspector (a runtime's code that reads a process from outside) finds the runtime's state in
+ * them. */
 #ifndef AG_FRAME_WALK_H
 #define AG_FRAME_WALK_H
 
@@ -12,8 +13,8 @@
 
 #include "observed_images.h"
 
-/* The known parts of a thread's stack: the copy made at the sample, and the memory beyond it
- * now. */
+/* The known parts of a thread's stack: the copy made at the sample, and the memory beyond it, which
+ * is read later. */
 struct ag_stack_copy {
     uint64_t address;
     const uint8_t *bytes;
@@ -35,7 +36,7 @@ struct ag_frame_walker { /* all zero except the first three */
     struct ag_observed_images *images;
     ag_owns_pc_fn *owns;
     void *owner;
-    /* rules by pc, for this generation of the images */
+    /* hash table of rules by pc, valid for this generation of the images */
     struct ag_frame_rules **rules;
     size_t n_rules, capacity;
     uint64_t generation;

@@ -29,8 +29,8 @@ enum {
     MOST_FILE_BYTES = 1 << 30,
     MOST_NAME_BYTES = 4096,
     MOST_FUNCTION_BYTES = 1 << 28,
-    SHARED_NAMES = 4, /* times the object's size: names may share their ends, but not all of them */
-    LOOK_BACK = 16,   /* overlapping functions before the one that starts last */
+    SHARED_NAMES = 4, /* limit of the sum of all names, in object sizes: names may share bytes */
+    LOOK_BACK = 16,   /* functions examined for a pc: those that start last before it */
     DUMP_MAGIC = 0x4a695444,
     DUMP_HEADER_BYTES = 40,
     DUMP_CODE_LOAD = 0,
@@ -53,7 +53,7 @@ static void generated_code_add(struct ag_generated_code *code, uint64_t low, uin
     }
     const struct ag_generated_function function = {low, low + n_bytes, kept, ++code->age};
     if (AG_ARRAY_ADD(code->items, code->n, function) < 0) {
-        free(kept); /* out of memory: the others are found all the same */
+        free(kept); /* out of memory: only this function is missing */
     }
 }
 
@@ -80,7 +80,7 @@ static uint64_t number_at(const uint8_t *bytes, size_t n) {
 void ag_generated_code_read_dump(struct ag_generated_code *code, const uint8_t *bytes,
                                  size_t n_bytes) {
     if (n_bytes < DUMP_HEADER_BYTES || number_at(bytes, 4) != DUMP_MAGIC) {
-        return; /* no jitdump, or of a machine with the other byte order */
+        return; /* not a jitdump file, or one in the other byte order */
     }
     size_t at = number_at(bytes + 8, 4);
     while (at <= n_bytes && n_bytes - at >= DUMP_RECORD_BYTES) {
@@ -133,7 +133,8 @@ void ag_generated_code_read_object(struct ag_generated_code *code, const void *f
 
 /* ---- files ---------------------------------------------------------------------- */
 
-/* The whole file with a terminating zero, if it belongs to the user and has changed. */
+/* Returns the whole file with a terminating zero, if it belongs to the user or to root and has
+ * changed since the last call; otherwise NULL. */
 static char *read_file(const char *path, uid_t user, int64_t *last_bytes, int64_t *last_time_ns,
                        size_t *ret_bytes) {
     struct stat facts;
@@ -163,7 +164,8 @@ static char *read_file(const char *path, uid_t user, int64_t *last_bytes, int64_
     return text;
 }
 
-/* The process' number in its own pid namespace, which is in its files' names. */
+/* Returns the pid of the process in its own pid namespace: the names of its files contain that pid.
+ */
 static pid_t own_number(const struct ag_remote_process *process) {
     char path[64], line[256];
     pid_t number = process->pid;

@@ -14,14 +14,14 @@
 struct ag_generated_function {
     uint64_t low, high;
     char *name;
-    uint32_t age; /* at the same address the newest is used */
+    uint32_t age; /* counts up; at the same address the newest function is used */
 };
 struct ag_generated_code {               /* all zero: empty */
     struct ag_generated_function *items; /* sorted by low after refresh */
     size_t n;
     uint32_t age;
-    uint64_t list_stamp;            /* of the debuggers' list as read */
-    int64_t map_bytes, map_time_ns; /* of the perf map as read */
+    uint64_t list_stamp;            /* of the debuggers' list when it was read */
+    int64_t map_bytes, map_time_ns; /* of the perf map when it was read */
     int64_t dump_bytes, dump_time_ns;
 };
 /* Reads what has changed since the last call. */
@@ -32,7 +32,8 @@ const struct ag_generated_function *ag_generated_code_find(const struct ag_gener
                                                            uint64_t pc);
 void ag_generated_code_done(struct ag_generated_code *code);
 
-/* Reads functions from the bytes of such a file, which may have any content. */
+/* Read functions from the contents of a perf map, a jitdump file and an ELF object of the
+ * debuggers' list. The contents are untrusted. Afterwards ag_generated_code_sort must be called. */
 void ag_generated_code_read_map(struct ag_generated_code *code, char *text);
 void ag_generated_code_read_dump(struct ag_generated_code *code, const uint8_t *bytes,
                                  size_t n_bytes);

@@ -1,8 +1,9 @@
-/* image_cfi.c: see image_cfi.h.
+/* image_cfi.c: copies the unwind tables of one mapped file of the target and looks rows up in them,
+ * for the observer's unwinder (frame_walk.c).
  *
  * .eh_frame gives positions of code relative to itself, so a copy at another address can be used
- * unchanged: all addresses in it are shifted by as much as the copy is. .debug_frame has absolute
- * addresses of the file. */
+ * unchanged: the addresses that it gives are shifted by the distance between copy and original.
+ * .debug_frame has absolute addresses of the file. */
 #include "image_cfi.h"
 
 #include <errno.h>
@@ -49,8 +50,8 @@ static void index_places(struct cfi_copy *copy, uintptr_t section, size_t n_byte
     }
 }
 
-/* With the linker's sorted header: copies the part of its segment from the header or from .eh_frame
- * on. */
+/* For a file with the linker's sorted header (.eh_frame_hdr): copies the rest of its segment, from
+ * the header or from .eh_frame on, whichever comes first. */
 static void open_sorted(struct cfi_copy *copy, const struct ag_remote_elf *elf,
                         const Elf64_Phdr *header) {
     const Elf64_Phdr *segment = ag_remote_elf_loaded(elf, header->p_vaddr);

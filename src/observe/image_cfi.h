@@ -1,5 +1,5 @@
-/* image_cfi.h: a copy of the unwind tables of one mapped file: .eh_frame by its sorted header, or
- * without a header by an index that is built here (static programs), and .debug_frame (Go). */
+/* image_cfi.h: a copy of the unwind tables of one mapped file: .eh_frame and .debug_frame (in Go
+ * programs). If the linker wrote no sorted header (in static programs), an index is built here. */
 #ifndef AG_IMAGE_CFI_H
 #define AG_IMAGE_CFI_H
 
@@ -10,13 +10,14 @@ struct ag_cfi_row;
 struct ag_image_cfi; /* NULL: there are no tables */
 struct ag_remote_elf;
 
-/* NULL: the file has no tables, or out of memory. */
+/* Returns NULL if the file has no tables, or if out of memory. */
 struct ag_image_cfi *ag_image_cfi_new(const struct ag_remote_elf *elf);
 struct ag_image_cfi *ag_image_cfi_free(struct ag_image_cfi *cfi);
-/* The row for the instruction at ADDRESS of the file; -ENOENT: no entry covers it. */
+/* Finds the row for the instruction at ADDRESS of the file, with the rule for the register WANTED.
+ * Returns 0; -ENOENT: no entry covers the address; or another negative errno. */
 int ag_image_cfi_find(const struct ag_image_cfi *cfi, uint64_t address, uint32_t wanted,
                       struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
-/* The start of the function that contains the address of the file; 0: no entry covers it. */
+/* Returns the start of the function that contains ADDRESS of the file; 0: no entry covers it. */
 uint64_t ag_image_cfi_function(const struct ag_image_cfi *cfi, uint64_t address);
 
 #endif

@@ -1,5 +1,5 @@
-/* inspected_target.c: the functions by which inspectors read the target, see
- * allogram/inspector.h. */
+/* inspected_target.c: the functions of allogram/inspector.h by which inspectors read the target. An
+ * inspector is a runtime's code that reads a process of that runtime from outside. */
 #include <allogram/inspector.h>
 #include <errno.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ int allogram_target_file(struct allogram_target *target, uint64_t address, char 
     return ag_observed_images_place(target->images, address, ret_path, limit, ret_offset);
 }
 
-/* ---- the list for debuggers -------------------------------------------------------------
+/* ---- the list of generated code for debuggers -------------------------------------------
  *
  *     descriptor   version u32, action u32, relevant entry, first entry
  *     entry        next, previous, symbol file, bytes of it u64 */
@@ -124,7 +124,7 @@ static int read_head(struct allogram_target *target, uint64_t *ret_first) {
     }
     memcpy(&version, descriptor, sizeof version);
     memcpy(ret_first, descriptor + FIRST_AT, sizeof *ret_first);
-    return version == 1 ? 0 : -ENOENT; /* 0: nothing is registered yet */
+    return version == 1 ? 0 : -ENOENT; /* version 0: the list is not used yet */
 }
 
 uint64_t allogram_target_code_stamp(struct allogram_target *target) {
@@ -162,12 +162,13 @@ int allogram_target_code_entries(struct allogram_target *target, allogram_code_e
         uint8_t *file;
         if (at == landmark || n == MOST_ENTRIES || n_bytes > MOST_LIST_BYTES ||
             ag_observation_now_ns() - begin_ns > most_reading_ns || is_stopped(target)) {
-            r = -EBADMSG; /* a cycle, or no end: what was read so far is kept */
+            r = -EBADMSG; /* a cycle, or too long: what was read so far is kept */
             break;
         }
         if ((n & (n - 1)) == 0) {
-            landmark = at; /* Brent's algorithm: a landmark on the cycle, once the distance suffices
-                            * for a round */
+            /* Brent's algorithm finds a cycle: each entry is compared with a landmark, which is set
+             * anew after 1, 2, 4 ... entries */
+            landmark = at;
         }
         r = allogram_target_read(target, at, entry, sizeof entry);
         r = r < 0 ? (r == -EFAULT ? -EAGAIN : r) : read_object(target, entry, &file);

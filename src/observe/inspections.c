@@ -1,7 +1,9 @@
 /* inspections.c: finds the inspectors that recognize the target, and stores what they report.
  *
- * An inspector reports a stack innermost frame first; nodes are made outermost first, so the frames
- * are collected in an array. What it reports of processes, allocators and collections is copied. */
+ * An inspector is a runtime's code that reads a process of that runtime from outside
+ * (allogram/inspector.h). It reports a stack innermost frame first. Stacks are stored as nodes: a
+ * node is a frame and the node of its caller. So the frames are collected in an array, and the
+ * nodes are made from its end. Reported processes, allocators and collections are copied. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +25,8 @@ static void stack_push(struct allogram_stack *stack, const struct ag_seen_frame 
     stack->frames[stack->n++] = id;
 }
 
-/* The address to which a probed function returns first: it replaces its caller, which only the
- * kernel knows until then. */
+/* Whether the address is in the kernel's trampoline. It replaces the return address of a function
+ * with a return probe; only the kernel knows the true one until the function returns. */
 static bool is_trampoline(const struct ag_observation *observation, uint64_t address) {
     const struct ag_remote_mapping *mapping =
         ag_remote_maps_find(&observation->images.maps, address);
@@ -74,7 +76,8 @@ static void begin_stack(struct allogram_stack *stack, const struct allogram_samp
     stack->is_cut = false;
 }
 
-/* The node of the reported stack; the root says how it ended. */
+/* Returns the node of the reported stack. ROOT, the parent of the outermost node, tells how the
+ * walk ended (AG_SEEN_COMPLETE ...). */
 static uint32_t end_stack(struct allogram_stack *stack, uint32_t root) {
     uint32_t node = stack->is_cut ? AG_SEEN_CUT : root;
     for (size_t i = stack->n; i-- > 0;) {
@@ -233,7 +236,7 @@ void ag_inspections_close(struct ag_observation *observation) {
 
 /* ---- reports other than samples ---- */
 
-/* Makes room for one more; false: the maximum is reached, or out of memory. */
+/* Makes room for one more item. Returns false if the maximum is reached, or if out of memory. */
 static bool inspections_make_room(void **items, size_t n, size_t size) {
     if (n != 0 && (n & (n - 1)) != 0) {
         return true; /* capacities are powers of two */
@@ -245,7 +248,7 @@ static bool inspections_make_room(void **items, size_t n, size_t size) {
     return more != NULL;
 }
 
-/* Texts are kept with those of the frames; the pointer stays valid. */
+/* Copies a text; the pointer is valid until the observation is closed. */
 static const char *inspections_keep_text(struct ag_observation *observation, const char *text) {
     const uint32_t id = ag_seen_text(&observation->seen, text);
     return id == UINT32_MAX || id == 0 ? NULL : ag_text(&observation->seen.texts, id);

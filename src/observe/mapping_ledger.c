@@ -1,12 +1,14 @@
-/* mapping_ledger.c: an array of disjoint ranges, which are split where memory is unmapped or mapped
- * again.
+/* mapping_ledger.c: for `observe --maps`: follows the system calls that map and unmap memory, and
+ * so knows which stack mapped each range. The ranges are disjoint; a range is split where a part of
+ * it is unmapped or mapped again.
  *
- * A thread that moves to another CPU writes to another buffer, and buffers are read one after the
- * other: a munmap may be read before its mmap. So calls are queued until all buffers were read up
- * to a later time, and are applied in the order of their times.
+ * The kernel writes the calls to one buffer per CPU, and the buffers are read one after the other.
+ * If a thread moves to another CPU, its munmap may be read before its mmap. So calls are queued
+ * until all buffers have been read up to a later time, and are then applied in the order of their
+ * times.
  *
- * brk returns only the end of the heap: the memory between two results was mapped or unmapped.
- * Memory from before the first result has no known stack. */
+ * brk returns only the end of the heap: the memory between two results was mapped or unmapped. Heap
+ * memory that the process had before the observation has no known stack. */
 #include "mapping_ledger.h"
 
 #include <errno.h>

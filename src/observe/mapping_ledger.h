@@ -1,4 +1,5 @@
-/* mapping_ledger.h: which stack mapped each mapped range, from the observed system calls. */
+/* mapping_ledger.h: keeps a list of the ranges that the target maps while it is observed, each with
+ * the stack that mapped it, from its system calls. */
 #ifndef AG_MAPPING_LEDGER_H
 #define AG_MAPPING_LEDGER_H
 
@@ -16,14 +17,14 @@ struct ag_ledger_call { /* a system call at its exit */
     uint32_t node;
     enum ag_mapping_call call;
 };
-struct ag_mapping_ledger {         /* all zero: empty; brk starts at the first call */
+struct ag_mapping_ledger {         /* all zero: empty */
     struct ag_ledger_range *items; /* sorted, disjoint */
     size_t n, capacity;
     struct ag_ledger_call *pending; /* queued in no order, not applied yet */
     size_t n_pending;
     uint64_t end_of_heap; /* the last result of brk, 0: none yet */
 };
-/* 0 or -ENOMEM. */
+/* Add and remove a range. Return 0 or -ENOMEM. */
 int ag_mapping_ledger_map(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high,
                           uint32_t node);
 int ag_mapping_ledger_unmap(struct ag_mapping_ledger *ledger, uint64_t low, uint64_t high);

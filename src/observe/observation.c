@@ -1,17 +1,20 @@
-/* observation.c: the main loop of an observation, see observation.h.
+/* observation.c: the main loop of `observe`: reads samples and counts their stacks.
  *
  *     perf events -> ring -> registers, stack -> native frames -> inspectors -> a node, counted
  *
- * 1. Order. The meaning of a sample depends on the mappings at its time. The mapping of a file
- * appears in the same ring, before the first sample in its code; the map is read again then, at
- * most every 20 ms, and once a second in any case. If a file was unmapped before its sample is
- * read, the sample has no name, but its place is right.
+ * Inspectors are the code of runtimes that reads a process from outside; a node is a stack, see
+ * seen_stacks.h.
+ *
+ * 1. Order. A sample has to be interpreted with the mappings at its time. When the target maps a
+ * file, the kernel writes that to the same ring, before the first sample in the file's code. The
+ * target's list of mappings is read again then, at most every 20 ms, and once a second in any case.
+ * If a file was unmapped before a sample in it is read, the frame has its address but no name.
  *
  * 2. Cost. Stacks are walked as samples arrive and kept once; names are looked up on request, once
  * per address. At 99 Hz the loop wakes some dozen times a second.
  *
- * 3. Ends. The time is over; is_stopped returned true (Ctrl-C); or the target ended, for any
- * reason. All three give the same result: what was observed until then. */
+ * 3. Ends. An observation ends when its time is over, when is_stopped returns true (Ctrl-C), or
+ * when the target has ended. In all three cases the results are those of the time until then. */
 #include "observation.h"
 
 #include <errno.h>
@@ -29,13 +32,12 @@
 enum {
     STACK_BYTES = 16384, /* bytes of a stack that are copied; typical ones have 1 to 6 KiB */
     STACK_BYTES_FAST = 8192,
-    FAST_RATE = 500, /* from this rate on */
+    FAST_RATE = 500, /* from this rate on, less of the stack is copied */
     GROWTH_STACK_BYTES = 4096,
     GROWTH_PERIOD = 8, /* page faults: 32 KiB a sample */
     PAGE_BYTES = 4096,
     WAIT_MS = 50,
-    WAIT_INSPECTED_MS = 5, /* deep stacks of inspected runtimes are read after the sample,
-                            * so soon */
+    WAIT_INSPECTED_MS = 5, /* with inspectors, which read deep stacks after the sample */
     REFRESH_NS = 1000000000,
     REFRESH_SOON_NS = 20000000,
     RAW_MOST = 1 << 24,
@@ -73,7 +75,7 @@ static void add_source(struct ag_observation *observation, struct ag_perf_source
     observation->source_periods[n] = source->period;
 }
 
-/* The number of a tracepoint, or -1: it is not there, or must not be used. */
+/* Returns the number of a tracepoint; -1: it does not exist, or it is not permitted to read it. */
 static long tracepoint(const char *group, const char *name) {
     static const char *const folders[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     for (size_t i = 0; i < 2; i++) {
@@ -115,8 +117,8 @@ static int add_map_sources(struct ag_observation *observation, struct ag_perf_so
     return 0;
 }
 
-/* Waking at each sample costs the target one more interrupt: only done if its runtime's stacks are
- * read, not captured at the sample. */
+/* Whether this process has to wake at each sample, which costs the target one more interrupt: only
+ * if an inspector reads stacks after the sample, because no BPF program copies them. */
 static bool must_read_soon(const struct ag_observation *observation) {
     for (size_t i = 0; i < observation->n_inspections; i++) {
         if (observation->inspections[i].capture_program < 0) {
@@ -285,7 +287,8 @@ const char *ag_observation_thread_name(struct ag_observation *observation, uint3
     return thread_name(observation, thread);
 }
 
-/* Returns false if it is not to be counted (stale). */
+/* Finds the node of the sample's stack. Returns false if the stack is stale: it was read so late
+ * that it may be of another moment. */
 static bool find_stack(struct ag_observation *observation, const struct ag_perf_sample *sample,
                        uint32_t *ret_node) {
     struct ag_stack_copy stack = {
@@ -335,7 +338,7 @@ static void take_sample(void *context, const struct ag_perf_sample *sample) {
     uint32_t node = AG_SEEN_INCOMPLETE;
     const enum ag_seen_source kind = observation->source_kinds[sample->source];
     if (!sample->has_registers) {
-        return; /* the kernel's own work for the thread, at its end */
+        return; /* the thread is ending and runs only in the kernel */
     }
     if (!find_stack(observation, sample, &node)) {
         observation->facts.stale += kind == AG_SEEN_CPU;
@@ -390,7 +393,7 @@ static void refresh_images(struct ag_observation *observation, uint64_t now_ns) 
     }
     observation->last_refresh_ns = now_ns;
     observation->images_changed = false;
-    (void)ag_observed_images_refresh(&observation->images); /* if it is gone, the caller notices */
+    (void)ag_observed_images_refresh(&observation->images); /* the caller notices if it is gone */
     if (observation->images.is_over_bound) {
         ag_observation_note(
             observation,
@@ -448,8 +451,9 @@ static void drain_events(struct ag_observation *observation) {
                                    now_ns); /* out of memory: some are missing */
 }
 
-/* An interrupt costs the target what was measured for a sample. A fault or system call, which is in
- * the kernel already, costs what writing its record was measured to cost. */
+/* Returns the cost to the target. A CPU sample costs an interrupt (sample_cost_ns). A page fault or
+ * a system call enters the kernel anyway and costs only the writing of its record (record_cost_ns).
+ */
 static double cost_ns(const struct ag_observation_facts *facts) {
     const double n_interrupts = (double)(facts->samples + facts->stale);
     const double n_records = (double)(facts->growth_faults + facts->map_calls + facts->lost);
@@ -476,7 +480,8 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
     struct ag_observation_facts *facts = &observation->facts;
     ag_perf_watch_stop(observation->watch);
     drain_events(observation);
-    (void)ag_mapping_ledger_settle(&observation->mappings, UINT64_MAX); /* the others are right */
+    (void)ag_mapping_ledger_settle(&observation->mappings,
+                                   UINT64_MAX); /* without memory some are missing */
     take_collections(observation);
     facts->duration_ns = ag_observation_now_ns() - facts->start_ns;
     const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);

@@ -4,7 +4,10 @@
  *     ag_observation_open -> ag_observation_run -> queries -> ag_observation_close
  *
  * The target is never stopped and nothing in it is changed. An observation may be used by one
- * thread only. Texts that it returns are valid until it is closed. */
+ * thread only. Texts that it returns are valid until it is closed.
+ *
+ * A frame of a runtime's function is managed, all others are native. An inspector is a runtime's
+ * code that reads managed frames and other data from outside (allogram/inspector.h). */
 #ifndef AG_OBSERVATION_H
 #define AG_OBSERVATION_H
 
@@ -40,7 +43,7 @@ struct ag_observe_options {
 };
 
 struct ag_observation;
-/* Returns 0; or a negative errno and one line with the remedy. */
+/* Returns 0, or a negative errno and one line with the cause and the remedy. */
 int ag_observation_open(const struct ag_observe_options *options,
                         struct ag_observation **ret_observation, char ret_message[512]);
 struct ag_observation *ag_observation_close(struct ag_observation *observation);
@@ -55,15 +58,15 @@ struct ag_observation_facts {
     const char *name;
     uint64_t duration_ns, start_ns, start_realtime_ns;
     enum ag_observation_end end;
-    uint64_t samples;          /* of the CPU, that are counted */
-    uint64_t lost, stale;      /* and that are not */
-    uint64_t complete_stacks;  /* of samples: up to the outermost frame */
+    uint64_t samples;          /* CPU samples that are counted */
+    uint64_t lost, stale;      /* not counted: the kernel dropped them; they were read too late */
+    uint64_t complete_stacks;  /* counted samples whose stack reaches the outermost frame */
     uint64_t growth_faults;    /* sampled page faults */
     uint64_t map_calls;        /* mmap, munmap, brk, mremap calls */
     uint64_t collections_seen; /* by an inspector; the reported ones are all of them, or a sample */
     uint64_t target_cpu_ns;    /* CPU time of the target's threads during the observation */
     uint64_t own_cpu_ns;       /* CPU time of this process for observing */
-    double sample_cost_ns;     /* cost of one sample to a running thread: measured at the start */
+    double sample_cost_ns;     /* what one sample costs a running thread; measured at the start */
     double record_cost_ns;     /* cost of one recorded page fault or system call */
     double target_cost_percent;
     bool sees_kernel;
@@ -87,19 +90,21 @@ const char *ag_observation_thread_name(struct ag_observation *observation, uint3
 
 struct ag_observed_function {
     const struct ag_observed_frame *frame;
-    uint64_t own, total; /* samples: innermost; anywhere in the stack, once each */
+    uint64_t own, total; /* samples with it as the innermost frame; anywhere in the stack */
 };
 struct ag_observed_stack {
     uint32_t node, thread; /* thread 0: all threads */
     uint64_t samples, bytes;
 };
-/* Sorted, the greatest first; the caller frees. Negative errno: out of memory. */
+/* The lists are sorted, the greatest first, and freed by the caller. The functions return the
+ * length, or a negative errno: out of memory. */
 ssize_t ag_observation_functions(struct ag_observation *observation,
                                  struct ag_observed_function **ret_functions);
 ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_source source,
                               struct ag_observed_stack **ret_stacks);
-/* Counts only samples below a native function that matches the glob, by the innermost managed
- * function above it (or a native one, if there is none): samples in `own`. */
+/* Counts only samples whose stack contains a native function that matches GLOB. Each sample counts
+ * for one function, in `own`: the innermost managed one among the callers of the match or, if there
+ * is none, the match's native caller. */
 ssize_t ag_observation_blame(struct ag_observation *observation, const char *glob,
                              struct ag_observed_function **ret_functions);
 
@@ -124,7 +129,7 @@ struct ag_reported_collection {
     const char *runtime, *kind, *process;
     uint32_t thread, node;
     uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes, allocated_bytes;
-    uint64_t weight_bytes; /* allocated bytes that it stands for: its own, if all are reported */
+    uint64_t weight_bytes; /* allocated bytes that it represents: its own, if all are reported */
 };
 size_t ag_observation_processes(const struct ag_observation *observation,
                                 const struct ag_reported_process **ret_processes);
@@ -135,13 +140,13 @@ size_t ag_observation_collections(const struct ag_observation *observation,
 
 struct ag_observed_collector { /* a function that caused collections: the innermost managed one */
     const char *function;
-    uint64_t n_collections, bytes; /* of a sample: estimates of all */
+    uint64_t n_collections, bytes; /* estimates, if only a sample is reported */
 };
-/* Sorted, most bytes first; the caller frees. */
+/* The list is sorted, most bytes first, and freed by the caller. */
 ssize_t ag_observation_collectors(struct ag_observation *observation,
                                   struct ag_observed_collector **ret_collectors);
 
-/* Writes the observation as a trace. PATTERN as in `run -o`, NULL: the default. */
+/* Writes the observation as a trace. PATTERN: as in `run -o`; NULL: the default. */
 int ag_observation_write_trace(struct ag_observation *observation, const char *pattern,
                                char ret_path[4096], char ret_message[512]);
 /* Writes the target's generated code as a perf map, /tmp/perf-PID.map where perf looks for it. */

@@ -20,18 +20,19 @@ struct allogram_target { /* the target as inspectors see it */
     struct ag_observed_images *images;
     struct allogram_target_mapping *mappings; /* copies of maps; n_mappings of them */
     size_t n_mappings;
-    uint64_t code_list; /* address of the descriptor, 0: not searched yet, UINT64_MAX: none */
-    uint64_t code_list_rest_ns, code_list_stamp; /* not read again before this time; as it
-                                                  * was read */
-    bool (*is_stopped)(void);                    /* the observation's; may be NULL */
+    /* address of __jit_debug_descriptor; 0: not searched yet; UINT64_MAX: none */
+    uint64_t code_list;
+    /* the list is not read again before this time; its stamp when it was read */
+    uint64_t code_list_rest_ns, code_list_stamp;
+    bool (*is_stopped)(void); /* the observation's; may be NULL */
 };
 
 struct ag_inspection { /* an inspector that recognized the target */
     const struct allogram_inspector *inspector;
     void *state;
     int collections_fd;  /* -1: does not watch collections */
-    int capture_program; /* -1: what it needs of a sample is read later */
-    uint32_t runtime;    /* text */
+    int capture_program; /* BPF program that copies data at each sample; -1: it is read later */
+    uint32_t runtime;    /* number of the runtime's name in seen.texts */
 };
 
 struct allogram_stack { /* a stack being reported: frames innermost first */
@@ -63,7 +64,7 @@ struct ag_named_stack { /* of a node, made on request */
 struct ag_observation {
     struct ag_observe_options options;
     struct ag_remote_process process;
-    char exe[PATH_MAX]; /* the program as it was opened; empty: not readable */
+    char exe[PATH_MAX]; /* the program when the observation began; "": not readable */
     struct ag_observed_images images;
     struct ag_frame_walker walker;
     struct ag_perf_watch *watch;
@@ -89,8 +90,7 @@ struct ag_observation {
     size_t n_symbolized_images;
     struct ag_named_stack *named; /* by node */
     size_t n_named;
-    struct ag_observed_frame **named_frames; /* by frame id; each ends with one without
-                                              * a function */
+    struct ag_observed_frame **named_frames; /* by frame id; ends with one without function */
     size_t n_named_frames;
     const char **notes;
     size_t n_notes;
@@ -102,7 +102,7 @@ struct ag_observation {
     struct allogram_native_frame frames[AG_WALK_FRAMES];
 };
 
-/* Adds a line once; cut to 512 bytes. */
+/* Adds a line to the notes, unless it is there already. */
 void ag_observation_note(struct ag_observation *observation, const char *text);
 uint64_t ag_observation_now_ns(void);
 
@@ -110,23 +110,26 @@ uint64_t ag_observation_now_ns(void);
 void ag_inspections_open(struct ag_observation *observation);
 void ag_inspections_refresh(struct ag_observation *observation);
 void ag_inspections_close(struct ag_observation *observation);
+/* Whether pc is in code of a runtime that has an inspector. */
 bool ag_inspections_own(void *observation, uint64_t pc);
-/* The node of a sample's stack; returns false if it is stale. */
+/* Finds the node of a sample's stack. Returns false if the stack is stale: it was read so late that
+ * it may be of another moment. */
 bool ag_inspections_stack(struct ag_observation *observation, const struct allogram_sample *sample,
                           uint32_t *ret_node);
 
 /* ---- observed_names.c ---- */
 /* Adds new images to the symbolizer; opens files that disappear with the target. */
 void ag_observed_names_prepare(struct ag_observation *observation);
-/* The expanded frames of one frame id; the last one has no function. NULL: out of memory. */
+/* Returns the frames of one frame id, which are several if functions were inlined; the last one has
+ * no function. NULL: out of memory. */
 const struct ag_observed_frame *ag_observed_names_of(struct ag_observation *observation,
                                                      uint32_t frame);
 void ag_observed_names_done(struct ag_observation *observation);
 
 /* ---- sample_cost.c ---- */
-/* The cost of one sample with that much stack for the thread it interrupts, in ns; 0: unknown. */
+/* Returns what a sample that copies STACK_BYTES costs the interrupted thread, in ns; 0: unknown. */
 double ag_sample_cost_measure(uint32_t stack_bytes);
-/* The cost of recording one page fault, likewise. */
+/* Returns what recording one page fault costs, likewise. */
 double ag_record_cost_measure(uint32_t stack_bytes);
 
 #endif

@@ -1,9 +1,11 @@
-/* observed_images.c: maps executable mappings of files to images, see observed_images.h.
+/* observed_images.c: keeps the list of the target's images, for `observe` and `attach`: the files
+ * with code that it has mapped.
  *
- * An image is a file at a bias: a file whose code is mapped in several pieces is one, a file that
- * is mapped twice at different places is two. Its bias comes from the segment that contains its
- * mapping's file offset. A file that was deleted or replaced is opened through /proc/PID/map_files,
- * which leads to the mapped file and not to the one that has its name now. */
+ * An image is a file with one bias (address in memory minus address in the file). A file whose code
+ * is mapped in several pieces with one bias is one image; a file that is mapped twice at different
+ * places is two images. The bias comes from the segment that contains the mapping's file offset. A
+ * file that was deleted or replaced is opened through /proc/PID/map_files, which leads to the
+ * mapped file and not to the one that has its name now. */
 #include "observed_images.h"
 
 #include <errno.h>
@@ -24,8 +26,7 @@ enum {
     LOOK_BACK = 4096, /* images searched, from the newest on: a process has some hundred */
     COST = 4,         /* memory for tables and unwind rules of a file, in multiples of its bytes */
     NS_PER_BYTE = 50,
-    MOST_COST = 16, /* in multiples of what the files occupy: a file that is mapped often is read
-                     * often */
+    MOST_COST = 16, /* limit of the cost, in multiples of the bytes that the files occupy */
 };
 static const uint64_t free_cost = UINT64_C(192) << 20, most_open_ns = UINT64_C(1000000000);
 
@@ -45,8 +46,9 @@ static bool is_the_file(const struct ag_observed_images *images, const char *pat
            ag_foreign_file_is_mapped(&facts, images->process->pid, mapping);
 }
 
-/* The map has the path of a file below this process' root, or below the target's if that is another
- * one (a container); a deleted file is what map_files leads to. */
+/* Finds a path by which this process can open the mapped file: the path in the map; that path below
+ * the target's root, if the target is in a container; or the link in map_files, which leads to a
+ * deleted file, too. */
 static int find_place(const struct ag_observed_images *images, const char *path,
                       const struct ag_remote_mapping *mapping, char *ret_place, size_t limit) {
     (void)snprintf(ret_place, limit, "%s", path);
@@ -111,8 +113,8 @@ static bool image_has_mapping(const struct ag_observed_image *image,
            image->low <= mapping->low && mapping->high <= image->high;
 }
 
-/* The image of this mapping, if it is known: nearly always one that was mapped at the last refresh;
- * else one that was mapped again. */
+/* Returns the image of this mapping, if it is known. Nearly always the image was mapped at the last
+ * refresh; otherwise the file may have been unmapped and mapped again. */
 static struct ag_observed_image *find_known_image(const struct ag_observed_images *images,
                                                   const struct ag_remote_mapping *mapping) {
     struct ag_observed_image *image = ag_observed_images_find(images, mapping->low);

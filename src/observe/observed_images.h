@@ -23,7 +23,7 @@ struct ag_observed_image {
     struct ag_remote_elf elf;
     struct ag_image_cfi *cfi; /* NULL: it has no tables */
 };
-struct ag_observed_images { /* all zero except the process; then _refresh */
+struct ag_observed_images { /* zero-initialize, set the process, refresh */
     const struct ag_remote_process *process;
     struct ag_remote_maps maps;
     struct ag_observed_image **items; /* all images, also those that are unmapped */
@@ -35,7 +35,8 @@ struct ag_observed_images { /* all zero except the process; then _refresh */
     uint64_t cost, stored_bytes; /* memory that open files may need, and bytes that they occupy */
     bool is_over_bound;          /* some files were not opened: too many, or they cost too much */
 };
-/* Reads the map again. Returns 0, or a negative errno; then nothing is changed. */
+/* Reads the map again. Returns 0, or a negative errno; then look-ups still find the images of
+ * before. */
 int ag_observed_images_refresh(struct ag_observed_images *images);
 struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
                                                   uint64_t pc);

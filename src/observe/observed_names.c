@@ -1,7 +1,7 @@
-/* observed_names.c: names of the observed frames, and sums by name.
+/* observed_names.c: names the observed frames, and computes the tables of `observe`.
  *
- * A frame is looked up once, on request; a native one may be several functions, since compilers
- * inline. Functions with the same name, image and runtime are one. */
+ * A frame is looked up once, on request; a native frame may be several functions, since compilers
+ * inline. Functions with the same name, image and runtime count as one. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
@@ -36,7 +36,7 @@ void ag_observed_names_prepare(struct ag_observation *observation) {
         (void)ag_symbolizer_image(observation->symbolizer, image->id, place, image->elf.build_id,
                                   image->elf.build_id_bytes, image->bias, image->low,
                                   image->high); /* out of memory: its name is an address */
-        if (strncmp(place, "/proc/", 6) == 0) { /* disappears with the target: opened now */
+        if (strncmp(place, "/proc/", 6) == 0) { /* it disappears with the target: opened now */
             const struct ag_symbol_frame *frames;
             (void)ag_symbolizer_frames(observation->symbolizer, image->id, image->low,
                                        /* return_address= */ false, &frames);
@@ -52,8 +52,8 @@ static const char *image_name(const struct ag_observation *observation, uint32_t
     return slash != NULL ? slash + 1 : path;
 }
 
-/* A function without a symbol: its unwind table still has its begin, which is the same for all of
- * its instructions. */
+/* Names a function without a symbol by its first address, which the unwind table has. So all
+ * samples in the function have one name. */
 static void name_by_start(struct ag_observation *observation, const struct ag_seen_frame *frame,
                           struct ag_observed_frame *named) {
     char text[PATH_MAX + 32];
@@ -198,7 +198,7 @@ static bool is_same(const struct ag_observed_frame *a, const struct ag_observed_
            is_same_text(a->runtime, b->runtime);
 }
 
-/* The number of the frame's function; SIZE_MAX: out of memory. */
+/* Returns the number of the frame's function, which may be new; SIZE_MAX: out of memory. */
 static size_t function_of(struct function_table *table, const struct ag_observed_frame *frame) {
     const uint64_t hash = hash_of(frame);
     size_t cursor = 0;
@@ -244,8 +244,8 @@ static ssize_t end_table(struct function_table *table, bool is_whole,
     return (ssize_t)table->n;
 }
 
-/* The frames of a stack that CPU samples counted, innermost first; 0: the count is of another
- * source. */
+/* Finds the frames of a count of CPU samples, innermost first, and returns their number; 0: the
+ * count is of another source. */
 static size_t cpu_stack(struct ag_observation *observation, const struct ag_seen_count *count,
                         const struct ag_observed_frame **ret_frames) {
     return count->source == AG_SEEN_CPU ? ag_observation_stack(observation, count->node, ret_frames)
@@ -281,8 +281,9 @@ static bool is_native(const struct ag_observed_frame *frame) {
     return strcmp(frame->runtime, "c") == 0;
 }
 
-/* The frame to blame for a stack: the innermost managed one above the innermost match; if there is
- * none, the caller of the match, or the match itself. NULL: the glob does not match. */
+/* Returns the frame to blame for a stack. MATCH is the innermost native frame that matches the
+ * glob. The blamed frame is the innermost managed one among its callers; if there is none, its
+ * caller; if it has no caller, the match itself. NULL: nothing matches. */
 static const struct ag_observed_frame *blamed_frame(const struct ag_observed_frame *frames,
                                                     size_t n, const char *glob) {
     size_t match = 0;
@@ -298,7 +299,7 @@ static const struct ag_observed_frame *blamed_frame(const struct ag_observed_fra
             return &frames[i];
         }
     }
-    size_t caller = match; /* of the outermost match in a row: a recursion blames its caller */
+    size_t caller = match; /* the first that does not match: a recursion blames its caller */
     while (caller < n && fnmatch(glob, frames[caller].function, 0) == 0) {
         caller++;
     }
@@ -442,8 +443,8 @@ struct collected { /* by one function */
     uint64_t bytes;
 };
 
-/* How many collections like this one there were per reported one: a collection is reported with a
- * probability in proportion to its own bytes. */
+/* Returns how many collections this one represents: a collection is reported with a probability in
+ * proportion to its allocated bytes. */
 static double collections_represented(const struct ag_reported_collection *collection) {
     return collection->allocated_bytes != 0 && collection->weight_bytes != 0
                ? (double)collection->weight_bytes / (double)collection->allocated_bytes

@@ -1,4 +1,5 @@
 /* observed_trace.c: writes an observation as a trace that report, view, export and diff read.
+ * docs/reference/trace-format.md describes its records, such as cpu_samples.
  *
  *     CPU samples       cpu_samples: each with its time and its native stack, and, for readers
  *                       that know only function counters, `functions` and `calls`: a tree per
@@ -26,8 +27,7 @@
 #include "writer/trace_index.h"
 
 enum {
-    GROWTH_HEAP =
-        64, /* the first id of a heap with an address space of its own; its via has the same id */
+    GROWTH_HEAP = 64, /* the first id that a heap with its own address space may have */
     MAP_HEAP = 65,
     SPACE_SHIFT = 48,
     PAGE_BYTES = 4096,
@@ -116,7 +116,7 @@ static void define_threads(struct writing *writing) {
 
 static void define_heap(struct writing *writing, uint32_t heap, const char *name,
                         const char *allocator, const char *via) {
-    /* mapped memory contains what becomes resident: it is not counted twice */
+    /* resident memory is a part of the mapped memory, and must not be counted twice */
     const bool is_backing =
         heap == MAP_HEAP && (writing->observation->options.what & AG_OBSERVE_GROWTH) != 0;
     const struct ag_record defined = {.kind = AG_RECORD_HEAP,
@@ -178,7 +178,7 @@ static int write_nodes(struct writing *writing) {
                                     .pc = frame->pc + frame->is_exact,
                                     .image = frame->image};
         if (frame->runtime == 0) {
-            continue; /* native: readers use the byte before pc */
+            continue; /* native: pc is like a return address: readers look at the byte before */
         }
         uint32_t *id = &writing->frame_ids[node->frame];
         const struct ag_observed_frame *named =
@@ -446,7 +446,7 @@ static int write_growth(struct writing *writing, struct ag_event_encoder *encode
     return r < 0 ? r : end_stream(&stream);
 }
 
-/* Mappings are events of one more stream, whose number follows those of the threads. */
+/* Mappings are events of one more stream (each thread has one), with the next free number. */
 static int write_mappings(struct writing *writing, struct ag_event_encoder *encoder) {
     const struct ag_observation *observation = writing->observation;
     struct stream stream = {writing, encoder, (uint32_t)observation->n_threads, 0, 0, true};

@@ -2,8 +2,8 @@
  * for, so that `perf report` and `perf script` name its functions.
  *
  * Any user can create files in the folder of /tmp/perf-PID.map: the file is created anew and no
- * link is followed; an existing file of another user is an error and is not replaced. The file gets
- * the target's owner, since perf trusts no other. */
+ * link is followed. If another user's file is there, it is not replaced, and an error is returned.
+ * The target's user becomes the owner, since perf ignores files of other users. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
-/* perf_watch.c: one ring buffer per CPU, one event per source, thread and CPU.
+/* perf_watch.c: opens and reads the kernel's perf events on a process, for `observe`: one ring
+ * buffer per CPU, and one event per thread, CPU and source (a kind of event, such as page faults).
  *
- * 1. Why so many events. There are no process-wide events: an event belongs to a thread, and only
- * one that is bound to a CPU may be inherited by the threads that its thread starts and still be
- * written to a shared buffer. So each running thread gets an event per CPU, and all events of a CPU
- * share its buffer.
+ * 1. Why so many events. The kernel has no events for a whole process. An event belongs to one
+ * thread; threads that this thread starts can inherit it. An event that is inherited can write to a
+ * shared buffer only if it is bound to one CPU. So each thread gets an event per CPU, and all
+ * events of a CPU share one buffer.
  *
  * 2. No thread is missed and none is counted twice. Threads may start while the list of threads is
  * read: from a thread that has its events (then they are inherited) or from one that does not yet.
@@ -12,8 +13,9 @@
  * for a thread that has its own events only those count.
  *
  * 3. The ring. The kernel writes and advances data_head; this file reads up to it and advances
- * data_tail. Records may wrap. The kernel counts records that do not fit in a record of its own.
- * All lengths in a record are checked: a sample without the requested format is skipped.
+ * data_tail. Records may wrap. The kernel drops records that do not fit, and later writes a record
+ * with their number. All lengths in a record are checked: a sample without the requested format is
+ * skipped.
  *
  * 4. Rights. Without the right to observe the kernel (perf_event_paranoid 2) events are limited to
  * user mode: time in system calls is not included, and the report says so. */
@@ -158,7 +160,8 @@ static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, s
     return r;
 }
 
-/* Opens all sources on all CPUs for one thread. -ESRCH: it is gone, which is not a failure. */
+/* Opens all sources on all CPUs for one thread. Returns 0 or a negative errno; -ESRCH: the thread
+ * is gone, which is not a failure. */
 static int add_thread(struct ag_perf_watch *watch, pid_t thread) {
     for (size_t cpu = 0; cpu < watch->n_cpus; cpu++) {
         for (size_t source = 0; source < watch->n_sources; source++) {
@@ -235,7 +238,8 @@ static void close_events(struct ag_perf_watch *watch) {
     watch->n_events = watch->n_threads = 0;
 }
 
-/* Threads times CPUs times sources are more descriptors than the usual limit of 1024. */
+/* Each thread needs a descriptor per CPU and source, which may be more than the usual limit of 1024
+ * for all. */
 static void raise_descriptor_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -295,7 +299,8 @@ static int by_id(const void *a, const void *b) {
     return first->id < second->id ? -1 : first->id > second->id;
 }
 
-/* Opens with all features, then with those that the kernel allows or has. */
+/* Opens the events with all features or, if that fails, without those that the kernel does not
+ * permit or does not have. */
 static int open_somehow(struct ag_perf_watch *watch) {
     int r = open_events(watch);
     if ((r == -EACCES || r == -EPERM) && !watch->excludes_kernel) {
@@ -303,7 +308,7 @@ static int open_somehow(struct ag_perf_watch *watch) {
         watch->excludes_kernel = true;
         r = open_events(watch);
     }
-    if (r == -EINVAL) { /* before Linux 5.13: child processes inherit too, and are excluded here */
+    if (r == -EINVAL) { /* before Linux 5.13: child processes inherit events, too */
         close_events(watch);
         watch->inherits_processes = true;
         r = open_events(watch);
@@ -497,7 +502,7 @@ static void drain_ring(struct ag_perf_watch *watch, struct ring *ring,
         const size_t at = tail & (ring->n_bytes - 1), left = ring->n_bytes - at;
         memcpy(&header, data + at, sizeof header); /* records are aligned to 8: never split */
         if (header.size < sizeof header || header.size > head - tail) {
-            tail = head; /* must not happen: the rest cannot be read */
+            tail = head; /* should not happen: the rest cannot be read */
             break;
         }
         const uint8_t *record = data + at;

@@ -15,13 +15,13 @@
 enum { AG_PERF_SOURCES = 8 };
 struct ag_perf_source {
     uint32_t type;   /* PERF_TYPE_* */
-    uint64_t config; /* of that type */
-    uint64_t rate;   /* per second of CPU time; 0: by period */
-    uint64_t period; /* every so many events */
+    uint64_t config; /* which event of that type */
+    uint64_t rate;   /* samples per second of CPU time; 0: the period counts */
+    uint64_t period; /* events per sample */
     uint32_t stack_bytes;
 };
 struct ag_perf_sample {
-    size_t source; /* which of the sources */
+    size_t source; /* index of its source */
     uint32_t thread;
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     uint64_t address; /* of a page fault: the accessed address */

@@ -1,10 +1,10 @@
 /* sample_cost.c: measures on this machine what a sample costs the thread that it interrupts.
  *
- * The cost is not in the target's CPU time: it occurs in the kernel's interrupt. So a thread of
- * this process reads the clock without a pause, under the same kind of event, and evaluates the
- * gaps: a gap that contains a sample's time is that sample, minus the usual gap. The median of some
- * dozen is used, since other interrupts and the scheduler make gaps of their own. It is 20 us in a
- * virtual machine, 2 on bare metal. */
+ * The cost is not part of the target's CPU time, because it occurs in the kernel's interrupt. So
+ * this thread samples itself with the same kind of event, and reads the clock without a pause. A
+ * gap between two readings that contains the time of a sample is the cost of that sample. The
+ * median of some dozen is used, since other interrupts and the scheduler cause gaps, too. The
+ * result is about 20 us in a virtual machine and 2 us on bare metal. */
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static int open_event(uint64_t config, uint64_t rate, uint32_t stack_bytes) {
         .size = sizeof attr,
         .config = config,
         .freq = rate != 0,
-        .sample_freq = rate != 0 ? rate : 1, /* with 0 a period of 1: the two are one field */
+        .sample_freq = rate != 0 ? rate : 1, /* else sample_period, the same field, is 1 */
         .sample_type = PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
         .sample_regs_user = UINT64_C(0xff01ff),
         .sample_stack_user = stack_bytes,
@@ -66,7 +66,8 @@ static int by_cost(const void *a, const void *b) {
     return *first < *second ? -1 : *first > *second;
 }
 
-/* The costs of the samples in the ring whose time lies in a gap. */
+/* Finds the samples in the ring whose time lies in a gap. Returns their number, and the gaps'
+ * lengths. */
 static size_t match_samples_to_gaps(const struct perf_event_mmap_page *head, const struct gap *gaps,
                                     size_t n_gaps, double *ret_costs) {
     const uint8_t *data = (const uint8_t *)head + PAGE_BYTES;
@@ -122,10 +123,10 @@ double ag_sample_cost_measure(uint32_t stack_bytes) {
 }
 
 /* ---- page faults ------------------------------------------------------------------------ */
-enum { TOUCHED_PAGES = 40, ROUNDS = 16 }; /* what one round writes fits the ring */
+enum { TOUCHED_PAGES = 40, ROUNDS = 16 }; /* the ring has room for one round */
 
-/* The least time in which fresh pages are touched, per page; RING, or NULL, is emptied each
- * time. */
+/* Returns the shortest of several times that touching fresh pages took, per page. RING, if it is
+ * not NULL, is emptied after each of them. */
 static double touch_ns(struct perf_event_mmap_page *ring) {
     const size_t n_bytes = (size_t)TOUCHED_PAGES * PAGE_BYTES;
     double least_ns = 1e9;

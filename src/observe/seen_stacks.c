@@ -1,5 +1,5 @@
-/* seen_stacks.c: four interning tables: an array of items, and a map of their hashes. See
- * seen_stacks.h. */
+/* seen_stacks.c: stores the stacks that `observe` has seen, and their counts, in four tables. Each
+ * table is an array of items with a map of their hashes, so that equal items are stored once. */
 #include "seen_stacks.h"
 
 #include <errno.h>

@@ -1,7 +1,9 @@
-/* seen_stacks.h: the observed stacks, each frame and each stack stored once, with its counts.
+/* seen_stacks.h: the observed stacks and their counts; each frame and each stack is stored once.
+ * Frames of a runtime's functions are managed, all others are native. A stack is the number of its
+ * innermost node; a node is a frame and the node of its caller.
  *
- * Ids of nodes are those of the trace (docs/reference/trace-format.md, nodes): ids below
- * AG_SEEN_FIRST are the state of the outermost frame. */
+ * Ids of nodes are those of the trace (docs/reference/trace-format.md, nodes): the parent of an
+ * outermost frame is an id below AG_SEEN_FIRST, which tells how the walk ended. */
 #ifndef AG_SEEN_STACKS_H
 #define AG_SEEN_STACKS_H
 
@@ -17,15 +19,15 @@ struct ag_seen_frame {
     bool is_exact;                 /* native: pc is the instruction itself, not a return address */
     uint32_t image;                /* native: id, 0: none */
     uint64_t pc;                   /* native */
-    uint32_t runtime;              /* managed: text; 0: native */
-    uint32_t function, file, line; /* managed: texts, and a number */
+    uint32_t runtime;              /* managed: number of a text; 0: native */
+    uint32_t function, file, line; /* managed: numbers of texts; the line */
 };
 struct ag_seen_node {
     uint32_t parent, frame;
 };
 struct ag_seen_count { /* of one thread in one stack */
     uint32_t node, thread, source;
-    uint64_t samples, weight;
+    uint64_t samples, weight; /* weight: ns or bytes, as the source */
 };
 struct ag_seen_stacks { /* all zero: empty */
     struct ag_seen_frame *frames;
@@ -35,10 +37,11 @@ struct ag_seen_stacks { /* all zero: empty */
     struct ag_text_store texts; /* 0: none */
     struct ag_index_map frame_index, node_index, count_index;
 };
-/* Equal items have equal ids. UINT32_MAX: out of memory. */
+/* Return the id of an item, which is stored if it is new. UINT32_MAX: out of memory. */
 uint32_t ag_seen_text(struct ag_seen_stacks *stacks, const char *text);
 uint32_t ag_seen_frame_id(struct ag_seen_stacks *stacks, const struct ag_seen_frame *frame);
 uint32_t ag_seen_node_id(struct ag_seen_stacks *stacks, uint32_t parent, uint32_t frame);
+/* Counts one sample. Returns 0 or -ENOMEM. */
 int ag_seen_count(struct ag_seen_stacks *stacks, uint32_t node, uint32_t thread, uint32_t source,
                   uint64_t weight);
 static inline const struct ag_seen_node *ag_seen_node(const struct ag_seen_stacks *stacks,

@@ -1,13 +1,14 @@
-/* call_tables.c: functions with their sums, and their callers: pairs of functions, not paths,
- * because the page shows callers and callees, and there are some hundred paths for each pair.
+/* call_tables.c: writes the block "calls" of the page: functions with their counters, and their
+ * callers. It stores pairs of functions instead of call paths, because the page shows only callers
+ * and callees, and there are some hundred paths for each pair. In the figure, u is a varint.
  *
  *     calls     n; columns, each n long: u name, u runtime, u calls, u own_words, u own_ns,
  *               u acc_words, u acc_ns; then m pairs, ordered by callee: u callee - previous callee,
  *               u caller + 1 (0: no caller), u calls, u own_words, u own_ns, u acc_words, u acc_ns
  *
- * Functions with the largest shares of words, time or calls come first and are kept if there are
- * more than a page holds; pairs with functions that are not kept are left out, too.
- * viewer/src/calls.js reads them. */
+ * own_ counters are of a function alone, acc_ counters also of what it called. Functions with the
+ * largest shares of words, time or calls come first. If there are more than a page holds, the
+ * others are left out, and all pairs with them. viewer/src/calls.js reads the block. */
 #include "page/call_tables.h"
 
 #include <errno.h>
@@ -16,14 +17,14 @@
 #include "model/answers/functions.h"
 
 enum {
-    FUNCTIONS_MOST = 20000, /* some 30 bytes each, compressed, with the name */
-    EDGES_MOST = 100000,    /* some 12 bytes each */
+    FUNCTIONS_MOST = 20000, /* about 30 bytes each, compressed, with the name */
+    EDGES_MOST = 100000,    /* about 12 bytes each */
     FUNCTION_COLUMNS = 7,
     EDGE_COLUMNS = 7,
 };
 
 struct ranked {
-    double share; /* of all words, of all time and of all calls, added up */
+    double share; /* the sum of its shares of all words, all time and all calls */
     uint32_t row;
 };
 
@@ -92,10 +93,10 @@ static void add_functions(struct ag_byte_list *all, struct ag_page_trace *trace,
     join_columns(all, columns, FUNCTION_COLUMNS);
 }
 
-/* What a page shows of a pair of two functions that it shows. */
+/* A pair of two functions that are both on the page. */
 struct shown_edge {
     const struct ag_call_edge *edge;
-    uint32_t caller, callee; /* numbers of the page; caller 0: nothing, else + 1 */
+    uint32_t caller, callee; /* numbers on the page; caller is one more, and 0 for no caller */
 };
 
 static int by_page_callee(const void *a, const void *b) {
@@ -103,7 +104,8 @@ static int by_page_callee(const void *a, const void *b) {
     return (left->callee > right->callee) - (left->callee < right->callee);
 }
 
-/* NUMBER_OF: by row, its number on the page + 1, 0: it has none. 0 or -ENOMEM. */
+/* Adds the pairs. NUMBER_OF has for each row its number on the page + 1, or 0 if it has none. 0 or
+ * -ENOMEM. */
 static int add_edges(struct ag_byte_list *all, const struct ag_call_edge *edges, size_t n_edges,
                      const uint32_t *number_of) {
     struct shown_edge *shown = calloc(n_edges + 1, sizeof(*shown));
@@ -123,7 +125,8 @@ static int add_edges(struct ag_byte_list *all, const struct ag_call_edge *edges,
     if (count > 0) {
         qsort(shown, count, sizeof(*shown), by_page_callee);
     }
-    count = count < EDGES_MOST ? count : EDGES_MOST; /* those of the smallest functions go */
+    /* Leaves out pairs of the functions with the smallest shares. */
+    count = count < EDGES_MOST ? count : EDGES_MOST;
     struct ag_byte_list columns[EDGE_COLUMNS] = {{0}};
     for (size_t i = 0; i < count; i++) {
         const struct ag_call_edge *edge = shown[i].edge;

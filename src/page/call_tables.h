@@ -1,4 +1,4 @@
-/* call_tables.h: function counters, as a block of the page. */
+/* call_tables.h: writes function counters as a block of the page of `allogram view`. */
 #ifndef AG_CALL_TABLES_H
 #define AG_CALL_TABLES_H
 
@@ -7,11 +7,11 @@
 #include "page/page_tables.h"
 #include "text/json_writer.h"
 
-/* The block "calls"; none where nothing was counted. Names go into the trace's table. 0 or negative
- * errno. */
+/* Writes the block "calls", or nothing if no function was counted. Adds names to trace->names. 0 or
+ * negative errno. */
 int ag_call_tables_write(struct ag_page_trace *trace, FILE *out);
-/* "functions": sums, and what stands apart, for the facts. Nothing where nothing was counted, or
- * without memory. */
+/* Writes the key "functions" of the block "facts": sums, and words that no function allocated.
+ * Writes nothing if no function was counted, or without memory. */
 void ag_call_facts_write(const struct ag_page_trace *trace, struct ag_json *json);
 
 #endif

@@ -1,12 +1,13 @@
-/* data_block.c: see data_block.h. base64 is implemented here, in twenty lines; a library
- * for it would be a further dependency. */
+/* data_block.c: writes compressed, base64-encoded bytes as a part of an HTML file, see
+ * data_block.h. base64 is implemented here, because it needs only twenty lines, and a library would
+ * be a further dependency. */
 #include "page/data_block.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <zlib.h>
 
-enum { LINE_BYTES = 3 * 1024 }; /* encoded at a time: 4 KiB of text */
+enum { LINE_BYTES = 3 * 1024 }; /* input bytes for one fwrite of 4 KiB of base64 */
 
 static void encode_base64(FILE *out, const uint8_t *bytes, size_t count) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -1,7 +1,8 @@
-/* data_block.h: encodes bytes as a part of an HTML file.
+/* data_block.h: writes bytes as a part of an HTML file, a block.
  *
- * A block is a <script> of a type that no browser runs: base64 of zlib-compressed bytes, so that
- * its contents cannot be markup. The page decodes a block when it needs it. */
+ * A block is a <script> element of a type that no browser runs. It contains the base64 of
+ * zlib-compressed bytes, so its contents cannot be markup. The page decodes a block when it needs
+ * it. */
 #ifndef AG_DATA_BLOCK_H
 #define AG_DATA_BLOCK_H
 
@@ -9,7 +10,8 @@
 
 #include "table/byte_list.h"
 
-/* Writes LIST as the block ID of trace number TRACE ("b0-frames"). 0 or -ENOMEM. */
+/* Writes LIST as the block ID of trace number TRACE; its element gets an id such as "b0-frames". 0
+ * or -ENOMEM. */
 int ag_data_block_write(FILE *out, unsigned trace, const char *id, const struct ag_byte_list *list);
 
 #endif

@@ -1,10 +1,13 @@
-/* html_page.c: see html_page.h.
+/* html_page.c: writes the HTML file of `allogram view`, see html_page.h.
  *
- *     profile -> outline (names) -> history (one pass) -> folded until it fits -> blocks
+ *     profile -> outline (model/answers/outline.h): the call tree, without its small parts; a group
+ *                is the stacks that end in one node, with one type, label and allocation function
+ *             -> history (model/answers/history.h): what each group did in each slice of time
+ *             -> fold (slice_log.h): small groups move up the tree until the history fits
+ *             -> blocks (data_block.h): compressed tables in the HTML file
  *
- * The bounds below keep the file under 20 MB whatever the trace: names and nodes take some 20 bytes
- * each when they are compressed, an entry of the history some 6; no fold leaves more entries than
- * GROUPS_MOST in every slice. */
+ * The limits below keep the file under 20 MB for any trace: names and nodes take about 20 bytes
+ * each when they are compressed, an entry of the history about 6. */
 #include "page/html_page.h"
 
 #include <errno.h>
@@ -24,7 +27,7 @@ const char *ag_html_page_missing(void) {
     return ag_page_template_missing[0] ? ag_page_template_missing : NULL;
 }
 
-/* A short recording has no more slices than its clock has ticks. */
+/* A short recording has at most one slice for each tick of its clock. */
 static size_t n_slices_of(const struct ag_profile *profile) {
     const struct ag_summary *summary = ag_profile_summary(profile);
     const uint64_t tick_ns = summary->time_resolution_ns > 0 ? summary->time_resolution_ns : 1;

@@ -1,4 +1,5 @@
-/* name_table.c: the numbers are those of a text_store.h; a new name is encoded at once. */
+/* name_table.c: the names of a page and their numbers, see name_table.h. The numbers are those of a
+ * text store (table/text_store.h); a new name is encoded at once. */
 #include "page/name_table.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@
 
 enum { NAME_BYTES_MOST = 4096 };
 
-/* Cuts very long names: that of a template may take a megabyte. */
+/* Encodes a name. A very long one is cut, because the name of a C++ template can have a
+ * megabyte. */
 static void add_text(struct ag_name_table *table, const char *name) {
     const size_t before = table->texts.count;
     for (;;) {
@@ -36,7 +38,8 @@ uint32_t ag_name_table_number(struct ag_name_table *table, const char *name) {
     return number;
 }
 
-/* count, lengths, texts */
+/* Writes the block "names": the number of names, the length of each in bytes, then all texts
+ * without separators. Name 0 is "". */
 int ag_name_table_write(const struct ag_name_table *table, unsigned trace, FILE *out) {
     struct ag_byte_list list = {0};
     ag_byte_list_number(&list, table->names.count + 1);

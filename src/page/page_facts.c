@@ -1,6 +1,8 @@
-/* page_facts.c: the summary with the keys of `report --json`, the curve, the slices' peaks, and
- * damage of the trace. JSON inside of HTML must not contain "<". JSON has "<" only in strings, so
- * each is written as \u003c. */
+/* page_facts.c: writes the block "facts" of the page: the summary with the keys of `report --json`,
+ * the timeline, the peak of each slice of time, and damage of the trace.
+ *
+ * The JSON is inside of HTML, where "<", ">" and "&" could be read as markup. JSON contains them
+ * only in strings, so each is written as an escape such as \u003c. */
 #include "page/page_facts.h"
 
 #include <errno.h>
@@ -44,7 +46,7 @@ static void write_identity(struct ag_json *json, const struct ag_profile *profil
     }
 }
 
-/* Of the sums of a sampled trace: NAME_ci95, as in `report --json`. */
+/* Writes the 95 % intervals of the sums of a sampled trace as NAME_ci95, as in `report --json`. */
 static void write_intervals(struct ag_json *json, const struct ag_metrics *total) {
     static const struct {
         const char *name;
@@ -131,7 +133,7 @@ static void write_losses(struct ag_json *json, const struct ag_profile *profile)
     ag_json_close(json, ']');
 }
 
-/* One number of each point, in a row. */
+/* Writes the number at OFFSET of each point as an array. */
 static void write_curve(struct ag_json *json, const char *name,
                         const struct ag_timeline_point *points, size_t n, size_t offset) {
     ag_json_open(json, name, '[');

@@ -1,7 +1,13 @@
-/* page_tables.c: numbers frames, nodes and groups for the page, without gaps, and writes each table
- * column by column: similar values are adjacent, so that zlib compresses them well.
+/* page_tables.c: numbers the frames, nodes and groups that the page needs, without gaps, and writes
+ * the tables of the page, each as a block (data_block.h). The nodes are those of the outline: the
+ * call tree without its small parts (model/answers/outline.h). A group is the stacks that end in
+ * one node, with one allocation function ("via"), one type and one label. A slice is one of up to
+ * 256 equal parts of the recording.
  *
- *     block     columns (u: number, s: zigzag), each as long as the count before them
+ * frames, nodes, groups, history and calls are written column by column, because similar values
+ * next to each other compress better. u is a varint (LEB128), s a signed one (zigzag); n is a u,
+ * the number of rows:
+ *
  *     names     see name_table.c
  *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known; plus 4 times
  *               the owner of the code: 0 a library or language, 1 unknown, 2 the program)
@@ -12,13 +18,14 @@
  *               of a sample and the portion, as the bits of a float
  *     history   u entries of each slice; of all entries u group - previous group in the slice,
  *               s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes,
- *               s temporary_blocks, s rise_blocks, s rise_bytes
+ *               s temporary_blocks, s rise_blocks, s rise_bytes (in use: from the start of the
+ *               slice to its peak)
  *     counts    see write_counts
  *     leaks     n; u slice - previous slice, u group, u blocks, u bytes
  *     threads   see write_threads
  *     calls     see call_tables.c
  *
- * viewer/src/trace.js reads them. */
+ * viewer/src/trace.js reads the tables. */
 #include "page/page_tables.h"
 
 #include <errno.h>
@@ -34,10 +41,10 @@ struct numbering {
     const uint32_t *target;
     bool *is_node_used;
     uint32_t *node_number;
-    uint32_t *group_number;                   /* by group of the outline as it is now */
-    uint32_t *frame_numbers;                  /* by frame of the profile + 1; 0: has none */
-    uint32_t *frames;                         /* of the page */
-    size_t n_frames, frame_capacity, n_nodes; /* frame_capacity: of frame_numbers */
+    uint32_t *group_number;  /* by group of the outline after folding */
+    uint32_t *frame_numbers; /* by frame of the profile: its number on the page + 1; 0: none */
+    uint32_t *frames;        /* by number on the page: the frame of the profile */
+    size_t n_frames, frame_capacity, n_nodes; /* frame_capacity: length of frame_numbers */
 };
 
 static void end_numbering(struct numbering *numbering) {
@@ -72,14 +79,15 @@ static void number_groups(struct numbering *numbering) {
     }
     for (size_t i = 0; i < trace->log.n_groups; i++) {
         const uint32_t number = numbering->group_number[numbering->target[i]];
-        trace->number_of[i] = number != UINT32_MAX ? number : 0; /* one without any entry */
+        /* 0 for a group that has no entry in the history. */
+        trace->number_of[i] = number != UINT32_MAX ? number : 0;
     }
 }
 
 static void number_nodes(struct numbering *numbering) {
     const struct ag_outline *outline = &numbering->trace->outline;
     numbering->is_node_used[0] = true;
-    /* parents come before their children, also what folding added */
+    /* Parents come before their children; this is also true of nodes that folding added. */
     for (size_t i = outline->n_nodes; i-- > 1;) {
         if (numbering->is_node_used[i]) {
             numbering->is_node_used[outline->nodes[i].parent] = true;
@@ -168,7 +176,7 @@ static int write_nodes(const struct numbering *numbering, FILE *out) {
     return r;
 }
 
-/* In the order of the struct. */
+/* In the order of struct ag_metrics. */
 static const enum ag_metric metrics_of_groups[] = {
     AG_METRIC_ALLOCATED_BLOCKS, AG_METRIC_ALLOCATED_BYTES, AG_METRIC_FREED_BLOCKS,
     AG_METRIC_FREED_BYTES,      AG_METRIC_IN_USE_BLOCKS,   AG_METRIC_IN_USE_BYTES,
@@ -241,8 +249,8 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
 
 /* ---- sizes, lifetimes, leaks, threads ---- */
 
-/* u place - place before (a place is row * AG_HISTORY_ORDERS + order), then what is counted there;
- * the count of all comes first. */
+/* Adds the number of entries with blocks, then for each of them u index - previous index, u blocks,
+ * u bytes. An index is row * AG_HISTORY_ORDERS + order, where an order is a power of two. */
 static void add_counts(struct ag_byte_list *list, const struct ag_history_count *counts, size_t n) {
     size_t used = 0, before = 0;
     for (size_t i = 0; i < n; i++) {
@@ -259,7 +267,7 @@ static void add_counts(struct ag_byte_list *list, const struct ag_history_count 
     }
 }
 
-/* The same by group, in the groups' numbers of the page; blocks only. */
+/* The same for groups, by their numbers on the page, without bytes. */
 static int add_group_counts(struct ag_byte_list *list, const struct ag_page_trace *trace,
                             bool of_lifetimes) {
     const size_t n = trace->n_numbers * AG_HISTORY_ORDERS;
@@ -290,7 +298,8 @@ static int add_group_counts(struct ag_byte_list *list, const struct ag_page_trac
     return 0;
 }
 
-/* Sizes and lifetimes by slice, then by group. */
+/* The block "counts": sizes and lifetimes of blocks by slice (see add_counts), then both by
+ * group. */
 static int write_counts(const struct ag_page_trace *trace, FILE *out) {
     const struct ag_history *history = &trace->history;
     const size_t n = history->n_slices * AG_HISTORY_ORDERS;
@@ -322,9 +331,9 @@ static int write_leaks(const struct ag_page_trace *trace, FILE *out) {
     return r;
 }
 
-/* n; u name and u kernel id of each; by slice and thread u allocated_blocks, u allocated_bytes,
- * u freed_blocks, u freed_bytes; then n pairs of u slice, u allocated by, u freed by, u blocks, u
- * bytes. */
+/* The block "threads": n; u name and u kernel id of each thread; for each slice and thread u
+ * allocated_blocks, u allocated_bytes, u freed_blocks, u freed_bytes; then n pairs, each u slice, u
+ * allocated by, u freed by, u blocks, u bytes. */
 static int write_threads(struct ag_page_trace *trace, FILE *out) {
     const struct ag_history *history = &trace->history;
     const struct ag_thread_row *rows;
@@ -374,7 +383,7 @@ int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FI
         r = r < 0 ? r : write_counts(trace, out);
         r = r < 0 ? r : write_leaks(trace, out);
     }
-    if (trace->number == 0) { /* of the one before nothing is compared */
+    if (trace->number == 0) { /* calls of the earlier trace are not compared */
         r = r < 0 ? r : ag_call_tables_write(trace, out);
     }
     return r < 0 ? r : ag_name_table_write(&trace->names, trace->number, out);

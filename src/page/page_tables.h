@@ -1,4 +1,4 @@
-/* page_tables.h: the tables of one trace, as blocks of the page. */
+/* page_tables.h: writes the tables of one trace as blocks (data_block.h) of the page. */
 #ifndef AG_PAGE_TABLES_H
 #define AG_PAGE_TABLES_H
 
@@ -8,19 +8,20 @@
 #include "page/name_table.h"
 #include "page/slice_log.h"
 
-struct ag_page_trace { /* of one trace, while its part of the page is written */
+struct ag_page_trace { /* the state of one trace while its part of the page is written */
     struct ag_profile *profile;
-    unsigned number; /* 0, or 1: the one before, without a history */
+    unsigned number; /* 0: the trace; 1: the earlier trace to compare with, which has no history */
     struct ag_outline outline;
     struct ag_history history;
     struct ag_slice_log log;
     struct ag_name_table names;
-    uint32_t *number_of; /* by group of the outline as it was made: its number on the page */
-    size_t n_numbers;    /* groups of the page */
+    uint32_t *number_of; /* by group of the outline before folding: its number on the page */
+    size_t n_numbers;    /* number of groups on the page */
     uint64_t folded_rows, other_bytes;
 };
 
-/* Blocks: frames nodes groups history counts leaks threads calls names. 0 or negative errno. */
+/* Writes the blocks frames, nodes, groups, threads, history, counts, leaks, calls and names. TARGET
+ * is that of ag_slice_log_fold. 0 or negative errno. */
 int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FILE *out);
 
 #endif

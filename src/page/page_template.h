@@ -1,5 +1,5 @@
-/* page_template.h: the page that tools/build_viewer.sh builds from viewer/, as it is contained in
- * the program. The data is inserted between head and tail. */
+/* page_template.h: the HTML page that tools/build_viewer.sh builds from viewer/, as two arrays in
+ * the program. The data of a trace is written between head and tail. */
 #ifndef AG_PAGE_TEMPLATE_H
 #define AG_PAGE_TEMPLATE_H
 

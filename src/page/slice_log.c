@@ -1,8 +1,11 @@
-/* slice_log.c: 12,000 groups in 256 slices can make three million entries of 64 bytes; encoded as
- * numbers of variable length an entry takes some 14 bytes. Folding limits the size of the page: the
- * entries of a small group are moved to a node "other" below its caller and, if the page is still
- * too large, below its caller's caller, and so on. The group's own function, type, via and label
- * remain; only its callers are lost. The sums do not change. */
+/* slice_log.c: stores the history of groups compactly, and folds small groups until the history is
+ * small enough for the page. See slice_log.h.
+ *
+ * 12,000 groups in 256 slices can give three million entries of 64 bytes; encoded as varints an
+ * entry takes about 14 bytes. Folding limits the size of the page: the entries of a small group
+ * move to a node "other" below its caller. If the page is still too large, they move below the
+ * caller of its caller, and so on. A folded group keeps its own function, type, allocation function
+ * (via) and label, and loses only its callers. The sums do not change. */
 #include "page/slice_log.h"
 
 #include <errno.h>
@@ -58,7 +61,7 @@ int ag_slice_log_add(void *context, size_t slice, const struct ag_history_entry 
     return list->is_short ? -ENOMEM : 0;
 }
 
-/* The next entry of a slice's log; NULL: it has ended. */
+/* Decodes the next entry of a slice's log. NULL: there is none. */
 static const uint8_t *next_entry(const uint8_t *at, const uint8_t *end, uint32_t *ret_group,
                                  struct sum *ret_sum) {
     uint64_t number;
@@ -77,11 +80,11 @@ struct folding {
     const struct ag_slice_log *log;
     struct ag_outline *outline;
     uint32_t *target;
-    uint32_t *place_of;  /* by node: the "other" below it, or NOT_SEEN */
-    uint32_t *other_of;  /* by node: a group of that "other", or NOT_SEEN */
-    uint32_t *next_of;   /* by group: one more of the same "other", or NOT_SEEN */
+    uint32_t *place_of;  /* by node: the node "other" below it, or NOT_SEEN */
+    uint32_t *other_of;  /* by node: the first group below that "other", or NOT_SEEN */
+    uint32_t *next_of;   /* by group: the next group below the same "other", or NOT_SEEN */
     uint32_t *last_seen; /* by group: the slice it was last counted in */
-    size_t n_groups;     /* of the outline before */
+    size_t n_groups;     /* of the outline before folding */
 };
 
 static int by_weight(const void *a, const void *b, void *context) {
@@ -91,7 +94,7 @@ static int by_weight(const void *a, const void *b, void *context) {
     return (left < right) - (left > right);
 }
 
-/* How many entries are left with the targets as they are. */
+/* The number of entries that the present targets would give. */
 static size_t count_entries(const struct folding *folding) {
     const struct ag_slice_log *log = folding->log;
     size_t count = 0;
@@ -128,12 +131,13 @@ static int add_node(struct ag_outline *outline, uint32_t parent, uint32_t frame,
                         (struct ag_outline_node){.parent = parent, .frame = frame});
 }
 
-/* A group like LIKE, but below the "other" of NODE. */
+/* Adds a group with the function, type, via and label of LIKE below the "other" of NODE. */
 static int add_other(struct folding *folding, uint32_t node, const struct ag_outline_group *like) {
     struct ag_outline *outline = folding->outline;
     struct ag_outline_group folded = {
         .via_name = like->via_name, .type = like->type, .label = like->label};
-    const uint32_t frame = outline->nodes[like->node].frame; /* LIKE may move */
+    /* Read before the arrays grow, which may move LIKE. */
+    const uint32_t frame = outline->nodes[like->node].frame;
     int r = slices_make_room(folding);
     if (r == 0 && folding->place_of[node] == NOT_SEEN) {
         r = add_node(outline, node, AG_OUTLINE_OTHER, &folding->place_of[node]);
@@ -157,11 +161,12 @@ static int add_other(struct folding *folding, uint32_t node, const struct ag_out
 
 static bool is_alike(const struct ag_outline *outline, const struct ag_outline_group *a,
                      const struct ag_outline_group *b) {
-    return a->type == b->type && a->via_name == b->via_name && /* texts are kept once */
-           a->label == b->label && outline->nodes[a->node].frame == outline->nodes[b->node].frame;
+    /* Equal texts have equal addresses. */
+    return a->type == b->type && a->via_name == b->via_name && a->label == b->label &&
+           outline->nodes[a->node].frame == outline->nodes[b->node].frame;
 }
 
-/* The group below the "other" of NODE that GROUP goes to, made where there is none. */
+/* The group below the "other" of NODE that GROUP folds into. Adds one if there is none. */
 static int other_group(struct folding *folding, uint32_t node, uint32_t group,
                        uint32_t *ret_group) {
     const struct ag_outline *outline = folding->outline;
@@ -181,14 +186,16 @@ static int other_group(struct folding *folding, uint32_t node, uint32_t group,
     return 0;
 }
 
-/* The node whose callees a group is one of; what is folded already is below an "other". */
+/* The node of a group's caller. A group that the outline folded already is below an "other", whose
+ * parent is then the caller. */
 static uint32_t caller_of(const struct ag_outline *outline, uint32_t group) {
     const uint32_t parent = outline->nodes[outline->groups[group].node].parent;
     return outline->nodes[parent].frame == AG_OUTLINE_OTHER ? outline->nodes[parent].parent
                                                             : parent;
 }
 
-/* Sends the groups RANKED[kept ...] below the "other" LEVEL steps above them. */
+/* Sets the targets of the groups RANKED[kept ...]: groups below the "other" of the node LEVEL steps
+ * above them. */
 static int fold_up(struct folding *folding, const uint32_t *ranked, size_t kept, unsigned level) {
     const struct ag_outline *outline = folding->outline;
     for (size_t i = kept; i < folding->n_groups; i++) {
@@ -218,7 +225,7 @@ static void note_others(struct folding *folding) {
 }
 
 static int fold(struct folding *folding, size_t most_entries) {
-    static const unsigned levels[] = {1, 2, 4, 8, 16, 64, 65536}; /* the last one: all the way */
+    static const unsigned levels[] = {1, 2, 4, 8, 16, 64, 65536}; /* the last one is the root */
     struct ag_outline *outline = folding->outline;
     uint32_t *ranked = malloc((folding->n_groups + 1) * sizeof(*ranked));
     if (!ranked) {
@@ -240,13 +247,13 @@ static int fold(struct folding *folding, size_t most_entries) {
             r = fold_up(folding, ranked, kept, levels[i]);
             is_done = count_entries(folding) <= most_entries;
         }
-        is_done |= kept == 0; /* what is left is one group for each function that allocates */
+        is_done |= kept == 0; /* every group was folded, up to the root if needed */
     }
     free(ranked);
     return r;
 }
 
-/* What was folded is counted where it went. */
+/* Adds the metrics of folded groups to their targets. */
 static int move_metrics(const struct folding *folding) {
     struct ag_outline *outline = folding->outline;
     struct ag_metrics *sums = calloc(outline->n_groups + 1, sizeof(*sums));
@@ -292,14 +299,15 @@ int ag_slice_log_fold(const struct ag_slice_log *log, struct ag_outline *outline
     return r;
 }
 
-/* ---- shipping ---- */
+/* ---- writing the block ---- */
 
 static int by_number(const void *a, const void *b) {
     const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
     return (left > right) - (left < right);
 }
 
-/* Adds one slice up by number; the touched numbers, rising, are in RET_TOUCHED. */
+/* Adds up the entries of one slice by number on the page. TOUCHED gets the numbers that have a sum,
+ * in ascending order. */
 static size_t add_up(const struct ag_byte_list *list, const uint32_t *number_of, struct sum *sums,
                      uint32_t *touched) {
     static const struct sum nothing;
@@ -311,7 +319,8 @@ static size_t add_up(const struct ag_byte_list *list, const uint32_t *number_of,
         const uint32_t number = number_of[group];
         struct sum *into = &sums[number];
         if (memcmp(into, &nothing, sizeof(nothing)) == 0) {
-            touched[count++] = number; /* twice, if it came back to nothing: shipped as nothing */
+            touched[count++] = number; /* A number can be here twice, if its sum became 0 in
+                                        * between: its second entry is written as 0. */
         }
         for (size_t i = 0; i < FIELDS; i++) {
             into->fields[i] += sum.fields[i];

@@ -1,5 +1,6 @@
-/* block_choice.c: see block_choice.h. The variables below are written before the recording begins
- * and when an adapter announces its heaps, so readers need no memory order. */
+/* block_choice.c: applies the session's filter to heaps and blocks, for the recorder (see
+ * block_choice.h). The variables are written before the recording begins and when an adapter
+ * announces its heaps, so readers need no memory order. */
 #include "block_choice.h"
 
 #include <errno.h>
@@ -17,9 +18,9 @@ static struct ag_block_filter filter;
 static __thread char own_mark;
 /* the own_mark of the one thread to record; NULL: all threads */
 static char *_Atomic only_thread;
-/* heaps of adapters that the filter leaves out, by via */
+/* by via, the number of an allocation function: whether the filter leaves out its heap */
 static bool is_shut[AG_VIA_HOST];
-/* heaps of adapters, without backing heaps */
+/* vias whose heap is left out, or recorded; heaps that hold other heaps' blocks do not count */
 static uint32_t n_shut, n_open;
 static _Atomic uint8_t has_reported_undecided[AG_VIAS_MOST]; /* by via */
 
@@ -31,7 +32,7 @@ static void block_choice_settle(void) {
     ag_block_choice.asks = is_by_block || n_shut > 0;
 }
 
-/* A forked child, and each new recording, reports undecided heaps and counts heaps again. */
+/* A forked child, and each new recording, counts vias and reports unknown types again. */
 void ag_block_choice_forked(void) {
     n_shut = n_open = 0;
     for (uint32_t via = 0; via < AG_VIAS_MOST; via++) {
@@ -52,7 +53,7 @@ int ag_block_choice_start(const struct ag_segment_header *header) {
     ag_block_choice_forked();
     block_choice_settle();
     const bool may_remember = filter.n_terms > 0 || ag_block_choice.remembers;
-    /* the sampler has prepared the table then */
+    /* start_sampling (process.c) has made the table then */
     const bool is_sampled = header->mode == AG_MODE_SAMPLE;
     return is_sampled || !may_remember || ag_sampled_blocks_prepare() ? 0 : -ENOMEM;
 }
@@ -117,7 +118,7 @@ bool ag_block_choice_takes_slow(uint32_t via, uint64_t bytes, enum ag_block_type
     return ag_block_filter_takes_type(&filter, NULL);
 }
 
-/* The filter in front of the table saves most frees the walk through its levels. */
+/* For most frees the filter of sampled_blocks.c makes a search of the table unnecessary. */
 bool ag_block_choice_takes_free(enum ag_word_kind kind, uint32_t via, uintptr_t address) {
     if (!ag_block_choice_remembers(via)) {
         return via >= AG_VIA_HOST || n_shut == 0;

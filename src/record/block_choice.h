@@ -3,7 +3,8 @@
  *
  * 1. Heaps. The heaps of an adapter are checked when the adapter announces them. The program's own
  * heaps are checked when they are registered and whenever a recording begins (embed/host_heaps.c).
- * An event of a heap that is left out costs one lookup by its via.
+ * An event of a heap that is left out costs one lookup by its via, the number of the allocation
+ * function.
  *
  * 2. Sizes, types, one thread. Blocks are selected one by one, and their frees have to match: the
  * address of each recorded block is kept in the table of sampled blocks, and a free of any other
@@ -23,8 +24,8 @@
 
 struct ag_block_choice {
     bool asks;      /* each event has to be checked */
-    bool remembers; /* section 2, for all heaps */
-    /* section 2, for adapters' heaps, which share the addresses of the process */
+    bool remembers; /* recorded blocks are in the table of section 2 */
+    /* the same for adapters' heaps alone, which share the addresses of the process */
     bool remembers_adapters;
 };
 extern struct ag_block_choice ag_block_choice AG_HIDDEN;

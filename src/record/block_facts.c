@@ -1,11 +1,11 @@
 /* block_facts.c: records what a runtime does to a live block (moves, promotions), and types that
  * become known after the allocation.
  *
- * A runtime reports moves while the threads that use the heap are stopped. Events of those threads
- * lie before the moves, up to the last stamp and a little beyond it, or after them, and a reader
- * must be able to find out which. So the thread that begins and the thread that ends a collection
- * increment the tick, which the writer process otherwise increments every millisecond: each stream
- * then writes a stamp before its next event, whichever thread writes that event. */
+ * A runtime reports moves while the threads that use the heap are stopped. A reader of the trace
+ * must find out which events of those threads happened before the moves. So the tick, which the
+ * writer process increments every millisecond, is also incremented when a collection begins and
+ * when it ends. A thread that sees a new tick writes a stamp, a word with the time, before its next
+ * event. */
 #include "block_choice.h"
 #include "recorder.h"
 #include "sampled_blocks.h"
@@ -16,7 +16,7 @@ static uint64_t head_of(uintptr_t address, uint32_t via, enum ag_word_kind kind)
     return (uint64_t)address << 16 | (uint64_t)via << 8 | (uint64_t)kind;
 }
 
-/* In a filtered recording only the recorded blocks of this heap are known, by their addresses. */
+/* Whether only some blocks of this heap are recorded; a table then holds their addresses. */
 static bool is_chosen(uint32_t via) {
     return ag_recorder_is_sampling() || ag_block_choice_remembers(via);
 }
@@ -93,6 +93,6 @@ void ag_record_cut_windows(void) {
 
 void ag_record_reset(void) {
     const uint64_t word = AG_WORD_RESET;
-    ag_record_cut_windows(); /* puts a stamp before this word, and one after it into each stream */
+    ag_record_cut_windows(); /* makes each thread write a stamp first, also before this word */
     ag_stream_append_words(&word, 1, AG_INTERVAL_UNKNOWN);
 }

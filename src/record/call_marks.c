@@ -1,4 +1,4 @@
-/* call_marks.c: see call_marks.h. */
+/* call_marks.c: finds out for hooks whether a call is inside a marked one, see call_marks.h. */
 #include "call_marks.h"
 
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include "unwind/readable_range.h"
 
 enum {
-    INSIDE_BYTES_MOST = 64 << 10, /* of stack that a marked call uses: an estimate */
+    INSIDE_BYTES_MOST = 64 << 10, /* stack that a marked call uses: an estimate */
     SAME_STACK_BYTES_MOST =
         1 << 20,              /* between a call and an older one on the same stack: an estimate */
     PRUNED_AT_ONCE_MOST = 16, /* a longer chain may be a cycle of overwritten marks */

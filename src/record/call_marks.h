@@ -1,10 +1,10 @@
 /* call_marks.h: finds out whether a call is made from inside another call, by the stack.
  *
- * A function that calls the host puts a mark into its own frame and links the mark into a list of
- * its thread, whose head is one word. Code that runs later passes its stack pointer to learn
- * whether it was called from inside the innermost marked call. It was, if its frame lies farther in
- * on the same stack and no signal handler began in between: the frame that the kernel makes for a
- * handler would be found there.
+ * A function that calls the host (the recorded program) puts a mark into its own frame and links
+ * the mark into a list of its thread, whose head is one word. Code that runs later passes its stack
+ * pointer to learn whether it was called from inside the innermost marked call. It was if its frame
+ * has a lower address on the same stack, and no signal handler began in between: the kernel's frame
+ * for a handler would lie between the two.
  *
  * A signal handler may interrupt these functions at any instruction. It finds the list with or
  * without the interrupted call's mark, both of which are correct, and leaves the list unchanged,

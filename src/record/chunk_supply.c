@@ -1,4 +1,5 @@
-/* chunk_supply.c: the lock-free free list of chunks, and back pressure.
+/* chunk_supply.c: gives threads the chunks (64 KiB of the shared segment) that they write events
+ * to: a lock-free list of free chunks, and a bounded wait while the list is empty (back pressure).
  *
  * The list is a stack in the header: tag:32 | index+1:32. The tag changes at each pop and push, so
  * a chunk that was popped and pushed again between a thread's load and its compare-and-swap (ABA)
@@ -9,7 +10,7 @@
  *
  *  - chunks in use < soft limit + one per live thread: it does not wait, it takes a fresh chunk;
  *  - the writer is alive (its tick changes): it looks again every 50 us, for up to WAIT_ALIVE_NS;
- *  - no tick for WAIT_DEAD_NS, so no process drains: it stops waiting, the ring grows to the file's
+ *  - no tick for WAIT_DEAD_NS, so no writer empties chunks: it takes fresh chunks up to the file's
  *    end;
  *  - the end of the file, or no memory for more: it waits once for WAIT_BARREN_NS for a chunk to be
  *    returned. Then events are lost, which the caller counts, and the thread asks for memory again
@@ -41,7 +42,7 @@ enum {
     /* 300 missed ticks (the writer makes one per ms) mean that it is dead or stopped */
     WAIT_DEAD_NS = 300 * 1000 * 1000,
     WAIT_BARREN_NS = 100 * 1000 * 1000, /* the writer drains a chunk in less */
-    /* then the ring grows: waiting is better than losing events, up to this limit */
+    /* then a fresh chunk is taken */
     WAIT_ALIVE_NS = 2 * 1000 * 1000 * 1000 - 1,
 };
 
@@ -153,8 +154,8 @@ static uint64_t elapsed_ns(void) {
     return ag_clock_ns(factor, raw);
 }
 
-/* Here and in take_fresh: if a signal handler that interrupts this code forks, the child takes no
- * chunk. take_new_chunk (stream.c) in the child sees that the chunk is not its own. */
+/* If a signal handler interrupts this function or take_fresh and forks, the child takes no chunk:
+ * take_new_chunk (stream.c) finds that the thread's state is not the child's own. */
 static int64_t pop_free(const struct ag_thread *thread, struct ag_segment_header *header) {
     uint64_t head = atomic_load_explicit(&header->free_head, memory_order_acquire);
     for (;;) {
@@ -238,7 +239,7 @@ static bool may_grow(const struct ag_segment_header *header) {
     return in_use < header->soft_chunks + states;
 }
 
-/* Waits until a chunk is returned. Returns its index, or -1 when the ring should grow instead. */
+/* Waits until a chunk is returned. Returns its index; -1: the caller should take a fresh one. */
 static int64_t wait_for_chunk(const struct ag_thread *thread, struct ag_segment_header *header) {
     const uint64_t start = elapsed_ns();
     uint64_t last_tick = atomic_load_explicit(&header->tick, memory_order_relaxed),
@@ -267,8 +268,8 @@ static bool writer_is_gone(const struct ag_segment_header *header) {
     return atomic_load_explicit(&header->writer_pid, memory_order_relaxed) == 0;
 }
 
-/* There is no memory for more chunks, but used ones are returned: waits once. If no chunk is
- * returned, events are lost without waiting until one is. */
+/* There is no memory for more chunks, but the writer returns used ones: waits once. If none is
+ * returned in time, later events are lost without waiting, until one is. */
 static int64_t wait_where_barren(const struct ag_thread *thread, struct ag_segment_header *header,
                                  _Atomic bool *starves) {
     const uint64_t end = elapsed_ns() + WAIT_BARREN_NS;

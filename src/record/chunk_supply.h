@@ -1,5 +1,5 @@
-/* chunk_supply.h: supplies a thread with its next chunk of the segment, and bounds how long it
- * waits. */
+/* chunk_supply.h: supplies a thread with its next chunk (64 KiB of the shared segment for its
+ * events), and bounds how long it waits. */
 #ifndef AG_CHUNK_SUPPLY_H
 #define AG_CHUNK_SUPPLY_H
 
@@ -17,9 +17,9 @@ int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control
  * `mapped` on. NULL: no memory. */
 void *ag_map_shared_again(void *mapped, uint64_t bytes);
 
-/* Called in a child whose parent was forked inside a hook: maps the windows a second time and uses
- * the new mappings from now on, so that the old ones, which the hook may still refer to, can be
- * replaced. false: no memory. */
+/* Called in a child that was forked inside a hook: maps the windows (mappings of the chunks) a
+ * second time and uses those from now on, so that pages of the old ones, which the hook may still
+ * write to, can be replaced. false: no memory. */
 bool ag_chunk_supply_map_again(void);
 
 /* Unmaps the windows. No thread may use them any more. */

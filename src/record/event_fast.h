@@ -2,8 +2,9 @@
  * chunk.
  *
  * Budget (see docs/explanation/overhead.md): 2 ns for a free; 3 ns for an alloc, plus the capture
- * of its stack. One thread-local pointer, one compare for the gate, one for the chunk's end, one
- * for the tick; no lock, no atomic read-modify-write, no system call.
+ * of its stack. An event takes one thread-local pointer, one compare for the gate (whether the
+ * thread is inside a hook), one for the chunk's end, one for the tick; no lock, no atomic
+ * read-modify-write, no system call.
  *
  * Order of stores: the words, then cursor, then control.used_words (release; pairs with the
  * writer's acquire). A process killed between any two instructions leaves a chunk whose used_words
@@ -76,8 +77,7 @@ AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t 
                                   size_t bytes, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(!ag_thread_is_open(thread))) {
-        /* checked here and not in the slow function: this is the whole cost of a stopped
-         * recorder */
+        /* checked here, so that a stopped recorder calls nothing */
         if (ag_recorder_is_active()) {
             ag_record_alloc_slow(sp, rbp, address, bytes, via, /* place= */ NULL);
         }

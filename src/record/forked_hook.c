@@ -1,4 +1,4 @@
-/* forked_hook.c: see forked_hook.h.
+/* forked_hook.c: keeps a hook that continues in a forked child from writing to its parent's chunk.
  *
  *     hook:  thread->gate = closed;  capture;  cursor = thread->cursor;  | signal
  *                                                                         handler: fork

@@ -6,15 +6,15 @@
  * others are in `moving`: slots, and an index of the loaded ones, sorted by address. An id is
  * assigned once. An image that is loaded again (the same file, by build id, at the same address)
  * gets its old id again, so a plugin that is loaded and unloaded repeatedly reuses its sites
- * instead of filling the table of sites.
+ * (addresses with their image) instead of filling their table.
  *
  * 2. When the list changes. The loader reports each change (loader_notice.h), whatever caused it:
- * dlopen, dlclose, iconv, NSS, a locale. It calls us before it unmaps anything, and again when its
- * list is consistent; then the list is read, merged, and announced to the trace. So a lookup never
- * calls the loader, and takes no lock of the host.
+ * dlopen, dlclose, iconv, NSS, a locale. It calls on_notice before it unmaps anything, and again
+ * when its list is consistent; then the list is read, merged into these tables, and announced to
+ * the trace. So a lookup never calls the loader, and takes no lock of the host.
  *
  * 3. Reading tables that may be unmapped. The .eh_frame of a moving image is read by the thread
- * that meets a pc for the first time, while another thread may be in dlclose. So a reader counts
+ * that sees a pc for the first time, while another thread may be in dlclose. So a reader counts
  * itself, and the thread that is about to unmap sets a flag and waits until there are no readers:
  *
  *     reader                                    unloading thread
@@ -74,7 +74,7 @@ struct image {
     struct ag_unwind_image unwind;
     uintptr_t bias;
     const void *phdr; /* identifies the object while it is loaded */
-    uint32_t seen;    /* number of the last visit that found it */
+    uint32_t seen;    /* images.visit when it was last in the loader's list */
     bool is_used, is_gone, is_announced;
     uint32_t build_id_bytes;
     unsigned char build_id[BUILD_ID_BYTES];
@@ -96,7 +96,7 @@ static struct {
     struct image *moving;
     struct span *spans; /* of loaded images, sorted */
     uint32_t n_moving, n_spans, capacity, n_gone;
-    uint32_t visit; /* number of the last visit */
+    uint32_t visit; /* number of walks over the loader's list */
     /* The range that all moving images together have ever covered. It only grows; a pc outside of
      * it cannot be in a moving image. */
     _Atomic uintptr_t low, high;
@@ -104,7 +104,7 @@ static struct {
     _Atomic uintptr_t lock_owner; /* own_number of a thread, 0: free */
     _Atomic uintptr_t changer;    /* own_number of the thread that is unloading, 0: none */
     _Atomic uint32_t n_readers;
-    _Atomic uint64_t version; /* the loader's counters at the newest merged visit; under the lock */
+    _Atomic uint64_t version; /* loader_version of the newest merged list; under the lock */
     _Atomic bool is_watched;  /* the list was merged after the loader's notices were installed */
 } images;
 
@@ -322,7 +322,6 @@ static void images_unmap_bytes(void *memory, size_t bytes) {
     }
 }
 
-/* Doubles the capacity for images. */
 static bool images_grow(void) {
     const uint32_t capacity = images.capacity ? 2 * images.capacity : (uint32_t)SLOTS_FIRST;
     struct image *moving = map_zeros(capacity * sizeof(*moving));
@@ -505,8 +504,8 @@ static void remember_gone(struct image *image) {
     }
 }
 
-/* Drops the images that the visit did not find. Called before new images are added, because those
- * may lie at the same addresses. */
+/* Drops the images that are not in the loader's list any more. Called before new images are added,
+ * because those may lie at the same addresses. */
 static void images_drop_unseen(void) {
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < images.n_spans; i++) {
@@ -534,7 +533,7 @@ static void take_in(void) {
     }
 }
 
-/* Called after the first visit: the objects up to the C library and the loader came with the
+/* Called after the first walk: the objects up to the C library and the loader came with the
  * program. */
 static void fix_first(void) {
     const uintptr_t loader = ag_loader_address(), libc = ag_objects_visitor();
@@ -584,7 +583,7 @@ void ag_images_refresh(void) {
     uint64_t version = 0;
     (void)ag_objects_visit(read_version, &version);
     if (version == atomic_load_explicit(&images.version, memory_order_acquire)) {
-        /* no object was loaded since: the pc lies in generated code, which looks up each new pc
+        /* no object was loaded since: the pc lies in generated code, where each new pc leads
          * here */
         return;
     }

@@ -18,7 +18,6 @@ void ag_images_announce_again(void);
 /* Called when a recording starts again in the same process: announces the images in the list. */
 void ag_images_announce_all(void);
 
-/* The largest id assigned so far. */
 uint32_t ag_images_last_id(void);
 
 /* Frees the tables' memory. No thread may use them any more. */

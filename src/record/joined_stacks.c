@@ -1,12 +1,12 @@
 /* joined_stacks.c: joins stacks from two sources: the walker finds the native frames, and a runtime
  * reports its own frames and which of the native ones an event belongs to.
  *
- * A stack is identified by its innermost node, and its outer part by the node of an outer frame: to
- * remove frames is to read a parent, and to add frames is to intern a node. The address of a frame
- * need not be code: a runtime may use addresses in its own tables to distinguish several
- * allocations of one call. The sites of such addresses are cached, because finding one needs a
- * lookup of the image. An entry of the cache holds the site, and the bits of (address / 4) from
- * CACHE_BITS on; the lower bits, mixed with the upper ones, give the entry's index. */
+ * A stack is identified by the node of its innermost frame in a tree (base/stack_tree.h), where a
+ * node's parent is the caller. Frames are removed by going to a parent, and added by interning a
+ * node. The address of a frame need not be code: a runtime may use addresses in its own tables to
+ * distinguish several allocations of one call. The sites (addresses with their image) are cached,
+ * since a miss looks up the image. An entry holds the site and the bits of (address / 4) from
+ * CACHE_BITS on; the lower bits, mixed with them, give its index. */
 #include "base/stack_tree_fast.h"
 #include "images.h"
 #include "recorder.h"

@@ -1,7 +1,8 @@
-/* made_code.c: see made_code.h. There are two arrays that only grow, in memory that is mapped in
- * advance and touched on use: ranges, published by their count and searched from the newest, where
- * new pcs usually are; and pcs, each written once at its own index. Each pc is looked up once,
- * because the unwinder caches the result, so a long list costs little. */
+/* made_code.c: keeps the ranges of code that a JIT compiler made, and the pcs in them that occur in
+ * stacks (made_code.h). Both are arrays that only grow, in memory that is mapped in advance and
+ * touched on use: ranges are published by their count and searched from the newest, where new pcs
+ * usually are; each pc is written once at its own index. Each pc is looked up once, because the
+ * unwinder caches the result, so long lists cost little. */
 #include "made_code.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* made_code.h: code that a JIT compiler made in this process, for the unwinder and the trace: how
  * to unwind its frames, and which of its addresses occur in stacks.
  *
- * The component that knows the compiler's frame descriptions adds them here before the code can
- * run. From time to time it fetches the pcs that are new and reports their names to the trace: no
- * other component knows these names, and they are lost when the process ends. */
+ * The adapter that gets the compiler's frame descriptions adds them here before the code can run.
+ * From time to time it fetches the pcs that are new and reports their names to the trace: no other
+ * component can find these names, and they are lost when the process ends. */
 #ifndef AG_MADE_CODE_H
 #define AG_MADE_CODE_H
 

@@ -1,4 +1,4 @@
-/* managed_frames.c: see managed_frames.h.
+/* managed_frames.c: merges native frames with those of virtual machines (managed frames).
  *
  *     native, by the walker     sp       managed, by the source     position
  *       draw                    7f10                                             innermost
@@ -10,7 +10,7 @@
  *
  * A native frame covers the memory from its sp up to the sp of the next one. Functions that an
  * interpreter runs are called through the interpreter's native frame. So managed frames are placed
- * inside of the native frame that contains their position, and outside of the frames which that one
+ * directly inward of the native frame that contains their position, before the frame that it
  * called: draw, on_click, dispatch, interpret, vm_call, main:3, interpret, main. This needs no
  * knowledge of the interpreter's code. A frame whose position lies in no native frame (the walk was
  * incomplete, or the stack has changed) is placed next to the frame before it, and is never lost.

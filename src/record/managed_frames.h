@@ -1,9 +1,9 @@
 /* managed_frames.h: joins the frames of virtual machines with the native frames of a stack.
  *
- * A source knows the frames of one virtual machine in one thread. It is registered by a program
- * (allogram.h) or by an adapter. It is called whenever the stack of its thread is recorded, and
- * reports for each of its frames the address on the native stack where the interpreter runs it. So
- * native and managed frames form one stack, in the order of their calls. */
+ * A source is a function that lists the frames of one virtual machine in one thread. It is
+ * registered by a program (allogram.h) or by an adapter. It is called whenever the stack of its
+ * thread is recorded, and reports for each of its frames the address on the native stack where the
+ * interpreter runs it. So native and managed frames form one stack, in the order of their calls. */
 #ifndef AG_MANAGED_FRAMES_H
 #define AG_MANAGED_FRAMES_H
 

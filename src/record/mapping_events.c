@@ -1,5 +1,5 @@
-/* mapping_events.c: records mmap and its relatives, and the contents of heaps. They are rare, so
- * they are records of their own, for a mapping with a stack. */
+/* mapping_events.c: records, for hooks and adapters, mmap and its relatives, the sizes of heaps,
+ * and stacks without a block. Mappings and sizes are rare records. */
 #include "block_choice.h"
 #include "event_fast.h"
 #include "managed_frames.h"
@@ -81,7 +81,7 @@ static uintptr_t pc_of_node(const struct ag_walk_view *view, uint32_t i) {
     return pc;
 }
 
-/* For a stack whose nodes exist already. */
+/* As ag_walker_capture_outer, for a stack whose nodes exist already. */
 static uint32_t outer_part(uint32_t stack, ag_walk_choose *choose, void *context) {
     enum { FRAMES_MOST = 1024 };
     uint32_t nodes[FRAMES_MOST + 1];

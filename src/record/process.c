@@ -12,17 +12,17 @@
  * and lock-free, so relatives share the tree) and begins streams of its own; its trace starts with
  * no allocated blocks.
  *
- * Between the fork and the claim no other process knows of the child. If this takes long (the child
- * is stopped, starved, or was made by a raw system call and has no event for a while), the parent's
- * slot may belong to another process by then, and the tree may have been cleared because it had no
- * users. So the process itself records which tree it uses, not the parent's slot; and the tree has
- * a generation:
+ * Between the fork and the claim no other process can see the child in the segment. If this takes
+ * long (the child is stopped, starved, or was made by a raw system call and has no event for a
+ * while), the parent's slot may belong to another process by then, and the tree may have been
+ * cleared because it had no users. So the process itself records which tree it uses, not the
+ * parent's slot; and the tree has a generation:
  *
- *     child       its slot says: tree T    then reads T's generation: the one it knows, or start
- *     over writer bumps T's generation     then looks once more for slots that say T, then clears
+ *     child    writes tree T into its slot    then reads T's generation: if it changed, starts over
+ *     writer   increments T's generation      then looks again for slots with T, then clears T
  *
  * Each side writes before it reads, so at least one of them notices the other. A child that starts
- * over drops what it knew of sites and uses the tree of its own slot.
+ * over drops its cached sites and uses the tree of its own slot.
  *
  * 3. Leaving and starting again (a program that embeds the recorder). Other threads may be in the
  * middle of an event, and leaving does not wait for them: the memory that they use stays mapped.
@@ -233,7 +233,7 @@ static bool is_any_slot_ending(void) {
 }
 
 /* If many short processes start at once, they wait for the writer, as events do: waiting is better
- * than losing them. It does not wait for long-lived processes, or for a writer that makes no
+ * than losing them. A process does not wait for long-lived processes, or for a writer that makes no
  * progress. */
 static int claim_slot(void) {
     enum { POLL_NS = 1000 * 1000, POLLS = 5000, POLLS_WITHOUT_TICK = 1000 };
@@ -388,8 +388,7 @@ static uint64_t random_identity(void) {
     return random != 0 ? random : 1;
 }
 
-/* For a forked child: no other process of the session combines this parent's random number with
- * this use of a slot. */
+/* Unique in the session: no other child combines this parent's identity with this use of a slot. */
 static uint64_t child_identity(uint64_t parent) {
     const uint64_t use = (uint64_t)ag_recorder.slot_generation << 32 | ag_recorder.slot_index;
     const uint64_t identity = mix_bits(mix_bits(parent) ^ use);
@@ -801,7 +800,7 @@ static bool detach_from_parent(struct ag_thread *thread, enum child_thread which
            ag_threads_leave_behind();
 }
 
-/* Afterwards the process life (process_life.h) decides whether the child is recorded. */
+/* Afterwards ag_process_life (process_life.h) shows whether the child is recorded. */
 static void begin_child(uint32_t parent_tid, enum child_thread which) {
     struct ag_thread *thread = ag_thread_current;
     const bool is_inside = ag_thread_is_inside(thread);
@@ -813,8 +812,8 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
     /* without getppid, which a sandbox may forbid; the first process of a PID namespace has no
      * parent */
     const uint32_t parent_pid = ag_recorder.pid != 1 ? forked_from : 0;
-    /* The child may be in another namespace than its parent; stat is a system call, too, so the
-     * writer finds out. */
+    /* The child may be in another namespace than its parent; to find out takes a system call
+     * (stat), so the writer does it. */
     ag_recorder.pid_namespace = ag_recorder.pid != 1 ? ag_recorder.pid_namespace : 0;
     ag_recorder.namespace_is_inherited = true;
     ag_recorder.process_number++;

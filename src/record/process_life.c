@@ -1,5 +1,6 @@
-/* process_life.c: see process_life.h. The page lies in the zero-initialized data of the object, on
- * a page boundary, where every loader maps anonymous private memory: the kernel wipes no other
+/* process_life.c: keeps the word by which the recorder detects that its process was forked, on a
+ * page of its own (process_life.h). The page lies in the zero-initialized data of the object, on a
+ * page boundary, where every loader maps anonymous private memory: the kernel wipes no other
  * kind. */
 #include "process_life.h"
 

@@ -2,10 +2,10 @@
  * and the state of the one recorder of a process.
  *
  * Life: an adapter calls ag_recorder_start with the path of the session's live segment, announces
- * its heaps and vias, and then reports events through event_fast.h. From then on the recorder
- * allocates no host memory, takes no lock that the host may hold, leaves errno alone, and keeps no
- * descriptor open. A forked child begins its own recording (process.c). This module knows no
- * runtime. */
+ * its heaps and vias (the allocation functions), and then reports events through event_fast.h. From
+ * then on the recorder allocates no host memory, takes no lock that the host may hold, leaves errno
+ * alone, and keeps no descriptor open. A forked child begins its own recording (process.c). This
+ * module knows no runtime. */
 #ifndef AG_RECORDER_H
 #define AG_RECORDER_H
 
@@ -25,7 +25,7 @@ struct ag_thread;
 enum ag_recorder_state {
     AG_RECORDER_UNBORN = 0, /* not started */
     AG_RECORDER_ACTIVE = 1, /* records every event */
-    /* permanently: no session, no free slot, a damaged segment, or a child that is not followed */
+    /* until another start: no free slot, a damaged segment, a child not followed, or left */
     AG_RECORDER_OFF = 2,
     AG_RECORDER_SAMPLING = 3, /* records the events of sampled blocks (sampler.c) */
     AG_RECORDER_RECORDS = 1,  /* this bit is set in each state that records */
@@ -43,8 +43,7 @@ struct ag_via_definition {
 struct ag_runtime_definition {
     const char *name, *version, *note; /* static strings */
     bool is_hooked;
-    /* of the objects that the runtime counts itself, `told` are in the trace; 0, 0: it does not
-     * count */
+    /* objects by the runtime's own count, and those in the trace (told); 0, 0: no count */
     uint64_t told, counted;
 };
 typedef void ag_report_fn(void); /* reports to the trace by ag_recorder_append */
@@ -99,7 +98,7 @@ struct ag_recorder {
     struct ag_announcement announcements[AG_MAX_ANNOUNCEMENTS];
     _Atomic uint32_t n_announcements;
     uint32_t recording; /* number of starts */
-    /* number of the process within the family: each forked child has another one */
+    /* number of the process among relatives by fork: each forked child has another one */
     uint32_t process_number;
     /* enum ag_pause, for this process alone, in addition to the session's */
     _Atomic uint32_t paused;
@@ -123,7 +122,7 @@ AG_FAST bool ag_recorder_is_sampling(void) {
 }
 
 /* Maps the segment, claims a slot, starts recording. Returns 0, or a negative errno; the process
- * then runs unrecorded. Called once, from one thread, before any event. */
+ * then runs unrecorded. Called from one thread, before any event or after leave. */
 int ag_recorder_start(const char *session_path);
 
 /* Ends this process' part in the session: the writer seals its slot, and nothing more is recorded.
@@ -166,16 +165,16 @@ void ag_recorder_forked(uint32_t parent_tid);
 /* Drops the lock that shows that this process is recorded. */
 void ag_recorder_unlock(void);
 
-/* Called when dlclose has returned: the code of the removed objects is gone. Does nothing new if
- * the loader's notices are installed. */
+/* Called when dlclose has returned: the code of the removed objects is gone. Not needed if the
+ * loader's notices are installed. */
 void ag_recorder_images_changed(void);
 /* From now on the loader reports each change of its list, by a detour of its function for debuggers
  * (hook/loader_notice.h). Only for an agent that removes its detours before it is unloaded. */
 void ag_recorder_watch_images(void);
 
-/* Appends a rare record, of a kind that record_fields.def assigns to the recorder; of a batch, by
- * u.rows, at most AG_WORD_RECORD_MOST_ROWS rows. Can be called from any thread and signal
- * handler. */
+/* Appends a rare record, of a kind that record_fields.def assigns to the recorder; a batch (a
+ * table) is given by u.rows, at most AG_WORD_RECORD_MOST_ROWS rows. Can be called from any thread
+ * and signal handler. */
 void ag_recorder_append(const struct ag_record *record);
 /* The same for something that happens now: a stamp is written before it. */
 void ag_recorder_append_moment(const struct ag_record *record);
@@ -217,14 +216,14 @@ struct ag_reported_block {
     uint32_t stack, via;
     uintptr_t address;
     size_t bytes;
-    /* in a sampled recording: the interval that the block was selected with ... */
+    /* in a sampled recording: the interval that the block was selected with */
     uint64_t interval_bytes;
-    /* ... by the recorder's sampler, in bytes; else by the runtime's own, in words */
+    /* true: the recorder's sampler selected it, by bytes; false: the runtime's own, by words */
     bool is_by_bytes;
 };
 void ag_record_reported_alloc(const struct ag_reported_block *block);
 void ag_record_reported_free(uintptr_t address, uint32_t via);
-/* The runtime moved such a block to a generation that lives longer. */
+/* The runtime moved such a block to an older generation. */
 void ag_record_reported_promote(uintptr_t address, uint32_t via);
 /* The last record of this thread, if it is an allocation of so many bytes: for callers that learn
  * only afterwards what the block is (ag_record_block_type). false: it is another record. */
@@ -242,9 +241,9 @@ void ag_record_promote(uintptr_t address, uint32_t via);
 /* told: as recorded at the allocation; site: of the block's type. */
 void ag_record_block_type(uintptr_t address, uint32_t via, const struct ag_block_site *told,
                           size_t bytes, uint32_t site);
-/* Drops all counts so far: a reader of the trace begins here. */
+/* Marks in the trace that reports count from here on. */
 void ag_record_reset(void);
-/* Any thread's next record follows a stamp: called when a collection began or ended. */
+/* Makes each thread stamp its next event: called when a collection begins or ends. */
 void ag_record_cut_windows(void);
 
 /* Stacks joined from walked frames and from a runtime's own (joined_stacks.c). */
@@ -288,10 +287,10 @@ void ag_record_memory(const struct ag_held_memory *memory);
 uintptr_t ag_record_suspend(void);
 void ag_record_resume(uintptr_t suspended);
 
-/* Between the two, events of calls that are made from the function whose frame holds the mark are
- * not recorded: the function calls the host, and records the outcome itself. Handlers that
- * interrupt the host's function are recorded. The host may throw, leave by longjmp, or be
- * cancelled. */
+/* Between suspend_call and resume_call, events of calls that are made from the function whose frame
+ * holds the mark are not recorded: the function calls the host, and records the outcome itself.
+ * Handlers that interrupt the host's function are recorded. The host may throw, leave by longjmp,
+ * or be cancelled. */
 extern __thread ag_call_marks ag_suspended_calls __attribute__((tls_model("initial-exec")))
 AG_HIDDEN;
 void ag_record_suspend_call(struct ag_call_mark *mark);
@@ -301,7 +300,7 @@ AG_FAST bool ag_record_is_suspended_call(uintptr_t sp) {
     return ag_call_is_inside(&ag_suspended_calls, sp);
 }
 
-/* This process is not recorded, now or later. */
+/* Ends recording in this process, until another start. */
 void ag_recorder_turn_off(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* sampled_blocks.h: the addresses of the live sampled blocks of this process, so that a free knows
- * whether it has to be recorded. */
+/* sampled_blocks.h: the addresses of the live sampled blocks of this process, which decide whether
+ * a free is recorded. */
 #ifndef AG_SAMPLED_BLOCKS_H
 #define AG_SAMPLED_BLOCKS_H
 

@@ -1,9 +1,10 @@
 /* sampler.c: the samplers of all threads, one each.
  *
- * A thread's skip is thread-local, so threads share nothing. Skips are memoryless (base/skip.h),
- * which covers all odd cases: after an allocation that fails, one that is not recorded, or one
- * whose subtraction was overwritten by a signal handler, the thread's skip is distributed like a
- * fresh one. The probability of the next block depends only on its size and the interval.
+ * A thread's skip, the number of bytes until its next sample, is thread-local. Skips are memoryless
+ * (base/skip.h), which covers all odd cases: after an allocation that fails, one that is not
+ * recorded, or one whose subtraction was overwritten by a signal handler, the thread's skip is
+ * distributed like a fresh one. The probability of the next block depends only on its size and the
+ * interval.
  *
  * A new interval takes effect after a sample, never in the middle of a skip: the interval recorded
  * with a block is the one that its skip was drawn with. */

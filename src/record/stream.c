@@ -1,5 +1,6 @@
-/* stream.c: a thread's stream of words: chunks, stamps, rare records, and what happens when a
- * signal handler interrupts it.
+/* stream.c: writes a thread's events and rare records into its chunks of shared memory, as a stream
+ * of words with stamps (times), also when a signal handler interrupts a hook (the code that records
+ * a call of malloc or free).
  *
  * 1. Data. A thread owns one state (thread_state.h), and through it one chunk of the segment.
  * States are mapped and never freed; a new thread inherits the state of a dead one. So no hook on
@@ -14,7 +15,7 @@
  * unknown only the first rule applies. A vfork child has the block of the thread that made it, and
  * uses that thread's state while the thread waits.
  *
- * 2. Fork. All of this is copied, and process_life.h describes how a child is detected. Its first
+ * 2. Fork copies all of this; process_life.h describes how a child is detected. The child's first
  * event, or the hook of fork, begins its recording (process.c, 2). The state of the thread that
  * forked is reset in place; those of other threads have no owner any more and are inherited. If the
  * thread was inside a hook (a handler interrupted it, and forked), that hook continues in the child
@@ -300,10 +301,10 @@ static bool is_own_active(const struct ag_thread *state, const struct ag_chunk_c
            control->stream == state->stream;
 }
 
-/* A handler may longjmp out of any line here, and the handover is then repeated: the chunk has no
- * more room, and once handed over it is not active any more, or belongs to another stream. Or the
- * handler may fork, and the child continues here and hands the chunk over before its parent does.
- * So the number of the next chunk depends on the state alone. */
+/* A handler may longjmp out of any line here; the next event then repeats the handover, which has
+ * no effect on a chunk that is not active any more or belongs to another stream. A handler may also
+ * fork: the child continues here, maybe before its parent. So the number of the next chunk depends
+ * on the state alone. */
 static void hand_over_chunk(struct ag_thread *state) {
     struct ag_chunk_control *control = state->control;
     if (!control || !state->cursor) { /* the chunk never became active */
@@ -590,8 +591,8 @@ AG_COLD static void take_back_exit(void) {
     }
 }
 
-/* During a pause the tick is never updated, so that each event takes this path. A free is
- * recognized by the gate. */
+/* During a pause the tick is never updated, so that each event takes this path. The gate
+ * distinguishes frees (AG_GATE_FREEING). */
 AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
     const uint32_t pause = pause_now();
     if (AG_UNLIKELY(!ag_thread_is_own(thread))) {
@@ -783,8 +784,8 @@ void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address
     fill_site(place, stack, AG_INTERVAL_UNKNOWN);
 }
 
-/* Called before the event of a sampled block: writes the interval if the chunk has another one so
- * far. Leaves room for a stamp and the event, so that both are in one chunk. */
+/* Called before the event of a sampled block: writes the interval unless the chunk's last one is
+ * the same. Leaves room for a stamp and the event, so that both are in one chunk. */
 static void write_interval(struct ag_thread *thread, uint64_t interval_bytes,
                            enum ag_sampling_method method) {
     enum { ROOM = 1 + AG_EVENT_MAX_WORDS };

@@ -1,5 +1,6 @@
-/* thread_state.h: the state that one thread needs to record: its place in a chunk, its walker, and
- * the gate that keeps signal handlers out of a half-written event. See the essay in stream.c. */
+/* thread_state.h: the state that one thread needs to record: its position in a chunk of shared
+ * memory, its walker (of stacks), and the gate that keeps signal handlers out of a half-written
+ * event. The head of stream.c explains how they work together. */
 #ifndef AG_THREAD_STATE_H
 #define AG_THREAD_STATE_H
 
@@ -40,7 +41,6 @@ struct ag_thread {
     struct ag_chunk_control *control;
     struct ag_walker *walker;
 
-    /* Cold. */
     uint64_t *chunk_end;
     uint64_t sequence, next_sequence; /* of this chunk, and of the next one */
     uint32_t stream;
@@ -133,9 +133,9 @@ void ag_stream_append_record(struct ag_thread *thread, const struct ag_record *r
  * outside of hooks. */
 void ag_thread_reopen(void);
 
-/* Appends an event of up to AG_EVENT_MAX_WORDS words, from any thread and signal handler. sampled:
- * the interval that the event's block was selected with, which is written before it, or
- * AG_INTERVAL_UNKNOWN. */
+/* Appends an event of up to AG_EVENT_MAX_WORDS words, from any thread and signal handler.
+ * interval_bytes: the interval that the block was selected with, which is written before the event,
+ * or AG_INTERVAL_UNKNOWN. */
 void ag_stream_append_words(const uint64_t *words, size_t n_words, uint64_t interval_bytes);
 /* STACK with a leaf (site 0: without); AG_ROOT_NOT_KEPT if there is no memory for the node. */
 uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site);

@@ -117,7 +117,7 @@ enum ag_memory_known { /* which fields of a heap's memory are valid */
                        AG_MEMORY_FREE = 2,      /* the part that holds no block */
                        AG_MEMORY_IN_MALLOC = 4, /* each of its blocks is allocated by malloc */
                        /* The blocks in malloc were recorded as malloc blocks, too. */
-                       AG_MEMORY_TOLD_TWICE = 8
+                       AG_MEMORY_RECORDED_TWICE = 8
 };
 
 #endif

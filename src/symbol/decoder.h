@@ -2,10 +2,10 @@
  * runtime's, their names as programmers write them, and frames that the native tables do not have.
  *
  * A decoder is a part of a runtime (base/runtimes.h) and lives in its folder in adapters/. The
- * symbolizer opens each image's file once for each decoder. The first one that recognizes the image
- * is called for each of its addresses before the native tables are read (frames), and for each
- * linker symbol that those have (name). A frame that either returns belongs to the runtime: reports
- * show it as "[vm] Module.f", with the runtime's name; the others stay native.
+ * symbolizer offers each image's file to the decoders in turn. The first one that recognizes the
+ * image is called for each of its addresses before the native tables are read (frames), and for
+ * each linker symbol that those have (name). A frame that either returns belongs to the runtime:
+ * reports show it as "[vm] Module.f", with the runtime's name; the others stay native.
  *
  * No file is trusted: a decoder reads it through the functions below, checks every length in it,
  * and returns 0 for what it does not understand. Its work counts as the image's (work_meter.h):

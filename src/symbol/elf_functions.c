@@ -15,7 +15,7 @@
 
 enum {
     NAME_BYTES = 2048,  /* bytes of a name that are compared with its aliases */
-    LABEL_RANK = 64,    /* above the rank of every function */
+    LABEL_RANK = 64,    /* above the rank of every function of .symtab */
     DYNAMIC_RANK = 128, /* a linker takes the part of a name after "@" for its version */
 };
 

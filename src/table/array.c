@@ -1,4 +1,4 @@
-/* array.c: the functions behind the macros of array.h. */
+/* array.c: the functions behind the macros of array.h, which make growing arrays larger. */
 #include "table/array.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@ static int resize(void *items, size_t count, size_t item_bytes) {
         return -ENOMEM;
     }
     void *first;
-    memcpy(&first, items, sizeof(first)); /* a pointer to any type */
+    memcpy(&first, items, sizeof(first)); /* ITEMS points to a pointer of unknown type, so memcpy
+                                           * reads it */
     first = reallocarray(first, count, item_bytes);
     if (first == NULL) {
         return -ENOMEM;

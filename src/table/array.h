@@ -1,17 +1,18 @@
-/* array.h: growing arrays. An array is a pointer to its items and a count, both 0 at first;
- * free(items) ends it.
+/* array.h: growing arrays. An array is a pointer to its items and a count, both 0 at first. Call
+ * free(items) when it is no longer needed.
  *
  *     struct row *rows = NULL;
  *     size_t n_rows = 0;
  *     int r = AG_ARRAY_ADD(rows, n_rows, (struct row){.name = name});
  *
- * An array to which items are added one by one needs no capacity beside its count: it is full when
- * the count is 0, 16, or a higher power of two, and then doubles. The count may fall in between.
- * AG_ARRAY_RESERVE is for arrays that grow by many items at a time; those have a capacity. No array
- * is both.
+ * An array that grows by AG_ARRAY_ADD stores no capacity: it is full when its count is 0, 16, or a
+ * higher power of two, and then its memory is doubled. The count may become smaller in between.
+ * AG_ARRAY_RESERVE is for arrays that grow by many items at a time, and needs a capacity. Use only
+ * one of the two macros on an array.
  *
- * No array has more than AG_ARRAY_MOST items, so that 32-bit indexes always suffice, or more than
- * AG_ARRAY_BYTES_MOST bytes, which no machine has and allocators of sanitizers abort at. */
+ * No array has more than AG_ARRAY_MOST items, so that 32-bit indices suffice, or more than
+ * AG_ARRAY_BYTES_MOST bytes. No machine has so much memory, and the allocators of sanitizers abort
+ * at such sizes. */
 #ifndef AG_ARRAY_H
 #define AG_ARRAY_H
 
@@ -24,20 +25,20 @@ enum { AG_ARRAY_FIRST = 16 };
 #define AG_ARRAY_MOST ((size_t)1 << 31)
 #define AG_ARRAY_BYTES_MOST ((size_t)1 << 39)
 
-/* Adds an item, the last argument. 0, or -ENOMEM, and then the array is as it was. */
+/* Adds an item, the last argument. Returns 0, or -ENOMEM and leaves the array unchanged. */
 #define AG_ARRAY_ADD(items, count, ...)                                                    \
     (ag_array_is_full(count) && ag_array_double(&(items), (count), sizeof((items)[0])) < 0 \
          ? -ENOMEM                                                                         \
          : ((items)[(count)] = (__VA_ARGS__), (count)++, 0))
 
-/* Makes room for WANTED items in all. 0 or -ENOMEM, as above. */
+/* Makes room for WANTED items in total. 0 or -ENOMEM, as above. */
 #define AG_ARRAY_RESERVE(items, capacity, wanted) \
     ((wanted) <= (capacity)                       \
          ? 0                                      \
          : ag_array_reserve(&(items), &(capacity), (wanted), sizeof((items)[0])))
 
-/* For an array that is indexed by numbers from elsewhere: makes it have at least WANTED items, of
- * which the new ones are zero. COUNT counts all items. 0 or -ENOMEM, as above. */
+/* For an array that is indexed by numbers from elsewhere. The array then has at least WANTED items,
+ * and new items are zero. COUNT is both the count and the capacity. 0 or -ENOMEM, as above. */
 #define AG_ARRAY_EXTEND(items, count, wanted) \
     ((wanted) <= (count) ? 0 : ag_array_extend(&(items), &(count), (wanted), sizeof((items)[0])))
 

@@ -1,4 +1,4 @@
-/* byte_list.c: see byte_list.h. */
+/* byte_list.c: a growing array of bytes and varints, see byte_list.h. */
 #include "table/byte_list.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@ struct ag_byte_list { /* zero-initialize; freed by ag_byte_list_done */
 
 void ag_byte_list_add(struct ag_byte_list *list, const void *bytes, size_t count);
 void ag_byte_list_number(struct ag_byte_list *list, uint64_t number); /* a varint */
-void ag_byte_list_signed(struct ag_byte_list *list, int64_t number);  /* zigzag */
+void ag_byte_list_signed(struct ag_byte_list *list, int64_t number);  /* a zigzag-encoded varint */
 void ag_byte_list_done(struct ag_byte_list *list);
 
 #endif

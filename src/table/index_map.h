@@ -1,17 +1,18 @@
-/* index_map.h: maps sparse 64-bit keys to dense 32-bit indexes; it grows and never removes a key.
+/* index_map.h: maps sparse 64-bit keys to dense 32-bit indices. The map grows and never removes a
+ * key.
  *
- * Open addressing with linear probing at a load of at most 1/2; a slot is 16 bytes, so a lookup
- * takes one cache line. Keys come from outside (stack ids, stream numbers): any value is allowed,
- * the hash is keyed (keyed_hash.h), and memory is proportional to the number of different keys.
+ * It uses open addressing with linear probing at a load of at most 1/2. A slot is 16 bytes, so a
+ * lookup usually takes one cache line. Keys come from outside (stack ids, stream numbers), so any
+ * value is allowed, and the hash is keyed (base/keyed_hash.h). Memory is proportional to the number
+ * of different keys.
  *
- * Items with keys of their own, texts or structs, are found by their hash as the key. Different
- * items may have the same hash; then it is in the map several times, and all indexes are tried:
+ * For items such as texts or structs, the key is a hash of the item. If different items have the
+ * same hash, the map contains that key several times, and a search tries all its indices:
  *
  *     size_t slot = 0;
  *     uint32_t at;
  *     while ((at = ag_index_map_next(&map, hash, &slot)) != AG_INDEX_NONE && !is_same(at, item)) {
- *     }
- */
+ *     } */
 #ifndef AG_INDEX_MAP_H
 #define AG_INDEX_MAP_H
 
@@ -37,15 +38,15 @@ struct ag_index_map { /* zero-initialize: an empty map */
 void ag_index_map_done(struct ag_index_map *map);
 /* KEY must not be in the map, unless it is a hash (see above). 0 or -ENOMEM. */
 int ag_index_map_insert(struct ag_index_map *map, uint64_t key, uint32_t index);
-/* The slot for a KEY that is not in the map: the caller has to set its value, which is not 0. NULL:
- * out of memory. */
+/* Adds KEY, which must not be in the map, and returns its slot. The caller must set the slot's
+ * value to a number other than 0. NULL: out of memory. */
 struct ag_index_slot *ag_index_map_place(struct ag_index_map *map, uint64_t key);
-/* Numbers keys 0, 1, 2 ... in the order in which they first come: the index of KEY, which if it is
- * new is the number of keys before. ret_index may be NULL: then the map is a set of keys. Returns 1
- * if it is new, 0, or -ENOMEM. */
+/* Numbers keys 0, 1, 2 ... in the order in which they are first seen, and sets *ret_index to the
+ * number of KEY. ret_index may be NULL, if the map is used as a set. Returns 1 if KEY is new, 0 if
+ * it is known, or -ENOMEM. */
 int ag_index_map_number(struct ag_index_map *map, uint64_t key, uint32_t *ret_index);
 
-/* Where a search for KEY begins, or NULL in an empty map: to be prefetched. */
+/* The slot where a search for KEY begins, which callers may prefetch. NULL if the map is empty. */
 AG_FAST const struct ag_index_slot *ag_index_map_home(const struct ag_index_map *map,
                                                       uint64_t key) {
     return AG_LIKELY(map->slots) ? &map->slots[ag_keyed_hash(key) >> map->shift] : NULL;
@@ -72,7 +73,8 @@ AG_FAST uint32_t ag_index_map_find(const struct ag_index_map *map, uint64_t key)
     return slot ? (uint32_t)slot->value - 1 : AG_INDEX_NONE;
 }
 
-/* The next index under KEY: *cursor is 0 at first, and then where the search stands. */
+/* The next index of KEY. *cursor must be 0 before the first call, and then holds the state of the
+ * search. */
 AG_FAST uint32_t ag_index_map_next(const struct ag_index_map *map, uint64_t key, size_t *cursor) {
     const struct ag_index_slot *slot =
         ag_index_map_slot(map,

@@ -1,4 +1,4 @@
-/* pointer_map.c: see pointer_map.h. */
+/* pointer_map.c: maps 64-bit keys to pointers, see pointer_map.h. */
 #include "table/pointer_map.h"
 
 #include <errno.h>

@@ -1,11 +1,14 @@
-/* table_memory.c: see table_memory.h. Large tables are separate mappings, aligned to huge pages.
+/* table_memory.c: zeroed memory for hash tables, see table_memory.h. Large tables are separate
+ * mappings, aligned to huge pages.
  *
- * Clearing a huge page takes 0.3 ms. In a virtual machine that returns its free memory to the host,
- * the host has to provide 512 pages for it, which takes 12 ms (a Firecracker machine with free page
- * reporting). Ordinary pages mostly come from memory that has just been freed and is still there.
- * So the first page of each large table is timed, by the thread's own CPU time, which includes the
- * host's work but no other process'; where it is slow, this process stops requesting huge pages. A
- * table is always one mapping, since mremap cannot move two of them at once before Linux 6.17. */
+ * Clearing a huge page takes 0.3 ms. But in a virtual machine that returns its free memory to the
+ * host, the host first has to provide 512 pages, which takes 12 ms (measured in a Firecracker
+ * machine with free page reporting). Ordinary pages are faster there, because they mostly come from
+ * memory that the virtual machine still has. So the first page of each large table is timed, by the
+ * CPU time of the thread, which includes the work of the host but not that of other processes. If
+ * it is slow, this process stops requesting huge pages.
+ *
+ * A table is always one mapping, because before Linux 6.17 mremap cannot move two at once. */
 #include "table/table_memory.h"
 
 #include <stdatomic.h>
@@ -20,7 +23,7 @@
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-/* five times what clearing takes, an eighth of what the host takes */
+/* 5 times as long as clearing a huge page, and an eighth of the time with the host's work */
 enum { SLOW_PAGE_NS = 1500000 };
 static atomic_bool pages_are_slow;
 
@@ -30,12 +33,12 @@ static size_t rounded(size_t bytes, size_t unit) {
 
 static uint64_t cpu_ns(void) {
     struct timespec now = {0};
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* cannot fail for one's own thread */
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* cannot fail for the calling thread */
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* For a table whose bytes from `fresh` on have not been touched. The kernel may ignore the advice.
- */
+/* Requests huge pages for a table, if they are fast. The bytes from FRESH on were never accessed,
+ * so the page there is timed. The kernel may ignore the request. */
 static void table_advise(char *memory, size_t bytes, size_t fresh) {
     if (!atomic_load_explicit(&pages_are_slow, memory_order_relaxed)) {
         (void)madvise(memory, bytes, MADV_HUGEPAGE);
@@ -49,7 +52,7 @@ static void table_advise(char *memory, size_t bytes, size_t fresh) {
     (void)madvise(memory, bytes, MADV_NOHUGEPAGE); /* existing huge pages stay */
 }
 
-/* Reserves address space for so many bytes, aligned to a huge page; or NULL. */
+/* Maps BYTES of zeroed memory, aligned to a huge page. NULL: no memory. */
 static void *map_aligned(size_t bytes) {
     const size_t wanted = rounded(bytes, HUGE_PAGE_BYTES);
     char *mapping = wanted < bytes ? MAP_FAILED
@@ -78,7 +81,8 @@ void *ag_table_memory_new(size_t bytes) {
     return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-/* Moves the pages themselves, so that no new ones must be cleared. */
+/* Grows a large table by moving its pages, so that no new pages have to be cleared for its
+ * contents. */
 static void *move_pages(void *memory, size_t old_bytes, size_t bytes) {
     const size_t wanted = rounded(bytes, HUGE_PAGE_BYTES);
     void *grown = map_aligned(bytes);
@@ -86,7 +90,7 @@ static void *move_pages(void *memory, size_t old_bytes, size_t bytes) {
         return NULL;
     }
     if (mremap(memory, old_bytes, wanted, MREMAP_MAYMOVE | MREMAP_FIXED, grown) != grown) {
-        (void)munmap(grown, wanted); /* the rest that the kernel left */
+        (void)munmap(grown, wanted); /* unmaps what remains of the new mapping */
         return NULL;
     }
     if (wanted > old_bytes) {

@@ -1,6 +1,6 @@
-/* table_memory.h: zeroed memory for tables with random access: aligned to cache lines, and in huge
- * pages when large, since a lookup would otherwise miss the TLB as well (measured: a third of the
- * time with 230,000 stacks). */
+/* table_memory.h: zeroed memory for tables with random access, aligned to cache lines. Large tables
+ * use huge pages, because a lookup would otherwise also miss the TLB, which took a third of the
+ * time with 230,000 stacks. */
 #ifndef AG_TABLE_MEMORY_H
 #define AG_TABLE_MEMORY_H
 
@@ -9,7 +9,7 @@
 void *ag_table_memory_new(size_t bytes); /* NULL: no memory */
 /* Keeps the content and adds zeros. NULL: no memory, and nothing has changed. */
 void *ag_table_memory_grow(void *memory, size_t old_bytes, size_t bytes);
-/* bytes: the size requested; NULL is allowed */
+/* BYTES is the size requested. MEMORY may be NULL. */
 void ag_table_memory_free(void *memory, size_t bytes);
 
 #endif

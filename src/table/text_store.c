@@ -1,5 +1,5 @@
-/* text_store.c: texts are stored one after the other in blocks that never move; a map from their
- * hashes finds them again. */
+/* text_store.c: stores each string once, see text_store.h. Texts are stored one after the other in
+ * blocks of memory that never move. A map from their hashes finds them again. */
 #include "table/text_store.h"
 
 #include <stdlib.h>

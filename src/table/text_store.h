@@ -1,4 +1,4 @@
-/* text_store.h: strings kept once each: equal texts have one number and one address. */
+/* text_store.h: stores each string once: equal texts have one number and one address. */
 #ifndef AG_TEXT_STORE_H
 #define AG_TEXT_STORE_H
 
@@ -11,19 +11,19 @@ struct ag_text_entry {
     const char *text;
     uint32_t length;
 };
-struct ag_text_store { /* zero-initialize: only "", whose number is 0 */
+struct ag_text_store { /* zero-initialize: it then contains only "", whose number is 0 */
     struct ag_index_map by_hash;
     struct ag_text_entry *entries; /* by number - 1 */
     size_t count, capacity;
-    char *block; /* the newest; its first word links the older ones */
+    char *block; /* the newest block of texts; its first word points to the block before */
     size_t block_used, block_bytes;
 };
 
 void ag_text_store_done(struct ag_text_store *store);
-/* The number of these LENGTH bytes (cut at a NUL, if there is one): 1, 2, 3 ... in the order in
- * which they first come, 0 for "". If out of memory: 0. */
+/* The number of the text of LENGTH bytes, which a NUL may end earlier: 1, 2, 3 ... in the order in
+ * which texts are first seen; 0 for "", and if out of memory. */
 uint32_t ag_text_id(struct ag_text_store *store, const char *data, size_t length);
-/* Valid until the store is done. */
+/* The text with the number ID. Valid until ag_text_store_done. */
 const char *ag_text(const struct ag_text_store *store, uint32_t id);
 /* ag_text_id and ag_text in one call. */
 const char *ag_text_keep(struct ag_text_store *store, const char *data, size_t length);

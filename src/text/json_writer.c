@@ -1,5 +1,6 @@
-/* json_writer.c: writes JSON incrementally, see json_writer.h. The state is the depth and whether a
- * comma is due. The caller must match the brackets; tests check that. */
+/* json_writer.c: writes JSON incrementally, see json_writer.h. The state is the depth of open
+ * brackets, and whether the next value needs a comma. The caller must match the brackets; tests
+ * check that. */
 #include "text/json_writer.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@
 #include "text/number.h"
 #include "text/utf8.h"
 
-/* Counts the bytes that need no escape: the common case, written at once. */
+/* Counts the bytes that need no escape, so that they are written at once. */
 static size_t plain_bytes(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     while (*at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\') {
@@ -35,7 +36,7 @@ static void put_string(FILE *out, const char *text) {
         } else if (c == '\t') {
             fputs_unlocked("\\t", out);
         } else if (ag_utf8_is_control(
-                       c)) { /* stricter than JSON requires: it may be shown by `cat` */
+                       c)) { /* JSON allows some of these unescaped, but a terminal may show them */
             fprintf(out, "\\u%04x", (unsigned)c);
         } else {
             fwrite_unlocked(bytes, 1, ag_utf8_put(bytes, c), out);

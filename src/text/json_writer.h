@@ -1,5 +1,5 @@
-/* json_writer.h: writes JSON to a stream incrementally: nothing is kept, so a report may have any
- * size.
+/* json_writer.h: writes JSON to a stream incrementally: nothing is kept in memory, so the output
+ * may have any size.
  *
  *     struct ag_json json = {.out = out};
  *     ag_json_open(&json, NULL, '{');
@@ -9,9 +9,8 @@
  *     ag_json_close(&json, ']');
  *     ag_json_close(&json, '}');
  *
- * Write errors stay in the stream (ferror). Strings may contain anything: control characters are
- * escaped, bytes that are not UTF-8 become U+FFFD. Integers are printed in full, whatever their
- * size. */
+ * Write errors stay in the stream (ferror). Strings may contain any bytes: control characters are
+ * escaped, bytes that are not UTF-8 become U+FFFD. Integers are written with all digits. */
 #ifndef AG_JSON_WRITER_H
 #define AG_JSON_WRITER_H
 
@@ -21,22 +20,26 @@
 
 struct ag_json {
     FILE *out;
-    /* containers down to this depth have a line per element; deeper ones are on one line */
+    /* Arrays and objects down to this depth have a line for each element; deeper ones are on one
+     * line. */
     unsigned line_depth;
     unsigned depth;     /* internal */
-    bool follows_value; /* internal: a comma is due */
+    bool follows_value; /* internal: the next value needs a comma */
 };
 void ag_json_open(struct ag_json *json, const char *key, char bracket);
 void ag_json_close(struct ag_json *json, char bracket);
-void ag_json_string(struct ag_json *json, const char *key, const char *text); /* NULL: null */
+/* A NULL text is written as null. */
+void ag_json_string(struct ag_json *json, const char *key, const char *text);
 void ag_json_integer(struct ag_json *json, const char *key, uint64_t number);
 void ag_json_signed(struct ag_json *json, const char *key, int64_t number);
-void ag_json_milliseconds(struct ag_json *json, const char *key, uint64_t time_ns); /* 12.000345 */
+/* Milliseconds with a fraction, such as 12.000345. */
+void ag_json_milliseconds(struct ag_json *json, const char *key, uint64_t time_ns);
 void ag_json_percent(struct ag_json *json, const char *key, double percent);
 void ag_json_decimal(struct ag_json *json, const char *key, double number, int decimals);
 void ag_json_bool(struct ag_json *json, const char *key, bool is_true);
 void ag_json_null(struct ag_json *json, const char *key);
-void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number); /* 0: null */
+/* 0 is written as null. */
+void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number);
 void ag_json_strings(struct ag_json *json, const char *key, const char *const *texts, size_t count);
 
 #endif

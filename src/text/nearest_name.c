@@ -18,7 +18,7 @@ static unsigned least_of(unsigned a, unsigned b) {
     return a < b ? a : b;
 }
 
-/* Both words have at most AG_NEAREST_NAME_BYTES bytes. */
+/* The distance of two words, each of at most AG_NEAREST_NAME_BYTES bytes. */
 static unsigned distance_of(const char *a, size_t a_length, const char *b, size_t b_length) {
     unsigned rows[AG_NEAREST_NAME_BYTES + 1][AG_NEAREST_NAME_BYTES + 1];
     for (size_t i = 0; i <= a_length; i++) {

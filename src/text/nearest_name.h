@@ -1,4 +1,5 @@
-/* nearest_name.h: "; did you mean 'report'?" for a word that is none of those that are allowed.
+/* nearest_name.h: finds the allowed name that is nearest to a mistyped word, for messages that end
+ * in "; did you mean 'report'?".
  *
  *     struct ag_nearest_name nearest;
  *     ag_nearest_name_start(&nearest, typed);
@@ -6,8 +7,9 @@
  *     ag_nearest_name_offer_list(&nearest, "run view"); // or several at once
  *     const char *hint = ag_nearest_name_hint(&nearest, "");
  *
- * A name is near when it differs in at most one of three letters; an exchange of neighbors counts
- * as one difference, upper and lower case as none. */
+ * The distance of two words counts letters that differ, are missing or are added. Two exchanged
+ * neighbors count as one, and case is ignored. A name is near if its distance is at most a third of
+ * the length of the word typed, or 1 for words of less than 6 letters. */
 #ifndef AG_NEAREST_NAME_H
 #define AG_NEAREST_NAME_H
 

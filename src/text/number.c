@@ -1,10 +1,10 @@
-/* number.c: see number.h. */
+/* number.c: writes integers to a stream without printf, see number.h. */
 #include "text/number.h"
 
 #include <stddef.h>
 
 void ag_put_number(FILE *out, uint64_t number) {
-    char digits[20]; /* of 2^64 - 1 */
+    char digits[20]; /* as many as 2^64 - 1 has */
     size_t first = sizeof digits;
     do {
         digits[--first] = (char)('0' + number % 10);

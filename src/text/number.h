@@ -1,5 +1,5 @@
-/* number.h: writes numbers without printf, which parses a format for each. Write errors stay in the
- * stream (ferror); the stream is not locked. */
+/* number.h: writes integers to a stream without printf, which would parse a format each time. Write
+ * errors stay in the stream (ferror). The stream is not locked. */
 #ifndef AG_NUMBER_H
 #define AG_NUMBER_H
 

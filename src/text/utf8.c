@@ -1,5 +1,5 @@
-/* utf8.c: reads untrusted text by code points, see utf8.h. The C library's functions depend on the
- * locale of the reader; reports must not. */
+/* utf8.c: decodes and encodes UTF-8, see utf8.h. The functions of the C library are not used,
+ * because they depend on the locale, and reports must not. */
 #include "text/utf8.h"
 
 uint32_t ag_utf8_next(const char **text) {
@@ -16,7 +16,7 @@ uint32_t ag_utf8_next(const char **text) {
         return AG_UTF8_REPLACEMENT;
     }
     uint32_t code_point = at[0] & (0x3fu >> more);
-    /* stops at the terminator: it is not a continuation byte */
+    /* Also stops at the terminating 0, which is not a continuation byte. */
     for (unsigned i = 1; i <= more; i++) {
         if ((at[i] & 0xc0) != 0x80) {
             return AG_UTF8_REPLACEMENT;

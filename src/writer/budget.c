@@ -1,22 +1,22 @@
 /* budget.c: adjusts the sampling interval so that the cost stays within the budget.
  *
- * The cost is the time that samples take in the programs (the clock is read before and after each;
- * the slots hold the sums) plus the CPU time of the writer. It is compared with the CPU time of all
- * recorded processes over the same period. The nanosecond or two that an unsampled allocation takes
- * are not included: measuring them would cost more than they are.
+ * The cost is the time that samples take in the programs (each program reads the clock before and
+ * after a sample and adds the time up in its process slot) plus the CPU time of the writer. It is
+ * compared with the CPU time of all recorded processes over the same period. The nanosecond or two
+ * that an unsampled allocation takes are not counted: measuring that time would take longer.
  *
  * Whenever the programs have used enough CPU time to judge (ENOUGH_NS), the interval is multiplied
  * by recent sampling cost / allowed cost, bounded to [4/5, 4]: it rises fast and falls slowly. The
- * allowed cost is three quarters of the budget, since the next moment may be busier, less what the
- * writer has used so far. It is at least a quarter of the budget: the writer's cost of starting and
- * of existing does not depend on the interval, and recording nothing would not reduce it. While the
- * total cost so far exceeds three quarters of the budget, the allowed cost is that quarter too, so
- * that an expensive beginning is paid back.
+ * allowed cost is W - (the writer's share of the CPU time so far), where W is three quarters of the
+ * budget: the rest is a reserve for busier periods. The allowed cost is never below W / 4, because
+ * a larger interval does not reduce the writer's fixed cost. While the total cost so far exceeds W,
+ * the allowed cost is W / 4 too, so that an expensive beginning is compensated.
  *
  * Estimates stay unbiased: a thread adopts a new interval only after a sample, and each sample is
- * recorded with the interval from which its skip was drawn (record/sampler.c). The current interval
- * may depend on everything sampled before, but never on the block that is about to be chosen; given
- * that past, each block is chosen with the probability by which it is weighted. */
+ * recorded with the interval from which its skip (the bytes since the previous sample) was drawn
+ * (record/sampler.c). The current interval may depend on earlier samples, but never on the block
+ * that is about to be chosen; given those samples, each block is chosen with the probability by
+ * which it is weighted. */
 #include "budget.h"
 
 #include <sys/resource.h>
@@ -29,7 +29,7 @@
 enum {
     LOOK_EVERY_NS = 20 * 1000 * 1000,
     ENOUGH_NS = 5 * 1000 * 1000, /* of the programs' CPU time */
-    /* about one block in ten is sampled; for more, exact mode is better */
+    /* bytes; about one block in ten is sampled; for more, exact mode is better */
     LEAST_INTERVAL = 4096,
 };
 #define MOST_INTERVAL (UINT64_C(256) << 20)
@@ -42,7 +42,7 @@ static uint64_t own_cpu_ns(void) {
            (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) * 1000u;
 }
 
-/* Sums over live processes. A process that has ended drops out of the sums. */
+/* Adds up the times of live processes. A process that has ended drops out of the sums. */
 static void budget_measure(struct ag_writer *writer, uint64_t *ret_samples_ns,
                            uint64_t *ret_programs_ns) {
     const struct ag_session *session = writer->session;

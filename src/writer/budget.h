@@ -7,9 +7,9 @@
 
 struct ag_writer;
 
-struct ag_budget { /* zero-initialise; sums at the previous measurement */
-    uint64_t next_ns;
-    uint64_t spent_ns, samples_ns, programs_ns; /* spent: samples plus the writer */
+struct ag_budget {                              /* zero-initialize */
+    uint64_t next_ns;                           /* CLOCK_MONOTONIC of the next measurement */
+    uint64_t spent_ns, samples_ns, programs_ns; /* sums at the last one; spent: samples + writer */
 };
 /* Call often. Does nothing when the session has no budget. */
 void ag_budget_keep(struct ag_budget *budget, struct ag_writer *writer, uint64_t now_ns);

@@ -1,20 +1,20 @@
-/* chunk_round.c: one round of the writer: examines all chunk controls and takes the chunks that are
- * ready.
+/* chunk_round.c: one round of the writer: examines all chunk controls (segment.h) and takes the
+ * chunks that are ready.
  *
  * Chunks that will not change any more (FULL, or of an ended process) are taken in the order of
  * their first stamps, so that merging several threads needs little buffering. The ACTIVE chunk of a
  * thread is left alone until it is full, unless the totals wait for that thread: then its events so
  * far are added to the totals.
  *
- * Up to what time have all threads delivered? A chunk that was seen but not read bounds the answer
- * by its stream's last known stamp. Otherwise the answer is the time of this round less a margin: a
- * recorder that was about to write an event when the round looked has stamped it with a tick no
- * older than that. If the recorder was descheduled exactly there, its event comes late; the ledger
- * repairs and counts late events.
+ * The totals advance to the time up to which all threads have delivered their events. For a stream
+ * with an unread chunk this is the stream's last known stamp; for all others it is the time of this
+ * round minus MARGIN_NS, because a recorder that is about to write an event has stamped it with a
+ * tick no older than that. If a recorder is descheduled between stamp and event, the event comes
+ * late; the ledger (the arithmetic of live blocks) repairs the order and counts late events.
  *
- * A snapshot (snapshot.c) shows one moment, although the threads go on and might fill chunks faster
- * than they are taken. It examines the controls once; each stream keeps the chunks that have no
- * unseen chunk before them, and rounds repeat until those are taken. */
+ * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
+ * faster than they are taken. So it examines the controls once, ignores chunks behind a chunk that
+ * is not full, and repeats rounds until the others are taken. */
 #include "writer_state.h"
 
 #include <errno.h>
@@ -23,8 +23,8 @@
 enum {
     MARGIN_NS = 2 * 1000 * 1000, /* two ticks */
     PEEK_AFTER_NS = 4 * 1000 * 1000,
-    /* how long to wait for a chunk that is missing in its stream: its thread has taken it, and has
-     * not yet filled in its control */
+    /* how long to wait for a chunk that is missing in its stream: a thread that takes a chunk may
+     * not have filled in its control yet */
     GAP_PATIENCE_NS = 2 * 1000 * 1000 * 1000 - 1,
     /* chunks per round (4 MiB of words), before the controls are examined again */
     TAKEN_PER_ROUND = 64,
@@ -47,8 +47,8 @@ static bool control_examine(struct ag_writer *writer, uint32_t chunk,
                             struct ag_chunk_ready *ret_ready) {
     const struct ag_session *session = writer->session;
     struct ag_chunk_control *control = ag_session_control(session, chunk);
-    /* acquire: pairs with the recorder's release; the other fields are set, and all words when the
-     * state is FULL */
+    /* acquire: pairs with the recorder's release: the other fields are set; if the state is FULL,
+     * all words are, too */
     const uint32_t state = atomic_load_explicit(&control->state, memory_order_acquire);
     if (state != AG_CHUNK_ACTIVE && state != AG_CHUNK_FULL) {
         return false;
@@ -96,7 +96,7 @@ static uint64_t first_raw(const struct ag_writer *writer, const struct ag_chunk_
     return AG_WORD_KIND(word) == AG_WORD_STAMP ? AG_WORD_STAMP_RAW(word) : 0;
 }
 
-/* Fills ready: [0, n_ready) are chunks that will not change, the n_active after them may change. */
+/* Fills ready: its first n_ready chunks will not change any more, the n_active at its end may. */
 static int controls_examine(struct ag_writer *writer) {
     const struct ag_session *session = writer->session;
     uint32_t touched =
@@ -150,8 +150,8 @@ static const struct ag_chunk_ready *active_at(const struct ag_writer *writer, si
     return &writer->ready[writer->capacity - 1 - i];
 }
 
-/* Peeks into the chunks of threads that have not filled one for a while, so that they do not hold
- * up the others. */
+/* Adds the events in unfilled chunks of quiet threads to the totals, so that these threads do not
+ * hold up the others. */
 static void peek_at_quiet_streams(struct ag_writer *writer, uint64_t now_ns) {
     for (size_t i = 0; i < writer->n_active; i++) {
         const struct ag_chunk_ready *active = active_at(writer, i);
@@ -216,7 +216,7 @@ static int64_t take_ready(struct ag_writer *writer) {
     return taken;
 }
 
-/* Nothing could be taken because chunks are missing before those that are there. */
+/* Called when every ready chunk has a missing chunk before it in its stream. */
 static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
     int64_t taken = 0;
     for (size_t i = 0; i < writer->n_ready; i++) {
@@ -231,9 +231,9 @@ static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
     return taken;
 }
 
-/* A snapshot takes a chunk that is not full as far as its control said when it was copied. While
- * the other controls were being copied, its stream may have filled it and begun another chunk.
- * Drops such later chunks: between them and what is taken the rest of the first one is missing. */
+/* A snapshot takes the words that a chunk held when its control was copied. While the other
+ * controls were being copied, the thread may have filled that chunk and begun another. Drops such
+ * later chunks, because the snapshot lacks the words before them. */
 static void leave_what_came_later(struct ag_writer *writer) {
     enum { LEFT = UINT32_MAX };
     struct ag_chunk_ready *ready = writer->ready;
@@ -254,8 +254,8 @@ static void leave_what_came_later(struct ag_writer *writer) {
     writer->n_ready = n_kept;
 }
 
-/* Writing to a page of a private mapping makes a private copy of it. The words are complete, so the
- * program does not change the originals. */
+/* Makes private copies of the chunk's pages by writing to them. The words are complete, so the
+ * program does not change the originals meanwhile. */
 static void copy_words(const struct ag_writer *writer, const struct ag_chunk_ready *ready) {
     enum { PAGE_WORDS = 4096 / 8 };
     struct ag_session *session = writer->session;

@@ -1,8 +1,8 @@
-/* chunk_words.c: converts raw words (segment.h) to events in one pass that reads each word once.
+/* chunk_words.c: converts the raw 64-bit words of a chunk (segment.h) to events for the writer, in
+ * one pass that reads each word once.
  *
- * The recorder only promises that the words before used_words are complete. A damaged program may
- * write anything anywhere, so a word that is not an event ends the chunk: no word boundary after it
- * can be trusted.
+ * The words before used_words are complete, unless the program has damaged the segment. So a word
+ * that is neither an event nor a record ends the chunk: no word boundary after it can be trusted.
  *
  * Budget: 2 ns per event. This is the first of the writer's passes over every event. */
 #include "chunk_words.h"
@@ -92,7 +92,7 @@ AG_FAST void rare_event(struct ag_chunk_words *reader, uint64_t word, uint32_t k
     ag_chunk_word_event(word, kind == AG_WORD_MOVE ? 0 : second, record, ret_event);
     if (n_words == 3) {
         ret_event->size = ag_chunk_word(reader, reader->at + 2);
-    } else if (n_words == 2 && kind != AG_WORD_ALLOC) { /* no size is beside the stack of a free */
+    } else if (n_words == 2 && kind != AG_WORD_ALLOC) { /* a free has a stack but no size */
         ret_event->size = kind == AG_WORD_MOVE ? AG_WORD_ADDRESS(second) : 0;
     } else if (kind == AG_WORD_RESET) {
         reader->reset_ns = reader->last_ns;

@@ -15,15 +15,15 @@ struct ag_chunk_words {    /* a reader of one chunk */
     const uint64_t *words; /* shared with the program: each word is read once */
     uint32_t at, end;      /* word indexes; [at, end) is unread, end <= AG_CHUNK_WORDS */
     uint64_t ns_per_2_32;  /* factor of the session's clock */
-    uint64_t now_ns;       /* session time; a stamp that claims to be later is reduced to it */
+    uint64_t now_ns;       /* session time; a later stamp is reduced to it */
     uint64_t last_ns;      /* last stamp of the stream: times in a stream never decrease */
     uint64_t reset_ns;     /* stamp before the last RESET, 0: none */
     bool is_damaged;       /* an invalid word was found; then at == end */
 };
-struct ag_copied_record { /* a record among the words: its body, copied before it is looked at */
+struct ag_copied_record { /* a record among the words: its body, copied before it is checked */
     uint32_t kind, bytes; /* kind 0: none */
     uint8_t body[AG_WORD_RECORD_MOST_BYTES];
-    uint64_t rows[AG_WORD_RECORD_MOST_ROWS * AG_ROW_MAX_BYTES / 8]; /* of a batch, when decoded */
+    uint64_t rows[AG_WORD_RECORD_MOST_ROWS * AG_ROW_MAX_BYTES / 8]; /* of a decoded batch */
 };
 
 AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at) {
@@ -31,10 +31,10 @@ AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at)
                            /* exactly one load: the program may write meanwhile */
                            __ATOMIC_RELAXED);
 }
-/* Fills the event of an ALLOC word and the word behind it, or of a FREE or REALLOC_FREE word and 0.
- * All readers of words use it: the batches of chunk_words.c, which select SECOND without a branch,
- * and the loop of one_pass.c, where the compiler knows KIND. (Returning the event would cost a copy
- * in the batches: 9 instructions an event.) */
+/* Fills an event. WORD is its first word; SECOND is the word behind an ALLOC word, and 0 for a FREE
+ * or REALLOC_FREE. Used by the batches of chunk_words.c, which select SECOND without a branch, and
+ * by the loop of one_pass.c, where KIND is a constant. (Returning the event would cost a copy in
+ * the batches: 9 instructions per event.) */
 AG_FAST void ag_chunk_word_event(uint64_t word, uint64_t second, uint8_t kind,
                                  struct ag_event *ret_event) {
     *ret_event = (struct ag_event){.address = AG_WORD_ADDRESS(word),
@@ -46,8 +46,8 @@ AG_FAST void ag_chunk_word_event(uint64_t word, uint64_t second, uint8_t kind,
 /* Returns the time of a STAMP word, which becomes the stream's last stamp. */
 uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word);
 
-/* Decodes up to `capacity` events. Stops before a record, which is then in ret_copy; the next call
- * continues after it. 0 events and no record: the end of the chunk. */
+/* Decodes up to `capacity` events and stops before a record. A call that begins at a record returns
+ * 0 and copies it to ret_copy. 0 and ret_copy->kind 0: the end of the chunk. */
 size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
                            size_t capacity, struct ag_copied_record *ret_copy);
 

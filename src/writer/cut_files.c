@@ -1,9 +1,9 @@
-/* cut_files.c: see cut_files.h.
+/* cut_files.c: keeps allogram's processes alive when a file that they have mapped is truncated.
  *
  * The SIGBUS handler maps a page of zeros over the inaccessible one, and the access is repeated.
- * This works for every mapping of the process, not only for registered ones: a library that maps a
- * file (libelf) touches it before the mapping could be registered, and one unregistered mapping
- * would be a crash. Memory that the machine has lost (BUS_MCEERR_AR) is not handled.
+ * The handler serves every mapping of the process: a library that maps a file (libelf) touches it
+ * before the mapping could be registered. Memory that the machine has lost (BUS_MCEERR_AR) is not
+ * handled.
  *
  * Globals: guard. */
 #include "cut_files.h"

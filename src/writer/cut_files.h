@@ -1,10 +1,9 @@
 /* cut_files.h: survives files that another party truncates while they are mapped here.
  *
- * Touching a mapped page behind the end of its file raises SIGBUS. Live files belong to the
- * programs that write them, ELF files to whatever tool builds them: each can be truncated at any
- * moment, and a check beforehand does not help. With this guard such a page reads as zeros from
- * then on, in every mapping of the process. Data from files of another party is checked in any
- * case. */
+ * Touching a mapped page behind the end of its file raises SIGBUS. The recorded program can
+ * truncate its live file, and a build can truncate an ELF file, at any moment, so a check
+ * beforehand does not help. With this guard such a page reads as zeros from then on, in every
+ * mapping of the process. Data from files of another party is checked in any case. */
 #ifndef AG_CUT_FILES_H
 #define AG_CUT_FILES_H
 

@@ -1,6 +1,6 @@
-/* live_session.h: the live session as the process that makes it sees it (`run`, `attach`, a program
- * that records itself): creating, opening and removing the live segment, and what its processes
- * record. writer.h drains it. */
+/* live_session.h: the interface of a live session for the process that creates it (`run`, `attach`,
+ * or a program that records itself): creates, opens and removes the live segment (the memory that
+ * recorder and writer share), and sets what its processes record. writer.h drains the segment. */
 #ifndef AG_LIVE_SESSION_H
 #define AG_LIVE_SESSION_H
 
@@ -22,20 +22,19 @@ struct ag_session_options { /* set by `run`; size first, zero means default */
     uint64_t max_bytes;         /* of each trace, 0: no limit */
     enum ag_keeper keeper;      /* the kind of process that makes the session */
     bool no_children;
-    bool is_attached;     /* the first process runs already, and ends its part by leaving */
+    bool is_attached;     /* the first process runs already; it leaves the session at the end */
     bool has_free_stacks; /* a free carries the stack of its caller */
     bool is_sampling;
     uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB */
     uint64_t seed;
-    bool has_seed; /* false: random */
-    double
-        budget_percent; /* of the processes' CPU time; the interval adapts to it; 0: it is fixed */
+    bool has_seed;         /* false: random */
+    double budget_percent; /* of the processes' CPU time: adapts the interval; 0: it is fixed */
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;
     bool has_desk; /* snapshots may be requested: ag_session_desk */
 };
 
-struct ag_session; /* a mapped segment, as seen by its maker */
+struct ag_session; /* a mapped live segment */
 /* Creates the live segment. 0, or negative errno with one line in ret_message (for the user,
  * without "allogram: "). */
 int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
@@ -58,15 +57,15 @@ void ag_session_remove_path(const char *path);
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
                            char ret_path[4096], char ret_message[512]);
 enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of a trace that holds only its header */
-/* Removes the trace at PATH if it is one. */
+/* Removes the trace at PATH if it holds only its header. */
 void ag_session_remove_empty_trace(const char *path);
 
-/* The first process is gone in a way that it could not report: it executed another program, or it
- * continues unrecorded because it could not be made to leave. */
+/* The first process is no longer recorded and could not report that itself: it executed another
+ * program, or it continues unrecorded because it could not be made to leave the session. */
 enum ag_gone { AG_GONE_BY_EXEC, AG_GONE_LEFT_ALONE };
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone);
-/* Called when all is sealed: frees the memory of the live file, even if a process that has left
- * still has it mapped. */
+/* Called when all traces are sealed: frees the memory of the live file, even if a process that has
+ * left the session still has it mapped. */
 void ag_session_free_memory(const struct ag_session *session);
 
 /* Descriptors that a process that closes descriptors must leave open. Returns how many. */
@@ -77,7 +76,7 @@ size_t ag_session_descriptors(const struct ag_session *session,
  * AG_PAUSE_OVER cannot be undone. Returns the previous state. */
 enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause);
 enum ag_pause ag_session_paused(const struct ag_session *session);
-/* NULL: not requested (has_desk), or no memory. */
+/* NULL: the session was made without has_desk, or this process has opened it, not made it. */
 struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session);
 /* Called by `run` when its child has ended. */
 void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,

@@ -1,12 +1,12 @@
-/* one_pass.c: encodes and counts each event in one pass, while it is in registers.
+/* one_pass.c: for recording.c, encodes each event for the trace and counts it in the ledger (the
+ * arithmetic of live blocks) in one pass, while the event is in registers.
  *
  * 1. One pass. Separate passes over batches (chunk_words, encoder, ledger) each branch on the kind
- *    of the next event. That kind is the program's data, so each pass mispredicts it anew, which
- *    takes a third of their time. Here it is predicted once. The encoder has also just found the
- *    event's (stack, size, via) among the tuples of its chunk, so the sum of that stack and via is
- *    one load away instead of a second lookup, and a stack is looked up once per tuple instead of
- *    once per event. Together this reduces 25 ns per event to 18 (CFRAC on a 3.6 GHz EPYC, before
- *    compression).
+ *    of the next event. The kind is the program's data, so each pass mispredicts the branch anew,
+ *    which takes a third of their time. Here it is predicted once. The encoder also finds the tuple
+ *    (stack, size, via) of each event in its chunk. A table from tuples to sums then replaces the
+ *    ledger's own lookup of (stack, via), and a stack is looked up once per tuple instead of once
+ *    per event. Together this reduces 25 ns per event to 18 (CFRAC on a 3.6 GHz EPYC).
  *
  *    It serves processes with one stream only: events of several threads are merged by time before
  *    they reach the totals.
@@ -17,8 +17,8 @@
  *    in steps: each step prefetches the cache lines of all of them, and the next step finds those
  *    lines in the cache. All results are guesses: the pass reads the words again, a slot may have
  *    changed by then, and a block outside its home slot leads to another block's sum. A wrong guess
- *    costs only the line that it fetches. Therefore no result is passed on, and the code does not
- *    branch on the kind of an event: a misprediction costs more than the line. */
+ *    costs only the cache line that it fetches. So no result is passed on, and the code does not
+ *    branch on the kind of an event: a misprediction costs more than such a line. */
 #include "one_pass.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ void ag_one_pass_done(struct ag_one_pass *pass) {
     *pass = (struct ag_one_pass){0};
 }
 
-/* The tuples are now those of another chunk: forgets what was known of the previous ones. */
+/* Empties the table from tuples to sums when the encoder has begun another chunk. */
 static void forget_tuples(struct ag_one_pass *pass, const struct ag_event_encoder *encoder) {
     if (pass->encoder != encoder || pass->chunk_number != encoder->chunk_number) {
         pass->encoder = encoder;
@@ -54,7 +54,7 @@ static AG_NOINLINE uint32_t tuple_ask_sum(struct ag_one_pass *pass, uint32_t tup
                                           const struct ag_event *event) {
     const size_t n_sums = ledger->n_sums;
     const uint32_t sum = ag_ledger_sum(ledger, event->stack, event->via);
-    /* otherwise the stack was named before */
+    /* otherwise an earlier event has named the stack */
     if (ledger->n_sums != n_sums || sum == AG_INDEX_NONE) {
         ag_stack_harvest_name(stacks, event->stack);
     }
@@ -125,14 +125,14 @@ AG_FAST int take_stamp(struct one_run *one, struct ag_chunk_words *words, uint64
     return ag_ledger_step_aside(one->ledger, &one->hot, one->index, &event);
 }
 
-/* Is the word at AT followed by the undo of a failed realloc? Then both halves must be decoded
+/* Is the word at AT the undo of the free before it (a failed realloc)? Then both must be decoded
  * together. */
 static bool is_undone(const struct ag_chunk_words *words, uint32_t at) {
     return AG_WORD_KIND(ag_chunk_word(words, at)) == AG_WORD_UNDO_FREE;
 }
 
-/* Takes one run of events. *ret_n_events: how many were taken; fewer than wanted when another kind
- * of word follows. */
+/* Takes one run of events. *ret_n_events: how many were taken; fewer than wanted when a word of
+ * another kind or the end of the chunk follows. */
 static int take_run(struct one_run *one, struct ag_chunk_words *words, uint32_t wanted,
                     uint32_t *ret_n_events) {
     uint32_t at = words->at, n_events = 0, n_stamps = 0;

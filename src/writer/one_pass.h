@@ -1,5 +1,5 @@
-/* one_pass.h: moves the events of a single-threaded program from raw words into trace and totals at
- * once. */
+/* one_pass.h: moves the events of a single-threaded program from raw words into the trace and into
+ * the totals in one pass. */
 #ifndef AG_ONE_PASS_H
 #define AG_ONE_PASS_H
 
@@ -8,7 +8,7 @@
 #include "ledger/ledger.h"
 #include "stack_harvest.h"
 
-struct ag_one_pass {        /* zero-initialise; one per recording */
+struct ag_one_pass {        /* zero-initialize; one per recording */
     uint32_t *sum_of_tuple; /* by the encoder's tuple number; AG_INDEX_NONE: not looked up yet */
     uint32_t n_tuples, capacity;
     uint32_t chunk_number;                  /* the encoder's chunk to which the tuples belong */
@@ -16,8 +16,8 @@ struct ag_one_pass {        /* zero-initialise; one per recording */
 };
 void ag_one_pass_done(struct ag_one_pass *pass);
 
-/* Takes allocations, frees and stamps from the reader up to the first other word or the last one.
- * An encoder failure is reported later through its body. 0, or the ledger's error. */
+/* Takes allocations, frees and stamps from `words`, up to the first word of another kind or the
+ * last word. An encoder failure is reported later through its body. 0, or the ledger's error. */
 int ag_one_pass_take(struct ag_one_pass *pass, struct ag_chunk_words *words,
                      struct ag_event_encoder *encoder, struct ag_ledger *ledger,
                      struct ag_stack_harvest *stacks, uint32_t stream);

@@ -25,9 +25,9 @@
  *
  * A thread that rests has written no stamp after its last events, so these could have happened at
  * any time since, and the range of the peak would treat them as movable for as long as the thread
- * rests. So the writer ends their window: it reads the words, then the clock, then the words again.
- * If the words are unchanged, that time is a valid stamp after them. The stamp goes to the totals
- * at once and to the trace when the chunk does.
+ * rests. So the writer ends their window: it reads the words, then the clock, then their number
+ * again. If the number is unchanged, that time is a valid stamp after them. The stamp goes to the
+ * totals at once and to the trace when the chunk does.
  *
  * 4. Cut. When a write fails or the requested size is reached, the trace ends there. Later events
  *    are counted as lost. The totals then cover more than the file does, so the sums are made anew
@@ -667,7 +667,7 @@ static void recording_take_chunk(struct ag_recording *recording, struct ag_strea
 }
 
 /* Returns how many raw chunks make one trace chunk. When a trace chunk finds no room, all of it is
- * lost: so it is smaller when the trace nears a size limit, or when the disk is nearly full. */
+ * lost. So trace chunks are smaller in a trace with a size limit, and while the trace is short. */
 static uint32_t seal_at(const struct ag_recording *recording) {
     const bool is_early = ag_trace_room_is_bounded(&recording->room) ||
                           ag_trace_writer_bytes(recording->writer) < SHORT_TRACE_BYTES;
@@ -712,7 +712,7 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
         }
         skip_to(recording, stream, ready);
         if (recording->is_cut) {
-            return ag_recording_take(recording, ready, skip_gap); /* counts the gap as lost */
+            return ag_recording_take(recording, ready, skip_gap); /* counts its events as lost */
         }
     }
     if (!stream->encoder && !start_encoder(recording, stream, &words, ready->first_raw)) {

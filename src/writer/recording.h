@@ -41,15 +41,15 @@ struct ag_recording {
     struct ag_blob records; /* definitions, to be written before the next events */
     struct ag_blob samples; /* records that need not precede events */
     struct ag_stream **stream_pages[4096];
-    uint32_t n_streams; /* streams that have delivered something */
+    uint32_t n_streams; /* streams seen so far */
     uint32_t ended[64]; /* streams that have data to be written and whose threads have ended */
     uint32_t n_ended;
     struct ag_event_encoder *spare_encoders[8];
     uint32_t n_spare;
     uint8_t heap_of_via[256];
 
-    struct ag_ledger
-        *ledger; /* NULL: a previous writer took events; the sums are read back from the file */
+    /* NULL: a previous writer took events, or no memory; the sums come from the file */
+    struct ag_ledger *ledger;
     struct ag_merge *merge; /* exists when the ledger does */
     bool has_threads;       /* events go through the merge */
 
@@ -91,7 +91,7 @@ bool ag_recording_has_threads(struct ag_recording *recording);
 /* Adds the events that an ACTIVE chunk holds so far to the totals; the trace gets them later. true:
  * the totals include all its events. */
 bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_ready *ready);
-/* Has this chunk still as many words as at the last call, a millisecond ago or more? */
+/* Have all calls in the last millisecond or more seen this number of words in the chunk? */
 bool ag_recording_rests(struct ag_recording *recording, const struct ag_chunk_ready *ready,
                         uint64_t now_ns);
 /* Ends the window of the thread's last events now. The thread must rest, and the totals must
@@ -104,7 +104,7 @@ uint64_t ag_recording_totaled_ns(const struct ag_recording *recording, uint32_t 
 /* All streams have delivered the events before this time: the totals may advance. */
 void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns);
 
-/* Writes the data of streams that began before OLDER_THAN_NS (session time; UINT64_MAX: all). */
+/* Writes the data that streams hold since before OLDER_THAN_NS (session time; UINT64_MAX: all). */
 void ag_recording_flush(struct ag_recording *recording, uint64_t older_than_ns);
 void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes);
 struct ag_recording_end {

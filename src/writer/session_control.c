@@ -4,8 +4,8 @@
  *    session's user, and root. The session is mapped as its writer maps it, but nothing is drained
  *    and no writer lock is taken.
  *
- * 2. A dump request is three words in the header, and its answer is one. So there is one requester
- *    at a time: it locks those bytes of the file, and the lock ends with its process. When a
+ * 2. A dump request is three words in the header, and its answer is two. So there is one requester
+ *    at a time: it locks a byte of them in the file, and the lock ends with its process. When a
  *    requester dies, its request is still served, unless the writer is gone; the next requester
  *    first waits for that answer. */
 #include "session_control.h"
@@ -37,8 +37,7 @@ enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pi
 
 /* ---- the process ---- */
 
-/* Returns the slot of the process; for the session's keeper, that of the first process. NULL: none.
- */
+/* Returns the slot of the process; for the session's keeper, the first live slot. NULL: none. */
 static struct ag_process_slot *find_slot(const struct ag_session *session,
                                          const struct ag_controlled *process, uint32_t *ret_index) {
     const uint32_t n_used = ag_session_slots_used(session);

@@ -20,7 +20,7 @@
  *    cannot be written is removed without a message, and its number is skipped.
  *
  * 4. The desk is a page that `run`, its writer and its endpoint share: to request a trace of the
- *    first process, a party writes the name and increments a counter (writer.h). Requests from
+ *    first process, a party writes the name and increments a counter (snapshot.h). Requests from
  *    outside go through the live segment (session_control.c) and get the number of the dump as the
  *    answer.
  *

@@ -16,23 +16,20 @@
  *  - The stranger reports itself, where it has the agent and only the live file is out of its reach
  *    (another /dev/shm). Each channel that crosses mount namespaces is cut by another namespace:
  *    abstract sockets by network, message queues by IPC, signals by PID namespaces, and
- *    /proc/PID/root of the writer by user namespaces. A sandbox has all of them new. Static
- *    programs
- *    have no agent.
+ *    /proc/PID/root of the writer by user namespaces. A sandbox creates all of these namespaces.
+ *    Static programs have no agent.
  *  - The kernel's own log of executions. The process connector and process accounting require root.
  *    Records of perf (comm_exec) are inherited with an event for each CPU, at every fork and at
- *    every new thread of the program, which costs more than all that is recorded of it.
- *  - The process that executes notes that in the segment before, and the recorder of the new
- *    program
- *    settles the note. No namespace cuts this way. But the agent would have to hook 13 more
- *    functions (exec*, posix_spawn*, system, popen), and a program that makes the system call
- *    itself is missed. A child of vfork cannot know by what pid the new recorder will know itself
- *    without a system call that its sandbox may forbid, and the parent cannot know it for system
- *    and popen.
+ *    every new thread of the program, which costs more than recording the program.
+ *  - A process that is about to execute a program notes that in the segment, and the recorder of
+ *    the new program removes the note. No namespace prevents this. But the agent would have to hook
+ *    13 more functions (exec*, posix_spawn*, system, popen), and a program that makes the system
+ *    call itself is missed. A child of vfork cannot know by what pid the new recorder will know
+ *    itself without a system call that its sandbox may forbid, and the parent cannot know it for
+ *    system and popen.
  *  - The kind of end: a process that ended without having called exit, _exit or quick_exit, and by
- *    no
- *    signal, executed another program or made the system call itself. Go's runtime does the latter,
- *    so this would name programs that are recorded completely. */
+ *    no signal, executed another program or made the system call itself. Go's runtime does the
+ *    latter, so this would name programs that are recorded completely. */
 #include "strangers.h"
 
 #include <ctype.h>

@@ -27,8 +27,8 @@
  * A process that may live is never sealed; a session ends when the last lock is dropped.
  *
  * 4. Death of the writer. All durable state is in the segment and the traces: the next writer
- *    adopts the slots again and finds the traces by the note behind each slot (recording.h). The
- *    lock on the live file says whether the session has a writer. */
+ *    adopts the slots again and finds the traces by the note behind each slot (recording_file.c,
+ *    1). The lock on the live file says whether the session has a writer. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -40,8 +40,7 @@ struct ag_writer {
     struct ag_session *session;
     struct ag_session_clock clock;
     struct ag_watched_slot *slots; /* session->n_slots */
-    struct ag_chunk_ready
-        *ready; /* used within a round: chunks that will not change, then those that may */
+    struct ag_chunk_ready *ready;  /* used within a round: see controls_examine in chunk_round.c */
     size_t n_ready, n_active, capacity;
     uint64_t pulse; /* changes whenever any stream of the session has moved */
     uint64_t last_pulse, moved_ns;

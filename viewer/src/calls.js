@@ -1,15 +1,16 @@
-// calls.js: function counters: a table of functions, a plot of their memory against their time, and
-// a page for each function with its callers and callees. The counts are of the whole recording.
+// calls.js: the tab Functions: the counters that a runtime reports for each function (calls, allocated words,
+// time). It shows a table, a plot of words against time, and a page for each function with its callers and
+// callees. The counters cover the whole recording, whatever range is selected.
 import { fill, make } from "./elements.js";
 import { Scatter } from "./scatter.js";
 import { quoted, shellWord } from "./shell.js";
 import { Table } from "./table.js";
 import { count, share, short, time } from "./quantity.js";
 
-const OFF = 3; // a function is marked if its quotient differs from the line's by this factor
-const LEAST_SHARE = 0.01; // of all words or of all time; smaller functions are not marked
+const OFF = 3; // a function is marked if its words per time differ from the line by this factor
+const LEAST_SHARE = 0.01; // of all words or of all time; functions with less of both are not marked
 
-// Words per microsecond, as text.
+// Formats words per microsecond.
 export function rate(words, ns) {
   if (ns === 0) return "–";
   const perUs = (words / ns) * 1000;
@@ -20,7 +21,7 @@ function perCall(words, calls) {
   return calls === 0 ? "–" : (words / calls).toFixed(2);
 }
 
-// The rows of all functions, computed once.
+// The rows of all functions. They are computed once.
 export function callRows(app) {
   if (!app.callRows) {
     const { trace, trace: { calls: { count: n, functions } } } = app;
@@ -33,16 +34,16 @@ export function callRows(app) {
   return app.callRows;
 }
 
-// The line: the median of words per time over all functions. A median is not changed by a function that
-// waited long for the CPU, or by one that takes most of the time. Functions without words, or without a
-// measurable time, are left out.
+// The line of the plot: the median of words per time over all functions. The median does not depend on a
+// function that waited long for the CPU, or that takes most of the time. Functions without words, or without
+// a measurable time, are left out.
 export function middleOf(rows) {
   const rates = rows.filter(({ words, ns }) => words > 0 && ns > 0)
     .map(({ words, ns }) => words / ns).sort((a, b) => a - b);
   return rates[rates.length >> 1] ?? 0;
 }
 
-// The words of a function divided by those that the line gives for its time.
+// The words of a function divided by the words that the line has at its time.
 function offOf(row, line) {
   return row.words / row.ns / line;
 }
@@ -153,7 +154,7 @@ export function showCalls(app, host) {
 
 // ---- the page of one function ----
 
-// Rows of the pairs in which the function is the callee, or the caller; a row shows the other function.
+// The pairs in which function CALL is OF ("caller" or "callee"). A row shows the other function of the pair.
 function pairsOf(app, of, other, call) {
   const { edges } = app.trace.calls;
   const rows = callRows(app);

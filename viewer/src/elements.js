@@ -1,4 +1,5 @@
-// elements.js: makes DOM elements without markup: text of a trace only ever becomes text nodes.
+// elements.js: makes DOM elements without parsing HTML, so that names from a trace can only become text nodes
+// and attribute values.
 
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -13,7 +14,8 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// The same for SVG. Attributes only: the page's policy allows no style attributes.
+// The same for SVG. It sets no inline styles, because the page's Content-Security-Policy forbids style
+// attributes.
 export function draw(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);

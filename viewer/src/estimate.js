@@ -1,9 +1,10 @@
-// estimate.js: the 95 % intervals of a sampled trace, computed as in src/model/interval.c from the same variances. In a
-// part of the recording the variance of a group is taken as its share of the group's whole variance.
+// estimate.js: the 95 % intervals of a sampled trace, computed as in src/model/interval.c, which explains the
+// formulas and the constants. They depend on the variances of groups: the stacks with one call path, type and
+// label. In a part of the recording, a group's variance is assumed to be proportional to its value.
 import { bytes, count, short } from "./quantity.js";
 
 const NORMAL_QUANTILE = 1.959963985;
-const NOTHING_SEEN = 3.688879454; // ln 40
+const NOTHING_SEEN = 3.688879454; // ln 40: if the mean is larger, a count of 0 has a probability below 2.5 %
 const ENOUGH_SAMPLES = 20;
 const UNSEEN_OF_MANY = 2;
 const UNSEEN_OF_FEW = 4;
@@ -28,7 +29,7 @@ function lowerBound(n, scale) {
   return scale * (isEnough(n) ? gammaQuantile(n + 0.5, -NORMAL_QUANTILE) : lowestMean(n));
 }
 
-// The upper bound if PART of one more sample of WEIGHT is added to mean and variance.
+// The upper bound, with PART of one more sample of WEIGHT added to mean and variance.
 function upperBound(value, variance, weight, part) {
   const mean = value + part * weight;
   const spread = variance + part * weight * weight;
@@ -59,7 +60,8 @@ function intervalOfBlocks(value, variance, heaviest) {
     upperBound(value, variance, unseen, isMany ? 0.5 : 1));
 }
 
-// WEIGHTS: { heaviest, portion } of the groups that the sum contains.
+// The interval of a sum. WEIGHTS is { heaviest, portion } of the groups in the sum: the most blocks that one
+// of their samples stands for, and the bytes that a sample of a small block stands for.
 export function interval(value, variance, { heaviest, portion }, unit) {
   if (!(portion > 0)) return [value, value];
   if (unit === "bytes") return intervalOfBytes(value, variance, portion);
@@ -71,7 +73,7 @@ export function interval(value, variance, { heaviest, portion }, unit) {
     : [0, Math.ceil(NOTHING_SEEN * heaviest)];
 }
 
-// The weights of the groups for which IS_ONE is true.
+// The weights of a sum of the groups for which IS_ONE is true.
 export function weightsOf(groups, isOne) {
   const weights = { heaviest: 0, portion: 0 };
   for (let i = 0; i < groups.count; i++) {
@@ -82,7 +84,7 @@ export function weightsOf(groups, isOne) {
   return weights;
 }
 
-// "±12 %", as in the reports of the terminal; "" if the number is exact.
+// Formats an interval as "±12 %", like the reports in a terminal; "" if the number is exact.
 export function spreadOf(value, [low, high], unit = "bytes") {
   if (low === high) return "";
   if (value === 0) return `to ${unit === "bytes" ? bytes(high) : short(high)}`;
@@ -94,13 +96,14 @@ export function boundsText([low, high]) {
   return low === high ? "" : `95 %: ${count(low)} to ${count(high)}`;
 }
 
-// The interval of after minus before: the root of the sum of squares of both.
+// The interval of after minus before: the distance to each bound is the root of the sum of squares of both
+// distances.
 export function intervalOfChange(was, [wasLow, wasHigh], is, [isLow, isHigh]) {
   return [is - was - Math.hypot(is - isLow, wasHigh - was),
     is - was + Math.hypot(isHigh - is, was - wasLow)];
 }
 
-// The weights of each key of a tree: own and total.
+// The weights of the own and of the total value of each key (function, line or image) of a tree.
 export function weightsByKey(tree, groups, keyCount) {
   const both = { own: {}, total: {} };
   for (const name of ["heaviest", "portion"]) {

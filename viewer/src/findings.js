@@ -1,16 +1,17 @@
-// findings.js: what to look at first: the functions that hold the peak, that leak, that make temporary
-// blocks, that allocate most. A finding is shown only with the number that is its reason.
+// findings.js: the findings at the top of the page: the functions that hold most at the peak, leak most, make
+// most temporary blocks, and allocate most. Each finding shows the number that is its reason.
 import { bytes, share, short, shortName, time } from "./quantity.js";
 
-const LEAST_SHARE = 0.1; // of the whole: below that no function is reported
-const LEAST_LEAK = 0.02; // of the peak; or at least LEAST_LEAKED_BLOCKS blocks
+const LEAST_SHARE = 0.1; // of the whole; a function with less is not reported
+const LEAST_LEAK = 0.02; // of the peak: leaks are reported from this share on, or from LEAST_LEAKED_BLOCKS blocks on
 const LEAST_LEAKED_BLOCKS = 20;
-// A function that allocates this share for this many callers is a wrapper: its callers are reported instead.
+// A function that allocates at least this share of the whole for at least this many callers is a wrapper. Its
+// callers are reported instead.
 const WRAPPERS = [{ share: 0.5, callers: 3 }, { share: 0.05, callers: 12 }];
 const WRAPPERS_MOST = 12;
 
 // For each function of the program's own code: what it allocates itself, through libraries, or through
-// wrappers (xmalloc and the like), which would otherwise be the answer to every question.
+// wrappers such as xmalloc. Without this, wrappers would be in every finding.
 function ownBeyondWrappers(app, values) {
   const { trace, tree } = app;
   const placeOf = app.ownPlaces;

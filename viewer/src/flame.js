@@ -1,8 +1,8 @@
-// flame.js: the flame graph, on one canvas.
+// flame.js: the flame graph, drawn on one canvas.
 //
-// Only visible boxes are laid out: the walk starts at the zoomed node and stops at boxes below half
-// a pixel. So the cost of a change of the range depends on the visible part of the tree, not on its
-// size. docs/explanation/adr/0005-flame-graph.md says why no package draws it.
+// Only visible boxes are laid out: the walk starts at the zoomed node, and ends at boxes narrower than half a
+// pixel. So the time for a change of the range depends on the visible part of the tree, not on its size.
+// docs/explanation/adr/0005-flame-graph.md says why no package draws it.
 import { OTHER } from "./trace.js";
 import { shortName } from "./quantity.js";
 
@@ -11,7 +11,7 @@ const LEAST_WIDTH = 0.5;
 const TEXT_FROM = 26; // pixels; narrower boxes have no text
 
 export class Flame {
-  // HOST: an element; the callbacks get a node of the tree, or -1.
+  // HOST is an element. The callbacks get a node of the tree, or -1 for none.
   constructor(host, { onHover, onSelect, onOpen, describe }) {
     this.host = host;
     Object.assign(this, { onHover, onSelect, onOpen, describe });
@@ -49,7 +49,8 @@ export class Flame {
     canvas.addEventListener("blur", () => this.draw());
   }
 
-  // VALUES: the width of each node. LOOK: { name(key), colour(node), matches: Uint8Array by key or null }
+  // VALUES: the value of each node, which its width shows. LOOK: { name(key), colour(node), label(node),
+  // matches }; matches is a Uint8Array by key, or null if there is no search.
   show(tree, values, look) {
     if (this.tree !== tree) this.zoomed = this.focused = this.hovered = 0;
     Object.assign(this, { tree, values, look });
@@ -118,7 +119,7 @@ export class Flame {
     return this.values[best] > 0 ? best : node;
   }
 
-  // Rows of boxes from the root to the zoomed node, then everything below it.
+  // Lays out rows of boxes: the path from the root to the zoomed node, then everything below that node.
   layout(width) {
     const { tree, values } = this;
     const rows = tree.path(this.zoomed).map((node) => [{ node, x: 0, width }]);
@@ -208,7 +209,7 @@ export class Flame {
     return false;
   }
 
-  // Cuts the text at its end, first by the average width of a letter, then exactly.
+  // Cuts the text at its end. The average width of a letter gives a first length, which is then measured.
   fit(text, width) {
     const room = Math.floor(width / this.letter);
     if (text.length <= room * 0.8 || this.context.measureText(text).width <= width) return text;
@@ -256,7 +257,7 @@ export function imageColours(trace, host) {
     (id === OTHER || image === "" ? grey : shade(hues[ranks.get(image) % 8], name)));
 }
 
-// Functions of one image differ a little in brightness, which depends on the name only.
+// Varies the brightness of a hue a little, depending on the name, so that functions of one image differ.
 function shade(hue, name) {
   let hash = 0;
   for (let i = 0; i < name.length; i++) hash = (hash * 31 + name.charCodeAt(i)) | 0;

@@ -1,5 +1,6 @@
-// fragment.js: the state of the page is the address: #tab=sites&metric=peak&range=12-80 ...
-// Defaults are left out, so that an address without a fragment shows the first screen.
+// fragment.js: reads and writes the state of the page as the fragment of its address:
+// #tab=sites&metric=peak&from=12&to=80 ... Default values are left out, so an address without a fragment
+// shows the first screen.
 
 export const DEFAULTS = {
   tab: "flame", metric: "peak", unit: "bytes", side: "callers", by: "function",

@@ -1,5 +1,5 @@
-// function_page.js: one function: its memory over time, its callers and callees, its lines, its blocks' sizes
-// and lifetimes, and the command that prints the same.
+// function_page.js: the page of one function: its memory over time, its callers and callees, its lines, the
+// sizes and lifetimes of its blocks, and the command that prints the same in a terminal.
 import uPlot from "uplot";
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
@@ -8,7 +8,7 @@ import { METRICS } from "./range.js";
 import { quoted, shellWord } from "./shell.js";
 import { bars, groupSums, lifetimeRows, sizeRows } from "./histogram.js";
 
-// For each node of the tree: 1 if the function is on the path to it, itself included.
+// For each node of the tree: 1 if the function is that of the node or of a caller.
 function nodesUnder(tree, fn) {
   const isUnder = new Uint8Array(tree.count);
   for (let i = 1; i < tree.count; i++) {
@@ -62,8 +62,9 @@ function neighbourTable(app, title, map, whole, empty) {
   return make("section", {}, make("h3", {}, title), host);
 }
 
-// Lines of the function, with what they allocate directly and through callees: in C++ a line of the program
-// allocates through five functions of the library. A stack counts for its innermost line of the function.
+// The lines of the function, with what they allocate directly and through callees: in C++, a line of the
+// program often allocates through five functions of the library. A stack with several frames of the function
+// counts for the innermost one.
 function lineTable(app, fn, values, isWanted) {
   const { trace, unitOfMetric: unit } = app;
   const { nodes, groups } = trace;
@@ -148,7 +149,7 @@ async function drawHistory(app, host, isWanted) {
   }, [seconds, Array.from(curve)], host);
 }
 
-// Quotes a name for a regular expression and for a shell.
+// The command line that shows the function. Its name is quoted for a regular expression and for a shell.
 function command(app, name) {
   const pattern = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   const { range, trace } = app;

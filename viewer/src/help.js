@@ -1,4 +1,4 @@
-// help.js: the keys, in a dialog.
+// help.js: the dialog that lists the keys of the page.
 import { fill, make } from "./elements.js";
 
 const KEYS = [

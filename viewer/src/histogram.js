@@ -1,4 +1,5 @@
-// histogram.js: counts by powers of two, as bars with numbers.
+// histogram.js: histograms of sizes and lifetimes by powers of two, as bars with numbers; the tab Lifetimes
+// shows them.
 import { fill, make } from "./elements.js";
 import { bytes, count, inUnit, share, short, time, trim } from "./quantity.js";
 
@@ -10,7 +11,7 @@ function sizeLabel(order) {
     : `${trim(bytes(2 ** order))} – ${trim(bytes(2 ** (order + 1)))}`;
 }
 
-// Sums over the slices of a range, by power of two.
+// Adds up the slices of a range (a slice is one of up to 256 equal parts of the recording), by power of two.
 function addUp(counts, range, unit) {
   const sums = new Float64Array(ORDERS);
   const [from, to] = range.isWhole
@@ -29,7 +30,7 @@ export function sizeRows(sums) {
   return rows;
 }
 
-// Lifetimes below the clock's resolution are one row.
+// The rows of a histogram of lifetimes. Lifetimes below the clock's resolution are one row.
 export function lifetimeRows(sums, resolutionNs, open) {
   const rows = [];
   const tick = Math.ceil(Math.log2(Math.max(2, resolutionNs)));
@@ -65,7 +66,7 @@ export function barsText(title, rows, unit) {
     `  ${label.padEnd(24)} ${inUnit(value, unit).padStart(12)}`)].join("\n");
 }
 
-// Counts by group are of the whole recording.
+// Shows the histograms of one label, over the whole recording: counts of labels are not stored by slice.
 function showLivesOfLabel(app, host, counts) {
   const { trace, range } = app;
   const isWanted = trace.groups.label.map((_, group) => (range.hasGroup(group) ? 1 : 0));
@@ -102,7 +103,8 @@ export async function showLives(app, host) {
     barsText("lifetimes", lives, unit)}`;
 }
 
-// Blocks of some groups, over the whole recording.
+// Adds up the blocks of the groups for which IS_WANTED is 1, over the whole recording. A group is the stacks
+// with one call path, type and label.
 export function groupSums(sparse, isWanted) {
   const sums = new Float64Array(ORDERS);
   const { place, blocks } = sparse;

@@ -1,5 +1,6 @@
-// labels.js: labels, by which a program names its current work (a request, a phase) when it allocates:
-// a table of the labels in the range, and the choice of one, to which all other views are limited.
+// labels.js: the tab Labels. A program sets a label to name its current work (a request, a phase); each block
+// has the label that was set when it was allocated. The tab is a table of all labels in the range. Choosing
+// one limits all other views to its blocks.
 import { fill, make } from "./elements.js";
 import { interval, weightsOf } from "./estimate.js";
 import { METRICS } from "./range.js";
@@ -12,7 +13,7 @@ const COLUMNS = [
   ["allocated_bytes", "allocated"], ["allocated_blocks", "blocks allocated"],
 ];
 
-// For each label the sums of NAMES.
+// For each label the sums of the metrics NAMES.
 function sumsOf(range, names) {
   const { label: labelOf, count } = range.trace.groups;
   const sums = new Map(range.trace.labels.map((label) => [label, {}]));
@@ -75,7 +76,8 @@ export function labelText(trace, label) {
   return label < 2 ? trace.labelName(label) : `label ${trace.labelName(label)}`;
 }
 
-// The list in the row of tools: the largest labels first, blocks without a label last.
+// Fills the list of labels at the top: the largest labels first, then the sum of small labels and blocks
+// without a label.
 export function fillChoice(trace, select) {
   const weight = sumsOf({ trace, values: (name) => trace.groups[name] }, ["allocated_bytes"]);
   const order = [...trace.labels].sort((a, b) => (a < 2) - (b < 2) ||

@@ -1,4 +1,5 @@
-// main.js: the page: one state (the address), one range, and views that draw both.
+// main.js: the page of `allogram view`. The state is in the address (fragment.js). It selects a range of the
+// recording and a view; all views show that range.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { fill, make } from "./elements.js";
@@ -62,7 +63,7 @@ class App {
     this.listen();
     await this.follow();
     document.body.dataset.ready = "yes";
-    setTimeout(() => this.trace.loadHistory(), 0); // before the first drag
+    setTimeout(() => this.trace.loadHistory(), 0); // loaded early, so that the first drag does not wait
   }
 
   // ---- state ----
@@ -114,7 +115,7 @@ class App {
     await this.set(isWhole ? { from: 0, to: 0 } : { from, to });
   }
 
-  // The metric of the tab: leaks have their own, all others use the switch.
+  // The metric that the tab shows: the tab Leaks has its own, all others show the selected one.
   get metric() {
     return this.state.tab === "leaks" ? "leaked" : this.state.metric;
   }
@@ -146,7 +147,7 @@ class App {
     this.scrollUp();
   }
 
-  // A function of the function counters.
+  // Opens the page of a function that has counters (calls.js).
   openCall(call) {
     if (call > 0) this.set({ call, fn: 0 });
     this.scrollUp();
@@ -161,7 +162,8 @@ class App {
     if (main.getBoundingClientRect().top < 0) main.scrollIntoView();
   }
 
-  // A test of names by the search: a part of them, or /a regular expression/.
+  // A function that tests whether a name matches the search, which is a substring or /a regular expression/.
+  // Null if there is no search.
   nameMatcher() {
     const { query } = this.state;
     if (query === "") return null;
@@ -239,7 +241,7 @@ class App {
       make("dt", {}, label), make("dd", {}, make("b", {}, number), make("span", {}, more)))));
   }
 
-  // Says what the filter of the recording excluded.
+  // Shows the filter of the recording.
   showFilter() {
     const { filter } = this.trace.facts;
     $("recorded").hidden = !filter;
@@ -319,7 +321,7 @@ class App {
       button.setAttribute("aria-pressed", String(state.colour === "change"));
     }
     const isCalls = state.call > 0 || (state.tab === "calls" && !state.fn);
-    $("metrics").hidden = isCalls; // function counters have their own
+    $("metrics").hidden = isCalls; // they do not apply to function counters
     $("units").hidden = isCalls;
     $("label").hidden = isCalls || !this.trace.hasLabels;
     $("label").value = state.label;
@@ -339,7 +341,8 @@ class App {
     const views = { sites: showSites, stacks: showStacks, types: showTypes, lives: showLives,
       leaks: showStacks, threads: showThreads, labels: showLabels, diff: showDifference, calls: showCalls };
     const view = state.call ? showCall : state.fn ? showFunction : views[state.tab];
-    const host = make("div", {}); // a tab that was left while it waited for data fills nothing
+    // Each view has its own element, so a view that gets its data late does not overwrite the next one.
+    const host = make("div", {});
     fill($("view"), host);
     return view(this, host);
   }
@@ -371,7 +374,7 @@ class App {
       make("span", {}, `freed ${bytes(range.total("freed_bytes"))}`),
       make("span", {}, grew < 0 ? `shrank by ${bytes(-grew)}` : `grew by ${bytes(grew)}`),
       range.isOfLabel ? make("button", { class: "link", onclick: () => this.set({ label: 0 }) },
-        "all labels") // the curve and its peak are of all labels
+        "all labels") // the peak is known for all labels together only
         : make("span", {}, `peak ${bytes(peak.bytes)} at ${time(peak.timeNs)}`),
       range.isWhole ? null : make("button", { class: "link", onclick: () =>
         this.set({ from: 0, to: 0 }) }, "show all"));
@@ -414,7 +417,8 @@ class App {
     this.copyText = () => this.flame.text();
   }
 
-  // The sum of the search's matches: each stack once, even if several frames match.
+  // Shows the sum of the boxes that match the search. It counts each stack once, even if several frames
+  // match.
   showMatches(tree, matches) {
     if (!matches) {
       $("found").textContent = "";
@@ -566,7 +570,7 @@ class App {
     this.repaint();
   }
 
-  // Draws the canvases again, since style sheets do not apply to them.
+  // Draws the canvases again, because style sheets do not apply to them.
   repaint() {
     this.colours = null;
     this.timeline.build();

@@ -1,4 +1,4 @@
-// quantity.js: numbers as text, formatted like those of the reports in a terminal.
+// quantity.js: formats numbers as text, like the reports in a terminal (src/report/quantity.c).
 
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const DECIMAL = ["", "k", "M", "G", "T"];
@@ -54,12 +54,12 @@ export function time(ns) {
   return `${threeDigits(ns / 3600e9)} h`;
 }
 
-// "20 ms" for "20.0 ms": on an axis, where all numbers are round.
+// Makes "20 ms" of "20.0 ms", for an axis, where all numbers are round.
 export function trim(text) {
   return text.replace(/\.0+ /, " ");
 }
 
-// Times on an axis, in one unit and with as many digits as their distance needs.
+// Formats times on an axis, in one unit and with as many digits as the distance between them needs.
 export function timeTicks(moments) {
   const last = moments[moments.length - 1] ?? 0;
   const [scale, unit] = last >= 0.9995e9 ? [1e9, "s"] : last >= 0.9995e6 ? [1e6, "ms"]

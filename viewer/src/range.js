@@ -1,7 +1,9 @@
-// range.js: the metrics of each group in a range of slices.
+// range.js: the metrics of each group in a range of slices. A group is the stacks with one call path, type
+// and label; a slice is one of up to 256 equal parts of the recording.
 //
-// The sums of the whole recording are stored with the groups, so that the first screen does not wait for
-// the history. Any other range adds up entries of the history: a million additions take some milliseconds.
+// The sums over the whole recording are stored with the groups, so that the first screen does not wait for
+// the history. For any other range, entries of the history (what each group did in each slice) are added up:
+// a million additions take some milliseconds.
 
 import { interval, weightsOf } from "./estimate.js";
 import { unitOf } from "./quantity.js";
@@ -14,8 +16,9 @@ export const METRICS = {
   leaked: { label: "Never freed", hint: "allocated in the range, in use at the very end", bytes: true },
 };
 
-// The slice of the highest moment in [from, to); the latest on a tie. If a slice is highest only at its
-// beginning, the moment belongs to the slice before it.
+// The slice in [from, to) with the highest peak; the latest one if several are equal. A slice whose peak time
+// lies before its start only begins as high as the slice before it ended, so it does not replace an equal
+// one.
 export function peakSlice(facts, from, to) {
   const { peak_bytes: peaks, peak_time_ns: times, slice_ns: sliceNs } = facts.slices;
   let best = from;
@@ -35,8 +38,8 @@ function addUp(history, field, from, to, into, sign = 1) {
 }
 
 export class Range {
-  // Slices [from, to) of a trace; the whole of it needs no history. ALL: the same range with
-  // all labels, if this one is limited to one label.
+  // Slices [from, to) of a trace; the range of the whole recording needs no history. LABEL limits the range
+  // to one label; ALL is then the same range with all labels.
   constructor(trace, from, to, { label = ALL_LABELS, all } = {}) {
     this.label = label;
     this.all = all ?? this;
@@ -48,7 +51,7 @@ export class Range {
     this.cache = new Map();
   }
 
-  // The same range limited to one label; ALL_LABELS: not limited.
+  // The same range limited to one label. ALL_LABELS returns the range that is not limited.
   of(label) {
     if (label === ALL_LABELS) return this.all;
     if (!this.ofLabels.has(label)) {
@@ -120,7 +123,7 @@ export class Range {
       const whole = this.ofWhole(name);
       const variance = this.trace.groups.variance[name.replace("leaked", "in_use")];
       const values = this.values(name);
-      // a group whose value for the whole recording is 0 gets a share of the variance of its allocated blocks
+      // A group whose value over the whole recording is 0 gets a share of the variance of its allocations.
       const allocated = `allocated_${name.endsWith("bytes") ? "bytes" : "blocks"}`;
       const { [allocated]: all, variance: { [allocated]: varianceOfAll } } = this.trace.groups;
       this.cache.set(key, values.map((value, i) => (whole[i] > 0 ? (value * variance[i]) / whole[i]

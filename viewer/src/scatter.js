@@ -1,5 +1,6 @@
-// scatter.js: points on two logarithmic scales, with a line of one quotient; points far from it have
-// another shape and a name. The mouse selects the nearest point, arrow keys go from one to the next.
+// scatter.js: a plot of points on two logarithmic axes, with a line of constant quotient y / x. Points far
+// from the line have another shape and a name. The pointer selects the nearest point; arrow keys go from one
+// point to the next.
 import { draw, fill } from "./elements.js";
 
 const HEIGHT = 400;
@@ -9,7 +10,7 @@ const TOP = 12;
 const BOTTOM = 44;
 const NEAR = 24; // pixels; the pointer selects no point that is farther away
 const NAMES_MOST = 12;
-const LETTER = 7; // pixels, of a name
+const LETTER = 7; // pixels: the width of a letter of a name
 
 function decades(least, most) {
   const from = Math.floor(Math.log10(least));
@@ -23,9 +24,10 @@ function shape({ isMarked, isAbove }, x, y) {
 }
 
 export class Scatter {
-  static MOST = 3000; // points: more are slow to lay out, and overlap
+  static MOST = 3000; // more points would be slow to lay out, and would overlap
 
-  // POINTS: { x, y, name, isMarked, isAbove, isDim }, the largest first; x and y above 0. LINE: y / x.
+  // POINTS: { x, y, name, isMarked, isAbove, isDim }, the largest first; x and y are above 0. LINE: the
+  // quotient y / x of the line.
   constructor(options) {
     Object.assign(this, options, { at: -1 });
     this.element = draw("svg", { class: "scatter", tabindex: 0, role: "application",
@@ -35,7 +37,7 @@ export class Scatter {
     this.element.addEventListener("click", (event) => this.open(this.nearest(event)));
     this.element.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.render()).observe(this.element);
-    // marked ones first: the arrow keys begin there
+    // The arrow keys begin with the marked points.
     this.order = [...this.points.keys()].sort((a, b) =>
       this.points[b].isMarked - this.points[a].isMarked || a - b);
   }
@@ -83,7 +85,7 @@ export class Scatter {
     return lines;
   }
 
-  // The line, from edge to edge of the plot.
+  // Draws the line, from edge to edge of the plot.
   theLine(xs, ys) {
     const from = Math.max(10 ** xs[0], 10 ** ys[0] / this.line);
     const to = Math.min(10 ** xs[1], 10 ** ys[1] / this.line);

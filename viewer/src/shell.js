@@ -1,4 +1,5 @@
-// shell.js: quotes words for command lines that the reader copies: a name of the trace may contain anything.
+// shell.js: quotes words for command lines that a reader copies into a shell. Names from a trace may contain
+// any character.
 
 export function quoted(text) {
   return `'${text.replace(/'/g, "'\\''")}'`;

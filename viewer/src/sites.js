@@ -1,4 +1,5 @@
-// sites.js: own and total allocations of functions, lines or images.
+// sites.js: the tab Sites: what functions, lines or images allocate themselves (own) and including their
+// callees (total).
 import { Table } from "./table.js";
 import { make } from "./elements.js";
 import { boundsText, interval, spreadOf, weightsByKey } from "./estimate.js";
@@ -8,7 +9,8 @@ import { LIBRARY } from "./trace.js";
 
 const isLibrary = (trace, fn) => trace.functions[fn].owner === LIBRARY;
 
-// The key of each frame: its function, line or image.
+// Returns { keyOf(frame), count, row(key) }. A key is the number of a function, a line or an image, depending
+// on BY.
 function keysOf(trace, by) {
   if (by === "function") {
     return { keyOf: (frame) => trace.functionOf[frame], count: trace.functions.length,
@@ -31,7 +33,8 @@ function keysOf(trace, by) {
 
 const trees = new Map();
 
-// The intervals of a key's numbers, computed when they are first needed.
+// A function that returns the interval of a number of a key. Variances are computed when they are first
+// needed.
 function boundsOf(tree, range, count) {
   const weights = weightsByKey(tree, range.trace.groups, count);
   const variances = {};
@@ -41,7 +44,7 @@ function boundsOf(tree, range, count) {
   };
 }
 
-// A column of a table with the interval of the number in the column before it.
+// A column with the interval of the number in the column before it; no column in an exact trace.
 export function sureColumn(trace, valueOf, boundsOfRow, unit) {
   return trace.isSampled ? [{ id: "sure", label: "±", hint: "95 % confidence interval",
     text: (row) => spreadOf(valueOf(row), boundsOfRow(row), unit),

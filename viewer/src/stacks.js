@@ -1,4 +1,5 @@
-// stacks.js: whole stacks, largest first: blocks that were never freed, with the path that allocated them.
+// stacks.js: the tabs Stacks and Leaks: whole stacks, the largest first. Leaks shows the stacks whose blocks
+// were never freed.
 import { fill, make } from "./elements.js";
 import { boundsText, interval, spreadOf } from "./estimate.js";
 import { blocksOf, bytes, count, inUnit, share } from "./quantity.js";
@@ -43,7 +44,8 @@ function stack(app, group, value, blocks, whole) {
   const frames = framesOf(app.trace, group);
   const via = app.trace.names[app.trace.groups.via[group]];
   const label = labelOf(app.trace, group);
-  // up to the first frame of the program's own code, which allocates through libraries
+  // Shows at least the frames up to the first one in the program's own code, which called the libraries
+  // before it.
   const own = frames.findIndex((frame) => app.trace.functions[app.trace.functionOf[frame]].owner === READER);
   const shown = Math.max(FRAMES, Math.min(FRAMES_MOST, own + 1));
   const list = make("ol", {}, ...frames.slice(0, shown).map((frame) => frameLine(app, frame)));

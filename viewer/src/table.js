@@ -1,5 +1,5 @@
-// table.js: rows that can be sorted, opened and copied. Rows beyond a few hundred are added when
-// asked for, since a page of 20,000 rows is slow to lay out.
+// table.js: a table whose rows can be sorted, opened and copied. It shows the first ROWS_SHOWN rows, and more
+// on request, because a page of 20,000 rows is slow to lay out.
 import { fill, make } from "./elements.js";
 
 const ROWS_SHOWN = 200;
@@ -8,8 +8,9 @@ function classOf({ isName, isText }) {
   return isName ? "name" : isText ? "text" : "";
 }
 
-// COLUMNS: { id, label, text(row), value(row)?, title?(row), isName?, isText?, bar?(row) 0..1 }
-// The name column takes the remaining width; other text columns are as wide as their text. Both are aligned left.
+// COLUMNS: { id, label, text(row), value(row)?, title?(row), isName?, isText?, note?(row), bar?(row) 0..1 }.
+// The name column takes the remaining width; other text columns are as wide as their text. Both are aligned
+// left.
 export class Table {
   constructor(host, columns, { sort, onOpen, onSort, empty = "Nothing here." }) {
     Object.assign(this, { host, columns, sort, onOpen, onSort, empty, shown: ROWS_SHOWN });

@@ -1,4 +1,5 @@
-// threads.js: allocations of each thread in the range, and frees of other threads' blocks.
+// threads.js: the tab Threads: what each thread allocated and freed in the range, and which threads freed
+// blocks that another thread allocated.
 import { fill, make } from "./elements.js";
 import { Table } from "./table.js";
 import { bytes, share, short } from "./quantity.js";

@@ -1,15 +1,16 @@
-// timeline.js: memory over time, and the range that all views show.
+// timeline.js: the plot of memory over time. Dragging on it selects the range that all views show.
 import uPlot from "uplot";
 import { bytes, timeTicks, trim } from "./quantity.js";
 
 const HEIGHT = 150;
-const RESIDENT_AT_MOST = 5; // times the peak
+const RESIDENT_AT_MOST = 5; // resident memory above this multiple of the peak is hidden at first
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// The points of the curve: the highest moment and the end of each slice; resident: the last known value.
+// The points of the curves: two for each slice (one of up to 256 equal parts of the recording), at its peak
+// and at its end. Resident memory is the last known value.
 function curve(facts) {
   const { slices, summary, timeline } = facts;
   const points = { ns: [0], rate: [null], inUse: [0], resident: [null] };
@@ -38,7 +39,7 @@ function curve(facts) {
 }
 
 export class Timeline {
-  // onRange(fromSlice, toSlice, isDragging)
+  // Calls onRange(fromSlice, toSlice, isDragging) for each selection.
   constructor(host, trace, onRange) {
     this.host = host;
     this.trace = trace;
@@ -50,8 +51,8 @@ export class Timeline {
       .observe(host);
   }
 
-  // If the program's blocks are a small part of resident memory, one scale would show neither well:
-  // then resident memory is hidden until it is selected.
+  // If the program's blocks are a small part of resident memory, one scale would show neither well. Resident
+  // memory is then hidden until a click on its legend.
   chooseCurves() {
     const { summary } = this.trace.facts;
     this.shows = { rate: true, in_use: true,
@@ -117,7 +118,8 @@ export class Timeline {
     this.showRange();
   }
 
-  // The peak and the collections, if the trace has any.
+  // Draws a mark for the peak, and one for each collection in facts.gc, which src/page/page_facts.c does not
+  // write.
   drawMarks() {
     const { ctx, bbox } = this.plot;
     const { peak_time_ns: peakNs, peak_bytes: peak } = this.trace.facts.summary;
@@ -136,7 +138,7 @@ export class Timeline {
     ctx.textBaseline = "middle";
     const textX = x + (isRight ? 8 : -8) * ratio;
     const textY = Math.max(y - 10 * ratio, bbox.top + 8 * ratio);
-    ctx.strokeStyle = colour("--card"); // a halo: curves pass behind it
+    ctx.strokeStyle = colour("--card"); // a halo, so that the text is readable in front of the curves
     ctx.lineWidth = 4 * ratio;
     ctx.lineJoin = "round";
     ctx.strokeText(text, textX, textY);

@@ -1,5 +1,6 @@
-// trace.js: the blocks of the file, decoded into typed arrays when they are first needed.
-// src/page/page_tables.c specifies each block; numbers are LEB128, signed ones zigzag.
+// trace.js: reads the blocks of the HTML file (compressed tables in <script> elements) into typed arrays,
+// each when it is first needed. src/page/page_tables.c specifies each block. Numbers are LEB128; signed
+// numbers are zigzag-encoded.
 
 const METRICS = [
   "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "in_use_blocks",
@@ -9,15 +10,16 @@ const FIELDS = [
   "allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "temporary_blocks",
   "rise_blocks", "rise_bytes",
 ];
-// As in src/text/utf8.c: control characters and characters that change the direction of text.
+// Control characters, and characters that change the direction of text, as in src/text/utf8.c.
 const CONTROLS =
   /[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
-// The label of a group: 0 none, 1 the sum of all labels that are too small to be listed, else its name + 2.
+// The label of a group (the stacks with one call path, type and label): 0 none, 1 the sum of all labels that
+// are too small to be listed, otherwise the number of its name + 2.
 const OTHER_LABELS = 1;
 const FIRST_LABEL = 2;
 const NO_SUCH_LABEL = 2 ** 40;
 // The owner of a function's code.
-export const LIBRARY = 0; // or a language's own
+export const LIBRARY = 0; // of a library or of a language's runtime
 const UNKNOWN = 1;
 export const READER = 2;
 export const OWNERS = [READER, UNKNOWN]; // in the order in which findings prefer them
@@ -97,7 +99,7 @@ export class Trace {
     return document.getElementById(`b${this.number}-${id}`);
   }
 
-  // Each part is decoded once, when it is first needed.
+  // Decodes a block when it is first needed, and keeps the result.
   part(id, decode) {
     this.loads[id] ??= inflate(this.element(id)).then((reader) => {
       this.element(id).remove(); // its text is not needed any more
@@ -106,7 +108,7 @@ export class Trace {
     return this.loads[id];
   }
 
-  // Names, frames, nodes and groups: what every view needs.
+  // Loads the blocks that every view needs.
   async loadTables() {
     const [names, frames, nodes, groups] = await Promise.all([
       this.part("names", readNames),
@@ -150,7 +152,8 @@ export class Trace {
     return this.calls;
   }
 
-  // A function is a name in an image; 0 is the root, 1 the sum of all that are too small to be listed.
+  // Numbers the functions. A function is a name in an image; 0 is the root, 1 the sum of all that are too
+  // small to be listed.
   nameFunctions() {
     const { frames, names } = this;
     const known = new Map();
@@ -320,7 +323,7 @@ function readSparse(reader) {
   return { place, blocks };
 }
 
-// Function counters: the counts of each function, and of the pairs of caller and callee. Functions are
+// Reads function counters: the counts of each function, and of each pair of caller and callee. Functions are
 // numbered from 1; 0 means no counted function.
 function readCalls(reader) {
   const columns = (names, count) => Object.fromEntries(names.map((name) =>

@@ -1,11 +1,11 @@
-// tree.js: stacks merged by function: from callers to callees, or from the allocating function to its
-// callers. Parents have smaller numbers than their children, so sums are loops.
+// tree.js: trees of stacks merged by function: from callers down to callees, or from the allocating function
+// down to its callers. Parents have smaller numbers than their children, so sums over a tree are loops.
 import { OTHER, OWNERS } from "./trace.js";
 
 export class Tree {
   constructor() {
     this.parent = [0];
-    this.key = [0]; // function
+    this.key = [0]; // the key of each node: a function, or what the argument keyOf of callers() returns
     this.children = new Map(); // parent and key -> node
   }
 
@@ -21,8 +21,9 @@ export class Tree {
     return node;
   }
 
-  // GROUP_NODE: the node of each group. ORDER: the weight of each group for the order of children, which
-  // is the same for all ranges, so that boxes of the flame graph keep their places.
+  // GROUP_NODE: the node of each group (the stacks with one call path, type and label). ORDER: the weight of
+  // each group, which decides the order of children. It is the same for all ranges, so that boxes of the
+  // flame graph keep their places.
   finish(groupNode, order) {
     this.count = this.parent.length;
     this.parent = Int32Array.from(this.parent);
@@ -53,7 +54,7 @@ export class Tree {
     }
   }
 
-  // A function that occurs several times on a path counts only at the outermost place.
+  // Marks the outermost occurrence of each function on a path: a recursive function counts only there.
   markOutermost() {
     const { count, parent, key } = this;
     this.isOutermost = new Uint8Array(count);
@@ -78,7 +79,7 @@ export class Tree {
     return total;
   }
 
-  // For each key its own sum and its total, each stack once.
+  // For each key the sum of its own values, and its total, which counts each stack once.
   byKey(values, keyCount) {
     const own = new Float64Array(keyCount);
     const total = new Float64Array(keyCount);
@@ -100,8 +101,9 @@ export class Tree {
   }
 }
 
-// For each node the nearest node, itself or a caller, in the program's own code; else the nearest whose owner
-// is unknown; else itself. src/model/answers/blamed_lines.c does the same for reports.
+// For each node the nearest node, itself or a caller, in the program's own code; if there is none, the
+// nearest one whose owner is unknown; otherwise the node itself. src/model/answers/blamed_lines.c does the
+// same for reports.
 export function ownPlaces(trace, tree) {
   const near = OWNERS.map((least) => {
     const nearest = new Int32Array(tree.count);
@@ -113,7 +115,8 @@ export function ownPlaces(trace, tree) {
   return Int32Array.from({ length: tree.count }, (_, i) => near[0][i] || near[1][i] || i);
 }
 
-// The tree with the outermost function at the top; with a key per frame, of lines or images instead of functions.
+// The tree with the outermost function at the top. KEY_OF(frame) can return a number of a line or an image
+// instead of a function.
 export function callers(trace, keyOf = (frame) => trace.functionOf[frame]) {
   const { nodes, groups } = trace;
   const tree = new Tree();

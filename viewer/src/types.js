@@ -1,4 +1,4 @@
-// types.js: blocks by the type that was allocated, where the trace has types; untyped blocks are counted.
+// types.js: the tab Types: sums of blocks by type. Blocks without a known type are one row.
 import { fill, make } from "./elements.js";
 import { interval, weightsOf } from "./estimate.js";
 import { sureColumn } from "./sites.js";

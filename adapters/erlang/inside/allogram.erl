@@ -1,7 +1,7 @@
-%% allogram.erl: who allocates, from the inside of a node. The tracer's native half is tracer.c; this
-%% module starts and stops it.
+%% allogram.erl: the Erlang half of the tracer of Erlang nodes, which counts the words that each function allocates. This module
+%% starts and stops the tracing; the native half, tracer.c, handles the events.
 %%
-%% No binary syntax in here: then what an old compiler made of it loads on a new emulator.
+%% This module uses no binary syntax, so that code that an old compiler made of it loads in a new emulator.
 -module(allogram).
 
 %% for users
@@ -16,7 +16,7 @@
 -export([load/0, enabled/3, trace/5, enabled_call/3, trace_call/5, enabled_garbage_collection/3,
          trace_garbage_collection/5, enabled_running_procs/3, trace_running_procs/5, enabled_procs/3,
          trace_procs/5, enabled_receive/3, trace_receive/5]).
-%% what the tracer is measured with
+%% for measuring the tracer (check/0)
 -export([check_tail/1, check_leaf/1, check_body/2]).
 
 -on_load(load/0).
@@ -26,9 +26,9 @@
        name_process/3, forget_all/0, table/1, is_recording/0, begin_session/1, join_session/1, report_session/0,
        end_session/0, report_runtime/2, count_calls/4, say/1]).
 
-%% The native library is in this module's folder. If the module's bytes were sent (adapters/erlang/link), the sender says where the
-%% library is, and gets the reason if it does not load. In a node that was started with this module, the module always loads, since a
-%% module that does not load ends such a node; the reason is then reported later (native/0).
+%% The native library is in this module's folder. If the module was sent as bytes (adapters/erlang/link), the sender has set the
+%% library's folder as a variable of the application, and gets the reason if the library does not load. In a node that was started with
+%% this module, load/0 always succeeds, since a module that does not load ends such a node; native/0 returns the reason later.
 load() ->
     case {application:get_env(?MODULE, folder), code:which(?MODULE)} of
         {{ok, Folder}, _} -> load_from(Folder);
@@ -38,7 +38,7 @@ load() ->
 
 keep_loaded(Loaded) -> persistent_term:put({?MODULE, native}, Loaded).
 
-%% ok, or why the native half is not there.
+%% Returns ok, or the reason why the native half is not loaded.
 native() -> persistent_term:get({?MODULE, native}, ok).
 
 load_from(Folder) -> erlang:load_nif(filename:join(Folder, "allogram_beam"), 0).
@@ -73,17 +73,18 @@ say(_Text) -> erlang:nif_error(not_loaded).
 
 %% ---- for users ----
 
-%% Applies the function in a process of its own and counts all that it does there. Returns {Result, Table}, a row of which is
-%% {Node, Parent, {M, F, A}, Calls, Words, Nanoseconds}: a function as it is called on one path, Parent is the node of its
-%% caller (0: the first); undefined is what was allocated outside of traced functions.
+%% Applies the function in a process of its own and counts the calls, words and time of that process. Returns {Result, Table}. A row of
+%% the table is {Node, Parent, {M, F, A}, Calls, Words, Nanoseconds}: the function {M, F, A} as it is called on one call path. Node is the
+%% number of the path, Parent that of the caller's path (0: it has no caller). A row with undefined in place of {M, F, A} has the words
+%% that were allocated outside of traced functions.
 %%
-%% Where the emulator is not known, or the native half cannot be loaded, a line on standard error says so, and the emulator's
-%% own counters are the table: all functions below 0, from OTP 26 on with words, before with undefined for them.
+%% If the emulator is not known, or the native half cannot be loaded, a line on standard error says so, and the table has the emulator's
+%% own counters. Then each function has Parent 0, and Words is undefined before OTP 26.
 run(Module, Function, Arguments) ->
     run(Module, Function, Arguments, #{}).
 
-%% Options: output => name of a trace that stays (as that of `allogram run`); trace => patterns as those of start/1;
-%% spawned => true: the processes that it starts are counted as well, into the trace.
+%% Options: output => the file name of a trace, which is kept; trace => patterns as in start/1; spawned => true: the processes that
+%% the function starts are counted as well, in the trace.
 run(Module, Function, Arguments, Options) ->
     _ = [erlang:error({allogram, "this node is counted already, as a whole"}) || is_counted()],
     case ready() of
@@ -129,7 +130,7 @@ end_run(Options) ->
 temporary() ->
     filename:join(os:getenv("TMPDIR", "/tmp"), "allogram.run.%p.allogram").
 
-%% ok: it is ours; joined: one runs already, for instance that of `allogram run`.
+%% Returns ok if it began a session, and joined if a session runs already, for example that of `allogram run`.
 session(Output) ->
     case begin_session(Output) of
         Begun when is_atom(Begun) -> Begun;
@@ -138,8 +139,8 @@ session(Output) ->
 
 %% ---- for the command ----
 
-%% By `allogram run`, from the environment: nothing of it may disturb the program. The process that calls it goes on with
-%% the program and is counted, so another one does the work.
+%% Called by the argument that `allogram run` puts into the node's environment (erlexec.c); must not disturb the program. The process that
+%% calls it continues with the program and is counted, so another process does the work.
 inject() ->
     {Pid, Monitor} = spawn_monitor(fun inject_here/0),
     receive {'DOWN', Monitor, process, Pid, _} -> ok end.
@@ -168,7 +169,8 @@ complain(Line) ->
         _ -> io:put_chars(standard_error, ["allogram: ", Line, "\n"])
     end.
 
-%% processes => all or a list of them; trace => list of {Module, Function, Arity}, each of the three '_' for any.
+%% Options: output => the file name of a trace; processes => all, or a list of processes; trace => a list of {Module, Function, Arity},
+%% in which '_' stands for any value.
 start(Options) ->
     case ready() of
         ok -> start_traced(Options);
@@ -223,8 +225,8 @@ name(Pid) ->
 flags() ->
     [call, return_to, arity, garbage_collection, running, procs, 'receive', set_on_spawn].
 
-%% From OTP 27 on tracing goes on beside other tracers, in a session of its own. By the release: the module for them is loaded when
-%% it is first called.
+%% Whether the emulator has trace sessions, in which this tracer works beside other tracers: from OTP 27 on. The release decides, because
+%% the module `trace` may not be loaded yet.
 has_sessions() ->
     list_to_integer(erlang:system_info(otp_release)) >= 27.
 
@@ -251,7 +253,7 @@ set_patterns(Set, Patterns, Match) ->
     _ = [Set(on_load, Match) || {'_', '_', '_'} <- Patterns],
     [Set({Own, '_', '_'}, false) || Own <- [?MODULE, allogram_attached], Patterns =/= []].
 
-%% Nothing is traced when it returns, and no event is under way in a scheduler that runs Erlang code.
+%% When untrace/0 returns, nothing is traced, and no scheduler that runs Erlang code is inside of an event.
 untrace() ->
     case has_sessions() of
         true ->
@@ -289,7 +291,7 @@ has_another(Traced) ->
         _ -> false
     end.
 
-%% Until there is none: who is born while the others are gone through inherits the tracer of its parent.
+%% Repeats until no process is traced: a process that is spawned during the loop inherits the tracer of its parent.
 untrace_each() ->
     case [Pid || Pid <- [new_processes | erlang:processes()], is_ours(Pid)] of
         [] -> ok;
@@ -304,16 +306,17 @@ is_ours(Pid) ->
 
 %% ---- beside other tracers, where there are no sessions (OTP 25, 26) ----
 
-%% Processes that another tracer has: they are left to it.
+%% The processes that another tracer traces. They are left to that tracer.
 others() ->
     [Pid || not has_sessions(), Pid <- erlang:processes(), has_another(Pid)].
 
-%% Patterns are the node's: the others' tracers would be told of each function that is ours.
+%% A match specification that excludes the processes of other tracers. Trace patterns hold for the whole node: without it, the other
+%% tracers would get events of the functions that this tracer traces.
 match_but([]) -> [];
 match_but(Others) -> [{'_', [{'=/=', {self}, {const, Pid}} || Pid <- Others], []}].
 
-%% What others want to know of functions, so that it can be had again: {Function, Match, local or global}. 2 ms for 7,000
-%% functions.
+%% The trace patterns that other tracers have set, as {Function, Match, local or global}, so that restore/1 can set them again. Takes
+%% 2 ms for 7,000 functions.
 their_patterns() ->
     [Pattern || {Module, _} <- code:all_loaded(), Function <- functions(Module), Pattern <- pattern(Function)] ++ pattern(on_load).
 
@@ -336,9 +339,9 @@ pattern(Function) ->
 restore(Theirs) ->
     [catch erlang:trace_pattern(Function, Match, [Scope]) || {Function, Match, Scope} <- Theirs].
 
-%% ---- what is measured before anything is counted ----
+%% ---- measurements before the counting ----
 
-%% ok, or why this emulator cannot be traced.
+%% Returns ok, or the reason why this emulator cannot be traced.
 ready() ->
     case native() of
         ok ->
@@ -356,7 +359,7 @@ prepare() ->
         Why -> erlang:error(Why)
     end.
 
-%% A tail call and a body call, many times: how many words a return_to takes on the stack, and what an event costs.
+%% Traces many tail calls and body calls, to measure the number of words that return_to puts on the stack, and the time of an event.
 check() ->
     Self = self(),
     {Pid, Monitor} =

@@ -1,12 +1,12 @@
-%% allogram_attached.erl: a node that `allogram attach` records while it runs: who begins, holds on, and leaves nothing.
+%% allogram_attached.erl: records a running node for `allogram attach`, and removes everything at the end.
 %%
-%% The command loads this module and allogram.erl, and calls attach/1. A process, the keeper, has the recording from then on:
-%% it is the only process of allogram on the node, is not traced, and ends with the recording. It ends it when it is asked to,
-%% and when the command's own node is gone, for whatever reason: then it takes the modules away as well.
+%% The command loads this module and allogram.erl, and calls attach/1. A process, the keeper, then runs the recording. It is the only
+%% process of allogram on the node, is not traced, and ends with the recording. It ends the recording when it is asked to, and when the
+%% command's own node is gone for any reason. In that case it also removes the modules, if the command loaded them.
 %%
-%% While it runs it has what was counted written now and then, so that a node that is killed has lost seconds; and looks
-%% whether code that is traced was loaded anew, since the emulator then forgets that it is. Pausing takes off all flags and
-%% patterns: the node runs as it did before the attach.
+%% While it runs, the keeper writes the counts to the trace from time to time, so that a node that is killed loses only seconds. It also
+%% looks whether traced code was loaded again, since the emulator then no longer traces that code. A pause removes all trace flags and
+%% patterns, so the node runs as it did before the attach.
 -module(allogram_attached).
 
 -export([attach/1, control/1, detach/0]).
@@ -18,9 +18,9 @@
 
 %% ---- what the command calls ----
 
-%% owner: a pid of the command, which hears of stop, reset and dump; live: the file to record into; mode: exact or sample;
-%% processes, functions: texts as the command line has them; removes: the modules go when the command is gone.
-%% {ok, [Note]} or {error, Line}; then nothing was changed.
+%% Options: owner: a pid of the command, which gets the messages stop, reset and dump; live: the file to record into; mode: exact or
+%% sample; processes, functions: the texts of the command line; removes: whether the keeper removes the modules when the command is gone.
+%% Returns {ok, [Note]}, or {error, Line} if nothing was changed.
 attach(Options) ->
     {Keeper, Monitor} = spawn_monitor(fun() -> keep(Options) end),
     Keeper ! {attach, self(), Monitor},
@@ -29,7 +29,7 @@ attach(Options) ->
         {'DOWN', Monitor, process, _, Why} -> {error, line(Why)}
     end.
 
-%% pause, resume, reset, dump, stop: ok or {error, Line}. Stop returns when nothing is recorded any more.
+%% The actions are pause, resume, reset, dump and stop. Returns ok or {error, Line}; for stop when the recording is over.
 control(stop) ->
     case call(stop) of
         ok -> wait_for_end();
@@ -38,7 +38,7 @@ control(stop) ->
 control(Action) ->
     call(Action).
 
-%% {ok, [Note]}. Also where the keeper was killed: its work is done here.
+%% Ends the recording and returns {ok, [Note]}. If the keeper was killed, this process does its work.
 detach() ->
     case call(detach) of
         {error, _} -> finish(), {ok, ["the process that kept the recording was killed; all of it was taken off nevertheless"]};
@@ -129,7 +129,7 @@ loop(#{options := #{owner := Owner} = Options} = State) ->
         loop(report_when_due(look_for_new_code(State)))
     end.
 
-%% Each as long after the last one as a tenth of the whole: a long recording does not write itself again and again.
+%% Writes the counts when a tenth of the recording's time has passed since the last time, because each time all counts are written.
 report_when_due(#{began := Began, reported := Reported} = State) ->
     Now = erlang:monotonic_time(millisecond),
     case Now - Reported >= max(?FIRST_REPORT_MS, (Now - Began) div 10) of
@@ -152,7 +152,7 @@ flags(#{mode := sample}) -> [garbage_collection, procs, set_on_spawn];
 flags(#{processes := []}) -> allogram:flags();
 flags(_) -> allogram:flags() -- [set_on_spawn].
 
-%% Collections run on dirty schedulers too, where one may be on its way out of its last event.
+%% Collections also run on dirty schedulers, which may still be inside of their last event when untrace/0 returns.
 untrace() ->
     allogram:untrace(),
     timer:sleep(?DIRTY_EVENT_MS),
@@ -162,7 +162,7 @@ finish() ->
     untrace(),
     allogram:end_session().
 
-%% The last thing that code of ours does.
+%% No code of these modules runs after this function.
 remove() ->
     [begin code:purge(Module), code:delete(Module) end || Module <- [allogram, ?MODULE]],
     [spawn(code, purge, [Module]) || Module <- [allogram, ?MODULE]],
@@ -172,9 +172,9 @@ notes(#{others := Others, reloaded := Reloaded}) ->
     [text("~w processes have a tracer already and are left to it: they are not counted", [Others]) || Others > 0] ++
     [text("~s was loaded anew: up to a second of its calls is not counted", [Module]) || Module <- lists:usort(Reloaded)].
 
-%% ---- code that is loaded anew ----
+%% ---- code that is loaded again ----
 
-%% Where all is traced the emulator does it by itself (on_load).
+%% Sets the patterns again if a traced module was loaded again. If all functions are traced, the emulator does this itself (on_load).
 look_for_new_code(#{is_paused := false, patterns := Patterns, reloaded := Reloaded} = State) ->
     Lost = [Pattern || {Module, _, _} = Pattern <- Patterns, Module =/= '_', not is_traced(Pattern)],
     case Lost =/= [] andalso has_code(Lost) of
@@ -213,7 +213,7 @@ set_again(Pattern) ->
 processes(#{processes := []}) -> [all];
 processes(#{processes := Texts}) -> lists:usort(lists:flatmap(fun process/1, Texts)).
 
-%% When it goes on some may be gone, or others have their names.
+%% The processes to trace after a pause: some may have ended, and names may belong to other processes.
 again(#{processes := []}) -> [all];
 again(#{processes := Texts}) -> lists:usort([Pid || Text <- Texts, Pids <- [catch process(Text)], is_list(Pids), Pid <- Pids]).
 
@@ -267,7 +267,7 @@ pattern(Text) ->
         false -> fail(text("--trace=~s: no function that is loaded on the node fits", [Text]))
     end.
 
-%% Functions of loaded modules that a pattern fits.
+%% The functions of loaded modules that a pattern matches.
 functions({Module, _, _} = Pattern) ->
     try Module:module_info(functions) ++ Module:module_info(exports) of
         All -> [Function || {Name, Arity} <- lists:usort(All), Function <- [{Module, Name, Arity}],
@@ -276,7 +276,7 @@ functions({Module, _, _} = Pattern) ->
         _:_ -> []
     end.
 
-%% "lists:_", "lists:map/2", "lists:map", "_"; Elixir's "Enum.map/2".
+%% Parses "lists:_", "lists:map/2", "lists:map", "_", and Elixir's "Enum.map/2".
 function("_") ->
     {'_', '_', '_'};
 function(Text) ->
@@ -301,7 +301,7 @@ arity(Text, Before, Behind) ->
         _ -> fail(text("~s: not of the form module:function/arity", [Text]))
     end.
 
-%% No atom is made of what somebody typed.
+%% Atoms are never freed, so no new atom is made of a text of the command line.
 existing(Text, Word) ->
     case names(string:trim(Word, both, "'")) of
         [Name | _] -> Name;

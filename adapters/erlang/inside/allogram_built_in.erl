@@ -1,5 +1,5 @@
-%% allogram_built_in.erl: what is counted where the tracer cannot be: the emulator's own counters. By function, without
-%% callers: words (call_memory) from OTP 26 on, calls and time (call_time) before, too.
+%% allogram_built_in.erl: counts by the emulator's own counters where the tracer (allogram.erl) cannot be used. They count by function,
+%% without callers: words (call_memory) from OTP 26 on, calls and time (call_time) in older releases, too.
 -module(allogram_built_in).
 
 -export([run/5, start/2, stop/0]).
@@ -55,7 +55,7 @@ end_counting(Patterns) ->
     _ = [catch erlang:trace_pattern(Pattern, false, counters()) || Pattern <- [on_load | Patterns]],
     ok.
 
-%% [{MFA, {Calls, Words, Ns}}] of all that was called.
+%% Returns [{MFA, {Calls, Words, Ns}}] of all functions that were called.
 read_counts(Patterns) ->
     [{MFA, Counts}
      || {Module, _} <- code:all_loaded(), Module =/= ?MODULE, Module =/= allogram,
@@ -86,8 +86,8 @@ words_of(MFA, [call_memory | _]) ->
 words_of(_, _) ->
     undefined.
 
-%% Of a whole node: who reads the counters each second tells what they grew by. What comes after its last reading is not in
-%% the trace, because a node that halts does not wait for a last reading.
+%% Counts a whole node: a process reads the counters each second and adds their growth to the trace. Calls after its last reading are not
+%% in the trace, because a node that halts does not wait for another reading.
 start(Why, Options) ->
     Line = line(Why),
     allogram:complain(Line),

@@ -1,17 +1,19 @@
-/* erlexec.c: the part of the adapter in the agent: it loads the tracer into Erlang nodes.
+/* erlexec.c: the part of the Erlang adapter in the agent of `allogram run`: makes Erlang nodes load
+ * the tracer.
  *
  * However a node is started (erl, escript, elixir, the start script of a release), a program called
- * erlexec assembles the emulator's arguments, with those of the environment's ERL_AFLAGS before the
- * user's own. In that program only, the variable gets two more: the folder of the module, and the
- * call that begins tracing. From then on the emulator itself loads the tracer (allogram.erl); under
- * the agent its counters go into the trace of the emulator.
+ * erlexec assembles the emulator's arguments. It puts those of the environment variable ERL_AFLAGS
+ * before the user's own. In that program only, the adapter adds two arguments to the variable: the
+ * folder of the tracer's module, and a call that begins tracing. So the emulator itself loads the
+ * tracer (allogram.erl), whose counters go into the emulator's trace, because the emulator runs
+ * under the agent, too.
  *
- * Releases boot in embedded mode, in which a call does not load a module, and a failing -s ends the
- * node: so the call first loads the module, and catches all errors. It contains no blanks, because
- * erlexec splits the variable at them.
+ * Releases boot in embedded mode, in which a call does not load a module, and an argument -s that
+ * fails ends the node. So the added call first loads the module, and catches all errors. It
+ * contains no blanks, because erlexec splits the variable at blanks.
  *
- * Tracing is exact; for a sampled recording nothing is added. The agent's memory for the variable
- * stays valid until erlexec becomes the emulator. */
+ * Tracing is exact, so nothing is added for a sampled recording. The agent's memory for the
+ * variable stays valid until erlexec executes the emulator. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +59,8 @@ static void add_word(struct text *text, const char *word) {
     text_add(text, word, strlen(word));
 }
 
-/* The folder of the module: beside the agent where both are installed, or the adapter's own in a
- * build tree. Returns false if it is not there, or cannot be written as a flag. */
+/* Finds the folder of the module: beside the agent if both are installed, or the adapter's own
+ * folder in a build tree. Returns false if there is none, or if its name cannot be an argument. */
 static bool find_folder(struct text *ret_folder) {
     static const char *const places[] = {"/beam", "/../erlang/inside"};
     struct ag_symbol_place agent;

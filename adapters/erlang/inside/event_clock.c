@@ -1,10 +1,12 @@
-/* event_clock.c: excludes the emulator's work for an event from the program's time.
+/* event_clock.c: the clock of the tracer of Erlang nodes (tracer.c). It excludes the emulator's
+ * work for an event from the program's time.
  *
- * The tracer reads the clock when it begins and when it ends, so its own time is in no interval.
- * The emulator's work around it (the breakpoint, the check whether the event is wanted, the tuple)
- * is in every interval, and always the same. It is measured once, by functions that do nothing, for
- * each pair of kinds of events, and subtracted from each interval. Without that, 500 tiny calls
- * outrank three long ones. The lower quartile is used, since noise only ever adds. */
+ * The tracer reads the clock when an event begins and when it ends, so the tracer's own time is in
+ * no interval between events. The emulator's work around an event (the breakpoint, the check
+ * whether the event is wanted, the tuple) is in every interval, and always the same. That work is
+ * measured once for each pair of kinds of events, with functions that do nothing, and subtracted
+ * from each interval. Otherwise 500 tiny calls would show more time than three long ones. The lower
+ * quartile of the measurements is used, since noise only makes them longer. */
 #include "event_clock.h"
 
 #include <cpuid.h>

@@ -1,4 +1,5 @@
-/* event_clock.h: the time of events, and what an event itself costs; see event_clock.c. */
+/* event_clock.h: reads the time of the tracer's events, and subtracts the time that an event itself
+ * takes; see event_clock.c. */
 #ifndef AG_BEAM_EVENT_CLOCK_H
 #define AG_BEAM_EVENT_CLOCK_H
 
@@ -13,7 +14,7 @@ enum ag_event_kind { AG_EVENT_CALL, AG_EVENT_RETURN, AG_EVENT_OTHER, AG_EVENT_KI
 struct ag_event_clock {
     uint32_t kind; /* enum ag_clock_kind */
     uint64_t ns_per_2_32;
-    /* Clock ticks between the end of an event and the begin of the next one, when nothing happens
+    /* Clock ticks between the end of an event and the beginning of the next one, if nothing happens
      * in between; by the kinds of the two events. */
     uint64_t costs[AG_EVENT_KINDS][AG_EVENT_KINDS];
 };
@@ -21,13 +22,14 @@ extern struct ag_event_clock ag_event_clock AG_HIDDEN;
 
 /* Measures the clock's rate; takes some milliseconds. */
 void ag_event_clock_start(void);
-/* Does not wait for earlier instructions, as the recorder's time stamps do: that takes 10 ns twice
- * an event, and the reordering, of some instructions, is part of the measured costs too. */
+/* The current time. Unlike the recorder's time stamps, this does not wait for earlier instructions:
+ * waiting takes 10 ns, twice for each event. The reordering of some instructions is part of the
+ * measured costs. */
 AG_FAST uint64_t ag_event_clock_now(void) {
     return AG_LIKELY(ag_event_clock.kind == AG_CLOCK_TSC) ? __builtin_ia32_rdtsc()
                                                           : ag_raw_clock(ag_event_clock.kind);
 }
-/* Nanoseconds that the program ran between the end of an event and the begin of the next. */
+/* Nanoseconds that the program ran between the end of an event and the beginning of the next. */
 AG_FAST uint64_t ag_event_clock_ns(uint64_t from, uint64_t to, enum ag_event_kind before,
                                    enum ag_event_kind now) {
     const uint64_t cost = ag_event_clock.costs[before][now];

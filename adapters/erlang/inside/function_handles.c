@@ -1,8 +1,9 @@
-/* function_handles.c: a table from {Module, Function, Arity} to handles, read without a lock.
+/* function_handles.c: maps Erlang functions {Module, Function, Arity} to the handles that
+ * allogram.h gives them, for the tracer (tracer.c). Lookups take no lock.
  *
- * Open addressing in memory that never moves. A slot is filled under the lock and published by its
- * last word (the arity and the handle), so a thread that reads a slot with a handle reads it whole.
- * Entries are never removed: atoms are permanent, too. */
+ * The table is a hash table with open addressing, in memory that never moves. A thread fills a slot
+ * under the lock and stores the handle last, so a thread that reads a handle also reads the rest of
+ * the slot. Entries are never removed; atoms, of which they consist, are permanent as well. */
 #include "function_handles.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ static struct {
     uint32_t n_used;
 } handles = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void *room(size_t bytes) { /* by system call: mmap is interposed by the agent */
+static void *room(size_t bytes) { /* by system call, because the agent interposes mmap */
     const long at = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return ag_syscall_failed(at) ? NULL : (void *)at;
@@ -60,7 +61,8 @@ static struct slot *slot_of(const struct ag_mfa *mfa) {
     }
 }
 
-/* 'Elixir.Enum' is Enum, and its functions are written with a dot. */
+/* Writes the name of a function of an Elixir module: the module 'Elixir.Enum' is Enum, and its
+ * functions are written with a dot. */
 static bool name_elixir(const char *module, const char *function, uint32_t arity, char *ret_name,
                         size_t bytes) {
     static const char prefix[] = "'Elixir.";

@@ -13,14 +13,14 @@ struct ag_mfa {
     ERL_NIF_TERM module, function;
     uint32_t arity;
 };
-/* Returns false if out of memory. Called once. */
+/* Makes the table. Returns 0, or -ENOMEM. Called before the others. */
 int ag_function_handles_start(void);
 /* 0: too many functions, or out of memory. From any thread; takes a lock only for a new
  * function. */
 allogram_function ag_function_handle(const struct ag_mfa *mfa);
 /* The function of a handle from ag_function_handle; NULL: any other handle. */
 const struct ag_mfa *ag_function_mfa(allogram_function handle);
-/* The name as programmers write it: lists:map/2, and for Elixir Enum.map/2. */
+/* Writes the name as programmers write it: lists:map/2, and for Elixir Enum.map/2. */
 void ag_function_name(const struct ag_mfa *mfa, char *ret_name, size_t bytes);
 
 #endif

@@ -1,4 +1,5 @@
-/* heap_growth.h: how many words a process allocated between two events; see heap_growth.c. */
+/* heap_growth.h: computes how many words an Erlang process allocated between two events of the
+ * tracer; see heap_growth.c. */
 #ifndef AG_BEAM_HEAP_GROWTH_H
 #define AG_BEAM_HEAP_GROWTH_H
 
@@ -12,7 +13,7 @@ struct ag_heap_growth { /* state of a process at its last event */
     const uint64_t *heap, *end;
     uint64_t used_words, fragment_words;
     const void *message_fragments;
-    bool is_abandoned; /* the heap is a small one, until a dirty scheduler collects */
+    bool is_abandoned; /* this is a small heap, used until a dirty scheduler collects the old one */
     bool has_begun;    /* there was an event */
 };
 

@@ -1,9 +1,9 @@
-/* process_layout.c: finds where a process keeps its heap, by reading a process whose state is
- * known.
+/* process_layout.c: finds the words of the emulator's process structure that describe the heap, for
+ * the tracer (tracer.c). It reads a process whose state is known.
  *
  * A native function's environment has copies of two of the pointers (the heap's top and its limit),
- * and the size of a term is known. So each word is recognized by what it must hold, and the layout
- * is refused where two words fit:
+ * and the size of a term is known. So each word is recognized by the value that it must have, and
+ * the layout is refused if two words fit:
  *
  *     heap top, stack top                   the first is the environment's, the second at most a
  *                                           reserve above the environment's limit
@@ -22,7 +22,7 @@ struct ag_process_layout ag_process_layout;
 
 enum {
     FIRST_WORDS = 60,   /* the heap's words are among these */
-    LOOKED_AT = 80,     /* a process has more: 800 bytes are the least seen */
+    LOOKED_AT = 80,     /* a process has more: 760 bytes are the least seen */
     STACK_RESERVE = 16, /* words between the limit for native functions and the stack's top */
     NOT_FOUND = 0,
     SPARE_CELLS = 64,

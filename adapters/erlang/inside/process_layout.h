@@ -1,5 +1,6 @@
-/* process_layout.h: where a process of the emulator keeps its heap. No public header has this
- * structure; the word numbers are found by reading a process whose state is known. */
+/* process_layout.h: the words of the emulator's process structure that describe the heap. No public
+ * header has this structure. The word numbers are found by reading a process whose state is
+ * known. */
 #ifndef AG_BEAM_PROCESS_LAYOUT_H
 #define AG_BEAM_PROCESS_LAYOUT_H
 
@@ -10,7 +11,7 @@
 
 #include "base/compiler.h"
 
-/* Word numbers in a process; ag_process_layout_find says how they are found. */
+/* Word numbers in a process; process_layout.c explains how they are found. */
 struct ag_process_layout {
     uint32_t heap_top, stack_top; /* the heap grows up to the stack's top, the stack down to the
                                    * heap's */

@@ -1,9 +1,10 @@
-/* traced_processes.c: a hash table by process identifier, which is one word.
+/* traced_processes.c: keeps the state of each traced Erlang process for the tracer (tracer.c), in a
+ * hash table by process identifier, which is one word.
  *
- * Only the thread that runs a process uses its entry, and it remembers the last one it used. So the
- * locks of the table, one for each of its rows, are taken only when another process is scheduled.
- * Entries are reused and their memory is never freed: a remembered entry may belong to another
- * process by now, which its identifier shows. */
+ * Only the thread that runs a process uses its entry, and each thread remembers the entry that it
+ * used last. So the locks of the table, one for each of its rows, are taken only when another
+ * process is scheduled. Entries are reused and their memory is never freed. A remembered entry may
+ * belong to another process by now; the identifier in the entry shows that. */
 #include "traced_processes.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* traced_processes.h: the state of each traced process of the emulator. */
+/* traced_processes.h: keeps the state of each traced Erlang process. */
 #ifndef AG_BEAM_TRACED_PROCESSES_H
 #define AG_BEAM_TRACED_PROCESSES_H
 
@@ -11,8 +11,8 @@
 
 enum { AG_PROCESS_NAME_BYTES = 128, AG_PROCESS_FIRST_LEVELS = 16 };
 struct ag_level {         /* a function on the stack */
-    uint32_t stack_words; /* of the process, when the function was called; a tail call has its
-                           * caller's */
+    uint32_t stack_words; /* on the process' stack when the function was called; after a tail call:
+                           * those of its caller */
     allogram_function function;
 };
 struct ag_traced_process {
@@ -21,8 +21,8 @@ struct ag_traced_process {
     struct ag_heap_growth growth;
     struct ag_level *levels; /* as many as allogram_depth(counters) */
     uint32_t n_levels, level_room;
-    uint64_t returnable_words; /* counted when it was scheduled out in the middle of a function; may
-                                * be given back */
+    uint64_t returnable_words; /* counted when it was scheduled out inside of a function, which may
+                                * give them back */
     bool is_running;           /* its time is counted */
     uint8_t last_kind;         /* kind of its last event, enum ag_event_kind */
     uint64_t last_clock;       /* clock at the end of that event */
@@ -30,14 +30,15 @@ struct ag_traced_process {
     struct ag_level first_levels[AG_PROCESS_FIRST_LEVELS]; /* enough for most processes */
 };
 
-/* NULL: it was never seen. Called by the thread that runs the process. */
+/* The entry of the process; NULL: it has none. Called by the thread that runs the process. */
 struct ag_traced_process *ag_traced_process_find(ERL_NIF_TERM pid);
-/* Adds the process if it was never seen. INITIAL_CALL "": unknown. NULL: out of memory. */
+/* The same, but adds an entry if the process has none. NAME NULL: its identifier. INITIAL_CALL "":
+ * unknown. NULL: out of memory. */
 struct ag_traced_process *ag_traced_process_get(ERL_NIF_TERM pid, const char *name,
                                                 const char *initial_call);
-/* The process has ended: writes its counters. */
+/* Called when the process has ended: writes its counters and removes its entry. */
 void ag_traced_process_end(ERL_NIF_TERM pid);
-/* Tracing has ended: ends all processes. */
+/* Called when tracing has ended: does the same for all processes. */
 void ag_traced_processes_end_all(void);
 /* Makes room for one more level. Returns false if out of memory. */
 bool ag_traced_process_has_level(struct ag_traced_process *process);

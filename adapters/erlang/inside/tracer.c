@@ -1,33 +1,35 @@
 /* tracer.c: the native half of the tracer of Erlang nodes: counts functions and their words
  * exactly.
  *
- * 1. Who calls. The emulator calls a tracer module's functions at the events of the traced
- * processes: a call, a return to a function, the begin and end of a collection, being scheduled in
- * and out, a message, a birth and a death. They are native functions here, and run in the thread
- * and in the context of the process. So its heap can be read as it is at that moment
- * (process_layout.h), and the words allocated since the last event are those of the current
- * function (heap_growth.h).
+ * 1. Events. The emulator calls a tracer module's functions at the events of the traced processes:
+ * a call, a return to a function, the beginning and end of a collection, a process that is
+ * scheduled in or out, a message, and the birth and death of a process. Here these are native
+ * functions, and they run in the thread and in the context of the process. So they can read the
+ * process' heap as it is at that moment (process_layout.h). The words allocated since the last
+ * event are those of the current function (heap_growth.h).
  *
- * 2. Which function is the current one. The emulator does not say which function calls. But the
- * number of words on the process' stack does: a call at a depth is below all calls at a lower
- * depth. So a stack of levels is kept for each process. A call removes the levels that are as deep
- * or deeper, then adds its own. A return to a function removes those that it returns from. After an
- * exception, the next event removes the levels that are gone.
+ * 2. The current function. The emulator does not say which function calls another. The tracer finds
+ * it by the depth, the number of words on the process' stack: a call with more words is inside of
+ * all calls with fewer. So a stack of levels is kept for each process. A call removes the levels
+ * that are as deep or deeper, then adds its own. A return to a function removes the levels of the
+ * functions that ended. After an exception, the next event removes the levels of functions that the
+ * exception ended.
  *
- *     caller_a        40 words    call f at 40: no caller
+ *     f               40 words    call f at 40: no caller
  *       g             45          call g at 45: a body call, one level below f
  *       h             45 + R      call h: a tail call of g, because the additional R words are the
  *                                 frame that return_to has put there for g; h gets g's depth, and
  *                                 is counted below g
  *     return to f     40 + ..     g and h are left
  *
- * A function that is called again in such a chain of tail calls is taken for the one that is there:
- * a loop of tail calls is one level for each of its functions.
+ * If a function is called again in such a chain of tail calls, its earlier level is used again. So
+ * a loop of tail calls has one level for each of its functions.
  *
- * 3. What is excluded. The emulator makes a tuple on the process' heap for the event: these words
- * are the profiler's own. Messages are counted when they are received, arguments of spawn when a
- * process begins, each by the size that the emulator itself copies. What appears on the heap while
- * the process is scheduled out was put there by senders. Copies by collections are no growth.
+ * 3. Words that no function allocated. The emulator makes a tuple on the process' heap for the
+ * event: these words are counted as the profiler's own. Messages are counted when they are
+ * received, and arguments of spawn when a process begins, each by the size that the emulator itself
+ * copies. Words that appear on the heap while the process is scheduled out come from senders of
+ * messages. Copies by collections are no growth.
  *
  * 4. Concurrency. Events of one process come one after the other, whichever thread runs it. Each
  * process has an entry of its own (traced_processes.h), and the only shared data are tables that
@@ -58,9 +60,9 @@ static struct {
     ERL_NIF_TERM spawn, spawned, exit, registered, extra, messages, spawn_arguments, profiler;
 } atoms;
 
-/* The size that the emulator copies for a term: its own function, exported for natively compiled
- * code. Literals of loaded modules are not copied; an empty purge area means that no module is
- * being purged. */
+/* The emulator's own function for the size that it copies for a term, exported for natively
+ * compiled code. Literals of loaded modules are not copied. An empty purge area means that no
+ * module is being purged. */
 struct purge_area {
     const void *start;
     uint64_t bytes;
@@ -70,7 +72,7 @@ static size_of_term_fn *size_of_term;
 
 static uint32_t return_words; /* of the frame that return_to puts on the stack; 0: unknown yet */
 
-/* The process that is watched to measure the cost of events. */
+/* The process whose events are used to measure the cost of an event (check/0 in allogram.erl). */
 static struct {
     ERL_NIF_TERM pid; /* 0: none */
     uint64_t n_calls, first_depth, second_depth, last_clock;
@@ -80,7 +82,7 @@ static struct {
 
 /* ---- parts of an event ---- */
 
-struct event {      /* filled only as far as needed: zeroing it would take as long as the clock */
+struct event {      /* not zeroed, since that takes as long as reading the clock */
     uint64_t begin; /* clock */
     struct ag_traced_process *process;
     struct ag_process_heap as_read, program; /* with the event's tuple, and without it */
@@ -160,7 +162,8 @@ static uint32_t level_in_chain(const struct ag_traced_process *process, uint32_t
     return process->n_levels;
 }
 
-/* Same for an event's own tuple, read in place: saves two calls of the emulator. */
+/* The same as mfa_of for an event's own tuple. It is read in place, which saves two calls of the
+ * emulator. */
 static bool event_mfa(const struct event *event, ERL_NIF_TERM term, struct ag_mfa *ret_mfa) {
     enum { BOXED = 2, SMALL_BITS = 4, SMALL = 15 };
     const ERL_NIF_TERM *tuple = (const ERL_NIF_TERM *)(uintptr_t)(term - BOXED);
@@ -218,7 +221,7 @@ static void learn_from(ErlNifEnv *env, uint64_t begin, bool is_call) {
     } else if (learning.n_calls == 1) {
         learning.second_depth = depth;
         learning.is_same = true;
-    } else if (learning.n_calls < 100) { /* all calls of the loop of tail calls but the first */
+    } else if (learning.n_calls < 100) { /* all calls of the loop of tail calls except the first */
         learning.is_same &= depth == learning.second_depth;
     }
     learning.n_calls++;
@@ -250,7 +253,7 @@ static ERL_NIF_TERM trace_call(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv
 
 /* ---- collections ---- */
 
-/* The sum of the sizes of the parts of the heap in a collection's information, in bytes. */
+/* The size of the heap in bytes: the sum of its parts in the information about a collection. */
 static uint64_t heap_bytes(ErlNifEnv *env, ERL_NIF_TERM list) {
     ERL_NIF_TERM head;
     uint64_t words = 0;
@@ -298,8 +301,8 @@ static ERL_NIF_TERM trace_running_procs(ErlNifEnv *env, int argc, const ERL_NIF_
     (void)argc;
     const bool is_in = argv[0] == atoms.in;
     event.process = is_in ? ag_traced_process_get(argv[2], NULL, "")
-                          : ag_traced_process_find(argv[2]); /* a process that ends is not seen
-                                                              * again */
+                          : ag_traced_process_find(argv[2]); /* no new entry for a process that
+                                                              * ends */
     if (event.process == NULL || !read_event(env, argv[2], argv[3], &event)) {
         return atoms.ok;
     }
@@ -340,9 +343,9 @@ static unsigned first_of(ErlNifEnv *env, ERL_NIF_TERM list, ERL_NIF_TERM *ret_el
     return count;
 }
 
-/* The purpose of a process of OTP's behaviours. proc_lib and gen start them all, with the function
- * among the arguments; a gen_server, gen_statem, ... is identified by its module's init/1, as OTP
- * itself does in '$initial_call'. */
+/* The first function of a process, past the functions of OTP that start it. proc_lib and gen start
+ * the processes of OTP's behaviours and have the function among their arguments. A gen_server,
+ * gen_statem, ... is identified by its module's init/1, as OTP itself does in '$initial_call'. */
 static struct ag_mfa initial_call(ErlNifEnv *env, struct ag_mfa spawned, ERL_NIF_TERM arguments) {
     enum { PARENT, ANCESTORS, MODULE, FUNCTION, ARGUMENTS, OF_PROC_LIB, OF_GEN = 7 };
     ERL_NIF_TERM given[OF_GEN], of_gen[OF_GEN];
@@ -356,13 +359,14 @@ static struct ag_mfa initial_call(ErlNifEnv *env, struct ag_mfa spawned, ERL_NIF
     if (given[MODULE] == atoms.gen && given[FUNCTION] == atoms.init_it &&
         (arity == 6 || arity == OF_GEN) &&
         first_of(env, given[ARGUMENTS], of_gen, OF_GEN) == arity &&
-        of_gen[0] != atoms.gen_event /* that one has no module of its own */) {
+        of_gen[0] != atoms.gen_event /* a gen_event has no module of its own */) {
         return (struct ag_mfa){.module = of_gen[arity - 3], .function = atoms.init, .arity = 1};
     }
     return (struct ag_mfa){.module = given[MODULE], .function = given[FUNCTION], .arity = arity};
 }
 
-/* A process was spawned: records its first function and the arguments that were copied for it. */
+/* Called when a process was spawned: records its first function and the arguments that were copied
+ * for it. */
 static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     ERL_NIF_TERM call;
     const ERL_NIF_TERM *parts;
@@ -384,8 +388,9 @@ static void take_birth(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     }
 }
 
-/* The process spawned another one: the tuple on its heap that says so is the profiler's. The
- * environment is not the process' here, but the place of its heap is known from its last event. */
+/* Called when the process spawned another one. The event's tuple on its heap is counted as the
+ * profiler's. The environment is not that of the process here, but the place of its heap is known
+ * from its last event. */
 static void take_spawn(ErlNifEnv *env, ERL_NIF_TERM pid, ERL_NIF_TERM options) {
     struct ag_traced_process *process = ag_traced_process_find(pid);
     const ERL_NIF_TERM *parts;
@@ -553,7 +558,7 @@ static ERL_NIF_TERM begin_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM a
                             : enif_make_string(env, message, ERL_NIF_LATIN1);
 }
 
-/* Called for the command that attached: returns ok, or why not. */
+/* Called for `allogram attach`: returns ok, or the reason of the failure. */
 static ERL_NIF_TERM join_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char path[4096], message[512] = "";
     (void)argc;
@@ -580,8 +585,8 @@ static ERL_NIF_TERM end_session(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     return enif_make_string(env, allogram_trace(), ERL_NIF_LATIN1);
 }
 
-/* For the first lines of a report: report_runtime(Release, Note). Note "" where everything is
- * counted. */
+/* Records the lines about the runtime at the top of a report: report_runtime(Release, Note). Note
+ * is "" if everything is counted. */
 static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char release[64], note[256];
     (void)argc;
@@ -598,8 +603,8 @@ static ERL_NIF_TERM report_runtime(ErlNifEnv *env, int argc, const ERL_NIF_TERM 
     return atoms.ok;
 }
 
-/* Adds the growth of one of the emulator's own counters: count_calls(MFA, Calls, Words, Ns), below
- * one row for all processes. Called by one Erlang process at a time. */
+/* Adds the growth of the emulator's own counters of a function: count_calls(MFA, Calls, Words, Ns).
+ * All processes share one row, "all processes". Called by one Erlang process at a time. */
 static ERL_NIF_TERM count_calls(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     static allogram_counters *all;
     struct ag_mfa mfa;
@@ -622,7 +627,7 @@ static ERL_NIF_TERM count_calls(ErlNifEnv *env, int argc, const ERL_NIF_TERM arg
     return atoms.ok;
 }
 
-/* Writes one line to standard error, because io would go through a group leader. */
+/* Writes one line to standard error itself: Erlang's io would send it to a group leader. */
 static ERL_NIF_TERM say(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]) {
     char text[1024], line[1100];
     (void)argc;

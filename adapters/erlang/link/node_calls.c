@@ -1,11 +1,12 @@
-/* node_calls.c: a hidden node that allogram starts, which calls functions of the node to attach to.
+/* node_calls.c: connects to a running Erlang node and calls its functions, for node_link.c. For
+ * this, allogram is a hidden node of its own.
  *
- * The protocol is that of OTP's own C library (ei): it finds the node through epmd, proves that
- * both know the cookie, and encodes terms. Messages of the node are read only while waiting for an
- * answer or in ag_node_listen; the library then also answers the node's keep-alive (every 15 s). A
- * message is either the answer to a call ({rex, Answer}) or the keeper's ({allogram, Event},
- * allogram_attached.erl). Received lengths are not trusted: the size of a string is checked before
- * it is decoded. */
+ * OTP's own C library (ei) implements the protocol: it finds the node through epmd, proves that
+ * both nodes know the cookie, and encodes terms. This file reads messages of the node only while it
+ * waits for an answer, or in ag_node_listen; the library then also answers the node's keep-alive
+ * (every 15 s). A message is either the answer to a call ({rex, Answer}), or comes from the keeper
+ * process of allogram_attached.erl ({allogram, Event}). Received lengths are not trusted: the size
+ * of a string is checked before it is decoded. */
 #include "node_calls.h"
 
 #include <errno.h>
@@ -35,8 +36,8 @@ static uint64_t now_ms(void) {
 
 /* ---- connecting ---- */
 
-/* The library does not say at which step it failed: this asks epmd itself, as the library did.
- * Returns whether epmd knows the node, or a negative errno. */
+/* Asks epmd for the node, as the library did, because the library does not say at which step it
+ * failed. Returns whether epmd knows the node (1 or 0), or a negative errno. */
 static int ask_epmd(const char *alive, size_t alive_length, const char *host) {
     enum { PORT_PLEASE = 122, HERE_IT_IS = 119, TAG_BYTES = 1, LENGTH_BYTES = 2 };
     const char *port = getenv("ERL_EPMD_PORT");
@@ -64,7 +65,7 @@ static int ask_epmd(const char *alive, size_t alive_length, const char *host) {
         r = answer[1] == 0 ? 1 : 0;
     }
     if (fd >= 0) {
-        (void)close(fd); /* only a query */
+        (void)close(fd); /* only a query was sent */
     }
     freeaddrinfo(found);
     return r;

@@ -12,7 +12,7 @@ struct ag_node_connection {
     ei_cnode self; /* allogram's own node */
     int fd;
     bool is_gone;
-    uint32_t events; /* bits: 1 << enum ag_link_event, of messages received that are no answers */
+    uint32_t events; /* bits 1 << enum ag_link_event: events that the node's keeper has sent */
 };
 
 /* Returns 0, or a negative errno with a line in ret_text. */
@@ -31,6 +31,7 @@ void ag_node_listen(struct ag_node_connection *connection, unsigned ms);
 /* Reads the string at AT and advances AT. Returns false if there is none. Characters that are not
  * ASCII become '?'. */
 bool ag_node_text(const ei_x_buff *answer, int *at, char *ret_text, size_t capacity);
+/* Whether the term at AT is this atom; if so, advances AT. */
 bool ag_node_is_atom(const ei_x_buff *answer, int *at, const char *atom);
 
 #endif

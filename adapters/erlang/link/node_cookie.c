@@ -1,4 +1,5 @@
-/* node_cookie.c: see node_cookie.h. */
+/* node_cookie.c: finds the cookie of an Erlang node, the secret that both ends of a connection
+ * have, for node_link.c. */
 #include "node_cookie.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 #include "base/compiler.h"
 
-/* Below the user's home; the first one that exists is used, as the node itself does. */
+/* Relative to the user's home. The first file that exists is used, as the node itself does. */
 static const char *const own_files[] = {".erlang.cookie", ".config/erlang/.erlang.cookie"};
 
 /* Reads the first line of a file. 0 or negative errno. */

@@ -1,10 +1,11 @@
-/* node_link.c: attaches to an Erlang node by name (remote/machine_link.h).
+/* node_link.c: attaches to an Erlang node by its name, for `allogram attach NODE`
+ * (remote/machine_link.h).
  *
- * The node loads two modules from bytes that are sent to it, and the native half from the file
- * beside them: so the node has to run on this machine and see that folder. If the node already has
- * a module called allogram that is the same, it is used, and stays loaded at the end; if it is
- * another one, the node is refused. Everything that can be refused is refused before anything is
- * traced. */
+ * The node loads two modules from bytes that this file sends, and the native half of the tracer
+ * from the file beside the modules. So the node has to run on this machine and see that folder. If
+ * the node already has the same module allogram, that module is used, and stays loaded at the end.
+ * If it has another module of that name, the node is refused. All reasons for a refusal are checked
+ * before anything is traced. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,7 +67,8 @@ static bool join_texts(const ei_x_buff *answer, int at, char ret_text[AG_LINK_TE
     return true;
 }
 
-/* The answer is ok, {ok, [Text]}, {error, Text}, or what rpc returns when a call failed. */
+/* Reads an answer: ok, {ok, [Text]}, {error, Text}, or {badrpc, Reason} if the call failed. Returns
+ * 0 or a negative errno, with the texts or an error message in ret_text. */
 static int take_answer(const struct ag_link *link, const ei_x_buff *answer, int at,
                        char ret_text[AG_LINK_TEXT_BYTES]) {
     char why[AG_LINK_TEXT_BYTES];
@@ -92,8 +94,8 @@ static int take_answer(const struct ag_link *link, const ei_x_buff *answer, int 
 /* ---- calls of one argument, or of none ---- */
 
 static void begin_arguments(ei_x_buff *arguments, int n) {
-    (void)ei_x_new(arguments); /* out of memory is noticed when it is sent: an empty list makes no
-                                * call */
+    (void)ei_x_new(arguments); /* out of memory is noticed later: without arguments no call is
+                                * made */
     if (n > 0) {
         (void)ei_x_encode_list_header(arguments, n);
     }
@@ -134,7 +136,8 @@ static bool takes(const char *name) {
     return at != NULL && at != name && at[1] != '\0' && strchr(at + 1, '@') == NULL;
 }
 
-/* Beside the agent where both are installed, or the adapter's own in a build tree. */
+/* Finds the folder of the modules: beside the agent if both are installed, or the adapter's own
+ * folder in a build tree. */
 static void find_folder(struct ag_link *link, const char *agent_folder) {
     static const char *const places[] = {"beam", "../erlang/inside"};
     for (size_t i = 0; agent_folder != NULL && i < AG_ARRAY_SIZE(places); i++) {
@@ -293,8 +296,8 @@ static void remove_modules(struct ag_link *link) {
     link->has_loaded = false;
 }
 
-/* Tells the node the folder of the native half: a module does not know it while it is being
- * loaded. */
+/* Sets or clears the folder of the native half in the node. The module needs it while it is being
+ * loaded from bytes. */
 static void report_folder(struct ag_link *link, bool is_there) {
     ei_x_buff arguments, answer;
     int at;

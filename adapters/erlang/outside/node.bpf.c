@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
  *
- * node.bpf.c: the half in the kernel. It copies the state of an Erlang process at the moment of a
- * sample or of a collection; it would have changed if it were read later.
+ * node.bpf.c: the programs that run in the kernel while `allogram observe` observes an Erlang node.
+ * They copy the state of an Erlang process at the moment of a sample or of a collection, because
+ * the state would have changed if allogram read it later.
  *
- * A sample in generated code has the process in r13 and its stack in rsp. In native code the
- * scheduler's structure has the process that it runs; the other half writes the address of that
- * word for each thread into `current_of`.
+ * If a sample is in generated code, r13 has the address of the process and rsp that of its stack.
+ * If it is in native code, the scheduler's structure has the process that it runs; node_kernel.c
+ * writes the address of that word for each thread into the map `current_of`.
  *
  * A collection is seen at the entry of its function. Most collections are not reported if there are
  * many (node_pace.h decides by the bytes allocated), so the code up to that decision is kept short:
- * one lookup, one copy of the process. A reported collection is captured, and becomes a record
- * where its function returns: until then it is kept in `watched`, by thread. If the kernel has
- * uprobe sessions (Linux 6.13), `node_collection` is called at both ends, and its result at the
- * entry decides whether the return is probed. Otherwise there are two programs, and each return has
- * its cost.
+ * one lookup, one copy of the process. A reported collection is captured at the entry, and becomes
+ * a record when its function returns; until then it is kept in the map `watched`, by thread. If the
+ * kernel has uprobe sessions (Linux 6.13), `node_collection` is called at the entry and at the
+ * return, and its result at the entry decides whether it is called at the return. Otherwise there
+ * are two programs, and the program at the return always runs.
  *
- * Collections do not nest, but their functions call each other: a call inside of a reported one
- * increments that one's depth, and a call with the same heap as the call before belongs to that
- * one.
+ * Collections do not nest, but their functions call each other. So a call inside of a reported
+ * collection increments the collection's depth. A call with the same heap as the call before
+ * belongs to the same collection.
  *
- * No value that is read is trusted: the length of a stack is limited to the record's, a read that
- * fails leaves an empty stack. Records that find no room in the ring are counted in `lost`. */
+ * No value that is read is trusted: the length of a stack is limited to the size of a record, and a
+ * read that fails leaves an empty stack. Records that find no room in the ring are counted in
+ * `lost`. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 
@@ -84,8 +86,8 @@ static __always_inline __u64 word_at(__u64 address) {
     return word;
 }
 
-/* Waking the reader takes as long as all the rest: it is woken when much is waiting, or when the
- * last time is long ago. A race between two threads does no harm. */
+/* Waking the reader takes as long as the rest of the program. So the reader is woken only if much
+ * data is waiting, or if it was woken long ago. A race between two threads does no harm. */
 static __u64 woken_ns;
 
 static __always_inline __u64 wake_flags(__u64 now_ns) {
@@ -105,14 +107,14 @@ static __always_inline void count_lost(void) {
     }
 }
 
-/* Copies the process by one read: a dozen would take as long as the breakpoint. */
+/* Copies the process by one read, because a dozen reads would take as long as the breakpoint. */
 static __always_inline int copy_process(struct node_process_copy *copy, __u64 process,
                                         const struct node_bpf_settings *at) {
     const __u32 n_bytes = at->process_bytes & (8 * NODE_PROCESS_WORDS - 1); /* for the verifier */
     return (int)bpf_probe_read_user(copy->words, n_bytes, (void *)process);
 }
 
-/* The word at OFFSET of the process: the bound is for the verifier. */
+/* The word at OFFSET of the process. The kernel's verifier needs the bound. */
 static __always_inline __u64 word_of(const struct node_process_copy *copy, __u32 offset) {
     return copy->words[(offset & (8 * NODE_PROCESS_WORDS - 1)) / 8];
 }
@@ -137,9 +139,9 @@ static __always_inline void look_at_heap(const struct node_process_copy *copy,
     state->minor_count = minor_count_of(copy, at);
 }
 
-/* Copies the stack from TOP on, or as much of it as there is room for. While a collector changes
- * from one heap to the other, TOP is in neither: then too much is copied, and the reader finds the
- * end. */
+/* Copies the stack from TOP on, as far as the record has room. While a collection changes from one
+ * heap to the other, TOP may be outside of the heap; then as much as fits is copied, and the reader
+ * finds the end of the stack. */
 static __always_inline void copy_stack(struct node_event *event, __u64 top) {
     __u64 n_bytes = event->before.heap_end - top;
     event->top = top;
@@ -231,7 +233,7 @@ static __always_inline struct node_watched *watch_thread(void) {
     return now;
 }
 
-/* The bytes above what survived the collection before. */
+/* The bytes allocated since the previous collection: those above its survivors. */
 static __always_inline __u64 allocated_bytes(const struct node_process_copy *copy,
                                              const struct node_bpf_settings *at) {
     const __u64 heap = word_of(copy, at->heap), top = word_of(copy, at->heap_top),
@@ -241,7 +243,7 @@ static __always_inline __u64 allocated_bytes(const struct node_process_copy *cop
     return n_bytes < 1ull << 46 ? n_bytes : 0; /* else it is not a process */
 }
 
-/* Whether the call before saw the same heap: then it calls this one. */
+/* Whether the thread's call before this one was for the same heap, and so makes this call. */
 static __always_inline int is_same_call(struct node_watched *now,
                                         const struct node_bpf_settings *at) {
     const __u64 id = now->copy.words[0], heap = word_of(&now->copy, at->heap),
@@ -323,8 +325,8 @@ static __always_inline void end_collection(void) {
     }
 }
 
-/* Called at both ends: at the entry the instruction pointer is in the function, at the return in
- * its caller. Result 1 at the entry: do not call at the return. */
+/* Called at the entry and at the return of the function. At the entry the instruction pointer is in
+ * the function, at the return in its caller. Result 1 at the entry: no call at the return. */
 SEC("uprobe")
 int node_collection(struct pt_regs *registers) {
     if (PT_REGS_IP(registers) == bpf_get_func_ip(registers)) {
@@ -336,7 +338,7 @@ int node_collection(struct pt_regs *registers) {
 
 SEC("uprobe")
 int node_collection_begins(struct pt_regs *registers) {
-    (void)begin_collection(registers); /* its return is probed in any case */
+    (void)begin_collection(registers); /* node_collection_ends is called in any case */
     return 0;
 }
 

@@ -1,5 +1,6 @@
-/* node.c: opens an Erlang emulator from outside: whether the process is one, which version it is,
- * whether its structures fit the row of that version; and the table of functions for the observer.
+/* node.c: the inspector of Erlang nodes, which `allogram observe` uses (allogram/inspector.h). It
+ * finds out whether a process is an Erlang emulator, which version it is, and whether its
+ * structures fit the row of that version.
  *
  * A stripped emulator keeps the names that its own loadable drivers may need, so every global
  * object is found by name, including the string of its version. A version without a row in
@@ -84,7 +85,7 @@ static int choose_layout(struct node *node, char *ret_problem, size_t problem_by
     return 0;
 }
 
-/* The address of an exported object of exactly N bytes; 0: of any size. */
+/* The address of an exported object that has exactly N_BYTES bytes; N_BYTES 0: any size. */
 static int address_of(struct node *node, const char *name, uint64_t n_bytes,
                       uint64_t *ret_address) {
     struct allogram_target_symbol found;

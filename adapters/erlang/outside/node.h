@@ -2,8 +2,8 @@
  *
  * Terms of this folder. *node*: one emulator process. *process*: an Erlang process, unless said
  * otherwise. *fragment*: code of the JIT that belongs to no function and that functions share.
- * Nothing here calls into the target or stops it. What is read may be torn, so every structure is
- * copied once, checked by its invariants and then used. */
+ * Nothing here calls into the target or stops it. The target may change a structure while it is
+ * read, so every structure is copied once, checked by its invariants and then used. */
 #ifndef AG_NODE_H
 #define AG_NODE_H
 
@@ -27,12 +27,12 @@ struct node_layout {
     uint32_t process_heap, process_heap_end;
     uint32_t process_abandoned_heap; /* set while a dirty scheduler still has to collect it */
     uint32_t process_heap_words;     /* == (heap end - heap) / 8 */
-    uint32_t process_instruction;    /* where it continues, or its last caller of native code */
+    uint32_t process_instruction;    /* where it continues, or where it last called native code */
     uint32_t process_queue;          /* messages that it has moved to its own queue */
     uint32_t process_incoming;       /* messages that it has not moved yet */
     uint32_t process_initial;        /* {module, function, arity} */
     uint32_t process_current;        /* -> the same, when it waits in a function without a frame */
-    uint32_t process_high_water;     /* what survived the last minor collection is below */
+    uint32_t process_high_water;     /* below it: survivors of the last minor collection */
     uint32_t process_old_heap, process_old_top, process_old_end;
     uint32_t process_minor_count;    /* 16 bits: minor collections since the last major one */
     uint32_t process_fragment_words; /* of the heap fragments that it owns */
@@ -68,7 +68,7 @@ struct node {
     uint64_t code_stamp;
     uint64_t caught_up_ns;              /* when unknown code last caused the code map to be read
                                          * again */
-    uint64_t process_table, no_process; /* the latter marks slots that are being filled */
+    uint64_t process_table, no_process; /* no_process marks slots that are being filled */
     uint64_t atom_table;
     struct {
         uint64_t array;
@@ -87,7 +87,7 @@ uint64_t node_process_word(const struct node_process *process, uint32_t offset);
 int node_read_process(struct node *node, uint64_t address, struct node_process *ret_process);
 /* heap <= heap top <= stack top <= heap end, and the sizes agree. */
 bool node_process_is_sound(const struct node *node, const struct node_process *process);
-/* "<0.83.0>" */
+/* Writes an identifier as "<0.83.0>". */
 enum { NODE_IDENTIFIER_BYTES = 40 };
 int node_identifier_text(struct node *node, uint64_t id, char ret_text[NODE_IDENTIFIER_BYTES]);
 
@@ -96,7 +96,7 @@ int node_identifier_text(struct node *node, uint64_t id, char ret_text[NODE_IDEN
 enum { NODE_ATOM_BYTES = 256 * 4 + 1, NODE_FUNCTION_BYTES = 2 * NODE_ATOM_BYTES + 16 };
 /* The text of an atom, without quotes; -EBADMSG if the term is not an atom. */
 int node_atom_text(struct node *node, uint64_t term, char ret_text[NODE_ATOM_BYTES]);
-/* "module:function/arity" of the three words at ADDRESS. */
+/* Writes "module:function/arity" for the three words at ADDRESS. */
 int node_function_text(struct node *node, uint64_t address, char ret_text[NODE_FUNCTION_BYTES]);
 
 /* Reads the code map again if it has changed, at a limited rate. Returns true if it was read. */
@@ -108,7 +108,8 @@ bool node_code_catch_up(struct node *node);
 int node_process_addresses(struct node *node, uint64_t **ret_addresses, size_t *ret_n);
 int node_report_processes(struct node *node, struct allogram_answers *answers);
 int node_report_allocators(struct node *node, struct allogram_answers *answers);
-/* Whether the row fits what is in memory: -EBADMSG when real processes contradict it. */
+/* Checks the layout with the processes of the node. Returns 0, or -EBADMSG if they contradict
+ * it. */
 int node_check_processes(struct node *node);
 
 #endif

@@ -1,11 +1,12 @@
-/* node_allocators.c: the memory that each instance of the emulator's allocators has from the kernel
- * or from malloc (carriers), and how much of it is in use (blocks).
+/* node_allocators.c: reports the memory that each instance of the Erlang emulator's allocators has
+ * from the kernel or from malloc (its carriers), and how much of it is in use (its blocks).
  *
  * erts_allctrs_info has a row per allocator. An allocator of the usual kind (alloc_util) has one
  * instance, or one per scheduler and another for all other threads. An instance counts its carriers
- * by kind: multi-block, single-block, and pooled: half-empty multi-block ones that any instance may
- * take over, which are still counted by the one that made them. The counters are those that
- * erlang:system_info({allocator_sizes, A}) prints; the two agree to the byte while a node idles.
+ * by kind: multi-block, single-block, and pooled. Pooled carriers are half-empty multi-block
+ * carriers that any instance may take over; the instance that made them still counts them. The
+ * counters are those that erlang:system_info({allocator_sizes, A}) prints; the two agree to the
+ * byte while a node idles.
  *
  *     erts_allctrs_info[A]   0 int alloc_util, 4 int enabled, 8 int per thread, 16 -> instance, or
  *                            -> {12: int n, 16: -> array of -> instance}
@@ -17,9 +18,9 @@
  *                            80 {number, bytes} x {now, most, most ever} by allocator
  *     carrier                0 bytes, flags in the low bits, 8 -> next, 16 -> previous
  *
- * The offsets are the same in OTP 25 and 27 (erl_alloc.h, erl_alloc_util.h). What is read is
- * checked: a name ends in "_", the current value never exceeds the maximum, and the links of a list
- * agree in both directions. */
+ * The offsets are the same in OTP 25 and 27 (erl_alloc.h, erl_alloc_util.h). All values that
+ * are read are checked: a name ends in "_", the current value never exceeds the maximum, and the
+ * links of a list agree in both directions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +99,8 @@ static int add_range(struct range_list *list, uint64_t low, uint64_t high) {
     return 0;
 }
 
-/* Adds the carriers of a list. The list changes while it is read: the walk ends at a carrier whose
- * backward link does not fit. */
+/* Adds the carriers of a list. The list may change while it is read, so the walk ends at a carrier
+ * whose backward link does not fit. */
 static void add_carriers(struct node *node, uint64_t first, struct range_list *list) {
     uint64_t previous = 0;
     for (int i = 0; first != 0 && i < CARRIERS_MOST; i++) {
@@ -118,7 +119,7 @@ static void add_carriers(struct node *node, uint64_t first, struct range_list *l
     }
 }
 
-/* "eheap_" -> "eheap_alloc" */
+/* Reads a name such as "eheap_" and makes "eheap_alloc" of it. */
 static int name_of(struct node *node, uint64_t address, char *ret_name, size_t limit) {
     static const char suffix[] = "alloc";
     const int r = allogram_target_read_text(node->target, address, ret_name, limit - sizeof suffix);

@@ -1,9 +1,10 @@
 /* node_capture.c: keeps the process states that the kernel half copied at samples until the
  * observer looks them up.
  *
- * The observer's ring and the one of the kernel half are filled by the same interrupt, so both have
- * a sample of a thread at nearly the same time: they are matched by thread and nearest time. The
- * newest few thousand are kept; for older ones, the observer has lost the sample. */
+ * The same interrupt fills the observer's ring buffer and that of the kernel half (node.bpf.c). So
+ * both have a sample of a thread with nearly the same time, and they are matched by thread and
+ * nearest time. The newest few thousand captures are kept. The observer drops samples that are
+ * older. */
 #include "node_capture.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@ enum {
     KEPT = 4096,
     APART_NS = 300 * 1000, /* maximum time between the two halves of one interrupt: some us, more
                             * when the hypervisor takes the CPU away between them */
-    DISORDER_NS = 20 * 1000 * 1000, /* likewise, between a CPU's clock and its place in the ring */
+    DISORDER_NS = 20 * 1000 * 1000, /* maximum disorder of the times in the ring, for that reason */
 };
 struct node_capture {
     uint64_t n; /* number of captures so far: the next goes to n % KEPT */
@@ -41,8 +42,8 @@ void node_capture_note(struct node *node, const struct node_event *event, size_t
     memcpy(to->words, event->words, to->n_words * sizeof *to->words);
 }
 
-/* Captures are in order of time, except those of two CPUs at the same time: searched from the
- * newest backward, as long as one can match. */
+/* Captures are in the order of their times, except those of two CPUs at nearly the same time. So
+ * the search goes from the newest backward, as long as a capture can match. */
 static const struct node_captured *nearest(const struct node_capture *capture, uint32_t thread,
                                            uint64_t time_ns) {
     const struct node_captured *found = NULL;

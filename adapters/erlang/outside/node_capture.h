@@ -1,4 +1,4 @@
-/* node_capture.h: the state and stack of the Erlang process that a thread runs, copied in the
+/* node_capture.h: finds the state and stack of an Erlang process that node.bpf.c copied in the
  * kernel at the moment of a sample. */
 #ifndef AG_NODE_CAPTURE_H
 #define AG_NODE_CAPTURE_H

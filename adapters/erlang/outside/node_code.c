@@ -1,9 +1,10 @@
-/* node_code.c: the code map of a node, from what its JIT registers for debuggers: no flag, file or
- * signal is needed for it.
+/* node_code.c: the code map of an Erlang node: finds the function, file and line of an address of
+ * generated code. It reads the data that the node's JIT registers for debuggers, so the node needs
+ * no option and no signal.
  *
- * The emulator maintains the list of GDB's JIT interface even without a debugger, with one entry
- * per loaded module, and another for the shared fragments. An entry's symbol file has the
- * emulator's own format, the same in OTP 25 and 27:
+ * The emulator maintains the list of GDB's JIT interface even without a debugger. The list has one
+ * entry per loaded module, and another for the fragments, which functions share. An entry's symbol
+ * file has the emulator's own format, the same in OTP 25 and 27:
  *
  *     0   u32  1: a module (0: facts about the emulator, not used here)
  *     8   u64  base: where the code starts
@@ -16,12 +17,13 @@
  *             2 bytes of padding, then its lines
  *     line:   u32 start, u32 line, u16 bytes of the file's name, the name, 2 bytes of padding
  *
- * (written by erts/emulator/beam/jit/beam_jit_metadata.cpp of OTP). The copy of the file is kept,
+ * (erts/emulator/beam/jit/beam_jit_metadata.cpp of OTP writes it). The copy of the file is kept,
  * and names and lines are used in place: about 1.4 MB for the hundred modules of a small node. The
- * list keeps modules that are unloaded, and their addresses are reused (each reload does that). The
- * newest is first: a module whose code overlaps a newer one's is obsolete.
+ * list also keeps modules that are unloaded, whose addresses are reused when a module is loaded
+ * again. The newest entry is first: a module whose code overlaps that of a newer one is obsolete.
  *
- * A file may be damaged: each length is checked against the rest, names must end in their zero. */
+ * A file may be damaged: each length is checked against the rest of the file, and names must end
+ * with a zero byte. */
 #include "node_code.h"
 
 #include <errno.h>
@@ -38,7 +40,8 @@ enum {
     LINE_HEAD_BYTES = 10,
     TRAILER_BYTES = 2, /* after each name */
 };
-/* All files together; a node with two million functions has about a tenth. */
+/* The maximum size of all files together; a node with two million functions has about a tenth of
+ * it. */
 static const size_t file_most_bytes = (size_t)1 << 30;
 
 struct node_code_file {
@@ -47,7 +50,8 @@ struct node_code_file {
     uint8_t bytes[];
 };
 
-/* Maximum number of entries: a node with ten thousand modules has reloaded each nine times. */
+/* FILES_MOST: maximum number of entries. A node with ten thousand modules can load each ten
+ * times. */
 enum { FILES_MOST = 100000, TRIES = 10 };
 
 static const char prologue[] = "-CodeInfoPrologue";
@@ -96,7 +100,8 @@ static uint8_t *skip_lines(uint8_t *at, const uint8_t *end, uint32_t n) {
     return at;
 }
 
-/* The JIT lists the head of a function separately; it gets the function's name. */
+/* The JIT lists the prologue of a function as a range of its own, which gets the function's
+ * name. */
 static void strip_prologue(char *name, size_t len) {
     const size_t suffix_len = sizeof prologue - 1;
     if (len > suffix_len && memcmp(name + len - suffix_len, prologue, suffix_len) == 0) {
@@ -130,7 +135,7 @@ static int add_range(struct node_code *code, uint64_t base, uint8_t **at, const 
     return low == high ? 0 : node_code_append(code, &function);
 }
 
-/* Whether newer code overlaps it. */
+/* Whether newer code overlaps the range. */
 static bool is_replaced(const struct node_code *code, uint64_t base, uint64_t n_bytes) {
     for (const struct node_code_file *file = code->files; file != NULL; file = file->next) {
         if (base < file->high && file->low < base + n_bytes) {
@@ -206,8 +211,9 @@ static bool load_entry(void *context, uint64_t entry_address, const void *file, 
     return loading->result == 0;
 }
 
-/* A node that loads code all the time changes its list while it is read: then the fullest of some
- * readings is used. It misses only code that is new, or about to be unloaded. */
+/* A node that loads code all the time changes its list while it is read. Then the list is read
+ * several times, and the reading with the most modules is used. It misses only code that is new, or
+ * about to be unloaded. */
 int node_code_load(struct node_code *code, struct allogram_target *target) {
     struct node_code best = {0};
     int r = -EAGAIN;

@@ -1,4 +1,5 @@
-/* node_code.h: finds the function of an address of generated code, with file and line. */
+/* node_code.h: finds the function, file and line of an address of an Erlang node's generated
+ * code. */
 #ifndef AG_NODE_CODE_H
 #define AG_NODE_CODE_H
 
@@ -8,7 +9,7 @@ struct node_function {
     uint64_t low, high; /* [low, high) */
     const char *name;   /* "lists:map/2"; points into one of the files */
     const uint8_t *lines, *lines_end;
-    uint64_t base; /* start of the module's code: what the offsets of lines count from */
+    uint64_t base; /* start of the module's code, from which the offsets of lines count */
     uint32_t n_lines;
     bool is_fragment; /* shared code that belongs to no function */
 };
@@ -21,8 +22,8 @@ struct node_code { /* all zero: empty */
     size_t file_bytes;
 };
 
-/* Reads again what the target registered for debuggers; on failure the code stays as it was.
- * Returns 0, -ENOENT, -EBADMSG: damaged; -EAGAIN; -ENOMEM. */
+/* Reads the code map that the target registers for debuggers. On failure CODE stays as it was.
+ * Returns 0; -ENOENT; -EBADMSG: damaged; -EAGAIN: it changed all the time; -ENOMEM. */
 int node_code_load(struct node_code *code, struct allogram_target *target);
 /* Appends the ranges of one symbol file, unless they overlap those of an earlier call; exposed for
  * tests and fuzzing. -EBADMSG: damaged. Call node_code_sort after the last. */

@@ -1,22 +1,23 @@
-/* node_collections.c: collections of Erlang heaps: their duration, process, the memory in use
- * before and after, and the stack that caused them.
+/* node_collections.c: reports the collections of Erlang heaps to the observer: their duration,
+ * their process, the memory in use before and after, and the stack that caused them.
  *
  * A heap is collected when it is full, so collections are a sample of allocation that costs nothing
- * extra: each stands for all that its process allocated since the one before, and the stack at its
- * beginning is that of the allocation that found the heap full. The bytes of a process are exact;
- * their share among its functions is that of a sample taken at every n-th byte, n being the free
- * part of the heap. n hardly changes, so a process that allocates in a cycle of exactly that length
- * is always caught at the same place; random intervals, as in src/base/skip.c, would need a
- * collection at any moment.
+ * extra. Each collection stands for all bytes that its process allocated since the collection
+ * before. The stack at its beginning is that of the allocation that found the heap full. The bytes
+ * of a process are exact. The shares of its functions are those of a sample of every n-th byte,
+ * where n is the size of the free part of the heap. n hardly changes, so if a process allocates in
+ * a cycle of exactly n bytes, all its samples are at the same place. Random intervals, as in
+ * src/base/skip.c, are not possible, because a collection would have to begin at any moment.
  *
- * Up to MANY_PER_SECOND all collections are reported. If there are more, the kernel half is given a
- * period of bytes, so that about WANTED_PER_SECOND are reported, and those stand for the others
- * (node_pace.h).
+ * Up to MANY_PER_SECOND collections per second, all of them are reported. If there are more, the
+ * kernel half (node.bpf.c) gets a period in bytes, so that about WANTED_PER_SECOND are reported,
+ * and these stand for the others (node_pace.h).
  *
- * Dirty schedulers collect large heaps: the function is called on the normal scheduler, gives the
- * heap up (`abandoned_heap`) and returns; later a dirty one calls it again and collects. That is
- * one collection, with the stack, the need and the bytes of the first call and the time of the
- * second. A call that changed nothing was postponed (a process may switch collection off). */
+ * Dirty schedulers collect large heaps. The collecting function is called on the normal scheduler,
+ * gives the heap up (`abandoned_heap`) and returns; later a dirty scheduler calls it again and
+ * collects. These two calls are one collection, with the stack, the needed words and the bytes of
+ * the first call and the time of the second. A call that changed nothing was postponed, because a
+ * process may switch collection off. */
 #include "node_collections.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@
 #include "node_stacks.h"
 
 enum {
-    WAITING_MOST = 4096, /* delegated, not yet collected */
+    WAITING_MOST = 4096, /* heaps given up to a dirty scheduler and not yet collected */
     NOTED_MOST = 1 << 16,
     MANY_PER_SECOND = 2000,
     WANTED_PER_SECOND = 1000,    /* shares are within 1 % after ten seconds */
@@ -43,12 +44,12 @@ struct noted {
 struct node_collections {
     struct noted *first, **last;
     size_t n;
-    struct noted *delegated; /* newest first */
+    struct noted *delegated; /* calls that gave up a heap, newest first */
     size_t n_delegated;
     uint64_t n_dropped;
     struct pace_look {
         uint64_t time_ns, n_seen, bytes;
-    } look;                  /* the last one */
+    } look;                  /* the state at the last check of the rate */
     uint64_t reported_bytes; /* sum of the weights of all that were reported */
     uint64_t period_bytes;   /* the period that the kernel half has */
 };
@@ -83,7 +84,7 @@ static uint64_t used_bytes(const struct node_heap_state *state) {
            state->fragment_words * 8;
 }
 
-/* Allocated since the last collection: what is above the survivors of that one. */
+/* Bytes allocated since the last collection: those above its survivors. */
 static uint64_t allocated_bytes(const struct node_heap_state *state) {
     const bool is_inside = state->high_water >= state->heap && state->high_water <= state->heap_top;
     return distance(is_inside ? state->high_water : state->heap, state->heap_top) +
@@ -102,7 +103,7 @@ static bool changed_nothing(const struct node_event *event) {
            event->before.abandoned_heap == event->after.abandoned_heap;
 }
 
-/* Takes the delegation of this process out of the list; NULL: none was seen. */
+/* Takes the process' call that gave up a heap out of the list; NULL: there is none. */
 static struct noted *take_delegated(struct node_collections *collections, uint64_t id) {
     for (struct noted **at = &collections->delegated; *at != NULL; at = &(*at)->next) {
         if ((*at)->event.id == id) {
@@ -116,7 +117,7 @@ static struct noted *take_delegated(struct node_collections *collections, uint64
 }
 
 static void keep_delegated(struct node_collections *collections, struct noted *noted) {
-    free(take_delegated(collections, noted->event.id)); /* an older one that its process gave up */
+    free(take_delegated(collections, noted->event.id)); /* an older one, which was not collected */
     if (collections->n_delegated == WAITING_MOST) {
         struct noted **oldest = &collections->delegated;
         while ((*oldest)->next != NULL) {
@@ -132,7 +133,7 @@ static void keep_delegated(struct node_collections *collections, struct noted *n
     collections->n_delegated++;
 }
 
-/* CAUSE is the call with the stack, EVENT the one that collected: mostly the same. */
+/* CAUSE is the call that has the stack, EVENT the call that collected. Mostly they are the same. */
 static void report_collection(struct node *node, const struct node_event *cause,
                               const struct node_event *event, struct allogram_answers *answers) {
     char process[NODE_IDENTIFIER_BYTES];
@@ -197,7 +198,7 @@ static uint64_t wanted_period(const struct pace_look *before, const struct pace_
     return period < 1 ? 1 : period > UINT32_MAX ? UINT32_MAX : (uint64_t)period;
 }
 
-/* A period that is right within a factor of two is kept. */
+/* Sets a new period if the current one is wrong by more than a factor of two. */
 static void keep_pace(struct node *node, uint64_t n_seen) {
     struct node_collections *collections = node->collections;
     struct timespec time;

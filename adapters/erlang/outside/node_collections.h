@@ -1,5 +1,5 @@
-/* node_collections.h: watches the collections of a node's processes, by the functions that begin
- * and end them. */
+/* node_collections.h: records the collections of an Erlang node's processes, which node.bpf.c sees
+ * in the kernel. */
 #ifndef AG_NODE_COLLECTIONS_H
 #define AG_NODE_COLLECTIONS_H
 

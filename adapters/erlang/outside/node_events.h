@@ -1,5 +1,6 @@
-/* node_events.h: data shared by the kernel half (node.bpf.c) and the other half: its settings, and
- * the records in its ring buffer. Plain C types of fixed size: it is compiled for two machines. */
+/* node_events.h: data that the kernel half (node.bpf.c) shares with the half in allogram
+ * (node_kernel.c): the settings, and the records in the ring buffer. The types have a fixed size,
+ * because this file is compiled for two machines: BPF and the CPU. */
 #ifndef AG_NODE_EVENTS_H
 #define AG_NODE_EVENTS_H
 
@@ -21,7 +22,7 @@ struct node_bpf_settings {
     __u32 heap_top, stack_top, heap, heap_end, instruction, high_water, old_heap, old_top,
         minor_count, abandoned_heap, fragment_words, state;
     __u32 n_areas;
-    __u32 process_bytes; /* up to the last of these words: at most 8 * NODE_PROCESS_WORDS */
+    __u32 process_bytes; /* up to the last of these words: below 8 * NODE_PROCESS_WORDS */
     __u64 period_bytes;  /* of allocation per reported collection; 0: all are reported */
     struct {
         __u64 low, high;
@@ -55,7 +56,7 @@ struct node_process_copy {
 struct node_watched { /* a thread that collects; used only in the kernel */
     struct node_pace pace;
     __u64 n_seen;                          /* collections, reported or not */
-    __u64 depth;                           /* of the reported collection; 0: none */
+    __u64 depth;                           /* calls inside of the reported collection; 0: none */
     __u64 id, heap, heap_top, minor_count; /* of the process of the call before */
     struct node_process_copy copy;
     struct node_event event;

@@ -1,5 +1,5 @@
-/* node_kernel.c: loads the programs of node.bpf.c, passes them the addresses in this node, attaches
- * them. */
+/* node_kernel.c: loads the programs of node.bpf.c into the kernel, writes the addresses of this
+ * node to their maps, and passes their records to node_capture.c and node_collections.c. */
 #include "node_kernel.h"
 
 #include <bpf/bpf.h>
@@ -53,7 +53,8 @@ static int take_record(void *context, void *record, size_t n_bytes) {
     return 0;
 }
 
-/* Joins neighboring ranges until they fit. */
+/* Writes the ranges of generated code. Joins neighboring ranges, so that at most NODE_CODE_AREAS
+ * remain. */
 static void find_areas(const struct node_code *code, struct node_bpf_settings *settings) {
     const uint64_t near = UINT64_C(64) << 20; /* joining areas that are closer does no harm */
     for (size_t i = 0; i < code->n; i++) {
@@ -72,8 +73,8 @@ static void find_areas(const struct node_code *code, struct node_bpf_settings *s
     }
 }
 
-/* How many bytes of a process structure the BPF programs read: to the end of the word with the
- * largest offset. The offsets are the first fields of the settings. */
+/* The number of bytes of a process structure that the BPF programs read: to the end of the word
+ * with the largest offset. The offsets are the first fields of the settings. */
 static uint32_t process_bytes_read(const struct node_bpf_settings *settings) {
     const uint32_t *offsets = &settings->heap_top;
     const size_t n = offsetof(struct node_bpf_settings, n_areas) / sizeof *offsets;
@@ -156,7 +157,7 @@ static int report_load_error(int error, char *ret_problem, size_t problem_bytes)
     return error;
 }
 
-/* Loads with the program for sessions, which older kernels refuse, or without it. */
+/* Loads the programs, with or without that for uprobe sessions, which older kernels refuse. */
 static int node_kernel_load(struct node_kernel *kernel, bool has_sessions) {
     kernel->object = bpf_object__open_mem(node_object, node_object_bytes, NULL);
     if (kernel->object == NULL) {

@@ -1,4 +1,4 @@
-/* node_kernel.h: the programs of node.bpf.c in the kernel, and the records that they write. */
+/* node_kernel.h: loads the programs of node.bpf.c into the kernel and receives their records. */
 #ifndef AG_NODE_KERNEL_H
 #define AG_NODE_KERNEL_H
 
@@ -14,7 +14,7 @@ void node_kernel_stop(struct node *node);
  * records. */
 int node_kernel_sample_program(struct node *node);
 int node_kernel_readable(struct node *node);
-/* Updates where generated code is, and which threads are schedulers. */
+/* Writes the ranges of generated code and the scheduler threads to the kernel half again. */
 void node_kernel_update(struct node *node);
 /* Starts watching collections: all of them, until a period is set. */
 int node_kernel_watch_collections(struct node *node, char *ret_problem, size_t problem_bytes);

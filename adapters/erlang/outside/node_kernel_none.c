@@ -1,5 +1,5 @@
-/* node_kernel_none.c: used in place of node_kernel.c if allogram is built without clang or
- * libbpf. */
+/* node_kernel_none.c: used in place of node_kernel.c if allogram is built without clang or libbpf.
+ * All functions that would start something fail. */
 #include <errno.h>
 #include <stdio.h>
 

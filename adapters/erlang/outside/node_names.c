@@ -1,4 +1,5 @@
-/* node_names.c: process identifiers and atoms as Erlang prints them.
+/* node_names.c: reads process identifiers and atoms from an Erlang node's memory, as Erlang prints
+ * them. For the other files of this folder.
  *
  * The table of atoms (erts_atom_table, an IndexTable) has segments of 1024 pointers; an atom is its
  * index there, tagged:
@@ -88,8 +89,8 @@ int node_function_text(struct node *node, uint64_t address, char ret_text[NODE_F
     return 0;
 }
 
-/* Returns the number of the process in a slot of ErtsPTable. The table puts processes with
- * neighboring numbers into different cache lines; this undoes the permutation. */
+/* The number of the process in a slot of ErtsPTable. The table puts processes with neighboring
+ * numbers into different cache lines; this function undoes the permutation. */
 static int number_of_slot(struct node *node, uint64_t slot, uint64_t *ret_number) {
     enum { MASK = 216, LINE_MASK = 224, PLACE_MASK = 232, LINE_SHIFT = 240, BYTES = 248 };
     uint8_t table[BYTES];

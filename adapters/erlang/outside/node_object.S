@@ -1,4 +1,4 @@
-/* The compiled node.bpf.c, as data. */
+/* node_object.S: the compiled node.bpf.c as data of allogram, for node_kernel.c. */
     .section .rodata
     .balign 16
     .global node_object

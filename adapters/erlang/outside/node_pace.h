@@ -1,22 +1,25 @@
 /* node_pace.h: chooses which collections are reported, if there are too many to report each.
  *
- * Allocation is seen as a line of bytes with points on it, `period_bytes` apart in the mean and at
- * random: a Poisson process. A collection that comes with n allocated bytes takes the next n of
- * them. If there is a point among these, the collection is reported, and stands for all bytes from
- * the previous reported point to its last one (its weight); otherwise it costs a comparison and a
- * subtraction, and is not reported.
+ * All allocated bytes form a line. Random points lie on the line, `period_bytes` apart on average:
+ * a Poisson process. A collection before which n bytes were allocated takes the next n bytes of the
+ * line. If there is a point among these bytes, the collection is reported. Its weight is the number
+ * of bytes that it stands for: those from the last point of the previous reported collection to its
+ * own last point. Otherwise the collection is not reported and costs a comparison and a
+ * subtraction.
  *
  *     bytes   |.....a.....|..b..|.......c.......|.d.|....      collections
  *     points       ^                ^      ^
  *             a: up to here         c: from there to its last point
  *
- * Each byte is a point with the same probability, whatever came before, so the expected sum of a
- * function's weights is what it allocated; and the sum of all weights is what was allocated, up to
- * the last distance. Of the points within one collection only the last matters: its distance from
- * the end is exponential, since the process looks the same backward.
+ * Each byte is a point with the same probability, whatever came before. So the expected sum of a
+ * function's weights is the number of bytes that it allocated. The sum of all weights is the number
+ * of all allocated bytes, except for those after the last point. Of the points within one
+ * collection only the last one matters. Its distance from the end of the collection's bytes has an
+ * exponential distribution, because a Poisson process is the same in both directions.
  *
- * Without a period each collection is reported, with its own bytes. Plain C for two machines: the
- * kernel half has one pace for each thread. */
+ * Without a period each collection is reported, with its own bytes. This file is compiled for two
+ * machines, BPF and the CPU. The kernel half (node.bpf.c) has one struct node_pace for each
+ * thread. */
 #ifndef AG_NODE_PACE_H
 #define AG_NODE_PACE_H
 
@@ -27,7 +30,7 @@
 struct node_pace {
     __u64 period_bytes; /* the period that `left_bytes` was drawn with; 0: none */
     __u64 left_bytes;   /* to the next point, at least 1 with a period */
-    __u64 gap_bytes;    /* from the last point to the next: what that one will stand for */
+    __u64 gap_bytes;    /* from the last point to the next: that one's weight so far */
 };
 
 /* Whether a collection with so many bytes is not reported. */
@@ -79,14 +82,14 @@ NODE_PACE_INLINE __u64 node_pace_weight(struct node_pace *pace, __u64 bytes, __u
         pace->left_bytes -= bytes;
         return 0;
     }
-    const __u64 over = bytes - pace->left_bytes; /* after its first point */
+    const __u64 over = bytes - pace->left_bytes; /* after the collection's first point */
     if (period_bytes == 0) {
         const __u64 weight = pace->gap_bytes + over;
         pace->gap_bytes = 0;
         return weight;
     }
     const __u64 back = node_pace_distance(period_bytes, first);
-    const __u64 rest = back < over ? back : over; /* after its last one */
+    const __u64 rest = back < over ? back : over; /* after the collection's last point */
     const __u64 weight = pace->gap_bytes + over - rest;
     pace->left_bytes = node_pace_distance(period_bytes, second);
     pace->gap_bytes = rest + pace->left_bytes;

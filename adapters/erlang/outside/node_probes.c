@@ -1,16 +1,16 @@
-/* node_probes.c: watches collections by breakpoints (uprobes) at the start of the functions
- * that collect and, for reported collections, at their return.
+/* node_probes.c: attaches the programs of node.bpf.c that watch collections: breakpoints (uprobes)
+ * at the start of the emulator's functions that collect and, for reported collections, at their
+ * return.
  *
  * The kernel executes the instruction at a breakpoint itself. It emulates a push, which takes 0.6
- * us in a virtual machine. Other instructions it may have to execute out of line, which takes 20
- * us. So a function is only probed if one of its first instructions is a push, and nothing before
- * it changes the arguments or the stack. A build whose functions begin differently is refused
- * rather than slowed.
+ * us in a virtual machine. It may have to execute other instructions out of line, which takes 20
+ * us. So a function is only probed if its first instruction (after an endbr64) is a push. A build
+ * whose functions begin differently is refused rather than slowed.
  *
  * A uprobe session runs one program at the entry and at the return of a function. The program's
- * result at the entry decides whether it also runs at the return, so uninteresting returns (each
- * costs half as much as an entry) are skipped. Linux 6.13 has sessions; libbpf 1.1 does not, so the
- * link is made by the system call. */
+ * result at the entry decides whether it also runs at the return, so the returns of collections
+ * that are not reported (each costs half as much as an entry) are skipped. Linux 6.13 has sessions;
+ * libbpf 1.1 does not, so the link is made by the system call. */
 #include "node_probes.h"
 
 #include <bpf/bpf.h>

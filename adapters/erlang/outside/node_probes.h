@@ -1,4 +1,5 @@
-/* node_probes.h: the breakpoints at the functions that collect. */
+/* node_probes.h: attaches breakpoints (uprobes) to the emulator's functions that collect
+ * garbage. */
 #ifndef AG_NODE_PROBES_H
 #define AG_NODE_PROBES_H
 

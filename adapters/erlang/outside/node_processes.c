@@ -2,9 +2,9 @@
  * current function, and the sizes of heap, stack and queues.
  *
  * The table never moves and its slots are single words: a slot is a process, empty, or marked as
- * being filled. A process may die while it is read: its memory then holds something else, which its
- * invariants refuse. So the list is no snapshot of one moment, but each row is a process that
- * existed. */
+ * being filled. A process may die while it is read. Its memory then has other contents, which the
+ * check of the invariants refuses. So the list is no snapshot of one moment, but each row is a
+ * process that existed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static bool is_alive(const struct node *node, const struct node_process *process
            node_process_is_sound(node, process);
 }
 
-/* The name under which it is registered; false: none. */
+/* The name under which the process is registered; false: none. */
 static bool registered_name(struct node *node, const struct node_process *process,
                             char ret_name[NODE_ATOM_BYTES]) {
     const uint64_t entry = node_process_word(process, node->layout->process_registered);
@@ -118,8 +118,8 @@ static bool registered_name(struct node *node, const struct node_process *proces
            node_atom_text(node, ag_get_64(name), ret_name) == 0;
 }
 
-/* current_function of process_info: the function in which it waits, which may have no frame of its
- * own. */
+/* The current_function of process_info: the function in which the process waits, which may have no
+ * frame of its own. */
 static const char *current_function(struct node *node, const struct node_process *process,
                                     char text[NODE_FUNCTION_BYTES]) {
     const uint64_t instruction = node_process_word(process, node->layout->process_instruction),
@@ -194,8 +194,8 @@ int node_report_processes(struct node *node, struct allogram_answers *answers) {
     return 0;
 }
 
-/* Of the first existing processes nine in ten must be sound: one or two may just be running,
- * exiting or collected. */
+/* Of the first existing processes nine in ten must be sound: a few may change while they are read,
+ * because they run, exit or are collected. */
 static int check_once(struct node *node) {
     enum { CHECKED_MOST = 1000 };
     uint64_t *addresses;
@@ -217,8 +217,8 @@ static int check_once(struct node *node) {
     return n_checked > 0 && n_sound * 10 >= n_checked * 9 ? 0 : -EBADMSG;
 }
 
-/* If processes live for microseconds, most of those read may be gone by then; a few tries later
- * most will not be. With a wrong row none is sound in any try. */
+/* If processes live for microseconds, most of them may be gone when they are read; in one of
+ * several tries most are not. With a wrong row no process is sound in any try. */
 int node_check_processes(struct node *node) {
     enum { TRIES = 50 };
     const struct timespec pause = {.tv_nsec = 2000000};

@@ -1,27 +1,29 @@
-/* node_stacks.c: Erlang stacks, read from memory, and how native and Erlang frames called each
- * other.
+/* node_stacks.c: reads the stacks of Erlang processes from the memory of a node, and joins Erlang
+ * frames with the native frames of a sample. For the inspector of Erlang nodes (node.c).
  *
  * 1. An Erlang stack. It grows down inside the process' heap block: [top, heap end). Its words are
  * terms, whose two low bits are never both zero, and continuation pointers: return addresses, which
- * are aligned so that their two low bits are zero. Nothing else marks a frame. So a frame is a word
- * with two low zeros that lies in generated code. When frame pointers are on (erts_frame_layout is
- * 1, after +JPperf or +JPfp), saved ones lie between, which are in no code. The outermost word
- * returns to code that ends the process; below it is the process' first function.
+ * are aligned so that their two low bits are zero. Nothing else marks a frame. So each word with
+ * two low zeros that lies in generated code is a frame. When frame pointers are on
+ * (erts_frame_layout is 1, after +JPperf or +JPfp), saved frame pointers lie between these words;
+ * they point into no code. The outermost word returns to code that ends the process. The next frame
+ * inward is the process' first function.
  *
- * 2. Its innermost frame. A function that runs is in the pc. If it called native code, or a
- * fragment, the stack's first word returns to it; such calls need not be aligned. A process that
- * does not run continues at its instruction, which is nowhere on the stack.
+ * 2. The innermost frame. If a function runs, the pc is in it. If the function called native code,
+ * or a fragment (shared code of the JIT), the stack's first word returns to the function; such a
+ * return address need not be aligned. A process that does not run continues at its saved
+ * instruction, which is not on the stack.
  *
  * 3. Threads. A normal scheduler runs generated code on the Erlang stack itself, so a sample there
- * has the stack in its copy. For native code it switches to the thread's own stack, where unwinding
- * ends at generated code, which keeps the process in r13. It has saved the Erlang stack either in
- * the process or in rbp, and the other of the two is an old value: the instruction that restores
- * the stack shows which one is valid. A dirty scheduler never runs generated code: its process is
- * in the scheduler's structure, which is found by the thread's name.
+ * has the stack in its copy. For native code the scheduler switches to the thread's own stack,
+ * where unwinding ends at generated code, which keeps the process in r13. The top of the Erlang
+ * stack is saved either in the process or in rbp, and the other of the two is an old value. The
+ * instruction that restores the stack shows which of the two is valid. A dirty scheduler never runs
+ * generated code: its process is in the scheduler's structure, which is found by the thread's name.
  *
- * 4. Time. What is not in the sample was captured in the interrupt if the kernel allows that
- * (node_capture), else it is read now, later than the sample. Such a stack is used if the process
- * has the same state before and after reading, and refused as stale if not. */
+ * 4. Time. Words that are not in the sample were captured in the interrupt if the kernel allows
+ * that (node_capture.c). Otherwise they are read now, later than the sample. Such a stack is used
+ * if the process has the same state before and after reading, and refused as stale otherwise. */
 #include "node_stacks.h"
 
 #include <stdio.h>
@@ -47,7 +49,7 @@ static bool is_word_address(uint64_t address) {
 
 /* ---- the stack of a process -------------------------------------------------------------- */
 
-/* ADDRESS lies in the instruction, not after it. */
+/* Reports a frame. ADDRESS lies in the executing instruction, not after it. */
 static void report_function(const struct node_function *function, uint64_t address,
                             struct allogram_stack *stack) {
     struct allogram_managed_frame frame = {.function = function->name};
@@ -59,7 +61,7 @@ static const struct node_function *caller_at(const struct node *node, uint64_t w
     return (word & TAG_MASK) == 0 && word != 0 ? node_code_find(&node->code, word - 1) : NULL;
 }
 
-/* Reports where a process continues that was not running. */
+/* Reports the function in which a process that does not run will continue. */
 static void report_instruction(const struct node *node, uint64_t instruction,
                                struct allogram_stack *stack) {
     const struct node_function *function = node_code_find(&node->code, instruction);
@@ -70,8 +72,8 @@ static void report_instruction(const struct node *node, uint64_t instruction,
     }
 }
 
-/* Reports the innermost frame, unless it was reported. Returns true if the first word was used for
- * it. */
+/* Reports the innermost frame, unless it is reported already. Returns true if the first word of the
+ * stack was used for the frame. */
 static bool report_innermost(const struct node *node, const struct node_moment *moment,
                              struct allogram_stack *stack) {
     const uint64_t first = moment->n_words > 0 ? moment->words[0] : 0;
@@ -95,7 +97,7 @@ static bool report_innermost(const struct node *node, const struct node_moment *
     return false;
 }
 
-/* Whether it is the function to which the outermost word of every stack returns. */
+/* Whether FUNCTION is the one to which the outermost word of every stack returns. */
 static bool is_bottom(const struct node_function *function) {
     return strncmp(function->name, "erts_beamasm:normal_exit", 24) == 0;
 }
@@ -227,7 +229,7 @@ static void report_native(size_t n, struct allogram_stack *stack) {
     }
 }
 
-/* What is known of the process of a sample. */
+/* The process of a sample, as far as it is known. */
 struct sampled_process {
     uint64_t address;
     const struct node_captured *captured; /* captured at the sample; NULL: read now */
@@ -263,7 +265,7 @@ static bool look_at_process(struct node *node, const struct allogram_sample *sam
     return is_plausible(&ret_process->moment);
 }
 
-/* Copies the intersection of [address, address + n_bytes) and the words over the words. */
+/* Replaces words by BYTES, the contents of memory at ADDRESS, where the two overlap. */
 static void overlay(struct node_moment *moment, uint64_t *words, uint64_t address,
                     const void *bytes, size_t n_bytes) {
     const uint64_t end = moment->top + moment->n_words * 8;
@@ -280,9 +282,9 @@ static bool holds(uint64_t address, size_t n_bytes, uint64_t low, uint64_t high)
     return address <= low && high <= address + n_bytes;
 }
 
-/* The number of words from .top to be read; 0: it is no stack of this process. A collector that is
- * between two heaps has the top in the one and the end in the other: then the captured words are
- * searched for the end. */
+/* The number of words to be read from .top on; 0: they are no stack of this process. While a
+ * collection changes from one heap to the other, the top may be in one heap and the end in the
+ * other. Then all captured words are used, and the end is found among them. */
 static size_t n_words_of(const struct node_moment *moment, const struct node_captured *captured) {
     if (moment->top >= moment->heap && moment->top <= moment->heap_end) {
         const uint64_t n = (moment->heap_end - moment->top) / 8;
@@ -295,8 +297,8 @@ static size_t n_words_of(const struct node_moment *moment, const struct node_cap
                : 0;
 }
 
-/* Reads the words that were neither sampled nor captured. Returns false if that is too long after
- * the sample, or the process has another heap since. */
+/* Reads words that were neither sampled nor captured. Returns false if the sample is too old, or if
+ * the process has another heap by now. */
 static bool read_late(struct node *node, const struct allogram_sample *sample,
                       const struct node_moment *moment, uint64_t *ret_words) {
     struct node_process process;
@@ -309,7 +311,7 @@ static bool read_late(struct node *node, const struct allogram_sample *sample,
     return now.heap == moment->heap && now.heap_end == moment->heap_end;
 }
 
-/* How many of the innermost words are known from the moment of the sample. */
+/* The number of the innermost words that are known from the moment of the sample. */
 static size_t n_words_known(const struct allogram_sample *sample,
                             const struct node_captured *captured,
                             const struct node_moment *moment) {
@@ -324,8 +326,8 @@ static size_t n_words_known(const struct allogram_sample *sample,
                                                        : moment->n_words;
 }
 
-/* Reports the stack from .top on: words of the sample, else captured words, else as they are
- * now. */
+/* Reports the stack from .top on. A word comes from the sample, else from the capture, else from
+ * memory as it is now. */
 static enum allogram_stack_verdict report_words(struct node *node,
                                                 const struct allogram_sample *sample,
                                                 const struct sampled_process *process,
@@ -334,8 +336,8 @@ static enum allogram_stack_verdict report_words(struct node *node,
     const struct node_captured *captured = process->captured;
     if (captured != NULL && moment.innermost != NODE_TOP_REPORTED &&
         moment.top == moment.heap_end) {
-        if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else its last function is over */
-            (void)report_innermost(node, &moment, stack); /* it begins: no frame yet */
+        if ((moment.state & NODE_STATE_EXITING) == 0) {   /* else its last function has ended */
+            (void)report_innermost(node, &moment, stack); /* the process begins */
         }
         return ALLOGRAM_STACK_COMPLETE;
     }
@@ -364,7 +366,7 @@ static enum allogram_stack_verdict report_words(struct node *node,
     return verdict;
 }
 
-/* Between processes: there is no process' stack. */
+/* Whether the scheduler is between two processes, so that there is no stack of a process. */
 static bool is_scheduling(const struct node_function *fragment) {
     return strncmp(fragment->name, "global::process_main", 20) == 0 ||
            strncmp(fragment->name, "global::context_switch", 22) == 0 ||
@@ -393,7 +395,7 @@ static enum stack_keeper stack_keeper_at(struct node *node, uint64_t return_addr
     return KEPT_NOWHERE;
 }
 
-/* Where the Erlang stack is in a sample with generated code in FRAME. */
+/* The top of the Erlang stack of a sample whose native frame FRAME is in generated code. */
 static uint64_t stack_top_of(struct node *node, const struct allogram_native_frame *frame,
                              const struct node_moment *moment) {
     const uint64_t sp = frame->registers.value[ALLOGRAM_RSP],
@@ -435,8 +437,8 @@ static enum allogram_stack_verdict report_generated(struct node *node,
     return report_words(node, sample, &process, stack);
 }
 
-/* The number of native frames that belong to what the process does; the last is the scheduler's own
- * loop. */
+/* The number of native frames that belong to the process; the last one is the loop of the dirty
+ * scheduler. */
 static size_t frames_of_process(const struct node *node, const struct allogram_sample *sample) {
     for (size_t i = 0; i < sample->n_frames; i++) {
         if (sample->frames[i].pc - node->dirty_main.address < node->dirty_main.n_bytes) {
@@ -465,14 +467,14 @@ enum allogram_stack_verdict node_stack_of_sample(struct node *node,
     const struct node_function *function = NULL;
     size_t at = find_generated(node, sample, &function);
     if (function == NULL && sample->walk_end != ALLOGRAM_WALK_OUTERMOST &&
-        node_code_catch_up(node)) { /* it may be new */
+        node_code_catch_up(node)) { /* the code may be new */
         at = find_generated(node, sample, &function);
     }
     if (function != NULL) {
         return report_generated(node, sample, at, function, stack);
     }
     if (at < sample->n_frames) {
-        return ALLOGRAM_STACK_STALE; /* unloaded since */
+        return ALLOGRAM_STACK_STALE; /* the code was unloaded since */
     }
     const struct node_captured *captured = node_capture_find(node, sample);
     const uint64_t address =

@@ -1,4 +1,4 @@
-/* node_stacks.h: Erlang stacks, and how native and Erlang frames called each other. */
+/* node_stacks.h: reads the stacks of Erlang processes, and joins Erlang frames with native ones. */
 #ifndef AG_NODE_STACKS_H
 #define AG_NODE_STACKS_H
 
@@ -9,7 +9,7 @@ enum node_top {
     NODE_TOP_REPORTED, /* it is the pc of the sample, which is reported already */
     /* it called native code or a fragment: the first word of the stack is its return address */
     NODE_TOP_CALLED,
-    NODE_TOP_RESTS, /* the process does not run: `instruction` is where it will continue */
+    NODE_TOP_RESTS, /* the process does not run; it will continue at `instruction` */
 };
 /* Part of a process at one moment. */
 struct node_moment {

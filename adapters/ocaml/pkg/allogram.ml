@@ -1,3 +1,5 @@
+(* allogram.ml: the OCaml half of the library that allogram.mli describes; allogram_stubs.c has the external functions. A session starts
+   Gc.Memprof with a rate of 1, so that its callbacks report every block. *)
 external session_start : string -> int -> int -> string = "allogram_ocaml_start"
 external session_stop : unit -> unit = "allogram_ocaml_stop"
 external trace : unit -> string = "allogram_ocaml_trace"

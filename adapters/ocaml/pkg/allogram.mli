@@ -1,35 +1,36 @@
-(** allogram from inside of an OCaml program: marks and labels under [allogram run], and recording without it, as in a static
-    executable, where nothing can be preloaded.
+(** Uses allogram from inside of an OCaml program: sets marks and labels under [allogram run], and records without it, for example in a
+    static executable, into which no agent can be preloaded.
 
     Link it before the program's own modules: [ocamlfind ocamlopt -package allogram -linkpkg ...], or
     [OCAMLPARAM="I=DIR,cmxa=allogram.cmxa,_"] and no change of the build at all. A program that is started with [ALLOGRAM_OUTPUT]
     in its environment records from then on, until it ends. *)
 
 val start : ?output:string -> ?depth:int -> unit -> (unit, string) result
-(** A session: every block of OCaml's heap from here on goes to a trace, with its stack (at most [depth] of OCaml's frames, 64 by
-    default and at most) and its death. [output] is a file's name as that of [allogram run -o]: [%e] program, [%p] pid; a file is never
-    overwritten. [Ok ()] under [allogram run] too, where all is recorded already. Takes [Gc.Memprof] for itself: [Error] where
-    that runs; and where a session runs already, or the trace cannot be written. *)
+(** Begins a session: from now on every block of OCaml's heap is recorded in a trace, with its stack (at most [depth] of OCaml's frames;
+    64 is the default and the maximum) and its death. [output] is a file name as in [allogram run -o]: [%e] is the program, [%p] the pid.
+    A file is never overwritten. Under [allogram run], which records everything already, the result is [Ok ()]. A session uses
+    [Gc.Memprof]. The result is [Error] if [Gc.Memprof] or a session runs already, or if the trace cannot be written. *)
 
 val stop : unit -> unit
 (** Ends the session that [start] began and seals its trace. The program's end does the same. *)
 
 val trace : unit -> string
-(** Where the trace of the session is; [""] before the first, and under [allogram run]. *)
+(** The file name of the session's trace; [""] before the first session, and under [allogram run]. *)
 
 val snapshot : string -> (unit, string) result
-(** A whole trace of what was recorded so far, while the session goes on. Not under [allogram run], which has [--dump-at]. *)
+(** Writes a complete trace of the recording so far to the given file, while the session goes on. Not available under [allogram run],
+    which has [--dump-at]. *)
 
 val reset : unit -> unit
-(** What was counted is dropped, the live blocks stay known: reports begin here. *)
+(** Drops the counts of the recording so far, and keeps the live blocks: reports begin at this moment. *)
 
 val pause : unit -> unit
 val resume : unit -> unit
-(** Between the two nothing is told. Not nested. *)
+(** Between [pause] and [resume] nothing is recorded. The calls do not nest. *)
 
 val mark : string -> unit
-(** A moment that has a name. *)
+(** Marks this moment in the trace with a name. *)
 
 val with_label : string -> (unit -> 'a) -> 'a
-(** What this thread allocates in the function, malloc's blocks as well, carries the label. The one before is set again when it
-    returns or raises. *)
+(** Calls the function. Blocks that this thread allocates meanwhile, blocks of malloc as well, carry the label. The previous label is set
+    again when the function returns or raises. *)

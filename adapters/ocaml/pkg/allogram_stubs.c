@@ -1,9 +1,11 @@
-/* allogram_stubs.c: the C half of allogram.ml: allogram.h for OCaml, and blocks as Memprof reports
- * them.
+/* allogram_stubs.c: the C half of the OCaml library allogram.ml: calls the functions of allogram.h
+ * for OCaml programs, and reports the blocks that Gc.Memprof, the runtime's sampler, passes to its
+ * callbacks.
  *
- * The runtime translates each slot of a callstack to a name once; a cache per thread keeps the
- * results. Code without debug information (and the start of the program, which has none) has no
- * frame. A block's address is a number that is never used twice. */
+ * The runtime translates each entry (slot) of a callstack to names once; a cache per thread keeps
+ * the results. Code without debug information, such as the start of the program, has no frame.
+ * OCaml moves its blocks, so the address of a block in the trace is a number that is never used
+ * twice. */
 #define CAML_NAME_SPACE
 #define CAML_INTERNALS
 #include <allogram/allogram.h>
@@ -23,7 +25,7 @@ enum { MESSAGE_BYTES = 512, SOURCE_MARSHAL = 1, SOURCE_CUSTOM = 2 };
 static allogram_heap heaps[HEAPS];
 static _Atomic uint64_t next_number = 1;
 
-/* Defined in whole_stack.S; does what allogram_tell_allocs_ of allogram.h does. */
+/* Defined in whole_stack.S; calls allogram_tell_allocs_ of allogram.h. */
 extern void report_blocks(allogram_heap heap, const struct allogram_block *blocks,
                           size_t n_blocks) __asm__("Gc.Memprof");
 
@@ -51,7 +53,7 @@ static struct allogram_frame name_of(debuginfo debug_info) {
         .line = place.loc_valid && place.loc_lnum > 0 ? (uint32_t)place.loc_lnum : 0};
 }
 
-/* The functions at one slot, innermost first; none if the runtime does not know it. */
+/* The functions at one slot, innermost first; none if the runtime has no debug information. */
 static uint32_t frames_of(value slot, struct allogram_frame *frames, uint32_t most) {
     const uintptr_t key = (uintptr_t)slot;
     if (names == NULL) {
@@ -86,7 +88,7 @@ value allogram_ocaml_alloc(value info, value is_major) {
     struct allogram_frame frames[FRAMES_MOST];
     uint32_t n_frames = 0;
     if (source == SOURCE_CUSTOM || !(allogram_mode_ & ALLOGRAM_TELLS_)) {
-        return Val_long(0); /* it is outside of the heap, or nothing is recording */
+        return Val_long(0); /* the memory is outside of the heap, or there is no session */
     }
     for (mlsize_t i = 0; i < Wosize_val(callstack) && n_frames < FRAMES_MOST; i++) {
         n_frames += frames_of(Field(callstack, i), frames + n_frames, FRAMES_MOST - n_frames);
@@ -133,15 +135,15 @@ static void register_heaps(void) {
     }
 }
 
-/* Returns "" if it runs; "run" if the session is that of `allogram run`, whose adapter records
- * OCaml; else the reason why not. */
+/* Starts a session. Returns "" if the session runs; "run" under `allogram run`, whose adapter
+ * records OCaml; else the reason of the failure. */
 value allogram_ocaml_start(value output, value depth, value frames_most) {
     char message[MESSAGE_BYTES] = "";
     const int frames = (int)Long_val(depth);
     const struct allogram_options options = {
         .size = sizeof(options),
         .output = String_val(output)[0] != '\0' ? String_val(output) : NULL,
-        /* one more, for the frame that ends each stack */
+        /* one more, for the frame "Gc.Memprof" of whole_stack.S */
         .depth = frames > 0 ? (uint32_t)frames + 1 : (uint32_t)Long_val(frames_most) + 1};
     const bool is_run =
         allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_ && allogram_trace()[0] == '\0';

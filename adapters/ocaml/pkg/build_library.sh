@@ -1,6 +1,6 @@
 #!/bin/sh
-# build_library.sh SOURCES INCLUDE PLACE BUILT VERSION OUT OCAMLFIND...: makes the OCaml library in OUT.
-# PLACE: where liballogram will be when it is installed; BUILT: where it is now.
+# build_library.sh SOURCES INCLUDE PLACE BUILT VERSION OUT OCAMLFIND...: makes the OCaml library in the folder OUT.
+# PLACE: the folder where liballogram will be installed; BUILT: the folder where it was built.
 set -eu
 sources=$1 include=$2 place=$3 built=$4 version=$5 out=$6
 shift 6
@@ -16,8 +16,8 @@ for source in allogram_stubs.c ocaml_name.c; do
     "$@" ocamlc -ccopt "-O2 -g -fPIC -std=gnu11 -Wall -I$include" -c "$source"
 done
 cc -c -fPIC whole_stack.S -o whole_stack.o
-# -linkall: nothing of a program names the module, where OCAMLPARAM puts it in
-# The table that unwinding needs is left out of static executables by some linkers.
+# -linkall: a program into which OCAMLPARAM puts the module does not refer to it.
+# --eh-frame-hdr: some linkers leave this table, which unwinding needs, out of static executables.
 "$@" ocamlmklib -linkall -o allogram -oc allogram_stubs allogram.cmo allogram_stubs.o ocaml_name.o whole_stack.o \
     "-L$place" -ldopt "-L$built" -lallogram
 "$@" ocamlmklib -linkall -o allogram -oc allogram_stubs allogram.cmx -ccopt -Wl,--eh-frame-hdr "-L$place" -lallogram

@@ -1,26 +1,27 @@
-/* collector_entry.S: the targets of the detours of the collector's functions: one entry per
+/* collector_entry.S: the targets of the detours of the Boehm collector's functions, one entry per
  * row of collector_functions.def.
  *
- * A thread that is inside the collector already continues with the original at once (the
- * collector's functions call each other by their public names), except for the ALWAYS rows.
- * Otherwise all registers are kept (hook/kept_call.h; the datum is the row) and ag_bdwgc_call does
- * the rest. Vector registers are saved only where the collector is linked into the program: callers
- * of a library's function do not rely on them, nor on rax, r10 and r11.
+ * The collector's functions call each other by their public names. So an entry jumps to the
+ * original at once if the thread is inside of the collector already, except for the AG_BDWGC_ALWAYS
+ * rows. Otherwise the entry keeps all registers (hook/kept_call.h; the detour's datum is the row)
+ * and calls ag_bdwgc_call. It saves vector registers only if the collector is linked into the
+ * program: callers of a library's function do not rely on them, nor on rax, r10 and r11.
  *
- * For a sampling recorder there is a short path for the rows that nearly all calls use: the
- * thread's skip (a subtraction and a branch; for a free, the filter of the sampled blocks), and the
- * original is called with only the mark that the thread is inside. The lowest bit of the mark is
- * set: the code that determines the cause of a collection finds the arguments below it
- * (collector_calls.c). A recorder that is off costs a compare. A tracker, or a Crystal object whose
- * type number is still to come, has to see each call and disables the short path. The short path
- * uses rax, r10, r11 and the flags, which are saved in the red zone: only the original is called.
- * The original finds the stack aligned as its caller left it. */
+ * The AG_BDWGC_OFTEN rows have a short path for a recorder that samples. An allocation subtracts
+ * its size from the bytes that the thread skips before its next sample; a free looks its block up
+ * in the filter of the sampled blocks. Without a sample, the entry marks the thread as inside and
+ * calls the original. The lowest bit of this mark is set, so that ag_bdwgc_find_cause
+ * (collector_calls.c) finds the arguments, which the short path pushes below the marked address. If
+ * the recorder is off, the entry only compares its state. A tracker (allogram.h), or a Crystal
+ * object whose type number is not written yet, has to see each call and disables the short path.
+ * The short path uses rax, r10, r11 and the flags. It saves them in the red zone, because it calls
+ * no function before the original. The original finds the stack aligned as its caller left it. */
 #include "hook/arch/x86_64/kept_frame.S"
 
-#define RECORDER_OFF 2      /* AG_RECORDER_OFF, between those that record all and those that sample */
-#define LEFT_BYTES 16       /* in struct ag_skip */
+#define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record all, larger ones sample */
+#define LEFT_BYTES 16       /* offset in struct ag_skip: the bytes that the thread skips */
 #define TRACKERS 14         /* ALLOGRAM_SAMPLES_, ALLOGRAM_FREES_ and ALLOGRAM_EACH_ */
-#define ATTENTION 8         /* in struct ag_bdwgc_thread */
+#define ATTENTION 8         /* offset in struct ag_bdwgc_thread */
 
     .text
     .hidden ag_bdwgc_entries
@@ -47,7 +48,7 @@ kept_function collector_enter
     kept_return
 kept_end collector_enter
 
-/* Offset below the stack pointer, until something is pushed */
+/* Offsets from the stack pointer of the saved registers, as long as nothing is pushed */
 #define WAITS_RAX -8
 #define WAITS_R11 -16
 #define WAITS_R10 -24
@@ -76,7 +77,8 @@ kept_end collector_enter
     .endif
     .endm
 
-    /* Makes the same frame as the page of a kept detour (ag_write_kept_frame). */
+    /* Makes the same frame as the page of a detour that keeps all registers
+     * (ag_write_kept_frame). */
     .type enter_from_scratch, @function
     .p2align 5
 enter_from_scratch:
@@ -97,7 +99,7 @@ enter_from_scratch:
     .size enter_from_scratch, . - enter_from_scratch
 
     .macro begin_entry
-    .org 9b + 288 * row, 0x90 /* behind the table's label 9; AG_BDWGC_ENTRY_BYTES: an error where one is longer */
+    .org 9b + 288 * row, 0x90 /* 9 is the table's label; 288 is AG_BDWGC_ENTRY_BYTES; a longer entry is an error */
     endbr64
     .endm
 
@@ -132,8 +134,8 @@ enter_from_scratch:
     .set row, row + 1
     .endm
 
-    /* Sets it to 1 unless the recorder samples and no tracker has to see each call; to 2 where it
-     * is off. */
+    /* Jumps to 2 if the recorder is off, and to 1 if it does not sample or if a call has to be seen
+     * (by a tracker, or for a Crystal object). Otherwise continues. */
     .macro sampling_alone
     cmpq $0, %fs:ATTENTION(%r11)
     jne 1f
@@ -165,7 +167,7 @@ enter_from_scratch:
     mov %r10, %fs:LEFT_BYTES(%rax)
     .endm
 
-    /* The original finds the stack 32 bytes lower than its caller left it: aligned as before. */
+    /* The original finds the stack 32 bytes lower than its caller left it, so aligned as before. */
     .macro call_inside size
     lea 1(%rsp), %rax
     mov %rax, %fs:(%r11)

@@ -1,5 +1,7 @@
-/* julia_entry.S: hooks of functions that need their call unchanged: jl_safe_printf, because
- * only itself knows the number of its arguments, and dlsym, because it uses its return address. */
+/* julia_entry.S: hooks of two functions that have to be called with unchanged registers and stack:
+ * jl_safe_printf, because its number of arguments is not known here, and dlsym, because it uses its
+ * return address. Each hook ends with a jump to the original, except that jl_safe_printf goes to
+ * ag_julia_printf_answer while this thread asks for names (julia_code.c). */
     .text
     .hidden ag_julia_asks
     .hidden ag_julia_printf_answer

@@ -1,9 +1,10 @@
-/* attached_entry.S: the entry of free, to which a detour leads in an attached process.
+/* attached_entry.S: the agent's free in an attached process: a detour of the libc's free jumps
+ * here.
  *
  * When a thread ends, the libc's allocator frees the chunks that the thread had cached, through
  * free's public address. The free of these chunks was recorded when the program freed them, so this
- * entry passes calls from the allocator's own code, [ag_own_low, + ag_own_bytes), through
- * unrecorded. */
+ * entry passes calls from the allocator's own code, [ag_own_low, ag_own_low + ag_own_bytes), to the
+ * original free without recording them. */
 #define SLOT_FREE 3         /* of ag_next, asserted in attached.c */
 
     .hidden ag_own_low

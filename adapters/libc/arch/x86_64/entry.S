@@ -1,22 +1,23 @@
-/* entry.S: the exported allocation functions. Each passes its caller's stack pointer and
- * rbp, as they are on entry, as two more arguments to the C function that implements it, and jumps
- * there. So the unwinder starts from the exact state of the call, without a frame of the agent, and
- * needs no frame pointer.
+/* entry.S: the entries of the allocation functions that the agent exports. Each entry adds the
+ * caller's stack pointer and rbp, as they are on entry, to the arguments, and jumps to the C
+ * function that implements it. So the unwinder starts from the exact state of the call, without a
+ * frame of the agent, and needs no frame pointer.
  *
- * Before that jump, each entry decides whether there is anything to record. A recorder that samples
- * costs a compare, and for an allocation the thread's skip (a subtraction and a branch), for a free
- * the filter of the sampled blocks (a load and a compare); then the entry jumps to the host's
- * function, and no branch was taken. A recorder that is off costs the compare. One that records
- * everything continues in C.
+ * Before that jump, each entry decides whether there is anything to record. If the recorder records
+ * everything, the entry continues in C. If the recorder is off, the entry compares its state and
+ * jumps to the host's function. If the recorder samples, the entry also looks for a sample: an
+ * allocation subtracts its size from the bytes that the thread skips before its next sample, and a
+ * free looks its block up in the filter of the sampled blocks. Without a sample the entry jumps to
+ * the host's function, and no conditional branch was taken.
  *
  *     entry NAME, IMPLEMENTATION, register for sp, register for rbp (the first argument registers that NAME leaves free)
  *     entry_of_next NAME, SLOT, ..., SIZE: SLOT is NAME's index in ag_next, asserted in start.c; SIZE the register of the bytes
- *     entry_of_new, entry_of_delete: where the host's operator is malloc and a check (operators.c); KIND: where that is
- * stored */
-#define RECORDER_OFF 2      /* AG_RECORDER_OFF, between those that record all and those that sample */
+ *     entry_of_new, entry_of_delete: the same for a C++ operator. They call the host's malloc or free only if the host's
+ *         operator only calls malloc and checks the result, as the field kind of BEHIND says (operators.c). */
+#define RECORDER_OFF 2      /* AG_RECORDER_OFF: smaller states record everything, larger ones sample */
 #define OPERATOR_IS_MALLOC 1
-#define KIND 16             /* in struct operator_behind */
-#define LEFT_BYTES 16       /* in struct ag_skip */
+#define KIND 16             /* offset in struct operator_behind */
+#define LEFT_BYTES 16       /* offset in struct ag_skip: the bytes that the thread skips */
 #define SLOT_MALLOC 0
 #define SLOT_FREE 3
 
@@ -27,7 +28,7 @@
     .hidden ag_entry_\name
     .p2align 5
 \name:
-ag_entry_\name: /* the agent's own name, whichever object defines NAME: attached.c */
+ag_entry_\name: /* a second name, which only the agent has: attached.c and foreign_allocator.c use it */
     .cfi_startproc
     endbr64
     .endm
@@ -47,8 +48,8 @@ ag_entry_\name: /* the agent's own name, whichever object defines NAME: attached
     jmp *(ag_next + 8 * \slot)(%rip)
     .endm
 
-    /* A recorder below RECORDER_OFF records everything, or is not known yet: jump to TARGET. Above,
-     * it samples: continue. One compare for both. */
+    /* One compare for three cases: a state below RECORDER_OFF records everything, or is not known
+     * yet (jump to TARGET); RECORDER_OFF (jump to 2); a state above samples (continue). */
     .macro sampling_or_off_2f_or target
     cmpl $RECORDER_OFF, ag_recorder(%rip)
     jb \target
@@ -102,7 +103,7 @@ ag_entry_\name: /* the agent's own name, whichever object defines NAME: attached
     .endm
 
     /* malloc is called, not jumped to: the operator has more to do when malloc fails. A request for
-     * 0 bytes becomes one for 1. */
+     * 0 bytes continues in C, which requests 1 byte. */
     .macro entry_of_new name, implementation, behind, sp_register, bp_register
     begin \name
     sampling_or_off_2f_or 1f
@@ -173,7 +174,7 @@ ag_entry_\name: /* the agent's own name, whichever object defines NAME: attached
     go_next SLOT_FREE
     end free
 
-    /* Neither the old block nor the new one is a sample. */
+    /* realloc jumps to the host's function if neither the old block nor the new one is a sample. */
     begin realloc
     sampling_or_off_2f_or 1f
     unsampled_or 1f

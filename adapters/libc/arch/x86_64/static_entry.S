@@ -1,15 +1,16 @@
-/* static_entry.S: the entry to which the detours of allocators' functions lead; the datum is
- * the row of static_functions.def (static_allocator.c).
+/* static_entry.S: the entry to which the detours of allocators' functions lead (see
+ * static_allocator.c). The detour's datum, a number that its code passes to the entry, is the
+ * function's row in static_functions.def.
  *
  * Vector registers are kept by not using them: the code that runs before and after the original is
  * compiled for general registers only (tools/check_vectors.py). The original is called with all
  * registers as its caller had them; its results in rax and rdx are kept.
  *
- * There are two calls, before and after the original, and not one around it: so the original finds
- * only registers and stack that it expects. */
+ * The entry calls one C function before the original function and one after it. No C function calls
+ * the original, so the original finds the registers and the stack as its caller left them. */
 #include "hook/arch/x86_64/kept_frame.S"
 
-#define STATIC_CALL_BYTES 32 /* of struct static_call, in front of the kept registers */
+#define STATIC_CALL_BYTES 32 /* offset of the kept registers in struct static_call */
 
     .text
     kept_between ag_static_enter, ag_static_begin, ag_static_end, STATIC_CALL_BYTES

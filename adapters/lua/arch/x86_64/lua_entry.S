@@ -1,12 +1,13 @@
 /* lua_entry.S: the targets of the detours of Lua's functions, and the allocator.
  *
- *     ag_lua_enter         behind the functions of lua_entries.def; the datum is the row. Notes the state and where the frame ends
- *     ag_lua_new_enter     behind lua_newstate(f, ud): continues with the adapter's allocator and state, when there is one
+ *     ag_lua_enter         of the functions of lua_entries.def: notes the state and the end of the function's frame. The detour's
+ *                          datum, a number that it passes, is the function's row
+ *     ag_lua_new_enter     of lua_newstate(f, ud): replaces the arguments by the adapter's allocator and state, if there is memory
  *     ag_lua_allocate      that allocator: passes the caller's sp and rbp, and notes the callee-saved registers for lua_pcs.c
- *     ag_lua_try           the allocator of the calibration, which does the same
+ *     ag_lua_try           the allocator of the calibration (lua_calibration.c), which does the same
  *
- * None has a frame of its own on the stack when it continues, so the unwinder sees Lua's callers
- * unchanged. */
+ * Each ends with a jump to the function of Lua or to the C function. At that jump it has no frame
+ * on the stack, so the unwinder sees Lua's callers unchanged. */
 #include "hook/arch/x86_64/kept_frame.S"
 
     .text
@@ -37,7 +38,7 @@ kept_end \name
     .cfi_startproc
     endbr64
     mov ag_lua_entered_with@gottpoff(%rip), %rax
-    mov %rsp, %fs:(%rax) /* first: what a signal handler leaves here is then not used */
+    mov %rsp, %fs:(%rax) /* stored first: lua_pcs.c uses no registers that a signal handler stored later */
     mov %rbx, %fs:8(%rax)
     mov %rbp, %fs:16(%rax)
     mov %r12, %fs:24(%rax)

@@ -2,8 +2,8 @@
  *
  * OCaml passes the argument in rax and keeps its own state in r14 and r15. caml_c_call, through
  * which all C primitives are called, takes the C function in rax and its arguments in C's
- * registers. It saves what the collector needs, and switches stacks in OCaml 5. It is jumped to, so
- * the C function returns to the caller of the closure. */
+ * registers. It saves what the collector needs, and switches stacks in OCaml 5. The code here jumps
+ * to caml_c_call, so the C function returns to the caller of the closure. */
         .text
 
         .macro ENTRY name, function

@@ -1,4 +1,4 @@
-/* vector_mask.c: which parts of the vector state this CPU and this kernel have.
+/* vector_mask.c: finds out, for vector_state.S, which parts of the vector state this machine has.
  *
  * Tiles (AMX) are left out: they are 8 KiB, and no library uses them without its caller's
  * knowledge. Protection keys are left out too: they are not values of the program. */

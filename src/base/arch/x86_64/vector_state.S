@@ -1,5 +1,5 @@
-/* vector_state.S: see base/vector_state.h. Legacy SSE instructions leave the upper halves of the
- * registers alone, so the lower ones are enough around code that has no others. */
+/* vector_state.S: calls a function and restores the vector registers (base/vector_state.h). Legacy
+ * SSE instructions leave their upper halves alone, so ag_call_keeping_sse saves the lower ones. */
 #define DEFAULT_CONTROL 0x1f80 /* of MXCSR: round to nearest, all exceptions masked */
 #define SAVED_REGISTERS 256
 #define XSAVE_BYTES 2752       /* AG_XSAVE_BYTES */

@@ -1,7 +1,7 @@
-/* instruction.c: finds the lengths of x86-64 instructions.
+/* instruction.c: finds the lengths of x86-64 instructions, for relocate.c.
  *
  * An instruction consists of prefixes, REX (or VEX or EVEX, which include the opcode map), opcode,
- * ModRM with SIB and displacement, and immediate. One letter per opcode says which of them follow.
+ * ModRM with SIB and displacement, and immediate. One letter per opcode shows what follows it.
  * The tables are the opcode maps of the Intel manual (volume 2, appendix A), one row for 16
  * opcodes:
  *
@@ -12,11 +12,10 @@
  *     j  branch rel8                 J  branch rel32
  *     g  group 3: ModRM, and for its /0 and /1 (test) the immediate of b or z
  *     p  prefix, or escape to another table
- *     -  no instruction in 64-bit mode, or not known here
+ *     -  no instruction in 64-bit mode, or not supported
  *
- * Why not a library: the agent links only libc, and Debian's Zydis is a shared object only. Zydis
- * verifies this file instead: a test compares the two over all code of the C library and the
- * allocators. */
+ * A library cannot be used: the agent links only libc, and Debian's Zydis is a shared object only.
+ * But a test compares this file with Zydis over all code of the C library and the allocators. */
 #include "instruction.h"
 
 #include <errno.h>
@@ -130,8 +129,8 @@ static int set_vector_shape(struct reading *reading, unsigned map) {
     }
 }
 
-/* One byte follows C5, two follow C4, three follow 62; then the opcode. Neither REX nor 66 can
- * precede them. */
+/* Reads VEX (c5 and one byte, or c4 and two) or EVEX (62 and three), and the opcode after it.
+ * Neither REX nor 66 can precede them. */
 static int read_vector_opcode(struct reading *reading, uint8_t escape) {
     const size_t n_payload = escape == 0xc5 ? 1 : escape == 0xc4 ? 2 : 3;
     if (reading->rex != 0 || reading->has_16) {
@@ -146,7 +145,7 @@ static int read_vector_opcode(struct reading *reading, uint8_t escape) {
     reading->opcode = reading->bytes[reading->at++];
     const int r = set_vector_shape(reading, map);
     reading->is_two_byte = true;
-    reading->opcode = 0; /* of another map: not examined below */
+    reading->opcode = 0; /* an opcode of another map is not examined below */
     return r;
 }
 
@@ -171,7 +170,7 @@ static int read_opcode(struct reading *reading) {
         }
         reading->shape = reading->opcode == 0x38 ? 'm' : 'M';
         reading->at++;
-        reading->opcode = 0; /* of another map: not examined below */
+        reading->opcode = 0; /* an opcode of another map is not examined below */
     }
     return 0;
 }
@@ -180,7 +179,7 @@ static bool has_operand_byte(char shape) {
     return shape == 'm' || shape == 'M' || shape == 'Z' || shape == 'g';
 }
 
-/* Reads ModRM, SIB and displacement. *ret_modrm is for opcodes whose meaning depends on it. */
+/* Reads ModRM, SIB and displacement. The meaning of some opcodes depends on *ret_modrm. */
 static int read_operand(struct reading *reading, struct ag_instruction *instruction,
                         uint8_t *ret_modrm) {
     if (!has(reading, 1)) {
@@ -202,7 +201,7 @@ static int read_operand(struct reading *reading, struct ag_instruction *instruct
         }
     } else if (base == 5 && mode == 0) {
         if (reading->has_32) {
-            return -EILSEQ; /* relative to eip: compilers write none */
+            return -EILSEQ; /* relative to eip: compilers do not use it */
         }
         displacement_bytes = 4;
         instruction->memory_offset = (uint8_t)reading->at;
@@ -270,7 +269,7 @@ static enum ag_flow flow_of(const struct reading *reading, uint8_t modrm) {
     }
 }
 
-/* Whether the bytes decode, but are not the instruction that the tables assume. */
+/* Whether the bytes are another instruction than the one that the tables assume. */
 static bool is_strange(const struct reading *reading, uint8_t modrm) {
     const unsigned extension = (modrm >> 3) & 7;
     if (reading->is_two_byte) {

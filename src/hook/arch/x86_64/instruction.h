@@ -1,5 +1,5 @@
-/* instruction.h: where an x86-64 instruction ends, and which of its bytes depend on its address. No
- * more is needed to relocate one. */
+/* instruction.h: finds out where an x86-64 instruction ends, and which of its bytes depend on its
+ * address, so that it can be copied to another address (relocate.h). */
 #ifndef AG_INSTRUCTION_H
 #define AG_INSTRUCTION_H
 
@@ -13,7 +13,7 @@ enum ag_flow {
     AG_FLOW_CALL,      /* call rel32 */
     AG_FLOW_JUMP,      /* jmp rel8, jmp rel32 */
     AG_FLOW_CONDITION, /* jcc rel8, jcc rel32 */
-    AG_FLOW_COUNT,     /* loop, loope, loopne, jrcxz: have only a rel8 */
+    AG_FLOW_COUNT,     /* loop, loope, loopne, jrcxz: only rel8 exists */
     AG_FLOW_END,       /* ret, indirect jmp, ud2, hlt, int3: execution does not continue after it */
 };
 struct ag_instruction {
@@ -25,8 +25,8 @@ struct ag_instruction {
     uint8_t target_bytes;  /* 1 or 4 */
 };
 
-/* Decodes the instruction at BYTES. -EILSEQ: no instruction, or one that is not known here (rare
- * ones of AMD, 16-bit branches, transactions); -ENODATA: it does not end within N_BYTES.
+/* Decodes the instruction at BYTES. -EILSEQ: no instruction, or an unsupported one (rare ones of
+ * AMD, 16-bit branches, transactions); -ENODATA: the instruction does not end within N_BYTES.
  * Async-signal-safe. */
 int ag_instruction_decode(const uint8_t *bytes, size_t n_bytes,
                           struct ag_instruction *ret_instruction);

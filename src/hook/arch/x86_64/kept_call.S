@@ -1,11 +1,11 @@
-/* kept_call.S: see hook/kept_call.h. */
+/* kept_call.S: the entry code of detours that hook/kept_call.h declares, and ag_kept_original. */
 #include "kept_frame.S"
 
     .hidden ag_call_keeping_vectors
     .text
 
-    /* Calls the function in the datum with the caller's arguments; rbp is the frame's. For
-     * ag_call_keeping_vectors: rdi is the frame. */
+    /* A callback of ag_call_keeping_vectors: rdi is the struct ag_kept_call. Calls its datum, a
+     * function, with the arguments of the detoured call. */
     .type kept_call_datum, @function
     .p2align 4
 kept_call_datum:

@@ -1,6 +1,6 @@
-/* kept_frame.S: the stack frame of a call that preserves all registers, for code behind a detour of
- * a function whose callers need that (hook/kept_call.h). Included by assembler files; by itself it
- * is empty.
+/* kept_frame.S: macros for the stack frame of a call that preserves all registers, for code behind
+ * a detour of a function whose callers need that (hook/kept_call.h). Assembler files include this
+ * file; by itself it produces no code.
  *
  * The callers of a detoured function may be in the same object, even in the same source file. Then
  * the compiler knows what the function does to registers and stack, and may rely on more than the
@@ -10,19 +10,19 @@
  *                            registers; rax too if nothing is returned
  *     -fipa-stack-alignment  the stack is aligned to 8 bytes if the function needs no more
  *
- * So all general registers and the flags are preserved, except those that the original changes, and
- * the stack is aligned.
+ * So all general registers and the flags are preserved, except those that the detoured function
+ * (the "original") changes, and the stack is aligned to 16 bytes.
  *
  *     caller's sp ->  return address    [rbp + 8]
  *                     caller's rbp      [rbp]
  *                     struct ag_kept_call (hook/kept_call.h), from its last member downward
  *
- * The detour's page has made the frame when the code of this file begins: rbp and rsp are set, rax
- * and one datum are saved (ag_write_kept_frame in relocate.c). */
+ * Code in the detour's page has made the frame when the code of this file begins: rbp and rsp are
+ * set, rax and the detour's datum are saved (ag_write_kept_frame in relocate.c). */
 #ifndef AG_KEPT_FRAME
 #define AG_KEPT_FRAME
 
-#define KEPT_BYTES 112          /* sizeof(struct ag_kept_call) without the last two members */
+#define KEPT_BYTES 112          /* offset of rbp in struct ag_kept_call */
 #define OFFSET_DATUM -8         /* from rbp */
 #define OFFSET_ORIGINAL -16
 #define OFFSET_RAX -24
@@ -120,7 +120,7 @@
     kept_restore_flags
     kept_restore
     kept_leave
-    jmp *(OFFSET_ORIGINAL - 8)(%rsp) /* in the red zone */
+    jmp *(OFFSET_ORIGINAL - 8)(%rsp) /* the word is in the red zone, so no signal overwrites it */
     .cfi_restore_state
     .endm
 

@@ -1,4 +1,5 @@
-/* relocate.c: recomputes rip-relative distances, and makes short branches long.
+/* relocate.c: copies a function's first instructions to another address, for detour.c: recomputes
+ * rip-relative distances, and makes short branches long.
  *
  *     original                         copy
  *     mov   x(%rip), %rax              mov   x'(%rip), %rax        the same operand from elsewhere
@@ -6,9 +7,9 @@
  *     call  rel32                      call  rel32'                returns into the copy
  *     jrcxz rel8                       jrcxz 2; jmp 5; jmp rel32   has no long form
  *
- * A branch into the bytes that the detour overwrites cannot be supported: they become a jump. A
- * branch from the rest of the function to its very first byte is harmless; it calls the function
- * again. If the function's size is known, it is searched for both kinds. */
+ * A branch into the bytes that the detour's jump overwrites cannot be supported. A branch from the
+ * rest of the function to its very first byte is harmless: it calls the function again. If the
+ * function's size is known, the function is searched for branches into the overwritten bytes. */
 #include "relocate.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 static const uint8_t landing[AG_LANDING_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-enum { ALIGNMENT_BYTES = 16 }; /* of functions: padding extends to the next multiple */
+enum { ALIGNMENT_BYTES = 16 }; /* of functions: the padding between them ends at a multiple */
 
 size_t ag_landing_bytes(const uint8_t *code, size_t n_bytes) {
     return n_bytes >= AG_LANDING_BYTES && memcmp(code, landing, AG_LANDING_BYTES) == 0
@@ -79,7 +80,7 @@ static int relocation_fail(struct ag_relocation *relocation, int error, const ch
     return error;
 }
 
-/* The copy being written. */
+/* The copy that is being written. */
 struct writing {
     struct ag_relocation *relocation;
     size_t n_bytes;
@@ -144,10 +145,10 @@ static bool code_put(struct writing *writing, const uint8_t *bytes,
     case AG_FLOW_END:
         break;
     }
-    return false; /* these have no target */
+    return false; /* instructions of these kinds have no target */
 }
 
-/* The last instruction of a short function may be followed by padding, which is never executed. */
+/* Whether the instruction is padding, which may follow a function and is never executed. */
 static bool is_padding(const uint8_t *bytes, const struct ag_instruction *instruction) {
     size_t at = 0;
     while (at < instruction->n_bytes && (bytes[at] == 0x66 || bytes[at] == 0x2e)) {

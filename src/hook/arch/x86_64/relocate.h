@@ -10,12 +10,12 @@ enum {
     AG_JUMP_BYTES = 5,      /* jmp rel32: overwritten by a detour */
     AG_FAR_JUMP_BYTES = 14, /* jmp *0(%rip), followed by the address */
     AG_KEPT_FRAME_BYTES = 41,
-    AG_LANDING_BYTES = 4, /* endbr64: a valid target of indirect branches if the CPU checks them */
+    AG_LANDING_BYTES = 4, /* endbr64, which CET requires where an indirect branch goes */
     AG_RELOCATED_BYTES =
         96 /* enough for AG_JUMP_BYTES plus one more instruction, each in its longest form */
 };
 struct ag_relocation {
-    const uint8_t *code; /* the function as found at `address`, after its endbr64 */
+    const uint8_t *code; /* the function, which runs at `address`, after its endbr64 */
     uint64_t address;
     size_t readable_bytes; /* from code on */
     size_t function_bytes; /* from code on; 0: unknown */
@@ -25,7 +25,7 @@ struct ag_relocation {
     const char *reason;    /* result: why it failed */
 };
 
-/* Copies enough whole instructions to make room for a jump, and appends a jump to the rest of the
+/* Copies the whole instructions that a jump would overwrite, and appends a jump to the rest of the
  * function. 0, or a negative errno with a reason: -ENOSPC: the function is too short; -EILSEQ: an
  * unknown instruction; -EBUSY: a branch goes into the bytes that would be overwritten; -ERANGE: an
  * operand would be out of reach. */

@@ -1,10 +1,13 @@
-/* whole_stack.S: reports a block whose stack has only OCaml's frames.
+/* whole_stack.S: reports a block with OCaml's frames as its whole stack. Called by allogram_stubs.c
+ * of the OCaml library.
  *
- * The frames of OCaml code are reported with the block. Below them the walk would find the path by
- * which Memprof called, and OCaml's frames once more; so it ends here: the unwind tables say that
- * this function has no caller. Its name in a report shows the source of the block. It also links
- * the library, since all references in allogram.h are weak, and none of them pulls a member out of
- * liballogram.a. */
+ * The frames of OCaml code are reported together with the block. A stack walk would add the native
+ * frames by which Memprof called the library, and OCaml's frames once more. So the walk ends in
+ * this function: its unwind table says that it has no caller. Its name, Gc.Memprof, is the
+ * outermost frame in reports and shows the source of the block.
+ *
+ * The table at the end makes the linker take the library's members out of liballogram.a, because
+ * all references in allogram.h are weak. */
         .text
         .globl "Gc.Memprof"
         .hidden "Gc.Memprof"
