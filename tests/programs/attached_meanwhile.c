@@ -7,7 +7,6 @@
  *                                          of this process: each must exit with its own status
  *
  * Prints how many rounds it made and how many were disturbed. Status 1 if one was. */
-#define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
