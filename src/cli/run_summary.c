@@ -137,9 +137,9 @@ static void print_filter(const struct ag_writer_report *report) {
     }
     ag_say("recorded only --filter=%s", identity->filter ? identity->filter : "");
     if (identity->n_undecided > 0) {
-        ag_say(
-            "types are not known when %s allocates: type= left out all of its blocks, !type= none",
-            heaps);
+        ag_say("the type of a block in %s is not known when it is allocated: the filter type= "
+               "recorded none of these blocks, !type= all of them",
+               heaps);
     }
     (void)ag_profile_close(profile);
 }

@@ -105,12 +105,13 @@ static void write_recording_filter(struct ag_page *page,
     }
     ag_page_prose(page, AG_STYLE_DIM, "recorded: only --filter=%s", identity->filter);
     for (size_t i = 0; i < identity->n_undecided; i++) {
-        ag_page_print(page, AG_STYLE_WARNING, "%s%s", i == 0 ? "types are not known when " : ", ",
+        ag_page_print(page, AG_STYLE_WARNING, "%s%s", i == 0 ? "the type of a block in " : ", ",
                       identity->undecided[i]);
     }
     if (identity->n_undecided > 0) {
         ag_page_text(page, AG_STYLE_WARNING,
-                     " allocates: type= left out all of its blocks, !type= none\n");
+                     " is not known when it is allocated: the filter type= recorded none of "
+                     "these blocks, !type= all of them\n");
     }
 }
 

@@ -121,7 +121,7 @@ def run_says_it(tools):
         outcome = recorded.run([tools.allogram, "run", "-o", "t", "--filter=type=*node", "--", tools.program("filtered")], cwd=folder)
         text = outcome.stderr.decode()
         failures.require("which: " + text, "recorded only --filter=type=*node" in text)
-        failures.require("what could not be decided: " + text, "types are not known when malloc" in text)
+        failures.require("what could not be decided: " + text, "the type of a block in malloc" in text)
         failures.require("one line each", text.count("\n") == 4)
         outcome = recorded.run([tools.program("filtered")], cwd=folder, env={"ALLOGRAM_FILTER": "size=1"})
         failures.expect("alone it is nobody's", outcome.status, 0)

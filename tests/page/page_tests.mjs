@@ -581,7 +581,7 @@ const tests = {
       const sums = app.tree.byKey(app.range.values("allocated_blocks"), app.trace.functions.length);
       return sums.own[app.trace.functions.findIndex(({ name }) => name === "turn")];
     });
-    equal(turn, 65536, "blocks of turn: whose callers were folded is told, what allocated is kept");
+    equal(turn, 65536, "blocks of turn: folding replaces callers, never the allocating function");
     const slowest = await page.evaluate(async () => {
       const { allogram: app } = window;
       const { count } = app.trace.facts.slices;
@@ -597,7 +597,7 @@ const tests = {
       return most;
     });
     check(slowest < INTERACTION_MS * SLOW_MACHINE, `a move took ${slowest} ms`);
-    check((await page.textContent("body")).includes("shown together"), "folded stacks are not mentioned");
+    check((await page.textContent("body")).includes("replaces callers"), "folded stacks are not mentioned");
     equal(page.complaints, [], "complaints");
   },
 

@@ -203,19 +203,19 @@ class App {
         "shared memory was full; these blocks are counted as [stack not kept]" : "",
       damageText("the trace", facts.damage),
       this.before ? damageText("the trace before", this.before.facts.damage) : "",
-      facts.filter_undecided?.length > 0 ? `types are not known when ${
-        facts.filter_undecided.join(", ")} allocates: type= left all of it out, !type= none of it` : "",
+      facts.filter_undecided?.length > 0 ? `the type of a block in ${facts.filter_undecided.join(", ")} is not known when ` +
+        "it is allocated: the filter type= recorded none of these blocks, !type= all of them" : "",
       this.before && this.before.facts.filter !== facts.filter ? "the trace before was recorded " +
         `${this.before.facts.filter ? `with --filter=${this.before.facts.filter}` : "without a filter"
         }: differences may come from the filter` : "",
       facts.has_only_samples ? "This trace contains no blocks: the process was observed from outside. " +
-        "Its CPU time is in allogram report --view=functions --tree, collections in --view=gc; " +
-        "observe --growth and --maps record whose memory grows." : "",
+        "Its CPU time is in allogram report --view=functions --tree, its collections are in --view=gc. " +
+        "allogram observe --growth and --maps record which functions make memory grow." : "",
     ].filter(Boolean);
     $("folded").textContent = facts.folded.stacks === 0 ? ""
-      : `The callers of ${count(facts.folded.stacks)} small stacks, with ${
-        share(facts.folded.allocated_bytes, summary.allocated_bytes)} of all bytes, are shown ` +
-        "together as “other” where they differ; sums and allocating functions are exact.";
+      : `In ${count(facts.folded.stacks)} small stacks, which allocated ${
+        share(facts.folded.allocated_bytes, summary.allocated_bytes)} of all bytes, the frame “other” ` +
+        "replaces callers; sums and allocating functions are exact.";
     this.showFilter();
     fill($("warnings"), ...warnings.map((text) => make("li", {}, text)));
     $("warnings").hidden = warnings.length === 0;
@@ -367,8 +367,8 @@ class App {
     fill($("range"),
       make("b", {}, range.isWhole ? "whole recording" : `${time(range.fromNs)} – ${
         time(range.toNs)}`),
-      make("span", {}, range.isWhole ? "drag on the curve to look at a part of it"
-        : `${share(range.toNs - range.fromNs, this.trace.facts.summary.duration_ns)} of it`),
+      make("span", {}, range.isWhole ? "drag on the curve to select a part"
+        : `${share(range.toNs - range.fromNs, this.trace.facts.summary.duration_ns)} of the recording`),
       range.isOfLabel ? make("b", {}, labelText(this.trace, range.label)) : null,
       make("span", {}, `allocated ${bytes(range.total("allocated_bytes"))}`),
       make("span", {}, `freed ${bytes(range.total("freed_bytes"))}`),
