@@ -2,12 +2,12 @@
  *
  * glibc's loader calls an empty function, whose address it publishes for debuggers
  * (_r_debug.r_brk), before and after it loads or unloads any object: by dlopen and dlclose, and for
- * the C library itself (iconv, NSS, locales). A detour of that function leads to NOTICE, which the
- * thread that changes the list calls with the loader's lock held:
+ * the C library itself (iconv, NSS, locales). A detour (detour.h) of that function calls NOTICE, in
+ * the thread that changes the list, which holds the loader's lock:
  *
  *     ADDS      objects are about to be mapped
  *     DELETES   all objects are still in the list, and mapped; some are about to be unmapped
- *     IS_WHOLE  the list and the mappings do not change until the next call */
+ *     IS_WHOLE  the change is complete; nothing changes until the next call */
 #ifndef AG_LOADER_NOTICE_H
 #define AG_LOADER_NOTICE_H
 
@@ -19,10 +19,10 @@ enum ag_loader_state { AG_LOADER_IS_WHOLE, AG_LOADER_ADDS, AG_LOADER_DELETES };
 
 typedef void ag_loader_notice_fn(enum ag_loader_state state);
 
-/* From now on NOTICE is called; in a running program, once the prepared detours are written
- * (detour.h). This file never removes the detour: the calling object must not be unloaded before
- * that is done. 0, or a negative errno: there is no such function (musl, statically linked
- * programs), it is not empty (a debugger's breakpoint), or its code cannot be written. */
+/* Installs the detour, or prepares it if detours are only prepared (ag_detours_prepare_only). This
+ * file does not remove it: the caller's object has to be unloaded after all detours were removed.
+ * Returns 0, or a negative errno: there is no such function (musl, statically linked programs), it
+ * is not empty (a debugger's breakpoint), or its code cannot be written. */
 int ag_loader_notice_install(ag_loader_notice_fn *notice);
 
 /* Whether the loader's function leads to NOTICE at this moment. */

@@ -1,16 +1,16 @@
 /* observed_trace.c: writes an observation as a trace that report, view, export and diff read.
  * docs/reference/trace-format.md describes its records, such as cpu_samples.
  *
- *     CPU samples       cpu_samples: each with its time and its native stack, and, for readers
- *                       that know only function counters, `functions` and `calls`: a tree per
- *                       thread, with the CPU time of the samples in own_ns
- *     growth            allocations of the heap "resident memory": a sampled page fault is a block
- *                       of as many pages as faults it stands for
+ *     CPU samples       cpu_samples: the time and the native stack of each sample. `functions` and
+ *                       `calls`: a tree of calls per thread, with the samples' CPU time in own_ns,
+ *                       for readers that know only function counters
+ *     growth            allocations of the heap "resident memory": a sample that stands for N page
+ *                       faults is a block of N pages
  *     mappings          allocations of the heap "mappings": what is still mapped at the end
  *     collections       gc
  *
- * Each of these heaps has an address space of its own, so that no block has the address of one of
- * the process' own. */
+ * Each of these heaps has an address space of its own, so that its blocks cannot have the addresses
+ * of the process' blocks. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -53,7 +53,7 @@ int ag_block_choice_start(const struct ag_segment_header *header) {
     ag_block_choice_forked();
     block_choice_settle();
     const bool may_remember = filter.n_terms > 0 || ag_block_choice.remembers;
-    /* start_sampling (process.c) has made the table then */
+    /* in a sampled recording, start_sampling (process.c) has already made the table */
     const bool is_sampled = header->mode == AG_MODE_SAMPLE;
     return is_sampled || !may_remember || ag_sampled_blocks_prepare() ? 0 : -ENOMEM;
 }

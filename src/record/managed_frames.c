@@ -1,4 +1,5 @@
-/* managed_frames.c: merges native frames with those of virtual machines (managed frames).
+/* managed_frames.c: merges native frames with those of virtual machines (managed frames). A source
+ * is a function that lists the managed frames of a thread; a program or an adapter registers it.
  *
  *     native, by the walker     sp       managed, by the source     position
  *       draw                    7f10                                             innermost

@@ -356,10 +356,11 @@ static void take_top_page_away(void) {
     assert_int_equal(mprotect(word(top_page()), 4096, PROT_NONE), 0);
 }
 
-/* Captures a stack whose outer half lies in the top page until the memo has it. Ends the stack
- * below that page, makes the page inaccessible, and captures again: nothing beyond the new end may
- * be read. */
-static void check_divided_anew(int n_below) {
+/* What a pool of coroutines does when it divides its memory into new stacks (stack_walker.c, section
+ * 3). Captures a stack, whose outermost frames lie in the top page, until the walker has remembered
+ * it. Then ends the stack below that page, makes the page inaccessible, and captures again. A read
+ * beyond the new end crashes. */
+static void check_shortened_stack(int n_below) {
     start(256, 10);
     while (sp - 8 >= top_page()) {
         call(0);
@@ -385,14 +386,14 @@ static void check_divided_anew(int n_below) {
     check_capture();
     end();
 }
-static void stack_divided_anew_is_read_no_further(void **state) {
+static void memory_beyond_a_shortened_stack_is_not_read(void **state) {
     (void)state;
     for (int i = 0; i < 8; i++) {
-        check_divided_anew(20 + i);  // the cache keeps whole stacks
-        check_divided_anew(120 + i); // only the memo is used
+        check_shortened_stack(20 + i);  // short enough for the walker's cache of whole stacks
+        check_shortened_stack(120 + i); // too long for it: only the memo has the stack
     }
 }
-static void guessed_frames_are_looked_for_in_memory_that_is_there_now(void **state) {
+static void frames_are_guessed_in_mapped_memory_only(void **state) {
     (void)state;
     enum { GENERATED_PC = 0x7000000 };
     start(256, 11);
@@ -459,8 +460,8 @@ int main(void) {
         cmocka_unit_test(unreadable_frame_ends_incomplete),
         cmocka_unit_test(frame_that_goes_backwards_ends_incomplete),
         cmocka_unit_test(forgotten_images_sites_are_new_ones),
-        cmocka_unit_test(stack_divided_anew_is_read_no_further),
-        cmocka_unit_test(guessed_frames_are_looked_for_in_memory_that_is_there_now),
+        cmocka_unit_test(memory_beyond_a_shortened_stack_is_not_read),
+        cmocka_unit_test(frames_are_guessed_in_mapped_memory_only),
         cmocka_unit_test(guessed_ends_are_not_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,8 +134,8 @@ static void write_threads(struct node *node) {
         uint64_t address;
         if (tid != 0 && thread_name(pid, entry->d_name, name, sizeof name) &&
             (address = node_current_process_word(node, name)) != 0) {
-            (void)bpf_map_update_elem(node->kernel->current_of, &tid, &address,
-                                      BPF_ANY); // on failure the thread's samples are read late
+            /* without it, the thread's stacks are read late (node_stacks.c, section 4) */
+            (void)bpf_map_update_elem(node->kernel->current_of, &tid, &address, BPF_ANY);
         }
     }
     if (folder != NULL) {
