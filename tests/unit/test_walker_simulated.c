@@ -356,10 +356,10 @@ static void take_top_page_away(void) {
     assert_int_equal(mprotect(word(top_page()), 4096, PROT_NONE), 0);
 }
 
-/* What a pool of coroutines does when it divides its memory into new stacks (stack_walker.c, section
- * 3). Captures a stack, whose outermost frames lie in the top page, until the walker has remembered
- * it. Then ends the stack below that page, makes the page inaccessible, and captures again. A read
- * beyond the new end crashes. */
+/* Does what a pool of coroutines does when it divides its memory into new stacks (stack_walker.c,
+ * section 3). Captures a stack, whose outermost frames lie in the top page, until the walker has
+ * remembered it. Then ends the stack below that page, makes the page inaccessible, and captures
+ * again. A read beyond the new end crashes. */
 static void check_shortened_stack(int n_below) {
     start(256, 10);
     while (sp - 8 >= top_page()) {
