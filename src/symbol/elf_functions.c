@@ -14,9 +14,13 @@
 #include "table/array.h"
 
 enum {
-    NAME_BYTES = 2048,  /* bytes of a name that are compared with its aliases */
-    LABEL_RANK = 64,    /* above the rank of every function of .symtab */
-    DYNAMIC_RANK = 128, /* a linker takes the part of a name after "@" for its version */
+    NAME_BYTES = 2048, /* bytes of a name that are compared with its aliases */
+    /* Parts of a rank, each above the sum of those before: the leading underscores, the binding,
+     * and these two. In .dynsym the part of a name after "@" is lost: linkers take it for the
+     * name's version. */
+    BINDING_RANK = 16,
+    LABEL_RANK = 64, /* an untyped label */
+    DYNAMIC_RANK = 128,
 };
 
 static unsigned rank(const GElf_Sym *symbol, const char *name, bool is_dynamic) {
@@ -26,8 +30,9 @@ static unsigned rank(const GElf_Sym *symbol, const char *name, bool is_dynamic) 
                              : bind == STB_WEAK                           ? 1
                                                                           : 2;
     const size_t underscores = strspn(name, "_");
-    return (is_dynamic ? DYNAMIC_RANK : 0u) + (is_function ? 0u : LABEL_RANK) + binding * 16 +
-           (unsigned)(underscores < 15 ? underscores : 15);
+    return (is_dynamic ? DYNAMIC_RANK : 0u) + (is_function ? 0u : LABEL_RANK) +
+           binding * BINDING_RANK +
+           (unsigned)(underscores < BINDING_RANK ? underscores : BINDING_RANK - 1);
 }
 
 /* The section that a symbol lies in, if it has code; a debug file keeps these headers without the
@@ -130,7 +135,7 @@ static int elf_functions_compare(const void *left, const void *right) {
 }
 
 static bool is_label(const struct ag_elf_function *function) {
-    return function->rank >= LABEL_RANK && function->size_bytes == 0;
+    return (function->rank & LABEL_RANK) != 0 && function->size_bytes == 0;
 }
 
 void ag_elf_functions_sort(struct ag_elf_functions *functions) {

@@ -258,6 +258,24 @@ static void names_cannot_reach_the_terminal_as_controls(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
+/* An assembler function without a size is a function in .dynsym, too, inside of another one. */
+static void stripping_keeps_a_second_entry_point(void **state) {
+    (void)state;
+    fixture_write("entries.s", ".text\n.globl outer, inner\n.type outer, @function\n"
+                               ".type inner, @function\nouter: nop\ninner: nop\nret\n"
+                               ".size outer, . - outer\n.section .note.GNU-stack, \"\"\n");
+    fixture_run("gcc -shared -nostdlib entries.s -o entries");
+    const uint64_t address = fixture_address("entries", "inner");
+    for (int i = 0; i < 2; i++) {
+        struct ag_symbolizer *symbolizer = fixture_symbolizer(NULL, "entries");
+        const struct ag_symbol_frame *frames;
+        ag_symbolizer_frames(symbolizer, 1, address, false, &frames);
+        assert_string_equal(frames[0].function, "inner");
+        ag_symbolizer_free(symbolizer);
+        fixture_run("strip -s entries");
+    }
+}
+
 /* A server that counts its requests and gives each the same answer. */
 struct server {
     const char *head;
@@ -387,6 +405,7 @@ int main(void) {
         cmocka_unit_test(no_elf_file_is_said),
         cmocka_unit_test(the_vdso_of_this_kernel_has_names),
         cmocka_unit_test(names_cannot_reach_the_terminal_as_controls),
+        cmocka_unit_test(stripping_keeps_a_second_entry_point),
         cmocka_unit_test(debuginfod_is_asked_only_when_allowed),
         cmocka_unit_test(what_debuginfod_answers_is_checked),
     };
