@@ -91,7 +91,7 @@ static int make_session(struct attachment *at, char message[512]) {
                                                .max_bytes = attach->max_bytes,
                                                .no_children = true,
                                                .is_attached = true,
-                                               .has_desk = true,
+                                               .has_requests = true,
                                                .dumps = {{AG_DUMP_SIGNAL, SIGUSR1}},
                                                .n_dumps = 1};
     const uint32_t pid = attach->kind->pid(at->link);
@@ -133,9 +133,9 @@ static void abandon_recording(struct attachment *at) {
 /* ---- waiting ---- */
 
 static void dump_now(const struct attachment *at) {
-    struct ag_snapshot_desk *desk = ag_session_desk(at->supervisor.session);
-    if (desk) {
-        atomic_fetch_add_explicit(&desk->n_signals, 1, memory_order_relaxed);
+    struct ag_snapshot_requests *requests = ag_session_requests(at->supervisor.session);
+    if (requests) {
+        atomic_fetch_add_explicit(&requests->n_signals, 1, memory_order_relaxed);
     }
 }
 

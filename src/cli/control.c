@@ -163,7 +163,7 @@ static int ask_session(struct ag_session *session, const struct ag_remote_proces
                        process->pid, process->name, control_actions[action]);
     }
     struct ag_controlled known = {0};
-    known.pid = ag_process_know((uint32_t)process->pid, &known.pid_namespace);
+    known.pid = ag_process_own_pid((uint32_t)process->pid, &known.pid_namespace);
     if (ag_session_ask(session, &known, action, trace, message) < 0) {
         return ag_fail(AG_EXIT_FAILURE, "control: %d (%s): %s", process->pid, process->name,
                        message);

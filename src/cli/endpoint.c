@@ -56,7 +56,7 @@ struct client { /* a client without a complete request */
 
 struct server {
     const struct ag_endpoint *endpoint;
-    struct ag_snapshot_desk *desk;
+    struct ag_snapshot_requests *requests;
     char folder[64];
     uint64_t growth_ns; /* program time up to which `growth` was last reported; 0: never */
     struct client clients[CLIENTS_MOST]; /* the oldest first */
@@ -112,13 +112,13 @@ static void answer_file(int client, int fd, uint64_t bytes) {
 
 /* Requests a trace of the first process at PATH. false: it failed. */
 static bool take_snapshot(const struct server *server, const char *path) {
-    struct ag_snapshot_desk *desk = server->desk;
-    const uint32_t asked = atomic_load_explicit(&desk->n_asked, memory_order_relaxed) + 1;
-    (void)snprintf(desk->path, sizeof(desk->path), "%s", path);
+    struct ag_snapshot_requests *requests = server->requests;
+    const uint32_t asked = atomic_load_explicit(&requests->n_asked, memory_order_relaxed) + 1;
+    (void)snprintf(requests->path, sizeof(requests->path), "%s", path);
     /* release: pairs with the writer's acquire; the path is complete */
-    atomic_store_explicit(&desk->n_asked, asked, memory_order_release);
+    atomic_store_explicit(&requests->n_asked, asked, memory_order_release);
     for (int ms = 0; ms < SNAPSHOT_PATIENCE_MS && !is_over; ms++) {
-        if (atomic_load_explicit(&desk->n_done, memory_order_acquire) == asked) {
+        if (atomic_load_explicit(&requests->n_done, memory_order_acquire) == asked) {
             return access(path, R_OK) == 0;
         }
         (void)poll(NULL, 0, 1);
@@ -165,7 +165,7 @@ static void answer_profile(struct server *server, int client, const char *metric
         const int fd = open(profile, O_RDONLY | O_CLOEXEC);
         if (fd >= 0 && fstat(fd, &status) == 0) {
             answer_file(client, fd, (uint64_t)status.st_size);
-            server->growth_ns = is_growth ? server->desk->until_ns : server->growth_ns;
+            server->growth_ns = is_growth ? server->requests->until_ns : server->growth_ns;
         }
         if (fd >= 0) {
             (void)close(fd); /* nothing was written */
@@ -343,9 +343,9 @@ static void isolate_server(int listen_fd) {
     }
 }
 
-static _Noreturn void serve(const struct ag_endpoint *endpoint, struct ag_snapshot_desk *desk,
-                            pid_t parent) {
-    struct server server = {.endpoint = endpoint, .desk = desk};
+static _Noreturn void serve(const struct ag_endpoint *endpoint,
+                            struct ag_snapshot_requests *requests, pid_t parent) {
+    struct server server = {.endpoint = endpoint, .requests = requests};
     const char *folder = getenv("TMPDIR");
     isolate_server(endpoint->listen_fd);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -401,10 +401,10 @@ int ag_endpoint_open(struct ag_endpoint *endpoint, uint16_t port, char ret_messa
     return 0;
 }
 
-int ag_endpoint_start(struct ag_endpoint *endpoint, struct ag_snapshot_desk *desk) {
+int ag_endpoint_start(struct ag_endpoint *endpoint, struct ag_snapshot_requests *requests) {
     const pid_t parent = getpid(), child = fork();
     if (child == 0) {
-        serve(endpoint, desk, parent);
+        serve(endpoint, requests, parent);
     }
     const int r = child < 0 ? -errno : 0;
     (void)close(endpoint->listen_fd); /* nothing was written */

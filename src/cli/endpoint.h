@@ -21,7 +21,7 @@ struct ag_endpoint {
 int ag_endpoint_open(struct ag_endpoint *endpoint, uint16_t port, char ret_message[512]);
 /* Starts a process that serves until it is stopped or its parent ends, and closes the listening
  * socket in this process. Returns 0 or a negative errno. */
-int ag_endpoint_start(struct ag_endpoint *endpoint, struct ag_snapshot_desk *desk);
+int ag_endpoint_start(struct ag_endpoint *endpoint, struct ag_snapshot_requests *requests);
 /* Ends the process and waits for it. */
 void ag_endpoint_stop(struct ag_endpoint *endpoint);
 

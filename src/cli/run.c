@@ -120,7 +120,7 @@ static int add_dump(struct run_request *request, const char *name, const char *v
                        "USR1 or USR2)",
                        name, value);
     }
-    session->has_desk |= session->dumps[session->n_dumps].kind == AG_DUMP_SIGNAL;
+    session->has_requests |= session->dumps[session->n_dumps].kind == AG_DUMP_SIGNAL;
     session->n_dumps++;
     return 0;
 }
@@ -130,7 +130,7 @@ static int set_port(struct run_request *request, const char *name, const char *v
     if (!ag_parse_count(value, &number) || number > UINT16_MAX) {
         return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a port from 0 to 65535", name, value);
     }
-    request->serves = request->session.has_desk = true;
+    request->serves = request->session.has_requests = true;
     request->port = (uint16_t)number;
     return 0;
 }
@@ -381,7 +381,7 @@ static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session
     if (endpoint->listen_fd < 0) {
         return;
     }
-    const int r = ag_endpoint_start(endpoint, ag_session_desk(session));
+    const int r = ag_endpoint_start(endpoint, ag_session_requests(session));
     if (r < 0) {
         ag_say("cannot start the pprof endpoint: %s; recording continues without it", strerror(-r));
         return;

@@ -264,7 +264,7 @@ static bool is_for_a_dump(const struct ag_supervisor *supervisor, int number) {
     for (size_t i = 0; i < supervisor->n_dumps; i++) {
         if (supervisor->dumps[i].kind == AG_DUMP_SIGNAL &&
             supervisor->dumps[i].every == (uint64_t)number) {
-            return ag_session_desk(supervisor->session) != NULL;
+            return ag_session_requests(supervisor->session) != NULL;
         }
     }
     return false;
@@ -281,7 +281,7 @@ static void signal_came(struct ag_supervisor *supervisor, const struct signalfd_
     if (number == SIGCHLD) {
         reap_child(supervisor);
     } else if (is_for_a_dump(supervisor, number)) {
-        atomic_fetch_add_explicit(&ag_session_desk(supervisor->session)->n_signals, 1,
+        atomic_fetch_add_explicit(&ag_session_requests(supervisor->session)->n_signals, 1,
                                   memory_order_relaxed);
     } else if (supervisor->times && number == supervisor->times->signal) {
         ag_recording_times_toggle(supervisor->times, supervisor->session, ag_supervisor_now_ms());

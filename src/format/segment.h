@@ -201,6 +201,11 @@ enum ag_slot_state {
     AG_SLOT_LIVE = 2,    /* filled: the writer opens its trace */
     AG_SLOT_REPLACED = 3 /* executed another program or left the session: the recording has ended */
 };
+enum ag_slot_exiting {
+    AG_SLOT_STAYS = 0,
+    AG_SLOT_EXITS = 1,  /* the process called exit, _exit or quick_exit */
+    AG_SLOT_LEAVES = 2, /* it left the session, and may continue unrecorded */
+};
 enum ag_slot_end {
     AG_END_NOT_KNOWN = 0, /* it ended, but how is unknown */
     AG_END_EXIT = 1,
@@ -228,10 +233,9 @@ struct ag_process_slot {
     uint32_t parent_slot; /* slot of the process it was forked from, or UINT32_MAX */
     /* incremented at reuse: a chunk with another generation is stale */
     _Atomic uint32_t generation;
-    uint64_t start_raw;         /* clock at registration */
-    _Atomic uint32_t n_streams; /* streams [0, this) exist */
-    /* 1: exit, _exit or quick_exit was called; 2: it left the session; 0: neither */
-    _Atomic uint32_t exiting;
+    uint64_t start_raw;           /* clock at registration */
+    _Atomic uint32_t n_streams;   /* streams [0, this) exist */
+    _Atomic uint32_t exiting;     /* enum ag_slot_exiting */
     _Atomic uint32_t wait_status; /* by `run`: the status of wait(2) */
     _Atomic uint32_t wait_status_known;
     /* Image ids assigned in this slot's fork family; used in the slot that owns the tree. */

@@ -225,7 +225,7 @@ static bool is_any_slot_ending(void) {
         const uint32_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
         if (state == AG_SLOT_REPLACED ||
             (state == AG_SLOT_LIVE &&
-             atomic_load_explicit(&slot->exiting, memory_order_relaxed) != 0)) {
+             atomic_load_explicit(&slot->exiting, memory_order_relaxed) != AG_SLOT_STAYS)) {
             return true;
         }
     }
@@ -257,7 +257,7 @@ static int claim_slot(void) {
 
 static void clear_slot(struct ag_process_slot *slot) {
     atomic_store_explicit(&slot->n_streams, 0, memory_order_relaxed);
-    atomic_store_explicit(&slot->exiting, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->exiting, AG_SLOT_STAYS, memory_order_relaxed);
     atomic_store_explicit(&slot->wait_status_known, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->n_images, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->max_rss_kib, 0, memory_order_relaxed);
@@ -522,7 +522,8 @@ void ag_recorder_announce(const struct ag_announcement *announcement) {
 static bool keep_tree(void) {
     const struct ag_process_slot *owner = slot_at(ag_recorder.tree_index);
     atomic_store_explicit(&ag_recorder.slot->tree, ag_recorder.tree_index, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in ag_writer_retire */
+    atomic_thread_fence(
+        memory_order_seq_cst); /* pairs with the one in clear_unused_tree (writer.c) */
     return atomic_load_explicit(&owner->tree_generation, memory_order_relaxed) ==
            ag_recorder.tree_generation;
 }
@@ -759,21 +760,21 @@ int ag_recorder_start(const char *session_path) {
 }
 
 void ag_recorder_leave(void) {
-    enum { HAS_LEFT = 2 }; /* of slot.exiting */
-    uint32_t exiting = 0;
+    uint32_t exiting = AG_SLOT_STAYS;
     if (!ag_recorder_is_active() || !ag_recorder.slot) {
         return;
     }
     ag_recorder_turn_off();
-    (void)atomic_compare_exchange_strong_explicit(&ag_recorder.slot->exiting, &exiting, HAS_LEFT,
-                                                  memory_order_relaxed, memory_order_relaxed);
+    (void)atomic_compare_exchange_strong_explicit(&ag_recorder.slot->exiting, &exiting,
+                                                  AG_SLOT_LEAVES, memory_order_relaxed,
+                                                  memory_order_relaxed);
     atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_REPLACED, memory_order_release);
     ag_recorder_unlock();
 }
 
 void ag_recorder_exiting(void) {
     if (ag_recorder.slot && !ag_process_is_forked()) { /* else the slot is the parent's */
-        atomic_store_explicit(&ag_recorder.slot->exiting, 1, memory_order_relaxed);
+        atomic_store_explicit(&ag_recorder.slot->exiting, AG_SLOT_EXITS, memory_order_relaxed);
     }
 }
 

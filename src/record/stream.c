@@ -587,7 +587,7 @@ void ag_recorder_exits_now(void) {
 AG_COLD static void take_back_exit(void) {
     atomic_store_explicit(&exiting_block, 0, memory_order_relaxed);
     if (ag_recorder.slot) {
-        atomic_store_explicit(&ag_recorder.slot->exiting, 0, memory_order_relaxed);
+        atomic_store_explicit(&ag_recorder.slot->exiting, AG_SLOT_STAYS, memory_order_relaxed);
     }
 }
 

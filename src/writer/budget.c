@@ -19,8 +19,6 @@
  * which it is weighted. */
 #include "budget.h"
 
-#include <sys/resource.h>
-
 #include "base/skip.h"
 #include "process_watch.h"
 #include "session_clock.h"
@@ -34,13 +32,6 @@ enum {
 };
 #define MOST_INTERVAL (UINT64_C(256) << 20)
 #define WANTED 0.75 /* fraction of the budget */
-
-static uint64_t own_cpu_ns(void) {
-    struct rusage own = {0};
-    (void)getrusage(RUSAGE_SELF, &own); /* cannot fail */
-    return (uint64_t)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) * 1000000000u +
-           (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) * 1000u;
-}
 
 /* Adds up the times of live processes. A process that has ended drops out of the sums. */
 static void budget_measure(struct ag_writer *writer, uint64_t *ret_samples_ns,
@@ -82,9 +73,10 @@ void ag_budget_keep(struct ag_budget *budget, struct ag_writer *writer, uint64_t
         return;
     }
     budget->next_ns = now_ns + LOOK_EVERY_NS;
-    uint64_t samples_ns, programs_ns;
+    uint64_t samples_ns, programs_ns, own_ns, own_rss_bytes;
     budget_measure(writer, &samples_ns, &programs_ns);
-    const uint64_t spent_ns = samples_ns + own_cpu_ns();
+    ag_process_own_usage(&own_ns, &own_rss_bytes);
+    const uint64_t spent_ns = samples_ns + own_ns;
     if (programs_ns < budget->programs_ns || spent_ns < budget->spent_ns) {
         budget->programs_ns = programs_ns; /* a process has ended: start over from these sums */
         budget->spent_ns = spent_ns;

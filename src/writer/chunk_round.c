@@ -20,6 +20,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "table/array.h"
+
 enum {
     MARGIN_NS = 2 * 1000 * 1000, /* two ticks */
     PEEK_AFTER_NS = 4 * 1000 * 1000,
@@ -29,18 +31,6 @@ enum {
     /* chunks per round (4 MiB of words), before the controls are examined again */
     TAKEN_PER_ROUND = 64,
 };
-
-static bool ready_make_room(struct ag_writer *writer, size_t count) {
-    if (count <= writer->capacity) {
-        return true;
-    }
-    struct ag_chunk_ready *larger = realloc(writer->ready, count * 2 * sizeof(*larger));
-    if (larger) {
-        writer->ready = larger;
-        writer->capacity = count * 2;
-    }
-    return larger != NULL;
-}
 
 /* Copies a control. false: this round does not use the chunk. */
 static bool control_examine(struct ag_writer *writer, uint32_t chunk,
@@ -102,7 +92,7 @@ static int controls_examine(struct ag_writer *writer) {
     uint32_t touched =
         atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
     touched = touched < session->n_chunks ? touched : session->n_chunks;
-    if (!ready_make_room(writer, touched)) {
+    if (AG_ARRAY_RESERVE(writer->ready, writer->capacity, touched) < 0) {
         return -ENOMEM;
     }
     size_t n_ready = 0, active_from = writer->capacity;

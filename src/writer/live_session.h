@@ -31,7 +31,7 @@ struct ag_session_options { /* set by `run`; size first, zero means default */
     double budget_percent; /* of the processes' CPU time: adapts the interval; 0: it is fixed */
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;
-    bool has_desk; /* snapshots may be requested: ag_session_desk */
+    bool has_requests; /* snapshots may be requested: ag_session_requests */
 };
 
 struct ag_session; /* a mapped live segment */
@@ -76,8 +76,8 @@ size_t ag_session_descriptors(const struct ag_session *session,
  * AG_PAUSE_OVER cannot be undone. Returns the previous state. */
 enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause);
 enum ag_pause ag_session_paused(const struct ag_session *session);
-/* NULL: the session was made without has_desk, or this process has opened it, not made it. */
-struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session);
+/* NULL: the session was made without has_requests, or this process has opened it, not made it. */
+struct ag_snapshot_requests *ag_session_requests(const struct ag_session *session);
 /* Called by `run` when its child has ended. */
 void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
                             uint64_t max_rss_kib);

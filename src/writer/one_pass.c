@@ -27,6 +27,7 @@
 #include "format/encode_fast.h"
 #include "ledger/apply_fast.h"
 #include "ledger/ledger_state.h"
+#include "table/array.h"
 
 enum {
     RUN_EVENTS = 2048, /* between two checks of the space left in the body */
@@ -61,14 +62,8 @@ static AG_NOINLINE uint32_t tuple_ask_sum(struct ag_one_pass *pass, uint32_t tup
     if (tuple == AG_NO_TUPLE) {
         return sum;
     }
-    if (tuple >= pass->capacity) {
-        const uint32_t capacity = (tuple + 256) * 2;
-        uint32_t *larger = realloc(pass->sum_of_tuple, capacity * sizeof(*larger));
-        if (!larger) {
-            return sum;
-        }
-        pass->sum_of_tuple = larger;
-        pass->capacity = capacity;
+    if (AG_ARRAY_RESERVE(pass->sum_of_tuple, pass->capacity, (size_t)tuple + 1) < 0) {
+        return sum;
     }
     while (pass->n_tuples <= tuple) { /* tuples can also be added by the slow path */
         pass->sum_of_tuple[pass->n_tuples++] = AG_INDEX_NONE;

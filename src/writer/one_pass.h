@@ -10,7 +10,8 @@
 
 struct ag_one_pass {        /* zero-initialize; one per recording */
     uint32_t *sum_of_tuple; /* by the encoder's tuple number; AG_INDEX_NONE: not looked up yet */
-    uint32_t n_tuples, capacity;
+    uint32_t n_tuples;
+    size_t capacity;
     uint32_t chunk_number;                  /* the encoder's chunk to which the tuples belong */
     const struct ag_event_encoder *encoder; /* the encoder to which the tuples belong */
 };

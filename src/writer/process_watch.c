@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -157,6 +158,14 @@ uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch) {
     return (user + system) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
+void ag_process_own_usage(uint64_t *ret_cpu_ns, uint64_t *ret_max_rss_bytes) {
+    struct rusage own = {0};
+    (void)getrusage(RUSAGE_SELF, &own); /* cannot fail */
+    *ret_cpu_ns = (uint64_t)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) * 1000000000u +
+                  (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) * 1000u;
+    *ret_max_rss_bytes = (uint64_t)own.ru_maxrss * 1024;
+}
+
 /* The first version of struct pidfd_info of linux/pidfd.h, which older headers lack. */
 struct pidfd_facts {
     uint64_t mask; /* in: what is requested; out: what is filled */
@@ -243,7 +252,7 @@ bool ag_process_has_mapped(uint32_t pid, const char *path) {
     return read_facts(pid, &facts) && !facts.is_over && has_mapped(pid, path) != NO;
 }
 
-uint32_t ag_process_know(uint32_t pid, uint64_t *ret_namespace) {
+uint32_t ag_process_own_pid(uint32_t pid, uint64_t *ret_namespace) {
     char process[16];
     struct own_facts facts;
     (void)snprintf(process, sizeof(process), "%u", pid);
@@ -384,7 +393,7 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
     return is_complete && n_candidates == 0 ? AG_PROCESS_GONE : AG_PROCESS_UNCLEAR;
 }
 
-bool ag_process_names_itself(uint32_t pid, uint32_t number) {
+bool ag_process_has_own_pid(uint32_t pid, uint32_t number) {
     struct own_facts facts;
     return read_facts(pid, &facts) && (facts.number != 0 ? facts.number : pid) == number;
 }
@@ -415,7 +424,7 @@ void ag_process_name(uint32_t pid, char ret_name[16]) {
     read_name(pid, "comm", ret_name);
 }
 
-bool ag_process_has_our_numbers(uint32_t pid, uint32_t own_pid) {
+bool ag_process_shares_namespace(uint32_t pid, uint32_t own_pid) {
     struct own_facts facts;
     return pid == own_pid && read_facts(pid, &facts) && facts.n_levels <= 1;
 }
@@ -440,10 +449,10 @@ static uint32_t find_thread(uint32_t pid, uint32_t thread_id) {
     return found;
 }
 
-void ag_process_thread_name(uint32_t pid, bool has_our_numbers, uint32_t thread_id,
+void ag_process_thread_name(uint32_t pid, bool shares_namespace, uint32_t thread_id,
                             char ret_name[16]) {
     char file[32];
-    const uint32_t thread = has_our_numbers ? thread_id : find_thread(pid, thread_id);
+    const uint32_t thread = shares_namespace ? thread_id : find_thread(pid, thread_id);
     if (thread != 0) {
         (void)snprintf(file, sizeof(file), "task/%u/comm", thread);
         read_name(pid, file, ret_name);

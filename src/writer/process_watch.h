@@ -36,15 +36,15 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
 /* Returns the number by which the live process PID (outer number) knows itself, in the innermost of
  * its PID namespaces. ret_namespace is 0 when it cannot be read, for example by another user; the
  * outer number is returned then. */
-uint32_t ag_process_know(uint32_t pid, uint64_t *ret_namespace);
+uint32_t ag_process_own_pid(uint32_t pid, uint64_t *ret_namespace);
 
 /* Reads the name of a thread, given the outer number of its process and its own thread id. ret_name
- * is unchanged when the thread is gone or cannot be found. has_our_numbers: the process is in the
+ * is unchanged when the thread is gone or cannot be found. shares_namespace: the process is in the
  * writer's namespace. */
-void ag_process_thread_name(uint32_t pid, bool has_our_numbers, uint32_t thread_id,
+void ag_process_thread_name(uint32_t pid, bool shares_namespace, uint32_t thread_id,
                             char ret_name[16]);
 /* Does the process know itself and its threads by their outer numbers? */
-bool ag_process_has_our_numbers(uint32_t pid, uint32_t own_pid);
+bool ag_process_shares_namespace(uint32_t pid, uint32_t own_pid);
 
 /* By the process' outer number. Names are set by the process and may contain any bytes. */
 bool ag_process_lives(uint32_t pid);
@@ -54,9 +54,12 @@ void ag_process_name(uint32_t pid, char ret_name[16]); /* unchanged when the pro
 bool ag_process_is_unreaped(uint32_t pid, uint32_t parent);
 /* A number that identifies the file that it executes; 0: unknown. */
 uint64_t ag_process_program(uint32_t pid);
-bool ag_process_names_itself(uint32_t pid, uint32_t number);
+bool ag_process_has_own_pid(uint32_t pid, uint32_t number);
 /* false: also when it is unknown. */
 bool ag_process_has_surely_mapped(uint32_t pid, const char *path);
+
+/* CPU time and largest resident memory of the calling process so far. */
+void ag_process_own_usage(uint64_t *ret_cpu_ns, uint64_t *ret_max_rss_bytes);
 
 struct ag_process_watch { /* of one process */
     uint32_t pid;         /* 0: the process had ended before, or is not known */

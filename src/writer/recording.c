@@ -62,7 +62,7 @@ enum {
     ODD_EVENTS = 8,     /* after so many events that one_pass.c does not take, it is tried again */
     STREAM_PAGE = 4096,
     MAX_STREAMS = 4096 * STREAM_PAGE,
-    WINDOWS_ENDED = 64, /* per chunk; further windows stay open */
+    WINDOW_ENDS_MOST = 64, /* per chunk; further windows stay open */
     REST_NS = 1000 * 1000,
     FIRST_NAME_WAIT_NS = 8 * 1000 * 1000, /* the wait grows fourfold each time */
     RECORDS_MAX_BYTES = 4 << 20,
@@ -81,15 +81,15 @@ struct ag_stream {
     uint32_t totaled_words; /* of chunk next_sequence, already in the totals */
     uint32_t seen_words;    /* of that chunk, at seen_ns: unchanged when the thread rests */
     uint64_t seen_ns;
-    bool is_named;         /* the trace has a record with .name */
-    char name[16];         /* of the thread, as last read; empty: unknown */
-    uint64_t next_name_ns; /* when to read it again */
-    uint64_t name_wait_ns; /* and the wait after that */
-    uint32_t n_ended;      /* windows of the chunk that the writer ended, in order */
+    bool is_named;          /* the trace has a record with .name */
+    char name[16];          /* of the thread, as last read; empty: unknown */
+    uint64_t next_name_ns;  /* when to read it again */
+    uint64_t name_wait_ns;  /* and the wait after that */
+    uint32_t n_window_ends; /* windows of the chunk that the writer ended, in order */
     struct {
         uint32_t words;
         uint64_t ns;
-    } * ended; /* WINDOWS_ENDED; NULL while there are none */
+    } * window_ends; /* WINDOW_ENDS_MOST; NULL while there are none */
 };
 
 /* ---- streams ---- */
@@ -115,7 +115,6 @@ static struct ag_stream *stream_of(struct ag_recording *recording, uint32_t numb
     stream = *page ? calloc(1, sizeof(*stream)) : NULL;
     if (stream) {
         (*page)[number % STREAM_PAGE] = stream;
-        recording->n_streams++;
         stream->next_sequence =
             recording->writer
                 ? (uint64_t)(ag_trace_writer_last_sequence(recording->writer, number) + 1)
@@ -126,15 +125,15 @@ static struct ag_stream *stream_of(struct ag_recording *recording, uint32_t numb
 
 /* ---- names of threads ---- */
 
-void ag_recording_found(struct ag_recording *recording, uint32_t pid) {
+void ag_recording_set_pid(struct ag_recording *recording, uint32_t pid) {
     recording->found_pid = pid;
-    recording->has_our_numbers = pid != 0 && ag_process_has_our_numbers(pid, recording->pid);
+    recording->shares_namespace = pid != 0 && ag_process_shares_namespace(pid, recording->pid);
 }
 
 static void ask_for_name(const struct ag_recording *recording, struct ag_stream *stream,
                          uint32_t thread_id) {
     if (recording->found_pid != 0) {
-        ag_process_thread_name(recording->found_pid, recording->has_our_numbers,
+        ag_process_thread_name(recording->found_pid, recording->shares_namespace,
                                thread_id & ~AG_THREAD_NESTED, stream->name);
     }
 }
@@ -605,10 +604,10 @@ static bool start_encoder(struct ag_recording *recording, struct ag_stream *stre
     return true;
 }
 
-static void forget_ended(struct ag_stream *stream) {
-    free(stream->ended);
-    stream->ended = NULL;
-    stream->n_ended = 0;
+static void forget_window_ends(struct ag_stream *stream) {
+    free(stream->window_ends);
+    stream->window_ends = NULL;
+    stream->n_window_ends = 0;
 }
 
 /* Gives up the chunks that are missing before this one: the sequences of a trace chunk have no gap.
@@ -622,7 +621,7 @@ static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
     recording->lost[AG_LOST_DAMAGED] += ready->sequence - stream->next_sequence;
     stream->next_sequence = ready->sequence;
     stream->totaled_words = stream->seen_words = 0;
-    forget_ended(stream);
+    forget_window_ends(stream);
 }
 
 /* Encodes the words up to `totaled`, which the totals include already, for the trace. Stamps that
@@ -630,9 +629,10 @@ static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
 static void encode_totaled(struct ag_recording *recording, uint32_t number,
                            struct ag_stream *stream, struct ag_chunk_words *words,
                            uint32_t totaled) {
-    for (uint32_t i = 0; i < stream->n_ended && stream->ended[i].words <= totaled; i++) {
-        const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = stream->ended[i].ns};
-        take_words(recording, number, stream, words, stream->ended[i].words, TO_TRACE);
+    for (uint32_t i = 0; i < stream->n_window_ends && stream->window_ends[i].words <= totaled;
+         i++) {
+        const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = stream->window_ends[i].ns};
+        take_words(recording, number, stream, words, stream->window_ends[i].words, TO_TRACE);
         take_batch(recording, number, stream, &stamp, 1, TO_TRACE);
         words->last_ns = stamp.size > words->last_ns ? stamp.size : words->last_ns;
     }
@@ -663,7 +663,7 @@ static void recording_take_chunk(struct ag_recording *recording, struct ag_strea
         ag_ledger_reset_at(recording->ledger, words->reset_ns);
     }
     stream->totaled_words = stream->seen_words = 0;
-    forget_ended(stream);
+    forget_window_ends(stream);
 }
 
 /* Returns how many raw chunks make one trace chunk. When a trace chunk finds no room, all of it is
@@ -682,13 +682,13 @@ static bool is_last(const struct ag_chunk_ready *ready) {
 /* Writes the ended streams together: each write is preceded by the new definitions, which are
  * compressed separately. */
 static void write_ended(struct ag_recording *recording) {
-    for (uint32_t i = 0; i < recording->n_ended; i++) {
-        struct ag_stream *stream = find_stream(recording, recording->ended[i]);
+    for (uint32_t i = 0; i < recording->n_ended_streams; i++) {
+        struct ag_stream *stream = find_stream(recording, recording->ended_streams[i]);
         if (stream && stream->encoder) { /* otherwise it has been written already */
-            write_stream(recording, recording->ended[i], stream);
+            write_stream(recording, recording->ended_streams[i], stream);
         }
     }
-    recording->n_ended = 0;
+    recording->n_ended_streams = 0;
 }
 
 enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
@@ -725,9 +725,9 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
     if (stream->n_pending >= seal_at(recording) || recording->records.length > RECORDS_MAX_BYTES) {
         write_stream(recording, ready->stream, stream);
     } else if (is_last(ready)) {
-        recording->ended[recording->n_ended++] = ready->stream;
+        recording->ended_streams[recording->n_ended_streams++] = ready->stream;
     }
-    if (recording->n_ended == AG_ARRAY_SIZE(recording->ended)) {
+    if (recording->n_ended_streams == AG_ARRAY_SIZE(recording->ended_streams)) {
         write_ended(recording);
     }
     return AG_TAKEN;
@@ -751,8 +751,9 @@ bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_rea
     struct ag_chunk_words words = open_words(recording, ready);
     words.at = stream->totaled_words;
     words.last_ns = stream->totaled_ns;
-    if (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].ns > words.last_ns) {
-        words.last_ns = stream->ended[stream->n_ended - 1].ns;
+    if (stream->n_window_ends > 0 &&
+        stream->window_ends[stream->n_window_ends - 1].ns > words.last_ns) {
+        words.last_ns = stream->window_ends[stream->n_window_ends - 1].ns;
     }
     take_words(recording, ready->stream, stream, &words, ready->used_words, TO_TOTALS);
     stream->totaled_words = ready->used_words;
@@ -776,12 +777,15 @@ bool ag_recording_rests(struct ag_recording *recording, const struct ag_chunk_re
 void ag_recording_end_window(struct ag_recording *recording, const struct ag_chunk_ready *ready) {
     struct ag_stream *stream = find_stream(recording, ready->stream);
     if (!stream || ready->sequence != stream->next_sequence || !recording->ledger ||
-        stream->totaled_words != ready->used_words || stream->n_ended == WINDOWS_ENDED ||
-        (stream->n_ended > 0 && stream->ended[stream->n_ended - 1].words == ready->used_words)) {
+        stream->totaled_words != ready->used_words || stream->n_window_ends == WINDOW_ENDS_MOST ||
+        (stream->n_window_ends > 0 &&
+         stream->window_ends[stream->n_window_ends - 1].words == ready->used_words)) {
         return;
     }
-    stream->ended = stream->ended ? stream->ended : calloc(WINDOWS_ENDED, sizeof(*stream->ended));
-    if (!stream->ended) {
+    stream->window_ends = stream->window_ends
+                              ? stream->window_ends
+                              : calloc(WINDOW_ENDS_MOST, sizeof(*stream->window_ends));
+    if (!stream->window_ends) {
         return; /* it stays open */
     }
     const struct ag_chunk_control *control = ag_session_control(recording->session, ready->chunk);
@@ -793,8 +797,8 @@ void ag_recording_end_window(struct ag_recording *recording, const struct ag_chu
     }
     const struct ag_event stamp = {.kind = AG_RECORD_STAMP, .size = now_ns};
     totals_add_events(recording, ready->stream, &stamp, 1);
-    stream->ended[stream->n_ended].words = ready->used_words;
-    stream->ended[stream->n_ended++].ns = now_ns;
+    stream->window_ends[stream->n_window_ends].words = ready->used_words;
+    stream->window_ends[stream->n_window_ends++].ns = now_ns;
 }
 
 bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready) {
@@ -894,7 +898,7 @@ static void free_stream(struct ag_recording *recording, uint32_t number, struct 
     (void)number;
     (void)unused;
     (void)ag_event_encoder_free(stream->encoder); /* NULL */
-    free(stream->ended);
+    free(stream->window_ends);
     free(stream);
 }
 

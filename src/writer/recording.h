@@ -25,7 +25,7 @@ struct ag_recording {
     uint32_t found_pid; /* pid in the writer's PID namespace; 0: unknown */
     /* the process is in the writer's PID namespace: /proc lists it and its threads by its own
      * numbers */
-    bool has_our_numbers;
+    bool shares_namespace;
     uint64_t start_ns; /* since the session began */
 
     struct ag_trace_writer *writer; /* NULL: the trace could not be created, or is sealed */
@@ -41,9 +41,9 @@ struct ag_recording {
     struct ag_blob records; /* definitions, to be written before the next events */
     struct ag_blob samples; /* records that need not precede events */
     struct ag_stream **stream_pages[4096];
-    uint32_t n_streams; /* streams seen so far */
-    uint32_t ended[64]; /* streams that have data to be written and whose threads have ended */
-    uint32_t n_ended;
+    /* streams that have data to be written and whose threads have ended */
+    uint32_t ended_streams[64];
+    uint32_t n_ended_streams;
     struct ag_event_encoder *spare_encoders[8];
     uint32_t n_spare;
     uint8_t heap_of_via[256];
@@ -82,7 +82,7 @@ enum ag_taken { AG_TAKEN_NOT_YET, AG_TAKEN, AG_TAKEN_RELEASED };
 enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
                                 bool skip_gap);
 /* Sets the pid of the process in the writer's PID namespace; 0: unknown. */
-void ag_recording_found(struct ag_recording *recording, uint32_t pid);
+void ag_recording_set_pid(struct ag_recording *recording, uint32_t pid);
 /* Asks the kernel for the name of a stream's thread, when that is due (recording.c, 5). */
 void ag_recording_look_for_name(struct ag_recording *recording, uint32_t stream, uint32_t thread_id,
                                 uint64_t now_ns);

@@ -62,12 +62,6 @@ static struct clue look_at(const char *path) {
     return clue;
 }
 
-static void folder_of(const char *path, char ret_folder[4096]) {
-    const char *slash = strrchr(path, '/');
-    const size_t length = slash ? (slash == path ? 1 : (size_t)(slash - path)) : 1;
-    (void)snprintf(ret_folder, 4096, "%.*s", (int)length, slash ? path : ".");
-}
-
 /* false: the live file is gone or has another owner, so nothing can be added to the trace. */
 static bool find_live(const char *path, const struct clue *clue, char ret_live[4096],
                       char ret_folder[4096]) {
@@ -78,7 +72,7 @@ static bool find_live(const char *path, const struct clue *clue, char ret_live[4
         memcpy(ret_folder, ".", 2);
         return (size_t)snprintf(ret_live, 4096, "%s", path) < 4096;
     }
-    folder_of(path, ret_folder);
+    ag_trace_file_folder(path, ret_folder);
     return ag_session_find_live("/dev/shm", clue->session, clue->owner, ret_live) ||
            ag_session_find_live(ret_folder, clue->session, clue->owner, ret_live);
 }

@@ -392,9 +392,14 @@ static int check_options(const struct ag_session_options *options, char ret_mess
         (void)snprintf(ret_message, 512, "session options of another version");
         return -EINVAL;
     }
-    if (options->depth > MAX_DEPTH || options->stamp_every > MAX_STAMP_EVERY) {
+    if (options->depth > MAX_DEPTH) {
         (void)snprintf(ret_message, 512, "a depth of %u frames is more than %u", options->depth,
                        MAX_DEPTH);
+        return -EINVAL;
+    }
+    if (options->stamp_every > MAX_STAMP_EVERY) {
+        (void)snprintf(ret_message, 512, "a time stamp every %u events is rarer than every %u",
+                       options->stamp_every, MAX_STAMP_EVERY);
         return -EINVAL;
     }
     return ag_block_filter_parse(options->filter, &filter, ret_message);
@@ -430,13 +435,13 @@ static int set_up_snapshots(struct ag_session *session, const struct ag_session_
         session->dumps[session->n_dumps++] = options->dumps[i];
         session->follows_bytes |= kind != AG_DUMP_TIME && kind != AG_DUMP_SIGNAL;
     }
-    if (!options->has_desk) {
+    if (!options->has_requests) {
         return 0;
     }
-    void *page = mmap(NULL, sizeof(*session->desk), PROT_READ | PROT_WRITE,
+    void *page = mmap(NULL, sizeof(*session->requests), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    session->desk = page != MAP_FAILED ? page : NULL;
-    return session->desk ? 0 : -ENOMEM;
+    session->requests = page != MAP_FAILED ? page : NULL;
+    return session->requests ? 0 : -ENOMEM;
 }
 
 enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause) {
@@ -452,8 +457,8 @@ enum ag_pause ag_session_paused(const struct ag_session *session) {
     return atomic_load_explicit(&session->header->paused, memory_order_relaxed);
 }
 
-struct ag_snapshot_desk *ag_session_desk(const struct ag_session *session) {
-    return session->desk;
+struct ag_snapshot_requests *ag_session_requests(const struct ag_session *session) {
+    return session->requests;
 }
 
 static int set_up_sampling(struct ag_session *session, const struct ag_session_options *options) {
@@ -652,8 +657,8 @@ struct ag_session *ag_session_close(struct ag_session *session) {
         if (session->base) {
             (void)munmap(session->base, session->file_bytes); /* our own mapping: cannot fail */
         }
-        if (session->desk) {
-            (void)munmap(session->desk, sizeof(*session->desk)); /* as above */
+        if (session->requests) {
+            (void)munmap(session->requests, sizeof(*session->requests)); /* as above */
         }
         if (session->fd >= 0) {
             (void)close(session->fd); /* written through the mapping: close has nothing to report */
@@ -697,7 +702,7 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
         .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
     uint64_t namespace = session->pid_namespace;
     const uint32_t own_pid =
-        session->is_attached ? ag_process_know(pid, &namespace) : pid; /* a child: as here */
+        session->is_attached ? ag_process_own_pid(pid, &namespace) : pid; /* a child: as here */
     const struct ag_trace_header header = {.session = session->id,
                                            .pid = own_pid,
                                            .slot = AG_NUMBER_FIRST,
@@ -732,14 +737,14 @@ void ag_session_remove_empty_trace(const char *path) {
 }
 
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone) {
-    enum { HAS_EXITED = 1, HAS_LEFT = 2 }; /* values of slot.exiting */
     const uint32_t n_used = ag_session_slots_used(session);
     for (uint32_t i = 0; i < n_used; i++) {
         struct ag_process_slot *slot = ag_session_slot(session, i);
         uint32_t expected = AG_SLOT_LIVE;
         if (ag_session_is_first(session, slot->pid, slot->pid_namespace) &&
             atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_LIVE) {
-            atomic_store_explicit(&slot->exiting, gone == AG_GONE_BY_EXEC ? HAS_EXITED : HAS_LEFT,
+            atomic_store_explicit(&slot->exiting,
+                                  gone == AG_GONE_BY_EXEC ? AG_SLOT_EXITS : AG_SLOT_LEAVES,
                                   memory_order_relaxed);
             /* release: pairs with the writer's acquire; how the process ended is stored before */
             (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,

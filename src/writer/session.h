@@ -43,7 +43,7 @@ struct ag_session {
     size_t n_dumps;
     /* a dump depends on the byte counts: the totals must be current */
     bool follows_bytes;
-    struct ag_snapshot_desk *desk; /* shared with forked children; NULL: none */
+    struct ag_snapshot_requests *requests; /* shared with forked children; NULL: none */
 
     /* start time of the oldest possible process of it (ag_process_boot_ticks); 0: unknown */
     uint64_t begun_ticks;

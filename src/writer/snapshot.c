@@ -19,10 +19,10 @@
  *    answered by the next one. After DUMPS_MOST dumps of a process there are no more. A dump that
  *    cannot be written is removed without a message, and its number is skipped.
  *
- * 4. The desk is a page that `run`, its writer and its endpoint share: to request a trace of the
- *    first process, a party writes the name and increments a counter (snapshot.h). Requests from
- *    outside go through the live segment (session_control.c) and get the number of the dump as the
- *    answer.
+ * 4. Requests. `run`, its writer and its endpoint (the server of `run --serve`) share a page,
+ *    struct ag_snapshot_requests: to request a trace of the first process, one of them writes the
+ *    file's name and increments a counter. Requests of other processes go through the live segment
+ *    (session_control.c); the answer is the number of the dump.
  *
  * 5. Inside the recording program. A program that records itself has no writer beside it. It maps
  *    its live file again, privately, so that marks in that mapping have no effect on others
@@ -56,7 +56,6 @@ enum {
     WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
     PEAK_LEAST_BYTES = 1 << 20,
     PEAK_GROWTH_DIVISOR = 10, /* a new peak must be a tenth above the one that was dumped */
-    HAS_LEFT = 2,             /* slot.exiting: the process has left the session */
 };
 
 /* ---- in the child ---- */
@@ -107,7 +106,7 @@ static void end_all_but(struct ag_writer *writer, uint32_t index) {
     }
     struct ag_process_slot *slot = ag_session_slot(writer->session, index);
     struct ag_watched_slot *watched = &writer->slots[index];
-    atomic_store_explicit(&slot->exiting, HAS_LEFT, memory_order_relaxed);
+    atomic_store_explicit(&slot->exiting, AG_SLOT_LEAVES, memory_order_relaxed);
     watched->cpu_ns = ag_process_watch_cpu_ns(&watched->watch);
     watched->has_ended = watched->has_unread = true;
     writer->n_open = 1;
@@ -231,7 +230,7 @@ static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_w
         state->reached[i] = (session_ns - recording->start_ns) / when->every;
         return session_ns > recording->start_ns && state->reached[i] > reached;
     case AG_DUMP_SIGNAL:
-        return false; /* the desk handles signals */
+        return false; /* dump_when_due counts signals itself */
     }
     return false;
 }
@@ -246,9 +245,9 @@ static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t ses
     for (size_t i = 0; i < session->n_dumps; i++) {
         due |= is_due(&watched->dumps, i, &session->dumps[i], watched->recording, session_ns);
     }
-    if (session->desk && watched->is_first) {
+    if (session->requests && watched->is_first) {
         const uint32_t asked =
-            atomic_load_explicit(&session->desk->n_signals, memory_order_relaxed);
+            atomic_load_explicit(&session->requests->n_signals, memory_order_relaxed);
         due |= asked != watched->dumps.signals;
         watched->dumps.signals = asked;
     }
@@ -257,20 +256,20 @@ static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t ses
     }
 }
 
-/* Writes the trace that is requested through the desk, to the requested path. */
-static void serve_desk(struct ag_writer *writer, uint32_t index) {
-    struct ag_snapshot_desk *desk = writer->session->desk;
+/* Writes the trace that is requested through the requests, to the requested path. */
+static void serve_request(struct ag_writer *writer, uint32_t index) {
+    struct ag_snapshot_requests *requests = writer->session->requests;
     struct ag_watched_slot *watched = &writer->slots[index];
     /* acquire: pairs with the requester's release; the path is complete */
-    const uint32_t asked = atomic_load_explicit(&desk->n_asked, memory_order_acquire);
-    if (asked == desk->n_begun || !watched->is_first || !can_dump(watched)) {
+    const uint32_t asked = atomic_load_explicit(&requests->n_asked, memory_order_acquire);
+    if (asked == requests->n_begun || !watched->is_first || !can_dump(watched)) {
         return;
     }
     ag_writer_end_windows(writer, index);
-    desk->until_ns = ag_session_clock_now_ns(writer->session) - watched->recording->start_ns;
-    desk->n_begun = asked;
-    watched->dumps.is_for_desk = true;
-    watched->dumps.writer = snapshot_begin(writer, index, desk->path);
+    requests->until_ns = ag_session_clock_now_ns(writer->session) - watched->recording->start_ns;
+    requests->n_begun = asked;
+    watched->dumps.is_for_request = true;
+    watched->dumps.writer = snapshot_begin(writer, index, requests->path);
 }
 
 static void answer_control(struct ag_segment_header *header, uint32_t number) {
@@ -318,11 +317,11 @@ static void look_at_writer(struct ag_writer *writer, struct ag_watched_slot *wat
         watched->dumps.is_for_control = false;
         answer_control(writer->session->header, status == 0 ? watched->dumps.number : 0);
     }
-    if (watched->dumps.is_for_desk) {
-        watched->dumps.is_for_desk = false;
+    if (watched->dumps.is_for_request) {
+        watched->dumps.is_for_request = false;
         /* release: pairs with the requester's acquire; the file is complete */
-        atomic_store_explicit(&writer->session->desk->n_done, writer->session->desk->n_begun,
-                              memory_order_release);
+        atomic_store_explicit(&writer->session->requests->n_done,
+                              writer->session->requests->n_begun, memory_order_release);
     }
 }
 
@@ -331,7 +330,7 @@ void ag_snapshots_keep(struct ag_writer *writer) {
     const struct ag_segment_header *header = session->header;
     const bool is_asked = atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed) !=
                           atomic_load_explicit(&header->n_dumps_done, memory_order_relaxed);
-    if (session->n_dumps == 0 && !session->desk && !is_asked) {
+    if (session->n_dumps == 0 && !session->requests && !is_asked) {
         return;
     }
     const uint64_t session_ns = ag_session_clock_now_ns(session);
@@ -339,8 +338,8 @@ void ag_snapshots_keep(struct ag_writer *writer) {
     for (uint32_t i = 0; i < writer->n_slots_seen && is_any_there; i++) {
         look_at_writer(writer, &writer->slots[i]);
         dump_when_due(writer, i, session_ns);
-        if (session->desk) {
-            serve_desk(writer, i);
+        if (session->requests) {
+            serve_request(writer, i);
         }
     }
     serve_control(writer);
@@ -378,7 +377,7 @@ static void hold_still(struct ag_session *session) {
         atomic_thread_fence(memory_order_seq_cst);
     }
     struct ag_process_slot *slot = ag_session_slot(session, 0);
-    atomic_store_explicit(&slot->exiting, HAS_LEFT, memory_order_relaxed);
+    atomic_store_explicit(&slot->exiting, AG_SLOT_LEAVES, memory_order_relaxed);
     atomic_store_explicit(&slot->state, AG_SLOT_REPLACED, memory_order_relaxed);
 }
 

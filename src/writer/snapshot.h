@@ -23,7 +23,7 @@ struct ag_dump_when {
 enum { AG_DUMPS_MOST = 8 };
 
 /* Shared by `run`, its writer and its endpoint. Only one party requests a trace at a time. */
-struct ag_snapshot_desk {
+struct ag_snapshot_requests {
     _Atomic uint32_t n_signals; /* received signals; each requests a dump of the first process */
     _Atomic uint32_t n_asked;   /* requested traces of the first process; path is written before */
     uint32_t n_begun;           /* used only by the writer */
@@ -36,12 +36,12 @@ struct ag_snapshot_desk {
 
 struct ag_writer;
 
-struct ag_dump_state {                /* of one recording */
-    uint64_t reached[AG_DUMPS_MOST];  /* what each condition has reached */
-    uint32_t number;                  /* of the last dump */
-    uint32_t signals;                 /* signals of the desk that were answered */
-    pid_t writer;                     /* the child that writes a dump; 0: none */
-    bool is_for_desk, is_for_control; /* a requester waits for it */
+struct ag_dump_state {                   /* of one recording */
+    uint64_t reached[AG_DUMPS_MOST];     /* what each condition has reached */
+    uint32_t number;                     /* of the last dump */
+    uint32_t signals;                    /* counted signals that were answered */
+    pid_t writer;                        /* the child that writes a dump; 0: none */
+    bool is_for_request, is_for_control; /* a requester waits for it */
 };
 
 /* Starts the dumps that are due or requested, and handles those that have finished. Called once per

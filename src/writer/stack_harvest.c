@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "table/array.h"
+
 enum { MARKS_AT_FIRST = 1 << 20, MARKS_MOST = AG_NODE_FIRST + AG_NODE_SLOTS };
 
 int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree, int tree_size) {
@@ -65,21 +67,6 @@ void ag_stack_harvest_done(struct ag_stack_harvest *harvest) {
     *harvest = (struct ag_stack_harvest){0};
 }
 
-/* Makes room for one more. false: no memory. */
-static bool harvest_grow(void **array, size_t *capacity, size_t count, size_t item_bytes) {
-    if (count < *capacity) {
-        return true;
-    }
-    const size_t wanted = *capacity ? *capacity * 2 : 256;
-    void *larger = realloc(*array, wanted * item_bytes);
-    if (!larger) {
-        return false;
-    }
-    *array = larger;
-    *capacity = wanted;
-    return true;
-}
-
 static uint64_t node_word(const struct ag_stack_harvest *harvest, uint32_t id) {
     if (id < AG_NODE_FIRST || id >= ag_tree_node_limit(harvest->tree_size)) {
         return 0;
@@ -99,8 +86,7 @@ static uint32_t walk_up(struct ag_stack_harvest *harvest, uint32_t stack, size_t
         const uint64_t word = node_word(harvest, id);
         const uint32_t parent = (uint32_t)(word >> 32);
         if (word == 0 || id >= harvest->n_marks || harvest->marks[id] & AG_MARK_WALKED ||
-            !harvest_grow((void **)&harvest->chain, &harvest->chain_capacity, count,
-                          sizeof(uint32_t))) {
+            AG_ARRAY_RESERVE(harvest->chain, harvest->chain_capacity, count + 1) < 0) {
             id = AG_ROOT_INCOMPLETE;
             break;
         }
@@ -156,15 +142,14 @@ void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack) {
     uint32_t parent = walk_up(harvest, stack, &count);
     while (count > 0) {
         const uint32_t id = harvest->chain[--count];
-        if (!harvest_grow((void **)&harvest->nodes, &harvest->capacity, harvest->n_nodes,
-                          sizeof(struct ag_node))) {
+        const struct ag_node node = read_node(harvest, id, parent);
+        if (AG_ARRAY_RESERVE(harvest->nodes, harvest->capacity, harvest->n_nodes + 1) < 0) {
             harvest->error = -ENOMEM;
             return;
         }
-        const struct ag_node *node = &harvest->nodes[harvest->n_nodes++];
-        harvest->nodes[harvest->n_nodes - 1] = read_node(harvest, id, parent);
+        harvest->nodes[harvest->n_nodes++] = node;
         harvest->marks[id] = (uint8_t)(AG_MARK_KNOWN | (harvest->marks[parent] & AG_MARK_ROOT));
-        if (note_leaf(harvest, node) < 0) {
+        if (note_leaf(harvest, &node) < 0) {
             harvest->error = -ENOMEM;
             return;
         }

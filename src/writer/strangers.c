@@ -39,6 +39,7 @@
 #include <string.h>
 
 #include "process_watch.h"
+#include "table/array.h"
 #include "writer_state.h"
 
 enum {
@@ -108,7 +109,7 @@ static bool is_recorded(const struct ag_writer *writer, uint32_t pid) {
         const struct ag_watched_slot *watched = &writer->slots[i];
         const bool may_be_it =
             watched->watch.pid == pid ||
-            (watched->watch.pid == 0 && ag_process_names_itself(pid, watched->pid));
+            (watched->watch.pid == 0 && ag_process_has_own_pid(pid, watched->pid));
         if (watched->phase == AG_PHASE_OPEN && !watched->has_ended && may_be_it) {
             return true;
         }
@@ -127,23 +128,16 @@ static struct ag_stranger *strangers_find(const struct ag_strangers *strangers, 
     return NULL;
 }
 
-static struct ag_stranger *know(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns) {
-    if (strangers->n_known == strangers->capacity) {
-        const size_t capacity = strangers->capacity ? 2 * strangers->capacity : 16;
-        struct ag_stranger *larger = capacity <= PROCESSES_MOST
-                                         ? realloc(strangers->known, capacity * sizeof(*larger))
-                                         : NULL;
-        if (!larger) {
-            return NULL;
-        }
-        strangers->known = larger;
-        strangers->capacity = capacity;
-    }
-    struct ag_stranger *stranger = &strangers->known[strangers->n_known++];
-    *stranger = (struct ag_stranger){
+static struct ag_stranger *strangers_add(struct ag_strangers *strangers, uint32_t pid,
+                                         uint64_t now_ns) {
+    struct ag_stranger stranger = {
         .pid = pid, .start_ticks = ag_process_start_ticks(pid), .since_ns = now_ns};
-    ag_process_name(pid, stranger->name);
-    return stranger;
+    ag_process_name(pid, stranger.name);
+    if (strangers->n_known == PROCESSES_MOST ||
+        AG_ARRAY_ADD(strangers->known, strangers->n_known, stranger) < 0) {
+        return NULL;
+    }
+    return &strangers->known[strangers->n_known - 1];
 }
 
 static void forget(struct ag_strangers *strangers, const struct ag_stranger *stranger) {
@@ -200,7 +194,7 @@ static void strangers_walk(struct ag_strangers *strangers, const struct ag_write
             continue;
         }
         if (!stranger && !is_recorded(writer, pid)) {
-            stranger = know(strangers, pid, now_ns);
+            stranger = strangers_add(strangers, pid, now_ns);
         }
         if (stranger) {
             stranger->is_seen = true;
@@ -241,7 +235,7 @@ void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *w
 
 void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns) {
     struct ag_stranger *stranger = strangers_find(strangers, pid, ag_process_start_ticks(pid));
-    stranger = stranger ? stranger : know(strangers, pid, now_ns);
+    stranger = stranger ? stranger : strangers_add(strangers, pid, now_ns);
     if (stranger) {
         stranger->has_executed = true;
     }

@@ -20,7 +20,7 @@ struct ag_stranger {
 };
 struct ag_strangers {
     struct ag_stranger *known;
-    size_t n_known, capacity;
+    size_t n_known;
     uint64_t next_look_ns;
 };
 

@@ -47,7 +47,7 @@ enum {
     RENAME_ONLY_TO_NEW = 1, /* RENAME_NOREPLACE, which older headers lack */
 };
 
-struct birth { /* a file that is being created */
+struct new_file { /* a file that is being created */
     const char *plain;
     const struct ag_trace_header *header;
     uint32_t number; /* to try first; then the number that the file got */
@@ -208,6 +208,12 @@ void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096])
 
 /* ---- files that exist ---- */
 
+void ag_trace_file_folder(const char *path, char ret_folder[4096]) {
+    const char *slash = strrchr(path, '/');
+    const int length = slash && slash != path ? (int)(slash - path) : 1;
+    (void)snprintf(ret_folder, PATH_BYTES, "%.*s", length, slash ? path : ".");
+}
+
 bool ag_trace_file_is_of(int fd, const struct ag_trace_header *header) {
     struct stat status;
     struct ag_trace_header found;
@@ -256,58 +262,58 @@ int ag_trace_file_copy(int from, int to, uint64_t bytes) {
 
 /* ---- three ways to a name ---- */
 
-/* Gives birth->fd its name. 0, -EEXIST, or another negative errno: this way is not supported. */
-typedef int give_name(struct birth *birth, const char *path);
+/* Gives new_file->fd its name. 0, -EEXIST, or another negative errno: this way is not supported. */
+typedef int give_name(struct new_file *new_file, const char *path);
 
-static int link_unnamed(struct birth *birth, const char *path) {
+static int link_unnamed(struct new_file *new_file, const char *path) {
     char unnamed[64];
-    (void)snprintf(unnamed, sizeof(unnamed), "/proc/self/fd/%d", birth->fd);
+    (void)snprintf(unnamed, sizeof(unnamed), "/proc/self/fd/%d", new_file->fd);
     return linkat(AT_FDCWD, unnamed, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
-static int rename_own(struct birth *birth, const char *path) {
-    if (syscall(SYS_renameat2, AT_FDCWD, birth->own_name, AT_FDCWD, path, RENAME_ONLY_TO_NEW) ==
+static int rename_own(struct new_file *new_file, const char *path) {
+    if (syscall(SYS_renameat2, AT_FDCWD, new_file->own_name, AT_FDCWD, path, RENAME_ONLY_TO_NEW) ==
         0) {
         return 0;
     }
-    if (errno == EEXIST || link(birth->own_name, path) < 0) {
+    if (errno == EEXIST || link(new_file->own_name, path) < 0) {
         return -errno;
     }
-    (void)unlink(birth->own_name); /* a leftover second name is harmless */
+    (void)unlink(new_file->own_name); /* a leftover second name is harmless */
     return 0;
 }
 
-static int create_in_place(struct birth *birth, const char *path) {
-    birth->fd = open(path, CREATE, 0600);
-    if (birth->fd < 0) {
+static int create_in_place(struct new_file *new_file, const char *path) {
+    new_file->fd = open(path, CREATE, 0600);
+    if (new_file->fd < 0) {
         return -errno;
     }
-    const int r = ag_trace_header_write(birth->fd, birth->header);
+    const int r = ag_trace_header_write(new_file->fd, new_file->header);
     if (r < 0) {
         (void)unlink(path); /* created a moment ago; the earlier failure is reported */
     }
     return r == -EEXIST ? -EIO : r;
 }
 
-static int open_unnamed(struct birth *birth) {
-    return open(birth->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+static int open_unnamed(struct new_file *new_file) {
+    return open(new_file->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 }
 
-static int open_own(struct birth *birth) {
-    int fd = open(birth->own_name, CREATE, 0600);
-    if (fd < 0 && errno == EEXIST && unlink(birth->own_name) == 0) {
-        fd = open(birth->own_name, CREATE, 0600); /* left by a process that was killed */
+static int open_own(struct new_file *new_file) {
+    int fd = open(new_file->own_name, CREATE, 0600);
+    if (fd < 0 && errno == EEXIST && unlink(new_file->own_name) == 0) {
+        fd = open(new_file->own_name, CREATE, 0600); /* left by a process that was killed */
     }
     return fd;
 }
 
-static int open_nothing(struct birth *birth) {
-    (void)birth;
+static int open_nothing(struct new_file *new_file) {
+    (void)new_file;
     return -1;
 }
 
 static const struct {
-    int (*open)(struct birth *birth);
+    int (*open)(struct new_file *new_file);
     give_name *give_name;
     bool has_own_name;
 } ways[] = {
@@ -318,26 +324,26 @@ static const struct {
 
 /* ---- the first name that is free ---- */
 
-static void close_fd(struct birth *birth) {
-    if (birth->fd >= 0) {
-        (void)close(birth->fd); /* at most a header, of a file that is given up */
+static void close_fd(struct new_file *new_file) {
+    if (new_file->fd >= 0) {
+        (void)close(new_file->fd); /* at most a header, of a file that is given up */
     }
-    birth->fd = -1;
+    new_file->fd = -1;
 }
 
 /* Returns the descriptor of the file that has the name now: the new one, or the existing one of the
  * same process. */
-static int take_name(struct birth *birth, give_name *give, char ret_path[4096]) {
-    for (; birth->number <= MAX_NUMBER; birth->number++) {
-        int r = ag_trace_name_number(birth->plain, birth->number, ret_path);
-        r = r < 0 ? r : give(birth, ret_path);
+static int take_name(struct new_file *new_file, give_name *give, char ret_path[4096]) {
+    for (; new_file->number <= MAX_NUMBER; new_file->number++) {
+        int r = ag_trace_name_number(new_file->plain, new_file->number, ret_path);
+        r = r < 0 ? r : give(new_file, ret_path);
         if (r == 0) {
-            return birth->fd;
+            return new_file->fd;
         }
         if (r != -EEXIST) {
             return r;
         }
-        const int fd = ag_trace_file_open_begun(ret_path, birth->header);
+        const int fd = ag_trace_file_open_begun(ret_path, new_file->header);
         if (fd >= 0) {
             return fd;
         }
@@ -345,34 +351,27 @@ static int take_name(struct birth *birth, give_name *give, char ret_path[4096]) 
     return -EEXIST;
 }
 
-static int go_one_way(struct birth *birth, size_t way, char ret_path[4096]) {
+static int go_one_way(struct new_file *new_file, size_t way, char ret_path[4096]) {
     const bool has_file_first = ways[way].open != open_nothing;
-    birth->fd = ways[way].open(birth);
-    int r = birth->fd < 0 && has_file_first ? -errno : 0;
+    new_file->fd = ways[way].open(new_file);
+    int r = new_file->fd < 0 && has_file_first ? -errno : 0;
     if (r == 0 && has_file_first) {
-        r = ag_trace_header_write(birth->fd, birth->header);
+        r = ag_trace_header_write(new_file->fd, new_file->header);
     }
-    r = r < 0 ? r : take_name(birth, ways[way].give_name, ret_path);
-    if (r < 0 || r != birth->fd) {
-        if (ways[way].has_own_name && birth->fd >= 0) {
-            (void)unlink(birth->own_name); /* created a moment ago */
+    r = r < 0 ? r : take_name(new_file, ways[way].give_name, ret_path);
+    if (r < 0 || r != new_file->fd) {
+        if (ways[way].has_own_name && new_file->fd >= 0) {
+            (void)unlink(new_file->own_name); /* created a moment ago */
         }
-        close_fd(birth);
+        close_fd(new_file);
     }
     return r;
-}
-
-static void folder_of(const char *path, char ret_folder[4096]) {
-    const char *slash = strrchr(path, '/');
-    const size_t length = slash == path ? 1 : (size_t)(slash - path);
-    memcpy(ret_folder, path, length);
-    ret_folder[length] = '\0';
 }
 
 int ag_trace_file_create(const char *pattern, const struct ag_trace_names *names,
                          const struct ag_trace_header *header, char ret_path[4096]) {
     char plain[PATH_BYTES];
-    struct birth birth = {.plain = plain, .header = header, .fd = -1};
+    struct new_file new_file = {.plain = plain, .header = header, .fd = -1};
     int r = ag_trace_name_expand(pattern, names, plain);
     if (r == 0 && plain[0] != '/') {
         r = -EINVAL; /* a pattern from a damaged live file */
@@ -382,20 +381,20 @@ int ag_trace_file_create(const char *pattern, const struct ag_trace_names *names
         return r;
     }
     memcpy(ret_path, plain, strlen(plain) + 1);
-    folder_of(plain, birth.folder);
-    const int n = snprintf(birth.own_name, sizeof(birth.own_name), "%s/.allogram-new.%016llx",
-                           birth.folder, (unsigned long long)header->session);
+    ag_trace_file_folder(plain, new_file.folder);
+    const int n = snprintf(new_file.own_name, sizeof(new_file.own_name), "%s/.allogram-new.%016llx",
+                           new_file.folder, (unsigned long long)header->session);
     struct ag_trace_numbers *numbers = names->numbers;
     const uint32_t first = numbers && strcmp(numbers->plain, plain) == 0 ? numbers->last + 1 : 1;
     r = -ENAMETOOLONG;
     for (size_t way = n < PATH_BYTES ? 0 : AG_ARRAY_SIZE(ways); r < 0 && way < AG_ARRAY_SIZE(ways);
          way++) {
-        birth.number = first;
-        r = go_one_way(&birth, way, ret_path);
+        new_file.number = first;
+        r = go_one_way(&new_file, way, ret_path);
     }
     if (r >= 0 && numbers) {
         memcpy(numbers->plain, plain, sizeof(plain));
-        numbers->last = birth.number;
+        numbers->last = new_file.number;
     }
     return r;
 }

@@ -43,6 +43,9 @@ void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096])
 
 /* ---- files ---- */
 
+/* The folder of PATH, "." when PATH names none. */
+void ag_trace_file_folder(const char *path, char ret_folder[4096]);
+
 /* Stands in the header of a trace that was created before its process had a slot, instead of the
  * process' number in the session. */
 #define AG_NUMBER_FIRST UINT32_MAX

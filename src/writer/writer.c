@@ -36,7 +36,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cut_files.h"
@@ -212,7 +211,7 @@ static void watch_process(struct ag_writer *writer, uint32_t index, uint32_t pid
     if (watched->program == 0 && pid != 0) {
         watched->program = ag_process_program(pid);
     }
-    ag_recording_found(watched->recording, pid);
+    ag_recording_set_pid(watched->recording, pid);
     wake_when_ended(writer, watched->watch.pidfd, index);
     end_replaced(writer, index);
 }
@@ -258,9 +257,9 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     if (watched->is_first) {
         writer->report.registered = 1;
     }
-    const bool has_our_numbers = /* as far as can be known */
+    const bool shares_namespace = /* as far as can be known */
         seen.sought.namespace == session->pid_namespace || seen.sought.namespace == 0;
-    ag_strangers_recorded(&writer->strangers, pid == 0 && has_our_numbers ? seen.sought.pid : pid);
+    ag_strangers_recorded(&writer->strangers, pid == 0 && shares_namespace ? seen.sought.pid : pid);
     if (seen.parent_slot < session->n_slots && seen.identity == 0 &&
         writer->slots[seen.parent_slot].phase == AG_PHASE_OPEN) {
         /* a forked child starts with its parent's program */
@@ -414,13 +413,13 @@ static enum ag_slot_end how_it_ended(const struct ag_writer *writer,
         const uint32_t status = atomic_load_explicit(&slot->wait_status, memory_order_relaxed);
         return status & SIGNAL_BITS ? AG_END_SIGNAL : AG_END_EXIT;
     }
-    enum { HAS_LEFT = 2 };
     const uint32_t exiting = atomic_load_explicit(&slot->exiting, memory_order_relaxed);
-    if (exiting == HAS_LEFT) {
+    if (exiting == AG_SLOT_LEAVES) {
         return AG_END_DETACHED;
     }
     const bool has_exited =
-        exiting || atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_REPLACED;
+        exiting != AG_SLOT_STAYS ||
+        atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_REPLACED;
     return has_exited ? AG_END_EXIT : AG_END_NOT_KNOWN;
 }
 
@@ -482,22 +481,18 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     struct ag_recording *recording = watched->recording;
     struct ag_process_slot *slot = ag_session_slot(writer->session, index);
     look_how_it_ended(watched, slot);
-    struct rusage own = {0};
-    (void)getrusage(RUSAGE_SELF, &own); /* cannot fail */
     const uint64_t max_rss_kib = atomic_load_explicit(&slot->max_rss_kib, memory_order_relaxed);
     if (writer->n_traces == 0 && writer->n_open == 1 &&
         max_rss_kib * 1024 > recording->rss_peak_bytes) {
         recording->rss_peak_bytes = max_rss_kib * 1024; /* includes the largest child: only alone */
     }
-    const struct ag_recording_end end = {
+    struct ag_recording_end end = {
         .how = how_it_ended(writer, slot),
         .time_ns = writer->is_offline ? recording->last_event_ns
                                       : ag_session_clock_now_ns(writer->session),
-        .profiler_rss_bytes = (uint64_t)own.ru_maxrss * 1024,
-        .profiler_cpu_ns = (uint64_t)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) * 1000000000u +
-                           (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) * 1000u,
         .target_cpu_ns = watched->cpu_ns,
     };
+    ag_process_own_usage(&end.profiler_cpu_ns, &end.profiler_rss_bytes);
     ag_recording_finish(recording, &end);
     writer->n_traces++;
     note_if_missing(writer, recording);
