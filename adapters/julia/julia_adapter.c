@@ -5,10 +5,9 @@
  * julia_releases.def. Julia 1.6 and later load their code after the start, from another library.
  * They are not recorded; the report names them. */
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/join_text.h"
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "embed/adapter.h"
 #include "hook/import_slot.h"
 #include "hook/next_symbol.h"
@@ -25,12 +24,6 @@ allogram_heap ag_julia_heaps[AG_JULIA_HEAPS];
 __thread struct ag_julia_thread *ag_julia_own;
 _Atomic(struct ag_julia_thread *) ag_julia_threads;
 static uint32_t recorded_pid;
-
-void *ag_julia_map(size_t bytes) {
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return ag_syscall_failed(address) ? NULL : (void *)address;
-}
 
 /* A forked child's trace begins empty. The deaths of blocks that its parent recorded are not
  * recorded there, and the functions of generated code have to be defined there again. */
@@ -50,7 +43,7 @@ bool ag_julia_is_recorded(void) {
 }
 
 AG_COLD struct ag_julia_thread *ag_julia_thread_begin(void) {
-    struct ag_julia_thread *thread = ag_julia_map(sizeof(*thread));
+    struct ag_julia_thread *thread = ag_pages_map(sizeof(*thread));
     if (!thread) {
         return NULL;
     }

@@ -24,9 +24,7 @@
  * A list is changed only by its thread, or while all threads are stopped. */
 #include "julia_objects.h"
 
-#include <sys/mman.h>
-
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "embed/host_events.h"
 #include "embed/host_heaps.h"
 #include "julia_blocks.h"
@@ -41,7 +39,7 @@ static struct ag_julia_objects old;
 static bool add_chunk(struct ag_julia_objects *list) {
     struct ag_julia_chunk *chunk = list->last ? list->last->next : NULL;
     if (!chunk) {
-        chunk = ag_julia_map(sizeof(*chunk));
+        chunk = ag_pages_map(sizeof(*chunk));
         if (!chunk) {
             ag_record_lost(AG_LOST_NO_MEMORY, 1);
             return false;
@@ -141,7 +139,7 @@ static void finish_or_defer(struct ag_julia_thread *thread, struct ag_julia_pend
     }
     struct ag_julia_deferred *last = thread->deferred;
     if (!last || last->n == AG_ARRAY_SIZE(last->blocks)) {
-        last = ag_julia_map(sizeof(*last));
+        last = ag_pages_map(sizeof(*last));
         if (!last) {
             ag_record_lost(AG_LOST_NO_MEMORY, 1);
             pending->object = pending->address = 0;
@@ -163,7 +161,7 @@ void ag_julia_restored(struct ag_julia_thread *thread) {
         for (size_t i = 0; i < last->n; i++) {
             julia_pending_finish(thread, &last->blocks[i]);
         }
-        (void)ag_syscall2(SYS_munmap, (long)last, sizeof(*last));
+        ag_pages_unmap(last, sizeof(*last));
     }
 }
 

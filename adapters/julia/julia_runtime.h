@@ -104,8 +104,6 @@ AG_FAST struct ag_julia_thread *ag_julia_thread(void) {
     return AG_LIKELY(thread != NULL) ? thread : ag_julia_thread_begin();
 }
 
-/* Zeroed memory from the kernel; NULL: out of memory. */
-void *ag_julia_map(size_t bytes) AG_HIDDEN;
 /* Whether this process is recorded and the adapter acts in it, or acted in the process that forked
  * it. */
 bool ag_julia_is_recorded(void) AG_HIDDEN;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "julia_imports.h"
 #include "julia_runtime.h"
 #include "record/recorder.h"
@@ -28,7 +29,7 @@ struct entry {
 static struct entry *entries;
 
 int ag_julia_types_start(void) {
-    entries = ag_julia_map(TYPES * sizeof(*entries));
+    entries = ag_pages_map(TYPES * sizeof(*entries));
     return entries ? 0 : -ENOMEM;
 }
 

@@ -37,6 +37,7 @@
 #include <string.h>
 
 #include "base/join_text.h"
+#include "base/pages.h"
 #include "base/vector_state.h"
 #include "hook/detour.h"
 #include "hook/elf_symbols.h"
@@ -191,8 +192,8 @@ static bool is_readable(uintptr_t address) {
 /* The size of a string with its terminating 0, as far as its memory can be read. */
 static size_t text_bytes(uintptr_t text) {
     size_t bytes = 0;
-    while (is_readable(ag_readable_page(text + bytes))) {
-        const size_t rest = AG_READABLE_PAGE - (text + bytes) % AG_READABLE_PAGE;
+    while (is_readable(ag_page_of(text + bytes))) {
+        const size_t rest = AG_PAGE_BYTES - (text + bytes) % AG_PAGE_BYTES;
         const size_t length = strnlen((const char *)text + bytes, rest);
         bytes += length;
         if (length < rest) {

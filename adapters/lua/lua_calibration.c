@@ -23,9 +23,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "lua_pcs.h"
 #include "lua_runtime.h"
 #include "record/recorder.h"
@@ -467,29 +466,26 @@ static void run_constructors(lua_State *L) {
     const uint32_t depth = ag_recorder.depth;
     const size_t walker_bytes = (ag_walker_bytes(depth) + 63) & ~(size_t)63;
     const size_t bytes = walker_bytes + depth * sizeof(*own.frames);
-    const long memory = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (ag_syscall_failed(memory)) {
+    char *memory = ag_pages_map(bytes);
+    if (!memory) {
         return;
     }
-    own.walker = ag_walker_init((void *)memory, depth);
-    own.frames = (struct ag_walked_frame *)(memory + (long)walker_bytes);
+    own.walker = ag_walker_init(memory, depth);
+    own.frames = (struct ag_walked_frame *)(void *)(memory + walker_bytes);
     (void)ag_lua.api.lua_gc(L, STOP);
     construct(L, NULL);
     construct(L, ag_lua.api.lua_newthread(L));
-    (void)ag_syscall2(SYS_munmap, memory, (long)bytes);
+    ag_pages_unmap(memory, bytes);
     ag_lua.has_pcs = ag_lua_pcs_settle();
 }
 
 int ag_lua_calibrate(const char **ret_reason) {
     memset(&own, 0, sizeof(own));
-    const long arena = ag_syscall6(SYS_mmap, 0, ARENA_BYTES, PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (ag_syscall_failed(arena)) {
+    own.arena = ag_pages_map(ARENA_BYTES);
+    if (!own.arena) {
         *ret_reason = "there is no memory to try it";
         return -ENOMEM;
     }
-    own.arena = (char *)arena;
     lua_State *L = ag_lua.api.lua_newstate(ag_lua_try, &own);
     if (L) {
         run_script(L);
@@ -504,7 +500,7 @@ int ag_lua_calibrate(const char **ret_reason) {
     } else {
         complain("it makes no state");
     }
-    (void)ag_syscall2(SYS_munmap, arena, ARENA_BYTES);
+    ag_pages_unmap(own.arena, ARENA_BYTES);
     *ret_reason = own.reason;
     return own.reason ? -ENOTSUP : 0;
 }

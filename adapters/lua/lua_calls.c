@@ -16,9 +16,8 @@
 #include "lua_calls.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "embed/counters.h"
 #include "lua_functions.h"
 
@@ -44,10 +43,7 @@ static struct ag_lua_known_call *place_in(struct ag_lua_known_call *calls, uint3
 }
 
 static void drop_calls(struct ag_lua_state *state) {
-    if (state->calls) {
-        (void)ag_syscall2(SYS_munmap, (long)state->calls,
-                          (long)(state->calls_capacity * sizeof(*state->calls)));
-    }
+    ag_pages_unmap(state->calls, state->calls_capacity * sizeof(*state->calls));
     state->calls = NULL;
     state->n_calls = state->calls_capacity = 0;
 }
@@ -58,13 +54,10 @@ static bool lua_calls_make_room(struct ag_lua_state *state) {
         return true;
     }
     const uint32_t capacity = state->calls_capacity ? state->calls_capacity * 2 : FIRST_CALLS;
-    const long address =
-        ag_syscall6(SYS_mmap, 0, (long)(capacity * sizeof(struct ag_lua_known_call)),
-                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ag_syscall_failed(address)) {
+    struct ag_lua_known_call *calls = ag_pages_map(capacity * sizeof(*calls));
+    if (!calls) {
         return false;
     }
-    struct ag_lua_known_call *calls = (struct ag_lua_known_call *)address;
     const uint32_t n_calls = state->n_calls;
     for (uint32_t i = 0; i < state->calls_capacity; i++) {
         if (state->calls[i].ci) {

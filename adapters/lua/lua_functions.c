@@ -11,9 +11,8 @@
 #include "lua_functions.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 
 static uint32_t slot_of(const void *key, uint32_t capacity) {
     const uint64_t hash = (uint64_t)(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15);
@@ -39,24 +38,16 @@ static struct ag_lua_known_function *place_in(struct ag_lua_known_function *tabl
     return &table[slot];
 }
 
-static void *map_table(uint32_t capacity) {
-    const long address =
-        ag_syscall6(SYS_mmap, 0, (long)(capacity * sizeof(struct ag_lua_known_function)),
-                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return ag_syscall_failed(address) ? NULL : (void *)address;
-}
-
 static void unmap_table(struct ag_lua_state *state) {
     if (state->functions != state->first_functions) {
-        (void)ag_syscall2(SYS_munmap, (long)state->functions,
-                          (long)(state->functions_capacity * sizeof(*state->functions)));
+        ag_pages_unmap(state->functions, state->functions_capacity * sizeof(*state->functions));
     }
 }
 
 /* Replaces the table by one of twice the size, without the functions that were freed. */
 static void lua_functions_grow(struct ag_lua_state *state) {
     const uint32_t capacity = state->functions_capacity * 2;
-    struct ag_lua_known_function *table = map_table(capacity);
+    struct ag_lua_known_function *table = ag_pages_map(capacity * sizeof(*table));
     uint32_t n = 0;
     if (!table) {
         return;

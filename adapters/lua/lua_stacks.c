@@ -36,9 +36,8 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "base/vector_state.h"
 #include "lua_calls.h"
 #include "lua_functions.h"
@@ -96,12 +95,10 @@ static struct lua_thread *inherit(uint64_t self) {
 }
 
 static struct lua_thread *map_thread(uint64_t self) {
-    const long address = ag_syscall6(SYS_mmap, 0, THREAD_BYTES, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ag_syscall_failed(address)) {
+    struct lua_thread *thread = ag_pages_map(THREAD_BYTES);
+    if (!thread) {
         return NULL;
     }
-    struct lua_thread *thread = (struct lua_thread *)address;
     atomic_store_explicit(&thread->owner, self, memory_order_relaxed);
     thread->process_number = ag_recorder.process_number;
     struct lua_thread *head = atomic_load_explicit(&newest, memory_order_relaxed);

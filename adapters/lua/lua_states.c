@@ -14,9 +14,8 @@
 
 #include <link.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "embed/host_events_fast.h"
 #include "format/decode.h"
 #include "hook/loaded_objects.h"
@@ -102,12 +101,10 @@ static struct ag_lua_state *find_free(void) {
 }
 
 static struct ag_lua_state *map_state(void) {
-    const long address = ag_syscall6(SYS_mmap, 0, sizeof(struct ag_lua_state),
-                                     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ag_syscall_failed(address)) {
+    struct ag_lua_state *state = ag_pages_map(sizeof(*state));
+    if (!state) {
         return NULL;
     }
-    struct ag_lua_state *state = (struct ag_lua_state *)address;
     state->functions = state->first_functions;
     state->functions_capacity = AG_LUA_FIRST_FUNCTIONS;
     atomic_store_explicit(&state->is_taken, 1, memory_order_relaxed);

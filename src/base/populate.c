@@ -15,10 +15,10 @@
 #include <linux/futex.h>
 #include <stdint.h>
 
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 
 enum {
-    PAGE_BYTES = 4096,
     POPULATE_WRITE = 23, /* MADV_POPULATE_WRITE, absent from older headers */
 };
 
@@ -38,9 +38,8 @@ static bool is_refused(long result) {
 }
 
 bool ag_populate_at_once(void *address, size_t bytes) {
-    const uintptr_t first = (uintptr_t)address & ~(uintptr_t)(PAGE_BYTES - 1);
-    const uintptr_t end =
-        ((uintptr_t)address + bytes + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    const uintptr_t first = ag_page_of((uintptr_t)address);
+    const uintptr_t end = ag_page_after((uintptr_t)address + bytes);
     long result;
     do {
         result = ag_syscall3(SYS_madvise, (long)first, (long)(end - first), POPULATE_WRITE);
@@ -50,8 +49,7 @@ bool ag_populate_at_once(void *address, size_t bytes) {
 
 bool ag_populate(void *address, size_t bytes) {
     const uintptr_t end = (uintptr_t)address + bytes;
-    for (uintptr_t page = (uintptr_t)address & ~(uintptr_t)(PAGE_BYTES - 1); page < end;
-         page += PAGE_BYTES) {
+    for (uintptr_t page = ag_page_of((uintptr_t)address); page < end; page += AG_PAGE_BYTES) {
         const long result = touch_page(page);
         if (is_refused(result)) {
             return ag_populate_at_once(address, bytes);

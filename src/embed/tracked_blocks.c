@@ -3,9 +3,8 @@
 #include "tracked_blocks.h"
 
 #include <stddef.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 
 struct ag_tracked *ag_tracked_at(const struct ag_tracked_blocks *blocks, uint32_t place) {
     return &blocks->pages[place / AG_TRACKED_PAGE][place % AG_TRACKED_PAGE];
@@ -36,10 +35,7 @@ static uint32_t take_place(struct ag_tracked_blocks *blocks) {
     }
     struct ag_tracked **page = &blocks->pages[place / AG_TRACKED_PAGE];
     if (!*page) {
-        const long address =
-            ag_syscall6(SYS_mmap, 0, AG_TRACKED_PAGE * (long)sizeof(**page), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        *page = ag_syscall_failed(address) ? NULL : (struct ag_tracked *)address;
+        *page = ag_pages_map(AG_TRACKED_PAGE * sizeof(**page));
     }
     blocks->n_places += *page != NULL;
     return *page ? place : 0;

@@ -19,14 +19,13 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "arch/x86_64/relocate.h"
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "process_map.h"
 
 enum {
-    PAGE_BYTES = 4096,
     LOWEST_ADDRESS = 1 << 16, /* vm.mmap_min_addr */
     WAY_OFFSET = 0,           /* offset in the page of the jump to the replacement */
     ORIGINAL_OFFSET = 48,
@@ -53,7 +52,7 @@ static void write_way(uint8_t *entry, const struct way *way) {
 static const uintptr_t reach_bytes = (uintptr_t)3 << 29;
 
 _Static_assert((int)AG_DETOUR_BYTES == (int)AG_JUMP_BYTES, "a detour is one jump");
-_Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= PAGE_BYTES,
+_Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= AG_PAGE_BYTES,
                "all in one page");
 
 static int detour_fail(struct ag_detour *detour, int error, const char *reason) {
@@ -84,38 +83,37 @@ static bool look_around(void *context, const struct ag_mapping *mapping) {
         /* a page that was written to splits the mapping; the code continues after it */
         around->mapping.high = mapping->high;
     }
-    if (high < low + PAGE_BYTES || high < LOWEST_ADDRESS + PAGE_BYTES) {
+    if (high < low + AG_PAGE_BYTES || high < LOWEST_ADDRESS + AG_PAGE_BYTES) {
         return true;
     }
     if (is_below) {
-        const uintptr_t page = high - PAGE_BYTES;
+        const uintptr_t page = high - AG_PAGE_BYTES;
         around->page = around->target - page < reach_bytes ? page : around->page;
         return true;
     }
     if (around->page == 0) { /* the far end of the gap: a heap may grow from the near one */
         const uintptr_t end = around->target + reach_bytes;
-        const uintptr_t page =
-            ((high < end ? high : end) & ~(uintptr_t)(PAGE_BYTES - 1)) - PAGE_BYTES;
+        const uintptr_t page = ag_page_of(high < end ? high : end) - AG_PAGE_BYTES;
         around->page = page >= low && page > around->target ? page : 0;
     }
     return around->page == 0 && mapping->low - around->target < reach_bytes;
 }
 
 static void *map_page(uintptr_t address) {
-    const long page = ag_syscall6(SYS_mmap, (long)address, PAGE_BYTES, PROT_READ | PROT_WRITE,
+    const long page = ag_syscall6(SYS_mmap, (long)address, AG_PAGE_BYTES, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (ag_syscall_failed(page)) {
         return NULL;
     }
     if ((uintptr_t)page != address) { /* a kernel before 4.17 treats the address as a hint */
-        (void)ag_syscall2(SYS_munmap, page, PAGE_BYTES);
+        ag_pages_unmap((void *)page, AG_PAGE_BYTES);
         return NULL;
     }
     return (void *)page;
 }
 
 static int set_protection(uintptr_t low, size_t n_bytes, int protection) {
-    const uintptr_t first = low & ~(uintptr_t)(PAGE_BYTES - 1);
+    const uintptr_t first = ag_page_of(low);
     return (int)ag_syscall3(SYS_mprotect, (long)first, (long)(low + n_bytes - first), protection);
 }
 
@@ -157,7 +155,7 @@ static int fill_entry(struct ag_detour *detour, uint8_t *entry, struct ag_reloca
 
 /* Makes the page executable and no longer writable. */
 static int seal_page(struct ag_detour *detour, uint8_t *page) {
-    if (set_protection((uintptr_t)page, PAGE_BYTES, PROT_READ | PROT_EXEC) < 0) {
+    if (set_protection((uintptr_t)page, AG_PAGE_BYTES, PROT_READ | PROT_EXEC) < 0) {
         return detour_fail(detour, -EACCES, "the system forbids new code");
     }
     return 0;
@@ -172,9 +170,9 @@ static int fill_page(struct ag_detour *detour, uint8_t *page, struct ag_relocati
 
 /* ---- in a running program: prepared, not written ---- */
 
-enum { ENTRY_BYTES = 160, ENTRIES = PAGE_BYTES / ENTRY_BYTES };
+enum { ENTRY_BYTES = 160, ENTRIES = AG_PAGE_BYTES / ENTRY_BYTES };
 _Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= ENTRY_BYTES &&
-                   (int)AG_DETOUR_PAGE_BYTES == (int)PAGE_BYTES,
+                   (int)AG_DETOUR_PAGE_BYTES == (int)AG_PAGE_BYTES,
                "an entry holds a detour");
 
 static struct { /* used only by the one thread that prepares */
@@ -192,9 +190,9 @@ static struct { /* used only by the one thread that prepares */
  * microseconds, while a thread of the program is stopped. Never above the target, where a stack may
  * grow. NULL: none of the pages was free. */
 static uint8_t *map_page_below(uintptr_t target) {
-    const uintptr_t last = target & ~(uintptr_t)(PAGE_BYTES - 1);
+    const uintptr_t last = ag_page_of(target);
     void *page = NULL;
-    for (uintptr_t distance = PAGE_BYTES;
+    for (uintptr_t distance = AG_PAGE_BYTES;
          page == NULL && distance < reach_bytes && last > distance + LOWEST_ADDRESS;
          distance *= 2) {
         page = map_page(last - distance);
@@ -308,8 +306,7 @@ size_t ag_detours_pages(uintptr_t ret_pages[AG_DETOUR_PAGES_MOST]) {
 
 void ag_detours_drop(void) {
     for (size_t i = 0; i < prepared.n_pages; i++) {
-        /* our own mapping */
-        (void)ag_syscall2(SYS_munmap, (long)prepared.pages[i].bytes, PAGE_BYTES);
+        ag_pages_unmap(prepared.pages[i].bytes, AG_PAGE_BYTES);
     }
     prepared.n_pages = prepared.n_detours = 0;
 }
@@ -354,7 +351,7 @@ static int detour_write(struct ag_detour *detour, void *target, size_t target_by
         r = detour_fail(detour, -EACCES, "its code cannot be made writable");
     }
     if (r < 0) {
-        (void)ag_syscall2(SYS_munmap, (long)page, PAGE_BYTES); /* not in use yet */
+        ag_pages_unmap(page, AG_PAGE_BYTES); /* not in use yet */
         return r;
     }
     memcpy(detour->saved, place, AG_DETOUR_BYTES);
@@ -392,7 +389,7 @@ static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacem
         r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + WAY_OFFSET);
     }
     if (r < 0 && !prepared.is_on) {
-        (void)ag_syscall2(SYS_munmap, (long)entry, PAGE_BYTES); /* not in use yet */
+        ag_pages_unmap(entry, AG_PAGE_BYTES); /* not in use yet */
     }
     detour->page = entry;
     return r;

@@ -7,9 +7,9 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 
 enum {
@@ -93,9 +93,7 @@ int ag_elf_symbols_open(const char *path, struct ag_elf_symbols *ret_symbols) {
 }
 
 void ag_elf_symbols_close(struct ag_elf_symbols *symbols) {
-    if (symbols->file != NULL) {
-        (void)ag_syscall2(SYS_munmap, (long)symbols->file, (long)symbols->file_bytes);
-    }
+    ag_pages_unmap(symbols->file, symbols->file_bytes);
     *symbols = (struct ag_elf_symbols){0};
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "unwind/readable_range.h"
 
@@ -18,8 +19,7 @@ enum {
 /* Whether every page from the one after FIRST up to HIGH can be read. The two addresses are then
  * assumed to lie on one stack. */
 static bool is_one_stack(uintptr_t first, uintptr_t high) {
-    for (uintptr_t page = ag_readable_page(first) + AG_READABLE_PAGE; page < high;
-         page += AG_READABLE_PAGE) {
+    for (uintptr_t page = ag_page_of(first) + AG_PAGE_BYTES; page < high; page += AG_PAGE_BYTES) {
         if (!ag_readable_word(page)) {
             return false;
         }
@@ -50,7 +50,7 @@ static enum distance distance_of(const struct ag_call_mark *mark, uintptr_t sp) 
         return address - sp < INSIDE_BYTES_MOST && is_one_stack(sp, (uintptr_t)(mark + 1)) ? INSIDE
                                                                                            : FAR;
     }
-    return sp - address < SAME_STACK_BYTES_MOST && ag_readable_word(ag_readable_page(address)) &&
+    return sp - address < SAME_STACK_BYTES_MOST && ag_readable_word(ag_page_of(address)) &&
                    is_one_stack(address, sp) && !is_on_another_signal_stack(address)
                ? OUTSIDE
                : FAR;

@@ -26,8 +26,8 @@
 #include "chunk_supply.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
+#include "base/pages.h"
 #include "base/populate.h"
 #include "base/raw_syscall.h"
 #include "base/short_wait.h"
@@ -36,7 +36,7 @@
 
 enum {
     /* the array of controls begins at a page boundary */
-    CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control),
+    CONTROLS_A_PAGE = AG_PAGE_BYTES / sizeof(struct ag_chunk_control),
     POLL_NS = 50 * 1000,
     ASK_AGAIN_AFTER = 4096, /* lost events */
     /* 300 missed ticks (the writer makes one per ms) mean that it is dead or stopped */
@@ -61,16 +61,14 @@ void *ag_map_shared_again(void *mapped, uint64_t bytes) {
 
 /* The new window begins one page early, at the last page of the window before it. */
 static unsigned char *map_window_after(unsigned char *before) {
-    enum { PAGE_BYTES = 4096 };
-    unsigned char *window =
-        ag_map_shared_again(before + AG_WINDOW_BYTES - PAGE_BYTES, AG_WINDOW_BYTES + PAGE_BYTES);
-    return window ? window + PAGE_BYTES : NULL;
+    unsigned char *window = ag_map_shared_again(before + AG_WINDOW_BYTES - AG_PAGE_BYTES,
+                                                AG_WINDOW_BYTES + AG_PAGE_BYTES);
+    return window ? window + AG_PAGE_BYTES : NULL;
 }
 
 /* The first window has exactly the size of its chunks; the others begin one page early. */
 static uint64_t early_bytes(uint32_t index) {
-    enum { PAGE_BYTES = 4096 };
-    return index > 0 ? PAGE_BYTES : 0;
+    return index > 0 ? AG_PAGE_BYTES : 0;
 }
 
 static uint64_t window_bytes(uint32_t index) {
@@ -80,7 +78,7 @@ static uint64_t window_bytes(uint32_t index) {
 }
 
 static void unmap_window(unsigned char *window, uint32_t index) {
-    (void)ag_syscall2(SYS_munmap, (long)(window - early_bytes(index)), (long)window_bytes(index));
+    ag_pages_unmap(window - early_bytes(index), window_bytes(index));
 }
 
 bool ag_chunk_supply_map_again(void) {

@@ -16,12 +16,9 @@
  * children. */
 #include "forked_hook.h"
 
-#include <sys/mman.h>
-
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "chunk_supply.h"
-
-enum { PAGE_BYTES = 4096 };
 
 static bool map_segment_again(void) {
     unsigned char *before = (unsigned char *)ag_recorder.header;
@@ -39,7 +36,7 @@ static bool map_segment_again(void) {
 }
 
 static bool replace_by_private(const void *address, size_t bytes) {
-    const uintptr_t low = (uintptr_t)address & ~(uintptr_t)(PAGE_BYTES - 1);
+    const uintptr_t low = ag_page_of((uintptr_t)address);
     const uintptr_t end = (uintptr_t)address + bytes;
     const long r = ag_syscall6(SYS_mmap, (long)low, (long)(end - low), PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -49,9 +49,9 @@
 #include <errno.h>
 #include <link.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/blocked_signals.h"
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "base/short_wait.h"
 #include "hook/loaded_objects.h"
@@ -310,31 +310,19 @@ static void announce_unload(const struct image *image) {
 
 /* ---- tables ---- */
 
-static void *map_zeros(size_t bytes) {
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return ag_syscall_failed(address) ? NULL : (void *)address;
-}
-
-static void images_unmap_bytes(void *memory, size_t bytes) {
-    if (memory) {
-        (void)ag_syscall2(SYS_munmap, (long)memory, (long)bytes); /* our own mapping: cannot fail */
-    }
-}
-
 static bool images_grow(void) {
     const uint32_t capacity = images.capacity ? 2 * images.capacity : (uint32_t)SLOTS_FIRST;
-    struct image *moving = map_zeros(capacity * sizeof(*moving));
-    struct span *spans = map_zeros(capacity * sizeof(*spans));
+    struct image *moving = ag_pages_map(capacity * sizeof(*moving));
+    struct span *spans = ag_pages_map(capacity * sizeof(*spans));
     if (!moving || !spans) {
-        images_unmap_bytes(moving, capacity * sizeof(*moving));
-        images_unmap_bytes(spans, capacity * sizeof(*spans));
+        ag_pages_unmap(moving, capacity * sizeof(*moving));
+        ag_pages_unmap(spans, capacity * sizeof(*spans));
         return false;
     }
     memcpy(moving, images.moving, images.n_moving * sizeof(*moving));
     memcpy(spans, images.spans, images.n_spans * sizeof(*spans));
-    images_unmap_bytes(images.moving, images.capacity * sizeof(*moving));
-    images_unmap_bytes(images.spans, images.capacity * sizeof(*spans));
+    ag_pages_unmap(images.moving, images.capacity * sizeof(*moving));
+    ag_pages_unmap(images.spans, images.capacity * sizeof(*spans));
     images.moving = moving;
     images.spans = spans;
     images.capacity = capacity;
@@ -545,7 +533,7 @@ static void fix_first(void) {
             n_fixed = i + 1;
         }
     }
-    struct image *fixed = n_fixed > 0 ? map_zeros(n_fixed * sizeof(*fixed)) : NULL;
+    struct image *fixed = n_fixed > 0 ? ag_pages_map(n_fixed * sizeof(*fixed)) : NULL;
     if (!fixed) {
         return; /* all images are treated as moving: slower */
     }
@@ -655,7 +643,7 @@ static bool is_watched(void) {
 static bool is_readable(const struct ag_unwind_image *image) {
     const uintptr_t low = image->tables_high ? image->tables_low : image->low;
     const uintptr_t high = image->tables_high ? image->tables_high : image->high;
-    for (uintptr_t page = ag_readable_page(low); page < high; page += AG_READABLE_PAGE) {
+    for (uintptr_t page = ag_page_of(low); page < high; page += AG_PAGE_BYTES) {
         if (!ag_readable_word(page)) {
             return false;
         }
@@ -779,8 +767,8 @@ uint32_t ag_images_last_id(void) {
 }
 
 void ag_images_unmap(void) {
-    images_unmap_bytes(images.fixed, images.fixed_bytes);
-    images_unmap_bytes(images.moving, images.capacity * sizeof(struct image));
-    images_unmap_bytes(images.spans, images.capacity * sizeof(struct span));
+    ag_pages_unmap(images.fixed, images.fixed_bytes);
+    ag_pages_unmap(images.moving, images.capacity * sizeof(struct image));
+    ag_pages_unmap(images.spans, images.capacity * sizeof(struct span));
     memset(&images, 0, sizeof(images)); /* no other thread uses it */
 }

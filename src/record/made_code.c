@@ -8,9 +8,8 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "recorder.h"
 
 enum { PLACES_AT_ONCE = 1 << 16 };
@@ -24,18 +23,12 @@ static struct {
     size_t n_left;
 } places; /* memory for copies */
 
-static void *map_zeros(size_t bytes) {
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return ag_syscall_failed(address) ? NULL : (void *)address;
-}
-
 static bool made_code_map(void) {
     if (!ranges) {
-        ranges = map_zeros(AG_MADE_MOST * sizeof(*ranges));
+        ranges = ag_pages_map(AG_MADE_MOST * sizeof(*ranges));
     }
     if (!atomic_load_explicit(&pcs, memory_order_relaxed)) {
-        atomic_store_explicit(&pcs, map_zeros(AG_MADE_PCS_MOST * sizeof(uintptr_t)),
+        atomic_store_explicit(&pcs, ag_pages_map(AG_MADE_PCS_MOST * sizeof(uintptr_t)),
                               memory_order_release);
     }
     return ranges && atomic_load_explicit(&pcs, memory_order_relaxed);
@@ -44,7 +37,7 @@ static bool made_code_map(void) {
 static struct ag_cfi_place *copy_places(const struct ag_cfi_place *from, size_t n) {
     if (n > places.n_left) {
         const size_t n_mapped = n > PLACES_AT_ONCE ? n : PLACES_AT_ONCE;
-        struct ag_cfi_place *mapped = map_zeros(n_mapped * sizeof(*mapped));
+        struct ag_cfi_place *mapped = ag_pages_map(n_mapped * sizeof(*mapped));
         if (!mapped) {
             return NULL;
         }

@@ -22,9 +22,7 @@
 #include "managed_frames.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
 #include "base/stack_tree_fast.h"
 #include "format/decode.h"
 #include "self_check.h"
@@ -99,13 +97,10 @@ static struct ag_walk_scratch *scratch_of(struct ag_thread *thread) {
     const size_t bytes = sizeof(struct ag_walk_scratch) +
                          depth * (sizeof(struct ag_walked_frame) + sizeof(struct ag_managed_frame) +
                                   sizeof(uint32_t));
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (ag_syscall_failed(address)) {
+    struct ag_walk_scratch *scratch = ag_recorder_map(bytes);
+    if (!scratch) {
         return NULL;
     }
-    atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
-    struct ag_walk_scratch *scratch = (struct ag_walk_scratch *)address;
     scratch->natives = (struct ag_walked_frame *)(scratch + 1);
     scratch->managed = (struct ag_managed_frame *)(scratch->natives + depth);
     scratch->places = (uint32_t *)(scratch->managed + depth);

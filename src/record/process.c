@@ -36,11 +36,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "base/blocked_signals.h"
+#include "base/pages.h"
 #include "base/populate.h"
 #include "base/raw_syscall.h"
 #include "base/short_wait.h"
@@ -145,15 +145,10 @@ static int map_first_window(int fd) {
     return window ? 0 : -ENOMEM;
 }
 
-static int map_private(size_t bytes, void **ret_memory) {
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (ag_syscall_failed(address)) {
-        return (int)address;
-    }
-    atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
-    *ret_memory = (void *)address;
-    return 0;
+void *ag_recorder_map(size_t bytes) {
+    void *memory = ag_pages_map(bytes);
+    atomic_fetch_add_explicit(&ag_recorder.private_bytes, memory ? bytes : 0, memory_order_relaxed);
+    return memory;
 }
 
 /* ---- slots ---- */
@@ -408,7 +403,6 @@ static bool lock_life(int fd, enum ag_life_lock which) {
 /* Maps the page through which the process holds its own lock. NULL: the writer has to rely on other
  * signs. */
 static void *map_lock_page(const char *path, const struct stat *expected) {
-    enum { PAGE_BYTES = 4096 };
     const long fd = ag_syscall3(SYS_open, (long)path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
     if (ag_syscall_failed(fd)) {
         return NULL;
@@ -418,16 +412,17 @@ static void *map_lock_page(const char *path, const struct stat *expected) {
     long page = 0;
     if (ag_syscall2(SYS_fstat, fd, (long)&status) == 0 && status.st_ino == expected->st_ino &&
         status.st_dev == expected->st_dev && lock_life((int)fd, AG_LOCK_OWN)) {
-        page = ag_syscall6(SYS_mmap, 0, PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+        page = ag_syscall6(SYS_mmap, 0, AG_PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
         page = ag_syscall_failed(page) ? 0 : page;
     }
     (void)ag_syscall1(SYS_close, fd);
-    if (page != 0 && ag_syscall_failed(ag_syscall3(SYS_madvise, page, PAGE_BYTES, MADV_DONTFORK))) {
-        (void)ag_syscall2(SYS_munmap, page, PAGE_BYTES); /* a child would inherit the lock */
+    if (page != 0 &&
+        ag_syscall_failed(ag_syscall3(SYS_madvise, page, AG_PAGE_BYTES, MADV_DONTFORK))) {
+        ag_pages_unmap((void *)page, AG_PAGE_BYTES); /* a child would inherit the lock */
         page = 0;
     }
     if (page != 0) {
-        (void)ag_syscall3(SYS_madvise, page, PAGE_BYTES, MADV_DONTDUMP);
+        (void)ag_syscall3(SYS_madvise, page, AG_PAGE_BYTES, MADV_DONTDUMP);
     }
     return (void *)page;
 }
@@ -445,11 +440,8 @@ static void lock_as_alive(int fd, const char *path) {
 }
 
 void ag_recorder_unlock(void) {
-    enum { PAGE_BYTES = 4096 };
-    if (ag_recorder.lock_page) {
-        (void)ag_syscall2(SYS_munmap, (long)ag_recorder.lock_page, PAGE_BYTES);
-        ag_recorder.lock_page = NULL;
-    }
+    ag_pages_unmap(ag_recorder.lock_page, AG_PAGE_BYTES);
+    ag_recorder.lock_page = NULL;
 }
 
 /* ---- announcements ---- */
@@ -547,19 +539,17 @@ static void *map_behind(const void *last_page, uint64_t distance, uint64_t bytes
         return NULL;
     }
     unsigned char *wanted = (unsigned char *)address + distance;
-    (void)ag_syscall2(SYS_munmap, address, (long)distance);
+    ag_pages_unmap((void *)address, distance);
     return wanted;
 }
 
 static void *map_tree_again(void) {
-    enum { PAGE_BYTES = 4096 };
-    return map_behind((unsigned char *)ag_recorder.header + ag_recorder.control_bytes - PAGE_BYTES,
-                      PAGE_BYTES + ag_recorder.tree_index * ag_recorder.tree_bytes,
-                      AG_TREE_BASE_BYTES);
+    return map_behind(
+        (unsigned char *)ag_recorder.header + ag_recorder.control_bytes - AG_PAGE_BYTES,
+        AG_PAGE_BYTES + ag_recorder.tree_index * ag_recorder.tree_bytes, AG_TREE_BASE_BYTES);
 }
 
 static void *map_tree_piece(const struct ag_stack_tree *tree, int piece) {
-    enum { PAGE_BYTES = 4096 };
     const struct ag_tree_piece wanted = ag_tree_piece(piece);
     const char *last_page = NULL;
     uint64_t distance = UINT64_MAX;
@@ -569,14 +559,14 @@ static void *map_tree_piece(const struct ag_stack_tree *tree, int piece) {
         const uint64_t end = before.offset + before.bytes;
         if (mapped != NULL && end <= wanted.offset && wanted.offset - end < distance) {
             distance = wanted.offset - end;
-            last_page = mapped + before.bytes - PAGE_BYTES;
+            last_page = mapped + before.bytes - AG_PAGE_BYTES;
         }
     }
-    return map_behind(last_page, PAGE_BYTES + distance, wanted.bytes);
+    return map_behind(last_page, AG_PAGE_BYTES + distance, wanted.bytes);
 }
 
 static void unmap_tree_piece(void *address, uint64_t bytes) {
-    (void)ag_syscall2(SYS_munmap, (long)address, (long)bytes); /* our own mapping: cannot fail */
+    ag_pages_unmap(address, bytes);
 }
 
 /* Initializes the process' view of its tree, in zeroed memory. */
@@ -601,7 +591,7 @@ static int start_over(bool is_inside_hook) {
     }
     if (!is_inside_hook) { /* an interrupted hook continues with the old one */
         ag_stack_tree_unmap_pieces(&ag_recorder.space->tree);
-        (void)ag_syscall2(SYS_munmap, (long)ag_recorder.tree, (long)AG_TREE_BASE_BYTES);
+        ag_pages_unmap(ag_recorder.tree, AG_TREE_BASE_BYTES);
     }
     ag_recorder.tree = tree;
     const long r = ag_syscall3(SYS_madvise, (long)ag_recorder.space, (long)ag_unwind_space_bytes(),
@@ -637,10 +627,9 @@ static int join_session(int fd) {
 }
 
 static int start_unwinding(void) {
-    void *memory = NULL;
-    const int r = map_private(ag_unwind_space_bytes(), &memory);
-    if (r < 0) {
-        return r;
+    void *memory = ag_recorder_map(ag_unwind_space_bytes());
+    if (!memory) {
+        return -ENOMEM;
     }
     ag_recorder.walker_bytes = ag_walker_bytes(ag_recorder.depth);
     ag_recorder.space = start_space(memory);
@@ -652,15 +641,15 @@ static bool is_sampling(void) {
 }
 
 static int start_sampling(void) {
-    void *memory = NULL;
     if (!is_sampling()) {
         return 0;
     }
-    const int r = map_private(ag_sampled_blocks_bytes(), &memory);
-    if (r == 0) {
-        ag_sampled_blocks_start(memory);
+    void *memory = ag_recorder_map(ag_sampled_blocks_bytes());
+    if (!memory) {
+        return -ENOMEM;
     }
-    return r;
+    ag_sampled_blocks_start(memory);
+    return 0;
 }
 
 /* The number of words between stamps, for so many events: an event takes 1 to 3 words, a pair of

@@ -26,8 +26,8 @@
 #include "sampled_blocks.h"
 
 #include <stdatomic.h>
-#include <sys/mman.h>
 
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "sampler.h"
 
@@ -70,18 +70,13 @@ void ag_sampled_blocks_start(void *memory) {
 }
 
 void ag_sampled_blocks_unmap(void) {
-    if (lines) {
-        (void)ag_syscall2(SYS_munmap, (long)lines, (long)ag_sampled_blocks_bytes());
-        lines = NULL;
-    }
+    ag_pages_unmap(lines, ag_sampled_blocks_bytes());
+    lines = NULL;
 }
 
 bool ag_sampled_blocks_prepare(void) {
     if (!lines) {
-        const long address =
-            ag_syscall6(SYS_mmap, 0, (long)ag_sampled_blocks_bytes(), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        lines = ag_syscall_failed(address) ? NULL : (struct line *)address;
+        lines = ag_pages_map(ag_sampled_blocks_bytes());
     } else { /* the old contents belong to another recording */
         (void)ag_syscall3(SYS_madvise, (long)lines, (long)ag_sampled_blocks_bytes(), MADV_DONTNEED);
     }

@@ -8,9 +8,7 @@
  * mode. */
 #include "self_check.h"
 
-#include <sys/mman.h>
-
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "base/vector_state.h"
 #include "unwind/unwind_space.h"
 
@@ -24,12 +22,10 @@ static struct {
 } self_check;
 
 void ag_self_check_start(ag_judge_fn *judge) {
-    const long address =
-        ag_syscall6(SYS_mmap, 0, 2 * MAX_FRAMES * sizeof(uintptr_t), PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (!ag_syscall_failed(address)) {
-        self_check.own_pcs = (uint64_t *)address;
-        self_check.other_pcs = (uintptr_t *)address + MAX_FRAMES;
+    uintptr_t *pcs = ag_pages_map(2 * MAX_FRAMES * sizeof(*pcs));
+    if (pcs) {
+        self_check.own_pcs = pcs;
+        self_check.other_pcs = pcs + MAX_FRAMES;
         self_check.judge = judge;
     }
 }

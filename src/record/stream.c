@@ -53,6 +53,7 @@
 #include <sys/mman.h>
 
 #include "base/blocked_signals.h"
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "block_choice.h"
 #include "chunk_supply.h"
@@ -70,21 +71,19 @@ static struct ag_thread absent_thread = {.gate = AG_GATE_ABSENT};
 __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) =
     &absent_thread;
 
-enum { PAGE_BYTES = 4096 };
-
 /* A state is one page, followed by its walker on separate pages, which can be emptied alone. */
-_Static_assert(sizeof(struct ag_thread) <= PAGE_BYTES, "a thread state fits its page");
+_Static_assert(sizeof(struct ag_thread) <= AG_PAGE_BYTES, "a thread state fits its page");
 
 static size_t walker_bytes(void) {
-    return (ag_recorder.walker_bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
+    return ag_page_after(ag_recorder.walker_bytes);
 }
 
 static size_t state_bytes(void) {
-    return PAGE_BYTES + walker_bytes();
+    return AG_PAGE_BYTES + walker_bytes();
 }
 
 static void *walker_memory(struct ag_thread *state) {
-    return (unsigned char *)state + PAGE_BYTES;
+    return (unsigned char *)state + AG_PAGE_BYTES;
 }
 
 void ag_record_lost(enum ag_lost_cause cause, uint64_t events) {
@@ -142,7 +141,7 @@ void ag_threads_start(void) {
     if (ag_symbol_find("_thread_db_pthread_tid", AG_SYMBOL_FIRST_DATA, NULL, &place)) {
         const uint32_t *field = place.address;
         const uint32_t tid = (uint32_t)ag_syscall1(SYS_gettid, 0);
-        if (field[0] == 32 && field[2] < PAGE_BYTES &&
+        if (field[0] == 32 && field[2] < AG_PAGE_BYTES &&
             *(const volatile uint32_t *)(own_block() + field[2]) == tid) {
             tid_offset = field[2];
         }
@@ -192,7 +191,7 @@ static bool is_free(uint64_t owner, uint32_t process_number, uint64_t self) {
 
 /* The stack that the dead thread's walker has cached may be unmapped by now. */
 static void forget_walks(struct ag_thread *state) {
-    const size_t bytes = state->bytes - PAGE_BYTES;
+    const size_t bytes = state->bytes - AG_PAGE_BYTES;
     if (ag_syscall3(SYS_madvise, (long)walker_memory(state), (long)bytes, MADV_DONTNEED) != 0) {
         memset(walker_memory(state), 0, bytes); /* a sandbox refuses madvise */
     }
@@ -273,18 +272,15 @@ static struct ag_thread *inherit_state(uint64_t self) {
 
 static struct ag_thread *map_state(uint64_t self) {
     const size_t bytes = state_bytes();
-    const long address = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (ag_syscall_failed(address)) {
+    struct ag_thread *state = ag_recorder_map(bytes);
+    if (!state) {
         return NULL;
     }
-    struct ag_thread *state = (struct ag_thread *)address;
     state->gate = AG_GATE_ABSENT;
     state->bytes = bytes;
     state->walker = ag_walker_init(walker_memory(state), ag_recorder.depth);
     atomic_store_explicit(&state->owner, self, memory_order_relaxed);
     atomic_store_explicit(&state->process_number, ag_recorder.process_number, memory_order_relaxed);
-    atomic_fetch_add_explicit(&ag_recorder.private_bytes, bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&ag_recorder.n_states, 1, memory_order_relaxed);
     struct ag_thread *head = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
     do {

@@ -141,5 +141,7 @@ void ag_stream_append_words(const uint64_t *words, size_t n_words, uint64_t inte
 uint32_t ag_stack_with_leaf(uint32_t stack, uint32_t site);
 
 void ag_record_lost(enum ag_lost_cause cause, uint64_t events);
+/* As ag_pages_map; the bytes count as memory of the recorder. */
+void *ag_recorder_map(size_t bytes);
 
 #endif

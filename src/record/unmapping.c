@@ -3,9 +3,7 @@
  * The caller guarantees that no thread is in an event and that none can begin one: the hooks are
  * gone, and all stacks were checked. So nothing here is guarded. If the recorder only pauses
  * between two recordings, the memory for threads and images stays for the next one. */
-#include <sys/mman.h>
-
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "chunk_supply.h"
 #include "images.h"
 #include "managed_frames.h"
@@ -13,18 +11,11 @@
 #include "thread_state.h"
 #include "unwind/unwind_space.h"
 
-static void unmap_bytes(void *memory, size_t n_bytes) {
-    if (memory) {
-        /* our own mapping: cannot fail */
-        (void)ag_syscall2(SYS_munmap, (long)memory, (long)n_bytes);
-    }
-}
-
 static void unmap_threads(void) {
     struct ag_thread *thread = atomic_load_explicit(&ag_recorder.threads, memory_order_relaxed);
     while (thread) {
         struct ag_thread *next = thread->next;
-        unmap_bytes(thread, thread->bytes);
+        ag_pages_unmap(thread, thread->bytes);
         thread = next;
     }
     atomic_store_explicit(&ag_recorder.threads, NULL, memory_order_relaxed);
@@ -37,9 +28,9 @@ static void unmap_session(void) {
     if (ag_recorder.space) {
         ag_stack_tree_unmap_pieces(&ag_recorder.space->tree);
     }
-    unmap_bytes(ag_recorder.space, ag_unwind_space_bytes());
-    unmap_bytes(ag_recorder.tree, AG_TREE_BASE_BYTES);
-    unmap_bytes(ag_recorder.header, ag_recorder.control_bytes);
+    ag_pages_unmap(ag_recorder.space, ag_unwind_space_bytes());
+    ag_pages_unmap(ag_recorder.tree, AG_TREE_BASE_BYTES);
+    ag_pages_unmap(ag_recorder.header, ag_recorder.control_bytes);
     ag_recorder.slot = NULL;
     ag_recorder.tree = NULL;
     ag_recorder.space = NULL;

@@ -13,10 +13,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 
 enum {
-    PAGE_BYTES = AG_READABLE_PAGE,
     KERNEL_SIGSET_BYTES = 8,
     INVALID_HOW = 0x5afe,
     /* The largest distance at which a page counts as part of the same stack, if all pages between
@@ -32,10 +32,10 @@ static bool page_is_readable(uintptr_t page) {
 
 /* Whether all pages of [from, to) are readable, and there are not too many. */
 static bool gap_is_readable(uintptr_t from, uintptr_t to) {
-    if ((to - from) / PAGE_BYTES > GAP_PAGES_MAX) {
+    if ((to - from) / AG_PAGE_BYTES > GAP_PAGES_MAX) {
         return false;
     }
-    for (uintptr_t page = from; page < to; page += PAGE_BYTES) {
+    for (uintptr_t page = from; page < to; page += AG_PAGE_BYTES) {
         if (!page_is_readable(page)) {
             return false;
         }
@@ -45,33 +45,33 @@ static bool gap_is_readable(uintptr_t from, uintptr_t to) {
 
 AG_COLD enum ag_readable_result ag_readable_range_enter(struct ag_readable_range *range,
                                                         uintptr_t address) {
-    const uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
-    if (page < range->low && gap_is_readable(page + PAGE_BYTES, range->low)) {
+    const uintptr_t page = ag_page_of(address);
+    if (page < range->low && gap_is_readable(page + AG_PAGE_BYTES, range->low)) {
         range->low = page;
         return AG_READABLE_EXTENDED;
     }
     if (page >= range->high && range->high > range->low && gap_is_readable(range->high, page)) {
-        range->high = page + PAGE_BYTES;
+        range->high = page + AG_PAGE_BYTES;
         return AG_READABLE_EXTENDED;
     }
-    *range = (struct ag_readable_range){.low = page, .high = page + PAGE_BYTES};
+    *range = (struct ag_readable_range){.low = page, .high = page + AG_PAGE_BYTES};
     return AG_READABLE_MOVED;
 }
 
 AG_COLD enum ag_readable_result ag_readable_range_extend(struct ag_readable_range *range,
                                                          uintptr_t address) {
-    const uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1);
+    const uintptr_t page = ag_page_of(address);
     return address % 8 == 0 && page_is_readable(page) ? ag_readable_range_enter(range, address)
                                                       : AG_READABLE_NOT;
 }
 
 bool ag_readable_word(uintptr_t address) {
-    return address % sizeof(uintptr_t) == 0 && page_is_readable(ag_readable_page(address));
+    return address % sizeof(uintptr_t) == 0 && page_is_readable(ag_page_of(address));
 }
 
 bool ag_readable_copy(void *destination, uintptr_t source, size_t bytes) {
-    const uintptr_t first = source & ~(uintptr_t)(PAGE_BYTES - 1);
-    for (uintptr_t page = first; page < source + bytes; page += PAGE_BYTES) {
+    const uintptr_t first = ag_page_of(source);
+    for (uintptr_t page = first; page < source + bytes; page += AG_PAGE_BYTES) {
         if (!page_is_readable(page)) {
             return false;
         }

@@ -17,11 +17,6 @@ struct ag_readable_range {
     uintptr_t low, high; /* [low, high), whole pages, all readable; low == high: empty */
 };
 
-enum { AG_READABLE_PAGE = 4096 }; /* bytes */
-AG_FAST uintptr_t ag_readable_page(uintptr_t address) {
-    return address & ~(uintptr_t)(AG_READABLE_PAGE - 1);
-}
-
 /* Whether the word at address is within the range, and aligned. Rotating the offset moves a
  * misalignment into the highest bits, so one comparison checks both. */
 AG_FAST bool ag_readable_range_has(const struct ag_readable_range *range, uintptr_t address) {

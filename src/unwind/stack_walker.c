@@ -68,9 +68,8 @@
 
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "unwind/general_step.h"
 #include "unwind/readable_range.h"
 #include "unwind/stack_walker_fast.h"
@@ -126,9 +125,8 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
 /* Zeros are empty entries. An entry that is cleared while a capture compares or fills it gives node
  * 0 (AG_ROOT_COMPLETE, no frames) at worst. */
 void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes) {
-    const uintptr_t page = 4096;
-    const uintptr_t low = ((uintptr_t)walker->near_pcs + page - 1) & ~(page - 1);
-    const uintptr_t high = (uintptr_t)(walker + 1) & ~(page - 1);
+    const uintptr_t low = ag_page_after((uintptr_t)walker->near_pcs);
+    const uintptr_t high = ag_page_of((uintptr_t)(walker + 1));
     *ret_bytes = high - low;
     return (void *)low;
 }
@@ -188,13 +186,13 @@ AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
  * which the frame's pc was read is known to be readable. */
 AG_COLD static void guess_begins(struct reader *reader, uintptr_t sp) {
     for (uint32_t i = 0; i < GUESS_PAGES; i++) {
-        reader->pages[i] = ag_readable_page(sp - sizeof(uintptr_t));
+        reader->pages[i] = ag_page_of(sp - sizeof(uintptr_t));
     }
 }
 
 /* Whether the word can be read, by the pages that this walk checked since its first guess. */
 static bool reach_guessed(struct reader *reader, uintptr_t address) {
-    const uintptr_t page = ag_readable_page(address);
+    const uintptr_t page = ag_page_of(address);
     reader->has_read_guessed = true;
     for (uint32_t i = 0; i < GUESS_PAGES; i++) {
         if (reader->pages[i] == page) {
@@ -807,12 +805,10 @@ static uint32_t walk_plain(struct ag_unwind_space *space, struct ag_registers re
 
 uint32_t ag_walk_plain(struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp) {
     const size_t scratch_bytes = space->depth * sizeof(struct ag_new_frame);
-    const long mapped = ag_syscall6(SYS_mmap, 0, (long)scratch_bytes, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ag_syscall_failed(mapped)) {
+    struct ag_new_frame *frames = ag_pages_map(scratch_bytes);
+    if (!frames) {
         return AG_ROOT_NOT_KEPT;
     }
-    struct ag_new_frame *frames = (struct ag_new_frame *)mapped;
     const struct ag_registers registers = {.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
     enum ag_root root;
     uint32_t n_frames = walk_plain(space, registers, frames, &root);
@@ -824,7 +820,7 @@ uint32_t ag_walk_plain(struct ag_unwind_space *space, const uintptr_t *sp, uintp
             break;
         }
     }
-    (void)ag_syscall2(SYS_munmap, mapped, (long)scratch_bytes); // it was just mapped: cannot fail
+    ag_pages_unmap(frames, scratch_bytes);
     return node;
 }
 

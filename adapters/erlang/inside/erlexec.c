@@ -17,9 +17,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "embed/adapter.h"
 #include "format/segment.h"
@@ -88,12 +88,10 @@ static void variable_put(char *variable, const char *name) {
     while (__environ != NULL && __environ[count] != NULL && count < VARIABLES_MOST) {
         count++;
     }
-    const long memory = ag_syscall6(SYS_mmap, 0, (long)((count + 2) * sizeof(char *)),
-                                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (ag_syscall_failed(memory)) {
+    char **copy = ag_pages_map((count + 2) * sizeof(*copy));
+    if (!copy) {
         return;
     }
-    char **copy = (char **)memory;
     size_t n = 0;
     copy[n++] = variable;
     for (size_t i = 0; i < count; i++) {

@@ -12,10 +12,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/compiler.h"
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 
 enum { SLOTS = 1 << 21, MOST = 1048575, NAME_BYTES = 768 };
 
@@ -30,16 +29,10 @@ static struct {
     uint32_t n_used;
 } handles = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void *room(size_t bytes) { /* by system call, because the agent interposes mmap */
-    const long at = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return ag_syscall_failed(at) ? NULL : (void *)at;
-}
-
 int ag_function_handles_start(void) {
     if (handles.slots == NULL) {
-        handles.slots = room(SLOTS * sizeof(struct slot));
-        handles.by_handle = room((MOST + 1) * sizeof(uint32_t));
+        handles.slots = ag_pages_map(SLOTS * sizeof(struct slot));
+        handles.by_handle = ag_pages_map((MOST + 1) * sizeof(uint32_t));
     }
     return handles.slots != NULL && handles.by_handle != NULL ? 0 : -ENOMEM;
 }

@@ -11,10 +11,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/compiler.h"
-#include "base/raw_syscall.h"
+#include "base/pages.h"
 #include "function_handles.h"
 
 enum {
@@ -33,12 +32,6 @@ static struct {
     struct ag_traced_process *free;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static _Thread_local struct ag_traced_process *last_used;
-
-static void *room(size_t bytes) {
-    const long at = ag_syscall6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return ag_syscall_failed(at) ? NULL : (void *)at;
-}
 
 static struct row *row_of(ERL_NIF_TERM pid) {
     return &rows[(pid * UINT64_C(0x9E3779B97F4A7C15)) >> 52];
@@ -69,7 +62,7 @@ struct ag_traced_process *ag_traced_process_find(ERL_NIF_TERM pid) {
 static struct ag_traced_process *new_entry(void) {
     (void)pthread_mutex_lock(&pool.lock);
     if (pool.free == NULL) {
-        struct ag_traced_process *more = room(ENTRIES_AT_ONCE * sizeof(*more));
+        struct ag_traced_process *more = ag_pages_map(ENTRIES_AT_ONCE * sizeof(*more));
         for (uint32_t i = 0; more != NULL && i < ENTRIES_AT_ONCE; i++) {
             more[i].next = pool.free;
             pool.free = &more[i];
@@ -164,14 +157,13 @@ bool ag_traced_process_has_level(struct ag_traced_process *process) {
     }
     const uint32_t wanted =
         process->level_room < MORE_LEVELS ? MORE_LEVELS : process->level_room * 2;
-    struct ag_level *more = wanted != 0 ? room(wanted * sizeof(*more)) : NULL;
+    struct ag_level *more = wanted != 0 ? ag_pages_map(wanted * sizeof(*more)) : NULL;
     if (more == NULL) {
         return false;
     }
     memcpy(more, process->levels, process->n_levels * sizeof(*more));
     if (process->levels != process->first_levels) {
-        (void)ag_syscall2(SYS_munmap, (long)process->levels,
-                          (long)(process->level_room * sizeof(*more)));
+        ag_pages_unmap(process->levels, process->level_room * sizeof(*more));
     }
     process->levels = more;
     process->level_room = wanted;
