@@ -10,3 +10,7 @@ void ag_join_text(char *to, size_t n_bytes, const char *const parts[]) {
     }
     to[at] = '\0';
 }
+
+void ag_copy_text(char *to, size_t n_bytes, const char *text) {
+    ag_join_text(to, n_bytes, (const char *const[]){text, NULL});
+}

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/own_memory.h"
-#include "defined_names.h"
 #include "host_lock.h"
 
 enum {
@@ -51,7 +50,7 @@ static void *take_locked(uint32_t log2) {
         return freed;
     }
     if (all.left < bytes) { /* the rest of a piece is wasted */
-        all.piece = ag_reported_memory(PIECE_BYTES);
+        all.piece = ag_own_memory_take(PIECE_BYTES);
         all.left = all.piece ? PIECE_BYTES : 0;
     }
     char *memory = all.left >= bytes ? all.piece : NULL;
@@ -64,11 +63,11 @@ static void *take_locked(uint32_t log2) {
 
 void *ag_counter_memory(size_t bytes) {
     if (bytes > (size_t)1 << LARGEST_LOG2) {
-        return ag_reported_memory(bytes);
+        return ag_own_memory_take(bytes);
     }
     const uint32_t log2 = log2_of(bytes);
     if (!ag_host_lock_take(&all.lock)) {
-        return ag_reported_memory((size_t)1 << log2);
+        return ag_own_memory_take((size_t)1 << log2);
     }
     void *memory = take_locked(log2);
     ag_host_lock_give(&all.lock);

@@ -31,7 +31,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "allogram/allogram.h"
 #include "base/raw_syscall.h"
@@ -326,11 +325,17 @@ static void take_time(struct allogram_counters *set) {
     set->since_raw = now;
 }
 
+/* The function; 0: it is not registered. */
+static uint32_t registered_or_none(allogram_function function) {
+    return function <= atomic_load_explicit(&ag_host.functions.count, memory_order_acquire)
+               ? function
+               : 0;
+}
+
 static void step_into(struct allogram_counters *set, uint32_t parent, allogram_function function) {
-    const bool is_known =
-        function <= atomic_load_explicit(&ag_host.functions.count, memory_order_acquire);
-    const uint32_t node =
-        set->beyond == 0 && has_level(set) ? child_of(set, parent, is_known ? function : 0) : 0;
+    const uint32_t node = set->beyond == 0 && has_level(set)
+                              ? child_of(set, parent, registered_or_none(function))
+                              : 0;
     if (node != 0 && set->is_folding) {
         set->levels[set->depth] = parent;
     }
@@ -426,9 +431,7 @@ void allogram_count_calls_(allogram_counters *set, allogram_function function, u
     if (!is_ready(set) || !counters_are_on(set)) {
         return;
     }
-    const bool is_known =
-        function <= atomic_load_explicit(&ag_host.functions.count, memory_order_acquire);
-    const uint32_t node = child_of(set, set->current, is_known ? function : 0);
+    const uint32_t node = child_of(set, set->current, registered_or_none(function));
     if (node == 0) {
         add_to(&set->n_lost, calls);
         return;
@@ -571,11 +574,6 @@ void ag_counters_follow(void) {
 
 /* ---- sets ---- */
 
-static void copy_text(char to[AG_COUNTER_TEXT_BYTES], const char *text, const char *otherwise) {
-    const char *from = text && text[0] ? text : otherwise;
-    memcpy(to, from, strnlen(from, AG_COUNTER_TEXT_BYTES - 1)); /* to is zeros */
-}
-
 allogram_counters *allogram_make_counters(const struct allogram_counters_options *options) {
     const struct allogram_counters_options defaults = {.size = sizeof(defaults)};
     enum { OLDEST_BYTES = offsetof(struct allogram_counters_options, recursion) };
@@ -593,9 +591,9 @@ allogram_counters *allogram_make_counters(const struct allogram_counters_options
     set->is_clocked = options->clock != 0;
     set->is_folding = options->size >= sizeof(*options) && options->recursion != 0;
     set->is_of_thread = !options->process || !options->process[0];
-    copy_text(set->runtime, options->runtime, "c");
-    copy_text(set->process, options->process, "");
-    copy_text(set->initial_call, options->initial_call, "");
+    ag_host_text_copy(set->runtime, sizeof(set->runtime), options->runtime, "c");
+    ag_host_text_copy(set->process, sizeof(set->process), options->process, "");
+    ag_host_text_copy(set->initial_call, sizeof(set->initial_call), options->initial_call, "");
     set->pages[0] = set->first_nodes;
     set->places = set->first_places;
     set->n_places = AG_ARRAY_SIZE(set->first_places);
@@ -612,8 +610,7 @@ allogram_counters *allogram_make_counters(const struct allogram_counters_options
 
 void allogram_rename_counters(allogram_counters *set, const char *process) {
     if (process && process[0] && ag_host_lock_take(&all.lock)) {
-        memset(set->process, 0, sizeof(set->process));
-        copy_text(set->process, process, "");
+        ag_host_text_copy(set->process, sizeof(set->process), process, "");
         ag_host_lock_give(&all.lock);
     }
 }

@@ -7,17 +7,13 @@
 #include "base/own_memory.h"
 #include "record/recorder.h"
 
-void *ag_reported_memory(size_t bytes) {
-    return ag_own_memory_take(bytes);
-}
-
 /* Memory for texts, in blocks of 64 KiB; the rest of a block is wasted when a text does not fit. */
 static char *take_text_memory(size_t bytes) {
     enum { BLOCK_BYTES = 64 * 1024 };
     static char *block;
     static size_t left;
     if (bytes > left) {
-        block = ag_reported_memory(BLOCK_BYTES);
+        block = ag_own_memory_take(BLOCK_BYTES);
         left = block ? BLOCK_BYTES : 0;
     }
     if (!block || bytes > left) {
@@ -39,15 +35,15 @@ const char *ag_reported_text_copy(const char *text) {
     return copy;
 }
 
-static uint32_t hash_of(const char *name) {
-    uint32_t hash = 2166136261u; /* FNV-1a: names are short and few */
-    for (size_t i = 0; name[i] && i < AG_DEFINED_NAME_BYTES - 1; i++) {
-        hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+uint32_t ag_reported_text_hash(uint32_t start, const char *text) {
+    uint32_t hash = start ^ 2166136261u; /* FNV-1a: names are short and few */
+    for (size_t i = 0; text[i] && i < AG_DEFINED_NAME_BYTES - 1; i++) {
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
     }
     return hash;
 }
 
-static int is_same(const char *kept, const char *given) {
+bool ag_reported_text_is(const char *kept, const char *given) {
     return strncmp(kept, given, AG_DEFINED_NAME_BYTES - 1) == 0;
 }
 
@@ -65,7 +61,7 @@ static struct ag_defined_name *place_of(struct ag_defined_names *names, uint32_t
     struct ag_defined_name *page =
         atomic_load_explicit(&names->pages[number / AG_DEFINED_NAMES_A_PAGE], memory_order_relaxed);
     if (!page) {
-        page = ag_reported_memory(AG_DEFINED_NAMES_A_PAGE * sizeof(*page));
+        page = ag_own_memory_take(AG_DEFINED_NAMES_A_PAGE * sizeof(*page));
         atomic_store_explicit(&names->pages[number / AG_DEFINED_NAMES_A_PAGE], page,
                               memory_order_relaxed);
     }
@@ -74,10 +70,11 @@ static struct ag_defined_name *place_of(struct ag_defined_names *names, uint32_t
 
 uint32_t ag_defined_names_intern(struct ag_defined_names *names, const char *name,
                                  const char *runtime, int *ret_is_new) {
-    uint32_t *head = &names->heads[hash_of(name) % AG_ARRAY_SIZE(names->heads)];
+    uint32_t *head = &names->heads[ag_reported_text_hash(0, name) % AG_ARRAY_SIZE(names->heads)];
     for (uint32_t number = *head; number != 0;) {
         const struct ag_defined_name *known = ag_defined_names_get(names, number);
-        if (is_same(known->name, name) && is_same(known->runtime, runtime)) {
+        if (ag_reported_text_is(known->name, name) &&
+            ag_reported_text_is(known->runtime, runtime)) {
             *ret_is_new = 0;
             return number;
         }

@@ -6,6 +6,7 @@
 #define AG_DEFINED_NAMES_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,11 +35,13 @@ uint32_t ag_defined_names_intern(struct ag_defined_names *names, const char *nam
                                  const char *runtime, int *ret_is_new);
 /* NULL: no name has this number. From any thread and signal handler. */
 struct ag_defined_name *ag_defined_names_get(struct ag_defined_names *names, uint32_t number);
-/* Zeroed memory from the kernel, not from the host's malloc; NULL: there is none. */
-void *ag_reported_memory(size_t bytes);
 /* A permanent copy, truncated to AG_DEFINED_NAME_BYTES - 1; NULL: no memory. All callers hold the
  * lock under which names are interned. */
 const char *ag_reported_text_copy(const char *text);
+/* The hash of a text, as far as it is copied; start: the hash of what precedes it, 0: nothing. */
+uint32_t ag_reported_text_hash(uint32_t start, const char *text);
+/* Whether KEPT is the copy of GIVEN. */
+bool ag_reported_text_is(const char *kept, const char *given);
 /* The site of name NUMBER in this recording; 0: no such number, or no memory. From any thread and
  * signal handler. */
 uint32_t ag_defined_names_site(struct ag_defined_names *names, uint32_t number);

@@ -261,19 +261,15 @@ void allogram_tell_realloc_(allogram_heap heap, uint64_t address, uint64_t new_a
 }
 
 /* The mappings of a heap are in its own address space, like its blocks. */
-static uintptr_t place_in(allogram_heap heap, uint64_t address) {
-    return (uintptr_t)(AG_EVENT_PLACE(address) | AG_VIA_SPACE(heap) << 48);
-}
-
 void allogram_tell_map_(allogram_heap heap, uint64_t address, size_t bytes) {
     if (wanted_heap(heap)) {
-        ag_record_map(CALLER_SP(), CALLER_RBP(), heap, place_in(heap, address), bytes, 0, 0);
+        ag_record_map(CALLER_SP(), CALLER_RBP(), heap, ag_host_place(heap, address), bytes, 0, 0);
     }
 }
 
 void allogram_tell_unmap_(allogram_heap heap, uint64_t address, size_t bytes) {
     if (wanted_heap(heap)) {
-        ag_record_unmap(place_in(heap, address), bytes);
+        ag_record_unmap(ag_host_place(heap, address), bytes);
     }
 }
 

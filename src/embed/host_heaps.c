@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "allogram/allogram.h"
+#include "base/join_text.h"
 #include "host_lock.h"
 #include "record/block_choice.h"
 #include "record/recorder.h"
@@ -103,27 +104,13 @@ void ag_host_announce(void) {
 
 /* ---- heaps ---- */
 
-static void copy_text(char *to, size_t most, const char *text, const char *otherwise) {
-    const char *from = text && text[0] ? text : otherwise;
-    const size_t length = strnlen(from, most - 1);
-    memcpy(to, from, length);
-    to[length] = '\0';
+void ag_host_text_copy(char *to, size_t n_bytes, const char *text, const char *otherwise) {
+    ag_copy_text(to, n_bytes, text && text[0] ? text : otherwise);
 }
 
 static bool is_same(const struct ag_host_heap *one, const struct ag_host_heap *other) {
     return strcmp(one->name, other->name) == 0 && strcmp(one->allocator, other->allocator) == 0 &&
            strcmp(one->runtime, other->runtime) == 0 && one->domain == other->domain;
-}
-
-static void copy_heap(struct ag_host_heap *to, const struct ag_host_heap *from) {
-    memcpy(to->name, from->name, sizeof(to->name));
-    memcpy(to->allocator, from->allocator, sizeof(to->allocator));
-    memcpy(to->runtime, from->runtime, sizeof(to->runtime));
-    memcpy(to->unit, from->unit, sizeof(to->unit));
-    to->domain = from->domain;
-    to->is_backing = from->is_backing;
-    to->kind = from->kind;
-    to->has_late_types = from->has_late_types;
 }
 
 static allogram_heap register_locked(const struct ag_host_heap *wanted) {
@@ -136,7 +123,7 @@ static allogram_heap register_locked(const struct ag_host_heap *wanted) {
     if (count == AG_HOST_HEAPS_MOST) {
         return 0;
     }
-    copy_heap(&ag_host.heaps[count], wanted);
+    ag_host.heaps[count] = *wanted;
     report_heap(count);
     atomic_store_explicit(&ag_host.n_heaps, count + 1, memory_order_release);
     return AG_VIA_HOST + count;
@@ -147,7 +134,7 @@ static void read_newer_options(struct ag_host_heap *wanted,
                                const struct allogram_heap_options *options) {
     wanted->kind = options->kind <= ALLOGRAM_NON_MOVING_COLLECTOR ? options->kind : 0;
     wanted->has_late_types = options->has_late_types != 0;
-    copy_text(wanted->unit, sizeof(wanted->unit), options->unit, "");
+    ag_host_text_copy(wanted->unit, sizeof(wanted->unit), options->unit, "");
 }
 
 allogram_heap allogram_register_heap(const struct allogram_heap_options *options) {
@@ -157,9 +144,9 @@ allogram_heap allogram_register_heap(const struct allogram_heap_options *options
     if (!options || options->size < OLDEST_BYTES) {
         return 0;
     }
-    copy_text(wanted.allocator, sizeof(wanted.allocator), options->allocator, "host");
-    copy_text(wanted.name, sizeof(wanted.name), options->name, wanted.allocator);
-    copy_text(wanted.runtime, sizeof(wanted.runtime), options->runtime, "");
+    ag_host_text_copy(wanted.allocator, sizeof(wanted.allocator), options->allocator, "host");
+    ag_host_text_copy(wanted.name, sizeof(wanted.name), options->name, wanted.allocator);
+    ag_host_text_copy(wanted.runtime, sizeof(wanted.runtime), options->runtime, "");
     if (options->size >= sizeof(*options)) {
         read_newer_options(&wanted, options);
     }

@@ -10,6 +10,7 @@
 #include "defined_names.h"
 #include "format/segment.h"
 #include "registered_functions.h"
+#include "schema/records.h"
 
 enum {
     AG_HOST_HEAPS_MOST = AG_VIAS_MOST - AG_VIA_HOST,
@@ -44,6 +45,13 @@ AG_FAST const struct ag_host_heap *ag_host_heap(uint32_t heap) {
     }
     const struct ag_host_heap *found = &ag_host.heaps[index];
     return atomic_load_explicit(&found->is_shut, memory_order_relaxed) ? NULL : found;
+}
+
+/* Copies TEXT, truncated to n_bytes - 1; OTHERWISE if it is NULL or empty. */
+void ag_host_text_copy(char *to, size_t n_bytes, const char *text, const char *otherwise);
+/* The address, with the number of the heap's own address space. */
+AG_FAST uint64_t ag_host_place(uint32_t heap, uint64_t address) {
+    return AG_EVENT_PLACE(address) | AG_VIA_SPACE(heap) << 48;
 }
 
 /* Makes the recorder announce all registrations whenever a recording begins. Called once, before

@@ -3,6 +3,7 @@
 #ifndef AG_HOST_LOCK_H
 #define AG_HOST_LOCK_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,9 +14,14 @@ struct ag_host_lock { /* zero-initialised */
     _Atomic uint32_t owner;
 };
 
+static inline bool ag_host_thread_has_ended(uint32_t thread_id) {
+    enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
+    const long pid = ag_syscall1(SYS_getpid, 0);
+    return ag_syscall3(SYS_tgkill, pid, thread_id, 0) == NO_SUCH_THREAD;
+}
+
 /* false: this thread already holds the lock (the caller is a handler that interrupted it). */
 static inline bool ag_host_lock_take(struct ag_host_lock *lock) {
-    enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
     const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);
     for (;;) {
         uint32_t owner = 0;
@@ -26,8 +32,7 @@ static inline bool ag_host_lock_take(struct ag_host_lock *lock) {
         if (owner == self) {
             return false;
         }
-        const long pid = ag_syscall1(SYS_getpid, 0);
-        if (ag_syscall3(SYS_tgkill, pid, owner, 0) == NO_SUCH_THREAD &&
+        if (ag_host_thread_has_ended(owner) &&
             atomic_compare_exchange_strong_explicit(&lock->owner, &owner, self,
                                                     memory_order_acquire, memory_order_relaxed)) {
             return true;
@@ -38,6 +43,23 @@ static inline bool ag_host_lock_take(struct ag_host_lock *lock) {
 
 static inline void ag_host_lock_give(struct ag_host_lock *lock) {
     atomic_store_explicit(&lock->owner, 0, memory_order_release);
+}
+
+enum { AG_HOST_SIGNAL_SET_BYTES = 8 }; /* the kernel's */
+
+/* As ag_host_lock_take, with all signals of the thread blocked until ag_host_lock_give_unblock. */
+static inline bool ag_host_lock_take_blocking(struct ag_host_lock *lock, uint64_t *ret_signals) {
+    const uint64_t all = ~UINT64_C(0);
+    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)ret_signals,
+                      AG_HOST_SIGNAL_SET_BYTES, 0, 0); /* cannot fail with these arguments */
+    return ag_host_lock_take(lock);
+}
+
+/* signals: as ag_host_lock_take_blocking returned them. */
+static inline void ag_host_lock_give_unblock(struct ag_host_lock *lock, const uint64_t *signals) {
+    ag_host_lock_give(lock);
+    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)signals, 0, AG_HOST_SIGNAL_SET_BYTES,
+                      0, 0);
 }
 
 #endif

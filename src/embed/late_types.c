@@ -8,14 +8,9 @@
  * The lock is held with all signals blocked, as the trackers' lock is. */
 #include "late_types.h"
 
-#include <signal.h>
-
-#include "base/raw_syscall.h"
-#include "format/decode.h"
+#include "host_heaps.h"
 #include "host_lock.h"
 #include "tracked_blocks.h"
-
-enum { SIGNAL_SET_BYTES = 8 /* the kernel's */ };
 
 static struct {
     struct ag_host_lock lock;
@@ -23,19 +18,11 @@ static struct {
 } late;
 
 static bool late_types_lock(uint64_t *ret_signals) {
-    const uint64_t all = ~UINT64_C(0);
-    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)ret_signals,
-                      SIGNAL_SET_BYTES, 0, 0); /* cannot fail with these arguments */
-    return ag_host_lock_take(&late.lock);
+    return ag_host_lock_take_blocking(&late.lock, ret_signals);
 }
 
 static void late_types_unlock(const uint64_t *signals) {
-    ag_host_lock_give(&late.lock);
-    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)signals, 0, SIGNAL_SET_BYTES, 0, 0);
-}
-
-static uint64_t key_of(allogram_heap heap, uint64_t address) {
-    return AG_EVENT_PLACE(address) | AG_VIA_SPACE(heap) << 48;
+    ag_host_lock_give_unblock(&late.lock, signals);
 }
 
 static void forget_locked(uint64_t key) {
@@ -47,7 +34,7 @@ static void forget_locked(uint64_t key) {
 
 void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
                         const struct ag_block_site *block_site) {
-    const uint64_t key = key_of(heap, address);
+    const uint64_t key = ag_host_place(heap, address);
     uint64_t signals;
     if (!late_types_lock(&signals)) {
         return;
@@ -65,7 +52,7 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
 }
 
 void ag_late_types_died(allogram_heap heap, uint64_t address) {
-    const uint64_t key = key_of(heap, address);
+    const uint64_t key = ag_host_place(heap, address);
     uint64_t signals;
     if (ag_tracked_may_have(&late.blocks, key) && late_types_lock(&signals)) {
         forget_locked(key);
@@ -74,7 +61,7 @@ void ag_late_types_died(allogram_heap heap, uint64_t address) {
 }
 
 void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_address) {
-    const uint64_t key = key_of(heap, address), new_key = key_of(heap, new_address);
+    const uint64_t key = ag_host_place(heap, address), new_key = ag_host_place(heap, new_address);
     uint64_t signals;
     if (key == new_key || !ag_tracked_may_have(&late.blocks, key) || !late_types_lock(&signals)) {
         return;
@@ -88,7 +75,7 @@ void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_addr
 }
 
 bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site) {
-    const uint64_t key = key_of(heap, address);
+    const uint64_t key = ag_host_place(heap, address);
     struct ag_block_site block_site = {.stack = 0};
     size_t bytes = 0;
     uint64_t signals;

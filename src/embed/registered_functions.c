@@ -2,8 +2,7 @@
  * defined_names.c, entries lie in pages that never move and are complete when they get a number. */
 #include "registered_functions.h"
 
-#include <string.h>
-
+#include "base/own_memory.h"
 #include "defined_names.h"
 
 const struct ag_registered_function *ag_registered_functions_get(
@@ -13,21 +12,11 @@ const struct ag_registered_function *ag_registered_functions_get(
     return &page[number % AG_REGISTERED_FUNCTION_PAGE];
 }
 
-static uint32_t add_to_hash(uint32_t hash, const char *text) {
-    for (size_t i = 0; text[i] && i < AG_DEFINED_NAME_BYTES - 1; i++) {
-        hash = (hash ^ (unsigned char)text[i]) * 16777619u; /* FNV-1a */
-    }
-    return hash;
-}
-
-static bool is_same_text(const char *kept, const char *given) {
-    return strncmp(kept, given, AG_DEFINED_NAME_BYTES - 1) == 0;
-}
-
 static bool is_same(const struct ag_registered_function *kept,
                     const struct ag_registered_function *given) {
-    return kept->line == given->line && is_same_text(kept->name, given->name) &&
-           is_same_text(kept->file, given->file) && is_same_text(kept->runtime, given->runtime);
+    return kept->line == given->line && ag_reported_text_is(kept->name, given->name) &&
+           ag_reported_text_is(kept->file, given->file) &&
+           ag_reported_text_is(kept->runtime, given->runtime);
 }
 
 static struct ag_registered_function *new_place(struct ag_registered_functions *functions,
@@ -36,7 +25,7 @@ static struct ag_registered_function *new_place(struct ag_registered_functions *
         &functions->pages[number / AG_REGISTERED_FUNCTION_PAGE];
     struct ag_registered_function *page = atomic_load_explicit(at, memory_order_relaxed);
     if (!page) {
-        page = ag_reported_memory(AG_REGISTERED_FUNCTION_PAGE * sizeof(*page));
+        page = ag_own_memory_take(AG_REGISTERED_FUNCTION_PAGE * sizeof(*page));
         atomic_store_explicit(at, page, memory_order_relaxed);
     }
     return page ? &page[number % AG_REGISTERED_FUNCTION_PAGE] : NULL;
@@ -46,7 +35,7 @@ uint32_t ag_registered_functions_intern(struct ag_registered_functions *function
                                         const struct ag_registered_function *wanted,
                                         bool *ret_is_new) {
     const uint32_t hash =
-        add_to_hash(add_to_hash(2166136261u ^ wanted->line, wanted->name), wanted->file);
+        ag_reported_text_hash(ag_reported_text_hash(wanted->line, wanted->name), wanted->file);
     uint32_t *head = &functions->heads[hash % AG_ARRAY_SIZE(functions->heads)];
     *ret_is_new = false;
     for (uint32_t number = *head; number != 0;) {

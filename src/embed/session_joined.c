@@ -4,9 +4,9 @@
 #include "session_joined.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "allogram/allogram.h"
+#include "base/join_text.h"
 #include "counters.h"
 #include "host_events.h"
 #include "host_heaps.h"
@@ -30,9 +30,7 @@ void ag_host_exiting(void) {
 
 static int session_refuse(const char *why, int error, char *ret_message, size_t message_bytes) {
     if (ret_message && message_bytes > 0) {
-        const size_t length = strnlen(why, message_bytes - 1); /* cut to the caller's size */
-        memcpy(ret_message, why, length);
-        ret_message[length] = '\0';
+        ag_copy_text(ret_message, message_bytes, why);
     }
     return error;
 }

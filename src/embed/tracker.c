@@ -32,7 +32,6 @@
 #include "tracker.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -51,7 +50,6 @@ enum {
     TRACKERS_MOST = 64,
     NESTED_MOST = 16, /* nested callbacks: frees within callbacks of frees */
     DEFAULT_INTERVAL_BYTES = 512 * 1024,
-    SIGNAL_SET_BYTES = 8, /* the kernel's */
     SAME_STACK_BYTES = 1 << 20,
 };
 
@@ -88,15 +86,11 @@ static __thread struct {
 /* ---- the lock ---- */
 
 static bool trackers_lock(uint64_t *ret_signals) {
-    const uint64_t all = ~UINT64_C(0);
-    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)ret_signals,
-                      SIGNAL_SET_BYTES, 0, 0); /* cannot fail with these arguments */
-    return ag_host_lock_take(&trackers.lock);
+    return ag_host_lock_take_blocking(&trackers.lock, ret_signals);
 }
 
 static void trackers_unlock(const uint64_t *signals) {
-    ag_host_lock_give(&trackers.lock);
-    (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)signals, 0, SIGNAL_SET_BYTES, 0, 0);
+    ag_host_lock_give_unblock(&trackers.lock, signals);
 }
 
 /* ---- blocks, under the lock ---- */
@@ -126,12 +120,6 @@ static void remove_locked(uint32_t place) {
     }
 }
 
-static bool thread_has_ended(uint32_t thread_id) {
-    enum { NO_SUCH_THREAD = -3 }; /* -ESRCH */
-    const long pid = ag_syscall1(SYS_getpid, 0);
-    return ag_syscall3(SYS_tgkill, pid, thread_id, 0) == NO_SUCH_THREAD;
-}
-
 struct call { /* the callback to call when the lock is released */
     void (*callback)(void *context, void *value); /* NULL: none */
     void *context, *value;
@@ -139,13 +127,12 @@ struct call { /* the callback to call when the lock is released */
 
 static struct call free_call(uint32_t number, void *value) {
     const struct allogram_tracker_options *options = &trackers.list[number].options;
-    return (struct call){.callback = options->on_free, .context = options->context, .value = value};
+    return (struct call){options->on_free, options->context, value};
 }
 
 static struct call complete_call(uint32_t number, void *value) {
     const struct allogram_tracker_options *options = &trackers.list[number].options;
-    return (struct call){
-        .callback = options->on_complete, .context = options->context, .value = value};
+    return (struct call){options->on_complete, options->context, value};
 }
 
 static void queue_locked(uint32_t place) {
@@ -193,7 +180,7 @@ static struct call take_locked(uint64_t key) {
         return call;
     }
     struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
-    if (entry->state == AG_TRACKED_RUNNING && !thread_has_ended(entry->owner)) {
+    if (entry->state == AG_TRACKED_RUNNING && !ag_host_thread_has_ended(entry->owner)) {
         entry->is_freed = true; /* the running callback will see it */
         return call;
     }
@@ -265,10 +252,6 @@ static void make_call(const struct call *call) {
 
 /* ---- samples ---- */
 
-static uint64_t key_of(allogram_heap heap, uint64_t address) {
-    return AG_VIA_SPACE(heap) << 48 | (address & ((UINT64_C(1) << 48) - 1));
-}
-
 /* Inserts the block into the table. 0: the tracker has stopped, or there is no memory. */
 static uint32_t begin_sample(uint64_t key, uint32_t number, struct call *ret_earlier) {
     uint64_t signals;
@@ -315,7 +298,8 @@ static struct call end_sample(uint32_t place, void *value) {
 static void tracker_sample(uint32_t number, const struct allogram_sample *block) {
     struct call earlier = {.callback = NULL};
     uint64_t mark = 0;
-    const uint32_t place = begin_sample(key_of(block->heap, block->address), number, &earlier);
+    const uint32_t place =
+        begin_sample(ag_host_place(block->heap, block->address), number, &earlier);
     if (place == 0) {
         make_call(&earlier);
         return;
@@ -377,7 +361,7 @@ void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogr
 }
 
 void ag_tracker_free(allogram_heap heap, uint64_t address) {
-    const uint64_t key = key_of(heap, address);
+    const uint64_t key = ag_host_place(heap, address);
     uint64_t signals;
     (void)is_inside((uintptr_t)__builtin_frame_address(0));
     if (ag_tracked_may_have(&trackers.blocks, key) && trackers_lock(&signals)) {
@@ -388,7 +372,7 @@ void ag_tracker_free(allogram_heap heap, uint64_t address) {
 }
 
 static void report_kept(allogram_heap heap, uint64_t address, bool is_promotion) {
-    const uint64_t key = key_of(heap, address);
+    const uint64_t key = ag_host_place(heap, address);
     struct call call = {.callback = NULL};
     uint64_t signals;
     (void)is_inside((uintptr_t)__builtin_frame_address(0));
@@ -412,7 +396,7 @@ void ag_tracker_promote(allogram_heap heap, uint64_t address) {
 }
 
 void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address) {
-    const uint64_t key = key_of(heap, address), new_key = key_of(heap, new_address);
+    const uint64_t key = ag_host_place(heap, address), new_key = ag_host_place(heap, new_address);
     struct call call = {.callback = NULL};
     uint64_t signals;
     (void)is_inside((uintptr_t)__builtin_frame_address(0));
@@ -434,7 +418,7 @@ void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address)
 /* ---- delivery ---- */
 
 void ag_tracker_free_later(allogram_heap heap, uint64_t address) {
-    const uint64_t key = key_of(heap, address);
+    const uint64_t key = ag_host_place(heap, address);
     uint64_t signals;
     if (!ag_tracked_may_have(&trackers.blocks, key) || !trackers_lock(&signals)) {
         return;
@@ -453,7 +437,7 @@ bool ag_tracker_is_inside(void) {
 }
 
 void ag_tracker_complete(allogram_heap heap, uint64_t address) {
-    const uint64_t key = key_of(heap, address);
+    const uint64_t key = ag_host_place(heap, address);
     uint64_t signals;
     if (!is_inside((uintptr_t)__builtin_frame_address(0))) {
         allogram_tell_complete_(heap, address);
@@ -579,7 +563,7 @@ static void discard_locked(uint32_t number) {
             continue;
         }
         const bool is_running =
-            entry->state == AG_TRACKED_RUNNING && !thread_has_ended(entry->owner);
+            entry->state == AG_TRACKED_RUNNING && !ag_host_thread_has_ended(entry->owner);
         if (is_running || entry->is_queued) {
             entry->is_discarded = true;
         } else {

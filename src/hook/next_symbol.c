@@ -9,6 +9,7 @@
 #include <elf.h>
 #include <link.h>
 
+#include "base/join_text.h"
 #include "loaded_objects.h"
 #include "symbol_tables.h"
 
@@ -63,10 +64,8 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *context) {
         .is_behind_self = search->is_past_self,
         .in_executable = is_executable,
     };
-    const char *name = info->dlpi_name ? info->dlpi_name : "";
-    for (size_t i = 0; name[i] && i + 1 < sizeof(place.image_name); i++) {
-        place.image_name[i] = name[i];
-    }
+    ag_copy_text(place.image_name, sizeof(place.image_name),
+                 info->dlpi_name ? info->dlpi_name : "");
     if (search->scope != AG_SYMBOL_NEXT || search->is_past_self) {
         search->answer = place;
         search->has_answer = true;

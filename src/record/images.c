@@ -51,6 +51,7 @@
 #include <string.h>
 
 #include "base/blocked_signals.h"
+#include "base/join_text.h"
 #include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "base/short_wait.h"
@@ -207,9 +208,7 @@ static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintp
         ag_process_map_path(address, path, PATH_BYTES) == 0) {
         return;
     }
-    const size_t length = strnlen(name, PATH_BYTES - 1);
-    memcpy(path, name, length);
-    path[length] = '\0';
+    ag_copy_text(path, PATH_BYTES, name);
 }
 
 /* The number of objects ever loaded plus those ever unloaded, by the loader's own counters, which
