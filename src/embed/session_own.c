@@ -21,6 +21,7 @@
 #include "host_lock.h"
 #include "record/block_choice.h"
 #include "record/recorder.h"
+#include "tracker.h"
 #include "writer/live_session.h"
 #include "writer/writer.h"
 
@@ -95,6 +96,7 @@ static void announce_once(void) {
 static void begin_reporting(void) {
     session.is_active = true;
     ag_counters_follow();
+    ag_tracker_follow_session();
     ag_host_mode(ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_, 0);
 }
 

@@ -106,6 +106,14 @@ static void update_mode_locked(void) {
     ag_host_rate_follow(/* has_tracker= */ sampling != 0);
 }
 
+void ag_tracker_follow_session(void) {
+    uint64_t signals;
+    if (trackers_lock(&signals)) {
+        update_mode_locked();
+        trackers_unlock(&signals);
+    }
+}
+
 static void remove_locked(uint32_t place) {
     const uint32_t number = ag_tracked_at(&trackers.blocks, place)->tracker;
     ag_tracked_remove(&trackers.blocks, place);

@@ -21,6 +21,8 @@ void ag_tracker_free(allogram_heap heap, uint64_t address);
 /* The block keeps its value; a block that lived at the new address is freed. */
 void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address);
 void ag_tracker_promote(allogram_heap heap, uint64_t address);
+/* Called when a session has begun: its recorder may sample, unlike that of the last one. */
+void ag_tracker_follow_session(void);
 /* Whether a callback of the calling thread runs. */
 bool ag_tracker_is_inside(void);
 /* As ag_tracker_free, where no code of the program may run: the callback is queued. */

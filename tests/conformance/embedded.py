@@ -271,6 +271,19 @@ def dropped_under_run(tools):
     return failures
 
 
+def exact_after_sampled(tools):
+    """The program leaves a sampled session of `allogram run`, which it joined as the library does, and starts an exact one of its own."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        command = ["env", "-u", "LD_PRELOAD", tools.program("embedding"), "after_sampled"]
+        outcome, _ = recorded.record(tools, command, folder, options=("--mode=sample", "--interval=512K"), cwd=folder)
+        failures.expect("status", outcome.status, 0)
+        truth = told_lines(outcome, failures)[0]
+        failures.require("the trace is its own: " + truth["trace"], not truth["trace"].startswith("/dev/shm"))
+        compare(tools, os.path.join(folder, truth["trace"]), truth, failures, by_events=True)
+    return failures
+
+
 def merged_types_are_told(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -317,7 +330,7 @@ def main():
     options = parser.parse_args()
     tools = recorded.Tools(options.build)
     rules = cases()
-    results = tap.Plan(9 - len(OF_THEIR_OWN) + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
+    results = tap.Plan(10 - len(OF_THEIR_OWN) + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))
     if os.path.exists(os.path.join(tools.build, "examples/containers")):
@@ -327,6 +340,7 @@ def main():
     results.run("types from a compiler's tokens", lambda: tokens_are_types(tools))
     results.run("neither library nor profiler", lambda: rule_with_nothing(tools))
     results.run("collections", lambda: collections_are_told(tools))
+    results.run("an exact session after a sampled one", lambda: exact_after_sampled(tools))
     results.run("types of merged processes", lambda: merged_types_are_told(tools))
     results.run("a program that goes on has whole snapshots", lambda: snapshots_are_whole(tools))
     results.run("what is dropped under run", lambda: dropped_under_run(tools))

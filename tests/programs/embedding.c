@@ -601,6 +601,23 @@ static void wrong_options(void) {
     finish();
 }
 
+/* A sampled session of another process comes first, if there is one to join. A tracker that stops
+ * in it leaves the sampling of blocks to the recorder. */
+static void after_sampled(void) {
+    const struct allogram_tracker_options tracker = {.size = sizeof(tracker)};
+    const char *live = getenv("ALLOGRAM_SESSION");
+    if (live && allogram_session_join(live, message, sizeof(message)) == 0) {
+        require(allogram_start_tracker(&tracker) > 0 && allogram_stop_tracker() == 0, "a tracker");
+        allogram_alloc(heap, 0x1000, 1, kind); /* begins the thread's skip */
+        require(allogram_stop() == 0, "the joined session ends");
+    }
+    start();
+    for (uint64_t i = 0; i < 1000; i++) {
+        alloc(heap, 0x10000 + 0x100 * i, 64);
+    }
+    finish();
+}
+
 static void no_runtime(void) {
     const struct allogram_runtime_options nameless = {.size = sizeof(nameless)};
     const struct allogram_runtime_options small = {.size = 8, .name = "vm"};
@@ -661,6 +678,7 @@ static const struct {
     {"busy_snapshots", busy_snapshots},
     {"one_thread", one_thread},
     {"some_sizes", some_sizes},
+    {"after_sampled", after_sampled},
 };
 
 int main(int argc, char **argv) {
