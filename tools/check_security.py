@@ -4,7 +4,8 @@
 A statement is an item of "What is promised", or a row of a table whose last column is "test". An item ends with "Tests: " and the names of
 tests; a row has them in its last cell. A name is `subject` or `subject: case`. The subject is a file below tests/ (its name with or without
 "test_", "_tests" and "run_"), a check of tools/ (without "check_"), or the name of a test in a meson.build. A file below tests/ must also
-occur in the meson.build of its folder. The case is a text in that file, written with blanks or underscores."""
+occur in the meson.build of its folder, or of the folder above if its own has none. The case is a text in that file, written with blanks or
+underscores."""
 
 import os
 import re
@@ -56,7 +57,9 @@ def subjects(root):
         subject = re.sub(r"^(test|run)_|_tests?$", "", stem)
         # a loop in meson.build may contain only the last word of the subject
         words = "|".join(re.escape(word) for word in (stem, subject, subject.rpartition("_")[2]))
-        if any(re.search(r"\b(%s)\b" % words, known.get(folder, "")) for folder in (os.path.dirname(path), "tests/unit")):
+        folder = os.path.dirname(path)
+        built_by = known.get(folder, known.get(os.path.dirname(folder), ""))
+        if any(re.search(r"\b(%s)\b" % words, text) for text in (built_by, known.get("tests/unit", ""))):
             found.setdefault(stem, []).append(path)
             found.setdefault(subject, []).append(path)
     for path in source_tree.files(root, [".py"], "tools"):

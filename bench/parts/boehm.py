@@ -10,7 +10,7 @@ import subprocess
 from harness import HERE, Ratios
 from measured import Spread, measure
 
-PROGRAMS = os.path.join(HERE, "../tests/programs")
+PROGRAMS = os.path.join(HERE, "../tests/programs/bdwgc")
 SAMPLED_MOST, EXACT_MOST = 1.05, 3.0
 COVERED_LEAST = 0.999
 

@@ -19,9 +19,9 @@
 import json, sys
 def place(name):
     return json.load(open(name))["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
-source = sys.argv[1] + "/tests/programs/temporary.c"
+source = sys.argv[1] + "/tests/programs/libc/temporary.c"
 lines = open(source).read().splitlines()
 assert "alloc" in lines[place("gate.sarif")["region"]["startLine"] - 1]
-assert place("below.sarif")["artifactLocation"] == {"uri": "tests/programs/temporary.c", "uriBaseId": "%SRCROOT%"}, place("below.sarif")
+assert place("below.sarif")["artifactLocation"] == {"uri": "tests/programs/libc/temporary.c", "uriBaseId": "%SRCROOT%"}, place("below.sarif")
 PYTHON
 }

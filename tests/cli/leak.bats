@@ -5,8 +5,8 @@
 setup() {
     cd "$BATS_TEST_TMPDIR"
     command -v "${CC:-cc}" >/dev/null || skip "no compiler here"
-    "${CC:-cc}" -g -O1 -fno-builtin -o forgetful "$SOURCE/tests/programs/forgetful.c"
-    line=$(grep -n 'the leaking line' "$SOURCE/tests/programs/forgetful.c" | cut -d: -f1)
+    "${CC:-cc}" -g -O1 -fno-builtin -o forgetful "$SOURCE/tests/programs/libc/forgetful.c"
+    line=$(grep -n 'the leaking line' "$SOURCE/tests/programs/libc/forgetful.c" | cut -d: -f1)
 }
 
 @test "from a leaking program to the leaking line in three commands" {
@@ -31,8 +31,8 @@ setup() {
 }
 
 @test "and a program that forgets nothing shows nothing" {
-    sed 's/if (record->seen == 0)/if (record != NULL)/' "$SOURCE/tests/programs/forgetful.c" >mended.c
-    "${CC:-cc}" -g -O1 -fno-builtin -I "$SOURCE/tests/programs" -o mended mended.c
+    sed 's/if (record->seen == 0)/if (record != NULL)/' "$SOURCE/tests/programs/libc/forgetful.c" >mended.c
+    "${CC:-cc}" -g -O1 -fno-builtin -I "$SOURCE/tests/programs/libc" -o mended mended.c
     "$ALLOGRAM" run -q -o mended.allogram -- ./mended
     run "$ALLOGRAM" report mended.allogram --view=leaks
     [ "$status" -eq 0 ]

@@ -8,14 +8,12 @@ import argparse
 import json
 import os
 import re
-import shutil
 import sys
 
 import recorded
 import tap
 
-SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
-SCRIPT = os.path.join(SOURCES, "lua_cases.lua")
+SCRIPT = recorded.source_of("lua_cases.lua")
 OUTERMOST = ("main chunk", "top-level scope")  # names that runtimes give to the outermost frame of a script
 
 

@@ -16,7 +16,6 @@ import recorded
 import tap
 
 BINDING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "adapters", "crystal", "allogram.cr")
-PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
 IS_FULL = os.environ.get("AG_TEST_SCALE") == "full"
 N = 1000000 if IS_FULL else 20000
 BOUND = 10
@@ -35,8 +34,8 @@ class Programs:
     def __init__(self, where):
         self.where = where
         self.version = where.run(["crystal", "--version"]).stdout.decode().split()[1]
-        source = where.bring(os.path.join(PROGRAMS, "crystal_objects.cr"))
-        binding = where.bring(os.path.join(PROGRAMS, "crystal_binding.c"))
+        source = where.bring(recorded.source_of("crystal_objects.cr"))
+        binding = where.bring(recorded.source_of("crystal_binding.c"))
         with open(os.path.join(where.folder, "hello.cr"), "w", encoding="utf-8") as hello:
             hello.write('puts "Hello world!"\n')
         library = where.path("binding.o")
@@ -63,7 +62,7 @@ class Programs:
     def build_wild(self):
         """Builds crystal_wild.cr with allogram.cr in the same folder, the last place where `require` looks."""
         self.where.bring(BINDING)
-        source = self.where.bring(os.path.join(PROGRAMS, "crystal_wild.cr"))
+        source = self.where.bring(recorded.source_of("crystal_wild.cr"))
         path = self.where.run(["crystal", "env", "CRYSTAL_PATH"]).stdout.decode().strip()
         return self.build("wild", source, env={"CRYSTAL_PATH": "%s:%s" % (path, self.where.path(""))})
 
@@ -155,7 +154,7 @@ def kinds(version):
     """The expected types of the line that allocates two kinds of objects. The compiler of 1.14 joins both branches into one
     allocation and records only its line, as it does for the memory of a closure. Such a block may begin with any number of the
     program instead of a type number, so allogram names only the place of the allocation."""
-    with open(os.path.join(PROGRAMS, "crystal_objects.cr"), encoding="utf-8") as source:
+    with open(recorded.source_of("crystal_objects.cr"), encoding="utf-8") as source:
         line = 1 + next(i for i, text in enumerate(source) if "Left.new : Right.new" in text)
     return EXACT_KINDS if version.startswith("1.6.") else {"(either @ crystal_objects.cr:%d)" % line: 3 * N}
 
@@ -173,7 +172,7 @@ def release(programs, where):
         failures.require("a label with file and line: %s" % sorted(str(name) for name in bare)[:5],
                          any(name and name.startswith("#") and "(new @ crystal_objects.cr:" in name and row["allocated_blocks"] == 5 * N
                              for name, row in bare.items()))
-        source = os.path.join(PROGRAMS, "crystal_objects.cr")
+        source = recorded.source_of("crystal_objects.cr")
         for what, text in (("/no/such/file", "No such file"), (source, "CRYSTAL_DUMP_TYPE_ID")):
             outcome = recorded.run([where.tools.allogram, "report", trace, "--crystal-types=" + what])
             failures.require("%s: %s" % (what, outcome.stderr), outcome.status != 0 and text in outcome.stderr.decode() and

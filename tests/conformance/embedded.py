@@ -10,14 +10,13 @@ import sys
 import recorded
 import tap
 
-SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
 MIB = 1 << 20
 COUNTED = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees")
 
 
 def cases():
     """The names of the cases in the table of embedding.c."""
-    with open(os.path.join(SOURCES, "embedding.c"), encoding="utf-8") as source:
+    with open(recorded.source_of("embedding.c"), encoding="utf-8") as source:
         return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
 
 

@@ -37,9 +37,8 @@ class Place:
         self.tools, self.folder, self.root, self.n_nodes = tools, folder, root, 0
         self.port = free_port()
         self.environment = {"ERL_EPMD_PORT": str(self.port), "ERL_EPMD_ADDRESS": "127.0.0.1", "HOME": folder}
-        programs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
         for program in ("hand_counted.erl", "attached_node.erl"):
-            compiled = recorded.run(["erlc", "-o", folder, shutil.copy(os.path.join(programs, program), folder)],
+            compiled = recorded.run(["erlc", "-o", folder, shutil.copy(recorded.source_of(program), folder)],
                                     preexec=self.enter)
             if compiled.status != 0:
                 raise RuntimeError("erlc: %s" % compiled.stdout.decode())

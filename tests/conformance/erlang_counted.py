@@ -22,7 +22,7 @@ class Erlang:
         self.inside = ["chroot", root, "/usr/bin/env", "-C", folder] if root else []
         self.tracer = os.path.join(tools.build, "adapters/erlang/inside")
         for program in programs:
-            self.compile(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", program + ".erl"))
+            self.compile(recorded.source_of(program + ".erl"))
         self.release = int(self.evaluate("io:put_chars(erlang:system_info(otp_release))"))
 
     def compile(self, source):

@@ -4,8 +4,6 @@ setelement/3. Two transfers of different length are recorded (tls_transfer.erl).
 TLS records, each of which is encoded and decoded once, so the calls can be counted by hand."""
 
 import argparse
-import os
-import shutil
 import sys
 
 import erlang_counted

@@ -11,7 +11,7 @@ import recorded
 import tap
 
 LUA = "/usr/bin/lua5.4"
-LUA_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "lua_cases.lua")
+LUA_SCRIPT = recorded.source_of("lua_cases.lua")
 
 # A filter expression, and the same condition in Python on a block's size, domain, allocator and type (None: not known when the
 # block is allocated).

@@ -30,7 +30,7 @@ FAULTS = {
     "outsized": ("outsized_blocks", "make", {"blocks": 1, "bytes": 4 << 20, "largest_bytes": 4 << 20, "other_blocks": 500,
                                              "other_bytes": 500 * 32}),
 }
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "faults.c")
+SOURCE = recorded.source_of("faults.c")
 
 
 def planted_line(fault):

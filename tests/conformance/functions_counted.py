@@ -121,7 +121,7 @@ def built_with_pkg_config(tools):
 
 def cases():
     """The names of the cases in the table of function_counters.c."""
-    with open(os.path.join(HERE, "..", "programs", "function_counters.c"), encoding="utf-8") as source:
+    with open(recorded.source_of("function_counters.c"), encoding="utf-8") as source:
         return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
 
 

@@ -4,14 +4,13 @@ The collector also hands out lists of blocks, from which Guile then takes blocks
 how many blocks were handed out in lists. tests/roots runs the same test with the newer collector."""
 
 import argparse
-import os
 import sys
 
 import place
 import recorded
 import tap
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "guile_objects.scm")
+SCRIPT = recorded.source_of("guile_objects.scm")
 N = 3000
 VECTOR_BYTES = (133 + 1) * 8  # elements and a header
 

@@ -4,14 +4,13 @@ that become known late. Every rule of the header is tested with a program whose 
 and under `allogram run`."""
 
 import argparse
-import os
 import re
 import sys
 
 import recorded
 import tap
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "moving_heap.c")
+SOURCE = recorded.source_of("moving_heap.c")
 COUNTED = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees")
 BY_COLLECTORS = ("moved_blocks", "promoted_blocks", "collected_blocks")
 

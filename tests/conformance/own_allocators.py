@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs whose allocator is in the same source file as its callers (programs/own_allocator.c), built in many ways. Their
-results are the same without the recorder and with it: exact, sampled, and with the stacks of frees. Every block is counted.
+"""Programs whose allocator is in the same source file as its callers (programs/allocators/own_allocator.c), built in many
+ways. Their results are the same without the recorder and with it: exact, sampled, and with the stacks of frees. Every block is counted.
 
 The compiler knows which registers and which part of the stack such an allocator changes, and the callers rely on it; so the
 recorder must not change more."""
@@ -14,7 +14,7 @@ import sys
 import recorded
 import tap
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "own_allocator.c")
+SOURCE = recorded.source_of("own_allocator.c")
 EVERYWHERE = ["-fno-builtin", "-w", "-DINLINING=noinline"]
 WHOLE_PROGRAM = ["-flto", "-fno-pie", "-no-pie"]
 UNALIGNED = ["-fno-ipa-stack-alignment", "-fno-omit-frame-pointer"]
@@ -117,25 +117,21 @@ ENTRIES = {
 ENTRIES_TRUTH = {size: 100 for size in (1010, 2121, 4040, 9090, 6464, 3333)}  # bytes: blocks; no other block has these sizes
 
 
-def sources(*names):
-    return [os.path.join(os.path.dirname(SOURCE), name) for name in names]
-
-
 def build_entries(folder, allocator, how):
     """(program, environment)"""
     program, library = os.path.join(folder, "program"), os.path.join(folder, "liballocator.so")
     everywhere = ["-fno-builtin", "-w", "-g"]
-    caller = sources("other_entries.c")
+    caller = recorded.source_of("other_entries.c")
     if how == "inside":
-        subprocess.run([*allocator, *everywhere, "-rdynamic", *caller, *sources("arena_allocator.c"), "-o", program, "-ldl"],
+        subprocess.run([*allocator, *everywhere, "-rdynamic", caller, recorded.source_of("arena_allocator.c"), "-o", program, "-ldl"],
                        check=True, timeout=120)
         return program, {}
     if isinstance(allocator, list):
-        subprocess.run([*allocator, *everywhere, "-shared", "-fPIC", *sources("arena_allocator.c"), "-o", library], check=True, timeout=120)
+        subprocess.run([*allocator, *everywhere, "-shared", "-fPIC", recorded.source_of("arena_allocator.c"), "-o", library], check=True, timeout=120)
     else:
         library = allocator
     linked = [library, "-Wl,--no-as-needed", "-Wl,-rpath," + folder] if how == "linked" else []
-    subprocess.run(["gcc", "-O2", *everywhere, *caller, "-o", program, *linked, "-ldl"], check=True, timeout=120)
+    subprocess.run(["gcc", "-O2", *everywhere, caller, "-o", program, *linked, "-ldl"], check=True, timeout=120)
     return program, {"LD_PRELOAD": library} if how == "preloaded" else {}
 
 
@@ -182,7 +178,7 @@ def interrupted(tools, mode):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = os.path.join(folder, "program")
-        subprocess.run(["gcc", "-O2", *EVERYWHERE, *sources("interrupted_allocator.c"), "-o", program, "-pthread"], check=True, timeout=120)
+        subprocess.run(["gcc", "-O2", *EVERYWHERE, recorded.source_of("interrupted_allocator.c"), "-o", program, "-pthread"], check=True, timeout=120)
         plain = recorded.run([program])
         truth = {int(size): int(count) for size, count in (line.split() for line in plain.stdout.splitlines())}
         outcome, traces = recorded.record(tools, [program], folder, options=mode)

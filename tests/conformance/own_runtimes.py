@@ -12,7 +12,6 @@ import sys
 import recorded
 import tap
 
-PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs")
 COLLECTOR = ["-fno-builtin", "-w", "-DINLINING=noinline"]
 BUILDS = (
     [["gcc", level, "-DVECTOR_BYTES=16", *more] for level in ("-O0", "-O2", "-O3")
@@ -61,7 +60,7 @@ def a_collector(tools, command):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program, truth = os.path.join(folder, "program"), os.path.join(folder, "truth")
-        subprocess.run([command[0], *COLLECTOR, *command[1:], os.path.join(PROGRAMS, "own_collector.c"), "-o", program],
+        subprocess.run([command[0], *COLLECTOR, *command[1:], recorded.source_of("own_collector.c"), "-o", program],
                        check=True, timeout=120)
         summary = same_in_all_modes(tools, [program, ROUNDS], folder, failures, truth)
         failures.expect("hooked", runtime(summary, "bdwgc").get("hooked"), True)
@@ -75,7 +74,7 @@ def a_lua(tools, command):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = os.path.join(folder, "program")
-        subprocess.run([*command, "-I/usr/include/lua5.4", os.path.join(PROGRAMS, "own_lua.c"), LUA, "-lm", "-ldl", "-Wl,-E",
+        subprocess.run([*command, "-I/usr/include/lua5.4", recorded.source_of("own_lua.c"), LUA, "-lm", "-ldl", "-Wl,-E",
                         "-o", program], check=True, timeout=120)
         summary = same_in_all_modes(tools, [program], folder, failures, os.path.join(folder, "truth"))
         lua = runtime(summary, "lua")

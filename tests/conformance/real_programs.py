@@ -280,9 +280,7 @@ def compare_own_allocator(failures, tools, program, counts, options=(), env=None
 
 def build_program(source, program, flags):
     """Builds a program of tests/programs. Returns the compiler's error messages."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    build = recorded.run(["gcc", "-D_GNU_SOURCE", "-O2", "-g", "-fno-builtin", os.path.join(here, "../programs", source), "-o", program,
-                          *flags])
+    build = recorded.run(["gcc", "-D_GNU_SOURCE", "-O2", "-g", "-fno-builtin", recorded.source_of(source), "-o", program, *flags])
     return "" if build.status == 0 else build.stderr.decode()[:300]
 
 

@@ -13,6 +13,14 @@ import time
 import pid_order
 
 
+PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../programs")
+
+
+def source_of(name):
+    """The path of the source file of tests/programs that has this name, which may be a pattern."""
+    return glob.glob(os.path.join(PROGRAMS, "**", name), recursive=True)[0]
+
+
 class Tools:
     def __init__(self, build):
         self.build = os.path.abspath(build)

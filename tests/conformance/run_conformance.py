@@ -139,11 +139,10 @@ def processes_for(processes, n):
     return [processes[min(i, len(processes) - 1)] for i in range(n)]
 
 
-def run_case(tools, sources, name):
+def run_case(tools, name):
     program, arguments, names, wanted_status = CASES[name]
     failures = tap.Failures()
-    source = next(path for path in (os.path.join(sources, program + end) for end in (".c", ".cc", ".rs")) if os.path.exists(path))
-    processes, status, n_traces = truth.read(source)
+    processes, status, n_traces = truth.read(recorded.source_of(program + ".*"))
     wanted_status = status if wanted_status is None else wanted_status
     n_traces = n_traces or len(processes)
     command = [tools.program(program)] + [argument.format(programs=tools.programs) for argument in arguments]
@@ -220,7 +219,6 @@ def main():
         print("\n".join(CASES))
         return 0
     tools = recorded.Tools(options.build)
-    sources = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../programs")
     names = options.cases or list(CASES)
     results = tap.Plan(len(names))
     for name in names:
@@ -229,7 +227,7 @@ def main():
         elif name in NEEDS_ROOT and os.geteuid() != 0:
             results.skip(name, "needs root")
         else:
-            results.run(name, lambda: run_case(tools, sources, name))
+            results.run(name, lambda: run_case(tools, name))
     return results.status()
 
 

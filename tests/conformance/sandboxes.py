@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs that install a seccomp filter after their start. The filter of tests/programs/strict_sandbox.c allows the system calls
+"""Programs that install a seccomp filter after their start. The filter of tests/programs/processes/strict_sandbox.c allows the system calls
 that the program needs and those that SECURITY.md lists for the agent, and no others: these fail, raise SIGSYS, or kill the
 process. So the test fails when the agent makes a system call that is not in that list."""
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A program with more stacks than 24 bits can number: each block has the stack that allocated it. The size of a block is a hash
-of its call path (programs/random_paths.c), so it shows which stack is right. Where stacks cannot be kept, the report begins with
+of its call path (programs/stacks/random_paths.c), so it shows which stack is right. Where stacks cannot be kept, the report begins with
 the number of such blocks, and no other function gets these blocks."""
 
 import argparse

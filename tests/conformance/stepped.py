@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs a signal handler after each single instruction of a few calls; the handler allocates, leaves by siglongjmp, or forks. The
 calls are those of the program's own allocator, whose functions have detours, and of a library's allocator, whose functions are
-interposed (programs/stepped.c). Every block is recorded once, none is a ghost (a free of an unknown block), and nothing hangs."""
+interposed (programs/allocators/stepped.c). Every block is recorded once, none is a ghost (a free of an unknown block), and
+nothing hangs."""
 
 import argparse
 import collections

@@ -17,8 +17,7 @@ CASES = [(name + suffix, name + ending, main) for name, ending, main in (
 
 def truth(source):
     """{type: blocks} from the comment at the top of a program."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", source)
-    lines = (re.match(r" \* @type (.*) (\d+)$", line.rstrip("\n")) for line in open(path, encoding="utf-8"))
+    lines = (re.match(r" \* @type (.*) (\d+)$", line.rstrip("\n")) for line in open(recorded.source_of(source), encoding="utf-8"))
     return {match[1]: int(match[2]) for match in lines if match}
 
 

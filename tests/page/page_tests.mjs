@@ -480,7 +480,7 @@ const tests = {
   },
 
   "from the page to the leaking line in three clicks": async (browser, urls) => {
-    const line = readFileSync(join(sources, "forgetful.c"), "utf8").split("\n")
+    const line = readFileSync(join(sources, "libc/forgetful.c"), "utf8").split("\n")
       .findIndex((text) => text.includes("the leaking line")) + 1;
     const clicks = async (...selectors) => {
       check(selectors.length <= 3, "more than three clicks");
@@ -786,7 +786,7 @@ function hostileProgram() {
 // Records hand_counted.erl. False: no Erlang is installed, or no tracer was built.
 function recordErlang() {
   if (!existsSync(join(programs, "../../adapters/erlang/inside/allogram.beam"))) return false;
-  run("erlc", join(sources, "hand_counted.erl"));
+  run("erlc", join(sources, "erlang/hand_counted.erl"));
   run(allogram, "run", "-q", "-o", "erlang.%e.allogram", "--", "erl", "-noshell", "-pa", folder, "-eval",
     "hand_counted:main(200), halt().");
   run("mv", "erlang.beam.smp.allogram", "erlang.allogram");

@@ -5,8 +5,8 @@ import shutil
 import subprocess
 
 import own_mounts
+import recorded
 
-PROGRAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../programs")
 OWN_OPTIONS = ["--startup-file=no", "--history-file=no"]
 
 
@@ -30,12 +30,12 @@ class Root:
             own_mounts.bind(source, self.path + source)
         libraries = self.path + "/usr/lib/x86_64-linux-gnu"
         subprocess.run(["gcc", f"--sysroot={self.path}", f"-B{libraries}", f"-L{libraries}", "-g", "-O2", "-fno-builtin", "-shared",
-                        "-fPIC", "-o", self.path + self.library, os.path.join(PROGRAMS, "julia_mixed.c")], check=True)
+                        "-fPIC", "-o", self.path + self.library, recorded.source_of("julia_mixed.c")], check=True)
 
     def add(self, *names):
         """Copies programs to the test's folder."""
         for name in names:
-            shutil.copy(os.path.join(PROGRAMS, name), self.folder)
+            shutil.copy(recorded.source_of(name), self.folder)
 
     def command(self, arguments, variables=(), options=()):
         return ["chroot", self.path, "/usr/bin/env", "-C", self.inside, "HOME=" + self.inside,

@@ -24,7 +24,6 @@ import own_mounts  # noqa: E402
 import recorded  # noqa: E402
 import tap  # noqa: E402
 
-PROGRAMS = os.path.join(HERE, "../programs")
 PUBLIC = os.path.join(HERE, "../../include")
 SUITES = {"bullseye": "glibc 2.31", "trixie": "glibc 2.41"}
 INSIDE = "/allogram-test"  # folder in the root: programs, and the counts of the judge
@@ -58,11 +57,11 @@ def prepare(root, agent_folder):
     folder = root + INSIDE
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder + "/counts")
-    compile_for(root, os.path.join(PROGRAMS, "counting_preload.c"), folder + "/judge.so", "-shared", "-fPIC")
+    compile_for(root, recorded.source_of("counting_preload.c"), folder + "/judge.so", "-shared", "-fPIC")
     for plugin in ("plugin_red", "plugin_blue"):
-        compile_for(root, os.path.join(PROGRAMS, plugin + ".c"), f"{folder}/{plugin}.so", "-shared", "-fPIC")
+        compile_for(root, recorded.source_of(plugin + ".c"), f"{folder}/{plugin}.so", "-shared", "-fPIC")
     for name in HAND_COUNTED:
-        compile_for(root, os.path.join(PROGRAMS, name + ".c"), f"{folder}/{name}")
+        compile_for(root, recorded.source_of(name + ".c"), f"{folder}/{name}")
     compile_for(root, os.path.join(HERE, "../observe/hammer.c"), folder + "/hammer")
     own_mounts.bind("/dev/shm", root + "/dev/shm")
     own_mounts.bind("/proc", root + "/proc")
@@ -114,7 +113,7 @@ LUA = "trixie"  # its Lua differs from that of this machine
 def another_lua(tools, root):
     """Frames of a deep Lua stack, which Lua 5.4.7 moves in another way than 5.4.4, and the lines of table constructors."""
     failures = tap.Failures()
-    compile_for(root, os.path.join(PROGRAMS, "lua_guest.c"), root + INSIDE + "/lua_guest", f"-I{root}/usr/include/lua5.4", f"-I{PUBLIC}",
+    compile_for(root, recorded.source_of("lua_guest.c"), root + INSIDE + "/lua_guest", f"-I{root}/usr/include/lua5.4", f"-I{PUBLIC}",
                 "-llua5.4")
     shutil.copy(lua_adapter.SCRIPT, root + INSIDE)
     guest = ["chroot", root, INSIDE + "/lua_guest", INSIDE + "/" + os.path.basename(lua_adapter.SCRIPT)]

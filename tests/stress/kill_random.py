@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills the program, its writer process, `allogram run`, or several of them with SIGKILL at random moments, and checks the trace that remains.
 
-tests/programs/progress.c counts its own events in a shared file that survives the kill, before and after each call. So the true count is known up
+tests/programs/libc/progress.c counts its own events in a shared file that survives the kill, before and after each call. So the true count is known up
 to the call during which the program was killed. After every kill the trace must be readable, and `check` must find it whole (`check` completes the
 trace if the writer could not). The trace must have every complete event. If the writer was killed before the program, events may be missing,
 but only as many as are counted as lost.

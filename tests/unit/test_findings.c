@@ -1,5 +1,5 @@
 /* test_findings.c: findings of a summary about heaps of runtimes. Findings about native programs
- * are tested with tests/programs/faults.c. */
+ * are tested with tests/programs/libc/faults.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -33,8 +33,8 @@
  * dead. Peak: 2 MiB is the size of an empty C program, and 50 % is more than all other lines
  * together. Unseen: section 7.
  *
- * The limits were tested on programs with one deliberate fault and with none
- * (tests/programs/faults.c and similar ones), and on jq, sqlite3, python3, git and a C compiler.
+ * The limits were tested on programs with one deliberate fault and with none (such as
+ * tests/programs/libc/faults.c), and on jq, sqlite3, python3, git and a C compiler.
  *
  * 3. A leak that grows. Blocks in use at the end (blocks "left") need not be a leak: a cache that
  * is built at the start and kept is left, too. A leak grows little by little until the end. So the

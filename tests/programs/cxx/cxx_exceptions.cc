@@ -1,0 +1,55 @@
+/* cxx_exceptions.cc: throws 500 exceptions through 1 to 25 frames, each frame with an object that owns a block of 77 bytes. Each
+ * exception is rethrown once on the way, and every tenth is kept by an exception_ptr. The judge (counting_preload.c) counts the
+ * C++ runtime's own blocks. Frames: the sum over r of (r % 25 + 1) is 20 * 325.
+ *
+ * @allocated_blocks 20 * 325 + runtime
+ * @allocated_bytes  20 * 325 * 77 + runtime
+ * @ghost_frees      0
+ * @threads          1
+ */
+#include <exception>
+#include <stdexcept>
+
+#include "../say.h"
+
+struct owner {
+    char *block = new char[77];
+    owner() { OPAQUE(block); }
+    ~owner() { delete[] block; }
+};
+
+__attribute__((noinline)) static void dive(int depth)
+{
+    owner mine;
+    if (depth == 1) {
+        throw std::runtime_error("at the bottom, with a text that is too long for the small string");
+    }
+    try {
+        dive(depth - 1);
+    } catch (const std::logic_error &) {
+        say("never\n");
+    } catch (...) {
+        if (depth == 3) {
+            throw;
+        }
+        throw;
+    }
+}
+
+int main()
+{
+    int caught = 0;
+    std::exception_ptr kept;
+    for (int round = 0; round < 500; round++) {
+        try {
+            dive(round % 25 + 1);
+        } catch (const std::exception &error) {
+            caught += error.what()[0] == 'a';
+            if (round % 10 == 0) {
+                kept = std::current_exception();
+            }
+        }
+    }
+    say("caught %d\n", caught);
+    return kept ? 0 : 1;
+}

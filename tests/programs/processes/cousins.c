@@ -1,0 +1,57 @@
+/* cousins.c: two families, each with a child that has pid 1 in a PID namespace of its own and
+ * allocates 50 blocks before a pause and 50 after it. The second child begins while the first
+ * pauses, and ends at once: a search for it then finds only the first. This happens 15 times; the
+ * program prints how many such children it had. Needs the right to unshare. */
+#include <sched.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "../say.h"
+
+enum { ROUNDS = 15, FAMILIES = 2, BLOCKS = 50 };
+
+static void make_blocks(void) {
+    for (int i = 0; i < BLOCKS; i++) {
+        void *block = malloc(123);
+        OPAQUE(block);
+        free(block);
+    }
+}
+
+static void pause_ms(long n) {
+    nanosleep(&(struct timespec){.tv_nsec = n * 1000000}, NULL);
+}
+
+static int wait_for(pid_t child) {
+    int status = 0;
+    return child > 0 && waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : 1;
+}
+
+int main(void) {
+    int failed = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        pid_t parents[FAMILIES];
+        for (int i = 0; i < FAMILIES; i++) {
+            parents[i] = fork();
+            if (parents[i] == 0) {
+                if (unshare(CLONE_NEWPID) != 0) {
+                    _exit(77);
+                }
+                const pid_t child = fork();
+                if (child == 0) {
+                    pause_ms(i == 0 ? 0 : 5);
+                    make_blocks();
+                    pause_ms(i == 0 ? 60 : 0);
+                    make_blocks();
+                    _exit(0);
+                }
+                _exit(wait_for(child));
+            }
+        }
+        for (int i = 0; i < FAMILIES; i++) {
+            failed |= wait_for(parents[i]);
+        }
+    }
+    say("%d\n", ROUNDS * FAMILIES);
+    return failed;
+}

@@ -1,0 +1,54 @@
+/* many_stacks.c [LEVELS]: allocates one block in each of 2^LEVELS distinct stacks (default 12
+ * levels): at each level the path turns left or right. A block has 16 + path % 1024 bytes. The
+ * block of every odd path is freed at once, the others are kept.
+ *
+ * @allocated_blocks 4096
+ * @allocated_bytes  4096 * 16 + 4 * (1024 * 1023 / 2)
+ * @freed_blocks     2048
+ * @peak_bytes       2048 * 16 + 4 * (1024 * 1023 / 2 - 512) / 2 + (16 + 1023)
+ * @peak_blocks      2049
+ * @temporary_blocks 2048
+ * @site             turn 4096 4096 * 16 + 4 * (1024 * 1023 / 2)
+ */
+#include <stdint.h>
+
+#include "../say.h"
+
+enum { LEVELS = 12, LEVELS_MOST = 24 };
+
+static void turn(uint32_t path, int levels);
+
+__attribute__((noinline, noclone)) static void left(uint32_t path, int levels) {
+    turn(path, levels);
+    __asm__ volatile(""); /* no tail call */
+}
+
+__attribute__((noinline, noclone)) static void right(uint32_t path, int levels) {
+    turn(path, levels);
+    __asm__ volatile("");
+}
+
+__attribute__((noinline, noclone)) static void turn(uint32_t path, int levels) {
+    if (levels == 0) {
+        void *block = malloc(16 + path % 1024);
+        OPAQUE(block);
+        if (path & 1) {
+            free(block);
+        }
+    } else if (path >> (levels - 1) & 1) {
+        right(path, levels - 1);
+    } else {
+        left(path, levels - 1);
+    }
+    __asm__ volatile("");
+}
+
+int main(int argc, char **argv) {
+    const int wanted = argc > 1 ? atoi(argv[1]) : LEVELS;
+    const int levels = wanted > 0 && wanted <= LEVELS_MOST ? wanted : LEVELS;
+    for (uint32_t path = 0; path < UINT32_C(1) << levels; path++) {
+        turn(path, levels);
+    }
+    say("turned\n");
+    return 0;
+}
