@@ -13,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 enum {
     MOST_NS = 950 * 1000 * 1000, /* the kernel needs some ms more to end the process */
@@ -30,12 +31,6 @@ static struct end_guard {
     _Atomic uint64_t asked_ns; /* relaxed: no other data depends on it */
     _Atomic int is_over;
 } guard = {.fd = -1};
-
-static uint64_t now_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void end_all(void) {
     char line[160];
@@ -55,9 +50,9 @@ static void *keep_guard(void *unused) {
     (void)unused;
     while (poll(&asked, 1, -1) < 0 && errno == EINTR) {
     }
-    const uint64_t begin_ns = now_ns();
+    const uint64_t begin_ns = ag_monotonic_ns();
     atomic_store_explicit(&guard.asked_ns, begin_ns, memory_order_relaxed);
-    while (now_ns() - begin_ns < MOST_NS) {
+    while (ag_monotonic_ns() - begin_ns < MOST_NS) {
         (void)poll(NULL, 0, LOOK_MS);
     }
     if (!atomic_load_explicit(&guard.is_over, memory_order_relaxed)) {

@@ -16,7 +16,6 @@
  *    work, and work that a client can delay by not reading, is done only for clients with the
  *    token. The server is a separate process, so that clients cannot affect `run` or the writer. */
 #include "cli/endpoint.h"
-#include "writer/session_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +36,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 
 enum {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/sorted.h"
 #include "table/array.h"
 
 enum {
@@ -43,15 +44,8 @@ void ag_address_ranges_sort(struct ag_address_ranges *ranges) {
 
 const struct ag_address_range *ag_address_ranges_find(const struct ag_address_ranges *ranges,
                                                       uint64_t address) {
-    size_t above = 0; /* items[above - 1].low <= address < items[above].low */
-    for (size_t end = ranges->n; above < end;) {
-        const size_t middle = above + (end - above) / 2;
-        if (ranges->items[middle].low <= address) {
-            above = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
+    /* items[above - 1].low <= address < items[above].low */
+    const size_t above = AG_SORTED_UNTIL(ranges->items, ranges->n, low, address);
     for (size_t step = 0; step < STEPS_BACK && step < above; step++) {
         const struct ag_address_range *range = &ranges->items[above - 1 - step];
         if (address < range->high) {

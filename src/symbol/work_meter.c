@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 enum {
     STEPS = 256,         /* between two readings */
     NS_PER_BYTE = 50,    /* 20 MB of files per second; the sum over all readers may take twice as
@@ -19,12 +21,6 @@ static const uint64_t reserve_ns = UINT64_C(1200000000), reserve_bytes = UINT64_
 void ag_work_reserve_init(struct ag_work_reserve *reserve) {
     reserve->left_ns = reserve_ns;
     reserve->left_bytes = reserve_bytes;
-}
-
-static uint64_t cpu_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* The peak of resident memory. The same call returns the time, but only to the kernel's last
@@ -53,7 +49,7 @@ static void judge(struct ag_work_meter *meter) {
     struct ag_work_reserve *reserve = meter->reserve;
     const uint64_t own_ns = NS_PER_BYTE * meter->stored_bytes;
     const uint64_t own_bytes = BYTES_PER_BYTE * meter->stored_bytes;
-    const uint64_t now_ns = cpu_ns();
+    const uint64_t now_ns = ag_kernel_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     meter->used_ns += now_ns - meter->from_ns;
     meter->from_ns = now_ns;
     meter->is_spent |=
@@ -79,7 +75,7 @@ bool ag_work_meter_look(struct ag_work_meter *meter) {
 
 void ag_work_meter_begin(struct ag_work_meter *meter) {
     if (meter->reserve != NULL) {
-        meter->from_ns = cpu_ns();
+        meter->from_ns = ag_kernel_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         meter->from_bytes = 0;
         meter->is_running = true;
     }

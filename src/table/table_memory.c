@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
@@ -31,20 +32,14 @@ static size_t rounded(size_t bytes, size_t unit) {
     return (bytes + unit - 1) & ~(unit - 1);
 }
 
-static uint64_t cpu_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* cannot fail for the calling thread */
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* Requests huge pages for a table, if they are fast. The bytes from FRESH on were never accessed,
  * so the page there is timed. The kernel may ignore the request. */
 static void table_advise(char *memory, size_t bytes, size_t fresh) {
     if (!atomic_load_explicit(&pages_are_slow, memory_order_relaxed)) {
         (void)madvise(memory, bytes, MADV_HUGEPAGE);
-        const uint64_t begin_ns = cpu_ns();
+        const uint64_t begin_ns = ag_kernel_clock_ns(CLOCK_THREAD_CPUTIME_ID);
         *(volatile char *)(memory + fresh) = 0;
-        if (cpu_ns() - begin_ns < SLOW_PAGE_NS) {
+        if (ag_kernel_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns < SLOW_PAGE_NS) {
             return;
         }
         atomic_store_explicit(&pages_are_slow, true, memory_order_relaxed);

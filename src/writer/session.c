@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/populate.h"
 #include "base/stack_tree.h"
 #include "process_watch.h"
@@ -405,12 +406,6 @@ static int check_options(const struct ag_session_options *options, char ret_mess
     return ag_block_filter_parse(options->filter, &filter, ret_message);
 }
 
-static uint64_t realtime_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static int random_id(uint64_t *ret_id) {
     do {
         if (getrandom(ret_id, sizeof(*ret_id), 0) != (ssize_t)sizeof(*ret_id)) {
@@ -494,7 +489,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     session->pid_namespace = ag_process_own_namespace();
     session->begun_ticks = options->is_attached ? 0 : ag_process_boot_ticks();
     session->clock_kind = ag_session_clock_choose();
-    session->clock_origin_realtime_ns = realtime_ns();
+    session->clock_origin_realtime_ns = ag_kernel_clock_ns(CLOCK_REALTIME);
     r = ag_trace_pattern_complete(options->output_pattern, session->trace_pattern, ret_message);
     if (r < 0) {
         goto failed;

@@ -16,12 +16,6 @@ enum {
     FIRST_FIT_NS = 200 * 1000,
 };
 
-uint64_t ag_monotonic_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 uint64_t ag_session_clock_raw(uint32_t kind) {
     return kind == AG_CLOCK_TSC ? __builtin_ia32_rdtsc() : ag_monotonic_ns();
 }

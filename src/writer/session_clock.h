@@ -2,12 +2,12 @@
 #ifndef AG_SESSION_CLOCK_H
 #define AG_SESSION_CLOCK_H
 
+#include "base/clock.h"
 #include "session.h"
 
 uint64_t ag_session_clock_raw(uint32_t kind);
 /* Returns the kind of clock that this machine keeps equal on all CPUs. */
 enum ag_clock_kind ag_session_clock_choose(void);
-uint64_t ag_monotonic_ns(void);
 
 uint64_t ag_session_clock_now_ns(const struct ag_session *session);
 

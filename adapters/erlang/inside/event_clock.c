@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 struct ag_event_clock ag_event_clock;
 
 enum { SAMPLES = 256, RATE_NS = 4 * 1000 * 1000 };
@@ -21,22 +23,16 @@ static struct {
     uint32_t n[AG_EVENT_KINDS][AG_EVENT_KINDS];
 } learned;
 
-static uint64_t monotonic_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void ag_event_clock_start(void) {
     enum { POWER_LEAF = 0x80000007, INVARIANT_TSC = 1 << 8 };
     unsigned a = 0, b = 0, c = 0, d = 0;
     const bool is_constant = __get_cpuid(POWER_LEAF, &a, &b, &c, &d) && d & INVARIANT_TSC;
     ag_event_clock.kind = is_constant ? AG_CLOCK_TSC : AG_CLOCK_MONOTONIC;
-    const uint64_t raw = ag_event_clock_now(), ns = monotonic_ns();
+    const uint64_t raw = ag_event_clock_now(), ns = ag_monotonic_ns();
     uint64_t raw_later, ns_later;
     do {
         raw_later = ag_event_clock_now();
-        ns_later = monotonic_ns();
+        ns_later = ag_monotonic_ns();
     } while (ns_later - ns < RATE_NS);
     ag_event_clock.ns_per_2_32 =
         (uint64_t)(((unsigned __int128)(ns_later - ns) << 32) / (raw_later - raw));

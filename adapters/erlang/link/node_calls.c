@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 
 enum {
@@ -27,12 +27,6 @@ enum {
     ANSWER_MS = 60 * 1000, /* a fully loaded node still has to set its trace patterns */
     PART_MS = 1000,
 };
-
-static uint64_t now_ms(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- connecting ---- */
 
@@ -230,7 +224,7 @@ void ag_node_listen(struct ag_node_connection *connection, unsigned ms) {
 
 int ag_node_call(struct ag_node_connection *connection, const char *module, const char *function,
                  const ei_x_buff *arguments, ei_x_buff *ret_answer, int *ret_at) {
-    const uint64_t until_ms = now_ms() + ANSWER_MS;
+    const uint64_t until_ns = ag_monotonic_ns() + ANSWER_MS * UINT64_C(1000000);
     char module_name[MAXATOMLEN], function_name[MAXATOMLEN];
     *ret_answer = (ei_x_buff){0};
     (void)snprintf(module_name, sizeof module_name, "%s", module);
@@ -241,7 +235,7 @@ int ag_node_call(struct ag_node_connection *connection, const char *module, cons
         connection->is_gone = true;
         return -ENOTCONN;
     }
-    while (!connection->is_gone && now_ms() < until_ms) {
+    while (!connection->is_gone && ag_monotonic_ns() < until_ns) {
         if (take_message(connection, PART_MS, ret_answer, ret_at) == CAME_ANSWER) {
             return 0;
         }

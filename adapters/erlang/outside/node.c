@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/little_endian.h"
 #include "node_capture.h"
 #include "node_collections.h"
@@ -155,14 +155,8 @@ static void load_code(struct node *node) {
     }
 }
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 bool node_code_catch_up(struct node *node) {
-    const uint64_t time_ns = now_ns(), stamp = node->code_stamp;
+    const uint64_t time_ns = ag_monotonic_ns(), stamp = node->code_stamp;
     if (time_ns - node->caught_up_ns < CATCH_UP_NS) {
         return false;
     }

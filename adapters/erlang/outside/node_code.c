@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "base/little_endian.h"
+#include "base/sorted.h"
 
 enum {
     FILE_MODULE = 1,
@@ -241,16 +242,8 @@ int node_code_load(struct node_code *code, struct allogram_target *target) {
 }
 
 const struct node_function *node_code_find(const struct node_code *code, uint64_t address) {
-    size_t low = 0, high = code->n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (code->items[middle].low <= address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low > 0 && address < code->items[low - 1].high ? &code->items[low - 1] : NULL;
+    const size_t after = AG_SORTED_UNTIL(code->items, code->n, low, address);
+    return after > 0 && address < code->items[after - 1].high ? &code->items[after - 1] : NULL;
 }
 
 bool node_function_is_plumbing(const struct node_function *function) {

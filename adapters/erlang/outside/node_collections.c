@@ -24,8 +24,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "node_kernel.h"
 #include "node_stacks.h"
 
@@ -201,10 +201,8 @@ static uint64_t wanted_period(const struct pace_look *before, const struct pace_
 /* Sets a new period if the current one is wrong by more than a factor of two. */
 static void keep_pace(struct node *node, uint64_t n_seen) {
     struct node_collections *collections = node->collections;
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
     const struct pace_look now = {
-        .time_ns = (uint64_t)time.tv_sec * SECOND_NS + (uint64_t)time.tv_nsec,
+        .time_ns = ag_monotonic_ns(),
         .n_seen = n_seen,
         .bytes = collections->reported_bytes,
     };

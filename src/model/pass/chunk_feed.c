@@ -33,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "format/segment.h"
 #include "table/array.h"
 #include "table/index_map.h"
@@ -212,17 +213,9 @@ static void update_idle(struct ag_chunk_feed *feed, struct job *job) {
 /* The chunk at OFFSET of the file, or NULL. The file's list of chunks is sorted by offset. */
 static const struct ag_chunk_entry *find_entry(const struct ag_chunk_feed *feed, uint64_t offset) {
     const struct ag_chunk_entry *entries;
-    size_t low = 0, high = ag_trace_file_chunks(feed->file, &entries);
-    const size_t n = high;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (entries[middle].offset < offset) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < n && entries[low].offset == offset ? &entries[low] : NULL;
+    const size_t n = ag_trace_file_chunks(feed->file, &entries);
+    const size_t after = AG_SORTED_UNTIL(entries, n, offset, offset);
+    return after > 0 && entries[after - 1].offset == offset ? &entries[after - 1] : NULL;
 }
 
 static void note_damage_locked(struct ag_chunk_feed *feed, const struct ag_decode_error *error) {
