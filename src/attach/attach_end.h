@@ -10,10 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "traced_thread.h"
 
 struct ag_attach_end { /* all zero: the user cannot ask for the end */
-    /* When the user asked for the end, by ag_attach_now_ns; 0: not yet. May be NULL. */
+    /* When the user asked for the end, by ag_monotonic_ns; 0: not yet. May be NULL. */
     uint64_t (*asked_ns)(void *context);
     void *context;
     /* the agent is being removed, which may go on for AG_ATTACH_LEAVE_NS after the request */
@@ -30,7 +31,7 @@ enum {
 /* Whether TIME_NS have passed since the user asked for the end. */
 static inline bool ag_attach_end_has_passed(const struct ag_attach_end *end, uint64_t time_ns) {
     const uint64_t asked_ns = end->asked_ns != NULL ? end->asked_ns(end->context) : 0;
-    return asked_ns != 0 && ag_attach_now_ns() >= asked_ns + time_ns;
+    return asked_ns != 0 && ag_monotonic_ns() >= asked_ns + time_ns;
 }
 
 static inline bool ag_attach_end_is_due(const struct ag_attach_end *end) {

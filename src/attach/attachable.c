@@ -27,10 +27,6 @@ static bool is_over(const struct ag_remote_process *process) {
     return !ag_remote_process_is_alive(process) || stat(path, &root) < 0;
 }
 
-static int process_ended_error(const struct ag_remote_process *process, char message[512]) {
-    return ag_error_message(message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
-}
-
 /* Returns the value after "\nNAME:\t"; NULL: it is not there. */
 static const char *status_field(const char *status, const char *name) {
     char key[32];
@@ -94,15 +90,10 @@ static int check_status(const struct ag_remote_process *process, const char *sta
 
 /* ---- what is mapped ---- */
 
-static const char *name_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *images) {
     for (size_t i = 0; i < images->n_sorted; i++) {
         struct ag_observed_image *image = images->sorted[i];
-        if (image->is_open && strncmp(name_of(image->path), "liballogram-attached", 20) == 0) {
+        if (image->is_open && strncmp(basename(image->path), "liballogram-attached", 20) == 0) {
             return image;
         }
     }
@@ -113,7 +104,7 @@ int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
                                      const struct ag_observed_images *images, char message[512]) {
     for (size_t i = 0; i < images->maps.n; i++) {
         const char *path = images->maps.items[i].path;
-        if (strncmp(name_of(path), "liballogram-", 12) == 0 || strstr(path, "/.allogram-live.")) {
+        if (strncmp(basename(path), "liballogram-", 12) == 0 || strstr(path, "/.allogram-live.")) {
             return ag_error_message(
                 message, -EALREADY,
                 "%d (%s): is recorded by allogram already; end that recording first", process->pid,
@@ -126,7 +117,7 @@ int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
 static struct ag_observed_image *find_libc(const struct ag_observed_images *images) {
     for (size_t i = 0; i < images->n_sorted; i++) {
         struct ag_observed_image *image = images->sorted[i];
-        if (image->is_open && strncmp(name_of(image->path), "libc", 4) == 0 &&
+        if (image->is_open && strncmp(basename(image->path), "libc", 4) == 0 &&
             ag_remote_elf_symbol(&image->elf, "gnu_get_libc_version") != NULL) {
             return image;
         }
@@ -219,7 +210,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
     }
     struct ag_attachable attachable = {.libc = find_libc(images)};
     if (attachable.libc == NULL && is_over(process)) {
-        return process_ended_error(process, ret_message);
+        return ag_remote_process_ended_error(process, ret_message);
     }
     if (attachable.libc == NULL) {
         return ag_error_message(
@@ -244,7 +235,7 @@ int ag_attachable_check_file(const struct ag_remote_process *process, const char
         return 0;
     }
     if (is_over(process)) {
-        return process_ended_error(process, ret_message);
+        return ag_remote_process_ended_error(process, ret_message);
     }
     return ag_error_message(
         ret_message, -ENOENT,

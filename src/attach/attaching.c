@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 #include "attach_state.h"
+#include "base/clock.h"
 #include "base/error_message.h"
 #include "base/runtimes.h"
 #include "remote/glibc_heap.h"
@@ -61,9 +62,9 @@ int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd,
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/%d/auxv", pid);
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const uint64_t end_ns = ag_attach_now_ns() + claim_patience_ns;
+    const uint64_t end_ns = ag_monotonic_ns() + claim_patience_ns;
     while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-        if (ag_attach_now_ns() > end_ns) {
+        if (ag_monotonic_ns() > end_ns) {
             (void)close(fd); /* nothing was written */
             return ag_error_message(
                 ret_message, -EBUSY,
@@ -89,11 +90,6 @@ void ag_attach_claim_end(int *fd) {
 }
 
 /* ---- steps ---- */
-
-static int process_ended_error(const struct ag_attach *attach, char message[512]) {
-    return ag_error_message(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
-                            attach->process.name);
-}
 
 int ag_attach_interrupted(const struct ag_attach *attach, char message[512]) {
     return ag_error_message(
@@ -124,7 +120,7 @@ static int attach_check(struct ag_attach *attach, char message[512]) {
          i++) {
         (void)nanosleep(&nap, NULL);
         r = ag_observed_images_refresh(&attach->images) < 0
-                ? process_ended_error(attach, message)
+                ? ag_remote_process_ended_error(&attach->process, message)
                 : ag_attachable_check(&attach->process, &attach->images, &attach->attachable,
                                       message);
     }
@@ -138,7 +134,7 @@ static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_
     if (attach == NULL) {
         return ag_error_message(ret_message, -ENOMEM, "attach: no memory");
     }
-    attach->random = (uint32_t)ag_attach_now_ns();
+    attach->random = (uint32_t)ag_monotonic_ns();
     attach->end = *end;
     attach->threads.end = &attach->end;
     int r = ag_remote_process_open(pid, &attach->process, ret_message);
@@ -146,7 +142,7 @@ static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_
         attach->images.process = &attach->process;
         attach->threads.process = &attach->process;
         if (ag_observed_images_refresh(&attach->images) < 0) {
-            r = process_ended_error(attach, ret_message);
+            r = ag_remote_process_ended_error(&attach->process, ret_message);
         }
     }
     r = r < 0 ? r : attach_check(attach, ret_message);
@@ -257,27 +253,30 @@ static int try_round(struct ag_attach *attach, struct ag_traced_thread *ret_thre
 static int no_safe_point_error(const struct ag_attach *attach, const struct ag_attach_times *times,
                                const char *obstacle, const char *remedy, char message[512]) {
     const struct ag_remote_process *process = &attach->process;
-    return ag_remote_process_is_stopped(process)
-               ? ag_error_message(
-                     message, -EAGAIN,
-                     "%d (%s): is stopped by a signal; resume it (kill -CONT %d) and %s",
-                     process->pid, process->name, process->pid, remedy)
-               : ag_error_message(
-                     message, -EAGAIN,
-                     "%d (%s): no thread was at a place where it can be stopped safely "
-                     "in %u tries, the last was %s; %s",
-                     process->pid, process->name, times->n_tries, obstacle, remedy);
+    if (ag_remote_process_is_stopped(process)) {
+        return ag_error_message(message, -EAGAIN,
+                                "%d (%s): is stopped by a signal; resume it (kill -CONT %d) and %s",
+                                process->pid, process->name, process->pid, remedy);
+    }
+    if (obstacle == NULL) {
+        return ag_error_message(message, -EAGAIN, "%d (%s): no thread could be stopped; %s",
+                                process->pid, process->name, remedy);
+    }
+    return ag_error_message(message, -EAGAIN,
+                            "%d (%s): no thread was at a place where it can be stopped safely "
+                            "in %u tries, the last was %s; %s",
+                            process->pid, process->name, times->n_tries, obstacle, remedy);
 }
 
 static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_thread,
                        struct ag_attach_times *times, const char *remedy, char message[512]) {
-    const uint64_t begin_ns = ag_attach_now_ns();
-    const char *obstacle = "nowhere";
+    const uint64_t begin_ns = ag_monotonic_ns();
+    const char *obstacle = NULL;
     int r = 0;
     while (r == 0) {
         if (ag_observed_images_refresh(&attach->images) < 0 ||
             !ag_remote_process_is_alive(&attach->process)) {
-            return process_ended_error(attach, message);
+            return ag_remote_process_ended_error(&attach->process, message);
         }
         r = try_round(attach, ret_thread, times, &obstacle);
         ag_stopped_threads_settle(&attach->threads, 0);
@@ -286,7 +285,7 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
                        ? no_safe_point_error(attach, times, obstacle, remedy, message)
                        : ag_attach_interrupted(attach, message);
         }
-        const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
+        const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
         if (r == 0 && passed_ns > PATIENCE_NS &&
             (times->n_tries > TRIES_LEAST || passed_ns > longest_patience_ns)) {
             return no_safe_point_error(attach, times, obstacle, remedy, message);
@@ -302,46 +301,36 @@ static int stop_safely(struct ag_attach *attach, struct ag_traced_thread *ret_th
             "kernel.yama.ptrace_scope or a container forbids it; see allogram doctor",
             attach->process.pid, attach->process.name);
     }
-    return r == 1 ? 0 : process_ended_error(attach, message);
+    return r == 1 ? 0 : ag_remote_process_ended_error(&attach->process, message);
 }
 
 /* ---- loading the agent ---- */
 
+static uint64_t symbol_address(struct ag_remote_elf *elf, const char *name) {
+    const struct ag_remote_symbol *symbol = ag_remote_elf_symbol(elf, name);
+    return symbol != NULL ? symbol->address : 0;
+}
+
 /* Finds the agent's symbols in its file, before any thread is stopped. */
 static int look_into_agent(struct ag_attach *attach, const char *agent, char message[512]) {
     struct ag_remote_elf elf = {0};
-    const struct ag_remote_symbol *begin = NULL, *end = NULL, *variable = NULL, *switching = NULL;
     const Elf64_Phdr *code = NULL;
     if (ag_remote_elf_open(agent, &elf) == 0) {
-        begin = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_BEGIN);
-        attach->begin_function = begin != NULL ? begin->address : 0;
-        end = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_END);
-        attach->end_function = end != NULL ? end->address : 0;
-        variable = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_VARIABLE);
-        attach->variable = variable != NULL ? variable->address : 0;
-        switching = ag_remote_elf_symbol(&elf, AG_ATTACHMENT_SWITCH);
-        attach->switch_function = switching != NULL ? switching->address : 0;
-        code = begin != NULL ? ag_remote_elf_loaded(&elf, begin->address) : NULL;
+        attach->begin_function = symbol_address(&elf, AG_ATTACHMENT_BEGIN);
+        attach->end_function = symbol_address(&elf, AG_ATTACHMENT_END);
+        attach->variable = symbol_address(&elf, AG_ATTACHMENT_VARIABLE);
+        attach->switch_function = symbol_address(&elf, AG_ATTACHMENT_SWITCH);
+        code = ag_remote_elf_loaded(&elf, attach->begin_function);
         if (code != NULL) {
             attach->agent = (struct ag_code_range){code->p_vaddr, code->p_vaddr + code->p_memsz};
         }
         ag_remote_elf_close(&elf);
     }
-    return code != NULL && attach->end_function != 0 && attach->variable != 0
+    return code != NULL && attach->begin_function != 0 && attach->end_function != 0 &&
+                   attach->variable != 0
                ? 0
                : ag_error_message(message, -ENOEXEC,
                                   "%.300s: is not the agent of this version of allogram", agent);
-}
-
-static int write_attachment(struct ag_attach *attach) {
-    const struct ag_attachment *attachment = &attach->attachment;
-    const struct iovec here = {(void *)(uintptr_t)attachment, sizeof *attachment};
-    const struct iovec there = {(void *)(uintptr_t)(attach->bias + attach->variable),
-                                sizeof *attachment};
-    return process_vm_writev(attach->process.pid, &here, 1, &there, 1, 0) ==
-                   (ssize_t)sizeof *attachment
-               ? 0
-               : -EFAULT;
 }
 
 static int read_attachment(struct ag_attach *attach) {
@@ -377,7 +366,8 @@ static int write_agent_settings(struct ag_attach *attach, const char *session_pa
         attachment->tool_pid = own.pid;
         attachment->tool_start_ticks = own.start_ticks;
     }
-    return write_attachment(attach);
+    return ag_attach_write_memory(attach->process.pid, attach->bias + attach->variable, attachment,
+                                  sizeof *attachment);
 }
 
 int ag_attach_begin_call(struct ag_attach *attach, struct ag_traced_thread *thread) {
@@ -568,7 +558,7 @@ static int switch_off(struct ag_attach *attach, struct ag_attach_times *times, b
 /* Waits until every thread has been seen outside of the agent since the hooks were removed. */
 static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *times,
                            char message[512]) {
-    const uint64_t begin_ns = ag_attach_now_ns();
+    const uint64_t begin_ns = ag_monotonic_ns();
     for (;;) {
         const int r = ag_attach_stop_all(attach, message);
         const bool is_empty = r == 0 && !ag_attach_any_thread_is_inside(attach);
@@ -579,7 +569,7 @@ static int wait_until_left(struct ag_attach *attach, struct ag_attach_times *tim
         if (ag_attach_end_is_due(&attach->end)) {
             return ag_attach_interrupted(attach, message);
         }
-        if (ag_attach_now_ns() - begin_ns > PATIENCE_NS) {
+        if (ag_monotonic_ns() - begin_ns > PATIENCE_NS) {
             return ag_error_message(
                 message, -EBUSY,
                 "%d (%s): a thread is still inside the agent; the hooks are removed, but its code stays in the process",
@@ -600,7 +590,7 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
     *ret_times = (struct ag_attach_times){0};
     if (!ag_remote_process_is_alive(&attach->process) ||
         ag_observed_images_refresh(&attach->images) < 0) {
-        return process_ended_error(attach, ret_message);
+        return ag_remote_process_ended_error(&attach->process, ret_message);
     }
     if (!is_there(attach)) {
         return ag_error_message(
@@ -637,11 +627,9 @@ static int take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
 /* Makes the agent inactive: hooks that remain lead to an agent that only calls the originals. */
 static void turn_off(const struct ag_attach *attach) {
     const struct ag_attachment *attachment = &attach->attachment;
-    const struct iovec here = {(void *)(uintptr_t)&attachment->off_value,
-                               sizeof attachment->off_value};
-    const struct iovec there = {(void *)(uintptr_t)attachment->state, sizeof attachment->off_value};
-    (void)process_vm_writev(attach->process.pid, &here, 1, &there, 1,
-                            0); /* if it fails, the process is gone */
+    /* if it fails, the process is gone */
+    (void)ag_attach_write_memory(attach->process.pid, attachment->state, &attachment->off_value,
+                                 sizeof attachment->off_value);
 }
 
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,

@@ -34,6 +34,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "remote/remote_memory.h"
+
 enum {
     RED_ZONE_BYTES = 128,
     ALIGNMENT = 64,
@@ -52,7 +55,7 @@ static uint64_t signal_bit(int number) {
     return UINT64_C(1) << (number - 1);
 }
 
-static int write_memory(pid_t pid, uint64_t address, const void *bytes, size_t n_bytes) {
+int ag_attach_write_memory(pid_t pid, uint64_t address, const void *bytes, size_t n_bytes) {
     const struct iovec here = {(void *)(uintptr_t)bytes, n_bytes};
     const struct iovec there = {(void *)(uintptr_t)address, n_bytes};
     const ssize_t n = process_vm_writev(pid, &here, 1, &there, 1, 0);
@@ -71,10 +74,8 @@ static int save_xstate(struct ag_remote_call *call) {
 static int save_errno(struct ag_remote_call *call, uint64_t errno_function) {
     int r = ag_remote_call_make(call, errno_function, NULL, 0, &call->errno_place);
     if (r == 0) {
-        const struct iovec here = {&call->errno_value, sizeof call->errno_value};
-        const struct iovec there = {(void *)(uintptr_t)call->errno_place, sizeof call->errno_value};
-        const ssize_t n = process_vm_readv(call->thread->pid, &here, 1, &there, 1, 0);
-        r = n == (ssize_t)sizeof call->errno_value ? 0 : -EFAULT;
+        r = ag_remote_memory_read(call->thread->pid, call->errno_place, &call->errno_value,
+                                  sizeof call->errno_value);
     }
     if (r < 0) {
         call->errno_place = 0;
@@ -149,7 +150,7 @@ static bool was_sent(pid_t tid) {
 
 /* Returns 0 to go on waiting; -EINTR or -ETIMEDOUT: the call has to be aborted. */
 static int check_patience(const struct ag_remote_call *call, uint64_t begin_ns) {
-    const uint64_t passed_ns = ag_attach_now_ns() - begin_ns;
+    const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
     if (passed_ns > call_patience_ns) {
         return -ETIMEDOUT;
     }
@@ -160,7 +161,7 @@ static int check_patience(const struct ag_remote_call *call, uint64_t begin_ns) 
 static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct *registers) {
     const pid_t tid = call->thread->tid;
     const int ends_with = call->trap != 0 ? SIGTRAP : SIGSEGV;
-    const uint64_t begin_ns = ag_attach_now_ns();
+    const uint64_t begin_ns = ag_monotonic_ns();
     uint64_t cut_short_ns = 0;
     int why = 0;
     for (;;) {
@@ -173,10 +174,10 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
             why = why != 0 ? why : check_patience(call, begin_ns);
             if (why != 0 && cut_short_ns == 0) {
                 call->is_abandoned = true;
-                cut_short_ns = ag_attach_now_ns();
+                cut_short_ns = ag_monotonic_ns();
                 /* on failure the thread is gone, which the next waitpid shows */
                 (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
-            } else if (why != 0 && ag_attach_now_ns() - cut_short_ns > STOP_PATIENCE_NS) {
+            } else if (why != 0 && ag_monotonic_ns() - cut_short_ns > STOP_PATIENCE_NS) {
                 return why; /* it waits for a disk: nothing can be restored */
             }
             ag_attach_sleep_until_woken(NAP_NS);
@@ -226,7 +227,8 @@ int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const ui
     registers.eflags &= ~(unsigned long long)(DIRECTION_FLAG | TRAP_FLAG);
     /* as after a call instruction, with an aligned stack */
     registers.rsp = call->stack - sizeof(uint64_t);
-    int r = write_memory(call->thread->pid, registers.rsp, &call->trap, sizeof call->trap);
+    int r =
+        ag_attach_write_memory(call->thread->pid, registers.rsp, &call->trap, sizeof call->trap);
     if (r < 0) {
         return r;
     }
@@ -246,7 +248,7 @@ int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t 
     const uint64_t address = (call->stack - n_bytes) & ~(uint64_t)(ALIGNMENT - 1);
     const int r = n_bytes > AG_REMOTE_CALL_TEXT_BYTES
                       ? -ENAMETOOLONG
-                      : write_memory(call->thread->pid, address, text, n_bytes);
+                      : ag_attach_write_memory(call->thread->pid, address, text, n_bytes);
     if (r == 0) {
         call->stack = address;
         *ret_address = address;
@@ -273,9 +275,9 @@ void ag_remote_call_end(struct ag_remote_call *call) {
     }
     unmap_stack(call);
     if (call->errno_place != 0) {
-        (void)write_memory(call->thread->pid, call->errno_place, &call->errno_value,
-                           /* here and below: on failure the thread is gone */
-                           sizeof call->errno_value);
+        (void)ag_attach_write_memory(call->thread->pid, call->errno_place, &call->errno_value,
+                                     /* here and below: on failure the thread is gone */
+                                     sizeof call->errno_value);
     }
     (void)ptrace(PTRACE_SETREGSET, tid, (void *)NT_X86_XSTATE, &piece);
     (void)ptrace(PTRACE_SETREGS, tid, NULL, &call->thread->registers);

@@ -25,6 +25,9 @@ struct ag_remote_call {
     uint8_t xstate[AG_XSTATE_BYTES_MOST];
 };
 
+/* Writes to the target's memory. Returns 0, or a negative errno: not all of it could be written. */
+int ag_attach_write_memory(pid_t pid, uint64_t address, const void *bytes, size_t n_bytes);
+
 /* Functions of the target's libc, by their addresses. */
 struct ag_remote_libc {
     uint64_t errno_location, mmap, munmap;

@@ -140,17 +140,12 @@ static int add_libc_allocator(struct ag_safe_ground *ground,
     return add_zone(ground, low + image->bias, high + image->bias, in_allocator);
 }
 
-static const char *name_of(const struct ag_observed_image *image) {
-    const char *slash = strrchr(image->path, '/');
-    return slash != NULL ? slash + 1 : image->path;
-}
-
 static bool begins_with(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
 static int add_image(struct ag_safe_ground *ground, struct ag_observed_image *image) {
-    const char *name = name_of(image);
+    const char *name = basename(image->path);
     /* reads the symbols, before any thread is stopped */
     (void)ag_remote_elf_symbol(&image->elf, "");
     if (begins_with(name, "ld-linux") || begins_with(name, "ld-2.") || begins_with(name, "ld.so") ||
@@ -318,7 +313,7 @@ const char *ag_safe_point_obstacle(struct ag_safe_ground *ground,
     if (call >= 0 && !is_waiting_call(call)) {
         return "in a system call that does not block";
     }
-    if (call < 0 && (image == ground->libc || begins_with(name_of(image), "libpthread"))) {
+    if (call < 0 && (image == ground->libc || begins_with(basename(image->path), "libpthread"))) {
         return "in the libc";
     }
     const size_t n = walk_stack(ground, thread, &end);

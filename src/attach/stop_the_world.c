@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/uio.h>
 
 #include "attach_state.h"
+#include "base/clock.h"
 #include "base/error_message.h"
 #include "remote/remote_memory.h"
 
@@ -36,8 +36,7 @@ void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *tim
 
 int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
     return ag_observed_images_refresh(&attach->images) < 0
-               ? ag_error_message(message, -ESRCH, "%d (%s): has ended", attach->process.pid,
-                                  attach->process.name)
+               ? ag_remote_process_ended_error(&attach->process, message)
                : ag_stopped_threads_all(&attach->threads, message);
 }
 
@@ -234,8 +233,8 @@ int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *time
                           char ret_message[512]) {
     struct ag_code_range ranges[RANGES_MOST];
     const size_t n = ag_attach_site_ranges(attach, ranges);
-    const uint64_t begin_ns = ag_attach_now_ns();
-    while (ag_attach_now_ns() - begin_ns < patience_ns) {
+    const uint64_t begin_ns = ag_monotonic_ns();
+    while (ag_monotonic_ns() - begin_ns < patience_ns) {
         struct ag_traced_thread *caller = NULL;
         int r = stop_quietly(attach, ranges, n, &caller, ret_message);
         r = r < 0 ? r : switch_on(attach, caller, ret_message);
@@ -258,15 +257,15 @@ static uint64_t place_in_attachment(const struct ag_attach *attach, size_t offse
 /* Asks the adapters of runtimes to finish. Some can finish only at a safe point of their runtime,
  * so this waits for them for a while. */
 static void ask_to_leave(struct ag_attach *attach) {
-    uint32_t yes = 1, n_left = 0;
+    const uint32_t yes = 1;
+    uint32_t n_left = 0;
     const uint64_t place = place_in_attachment(attach, offsetof(struct ag_attachment, is_leaving));
-    const struct iovec here = {&yes, sizeof yes}, there = {(void *)(uintptr_t)place, sizeof yes};
-    const uint64_t begin_ns = ag_attach_now_ns();
+    const uint64_t begin_ns = ag_monotonic_ns();
     /* on failure the process is gone, which the next read shows */
-    (void)process_vm_writev(attach->process.pid, &here, 1, &there, 1, 0);
+    (void)ag_attach_write_memory(attach->process.pid, place, &yes, sizeof yes);
     while (
-        n_left < attach->attachment.n_leaving &&
-        ag_attach_now_ns() - begin_ns < leave_patience_ns && !ag_attach_end_is_due(&attach->end) &&
+        n_left < attach->attachment.n_leaving && ag_monotonic_ns() - begin_ns < leave_patience_ns &&
+        !ag_attach_end_is_due(&attach->end) &&
         ag_remote_memory_read(attach->process.pid,
                               place_in_attachment(attach, offsetof(struct ag_attachment, n_left)),
                               &n_left, sizeof n_left) == 0) {
@@ -315,15 +314,15 @@ int ag_attach_runtimes_off(struct ag_attach *attach, struct ag_attach_times *tim
     static struct ag_code_range ranges[RANGES_MOST];
     const size_t n = ranges_out(attach, ranges);
     ask_to_leave(attach);
-    const uint64_t begin_ns = ag_attach_now_ns();
-    while (ag_attach_now_ns() - begin_ns < patience_ns) {
+    const uint64_t begin_ns = ag_monotonic_ns();
+    while (ag_monotonic_ns() - begin_ns < patience_ns) {
         struct ag_traced_thread *caller = NULL;
         int r = stop_quietly(attach, ranges, n, &caller, ret_message);
         const uint64_t stopped_since_ns = caller != NULL ? caller->stopped_ns : 0;
         r = r < 0 ? r : runtimes_leave(attach, caller, ret_message);
         ag_attach_release_all(attach, times);
         if (r != -EAGAIN && r != -EBUSY) {
-            times->one_ns = stopped_since_ns != 0 ? ag_attach_now_ns() - stopped_since_ns : 0;
+            times->one_ns = stopped_since_ns != 0 ? ag_monotonic_ns() - stopped_since_ns : 0;
             return r;
         }
         if (ag_attach_end_is_due(&attach->end)) {

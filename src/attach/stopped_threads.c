@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error_message.h"
 #include "remote/memory_sharers.h"
 
@@ -48,7 +49,7 @@ bool ag_thread_has_ended(pid_t pid, pid_t tid) {
 static int finish_stop(const struct ag_stopped_threads *threads, struct ag_traced_thread *thread,
                        uint64_t until_ns) {
     for (;;) {
-        const uint64_t slice_ns = ag_attach_now_ns() + SLICE_NS;
+        const uint64_t slice_ns = ag_monotonic_ns() + SLICE_NS;
         const bool is_last = slice_ns >= until_ns || ag_attach_end_is_due(threads->end);
         const int r =
             ag_traced_thread_finish_stop(thread, slice_ns < until_ns ? slice_ns : until_ns);
@@ -81,7 +82,7 @@ static void remember_late(struct ag_stopped_threads *threads,
 }
 
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t patience_ns) {
-    const uint64_t until_ns = ag_attach_now_ns() + patience_ns;
+    const uint64_t until_ns = ag_monotonic_ns() + patience_ns;
     const size_t n = threads->n_late;
     threads->n_late = 0;
     for (size_t i = 0; i < n; i++) {
@@ -109,7 +110,7 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
     if (r < 0) {
         return r == -EPERM && ag_thread_has_ended(threads->process->pid, tid) ? -ESRCH : r;
     }
-    r = finish_stop(threads, &thread, ag_attach_now_ns() + patience_ns);
+    r = finish_stop(threads, &thread, ag_monotonic_ns() + patience_ns);
     if (r == -ETIMEDOUT) {
         remember_late(threads, &thread);
     } else if (r == 0) {
@@ -141,7 +142,7 @@ uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads) {
 
 /* Waits first for the threads that were late the last time, while no other thread is stopped. */
 static int await_late(struct ag_stopped_threads *threads, char message[512]) {
-    const uint64_t until_ns = ag_attach_now_ns() + late_patience_ns;
+    const uint64_t until_ns = ag_monotonic_ns() + late_patience_ns;
     const size_t n = threads->n_late;
     int result = 0;
     threads->n_late = 0;
@@ -165,10 +166,10 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
  * other threads would be stopped in vain. */
 static void await_uninterruptible(const struct ag_stopped_threads *threads) {
     static pid_t tids[AG_THREADS_MOST];
-    const uint64_t until_ns = ag_attach_now_ns() + late_patience_ns;
+    const uint64_t until_ns = ag_monotonic_ns() + late_patience_ns;
     const struct timespec nap = {.tv_nsec = UNINTERRUPTIBLE_NAP_NS};
     bool is_one_uninterruptible = true;
-    while (is_one_uninterruptible && ag_attach_now_ns() < until_ns &&
+    while (is_one_uninterruptible && ag_monotonic_ns() < until_ns &&
            !ag_attach_end_is_due(threads->end)) {
         size_t n = ag_remote_process_threads(threads->process, tids, AG_THREADS_MOST);
         n = n < AG_THREADS_MOST ? n : AG_THREADS_MOST;
@@ -184,7 +185,7 @@ static void await_uninterruptible(const struct ag_stopped_threads *threads) {
 
 /* Waits for the requested stops from FIRST on; threads that ended meanwhile are dropped. */
 static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
-    const uint64_t until_ns = ag_attach_now_ns() + ALL_PATIENCE_NS;
+    const uint64_t until_ns = ag_monotonic_ns() + ALL_PATIENCE_NS;
     const size_t n = threads->n;
     int result = 0;
     threads->n = first;
@@ -258,8 +259,7 @@ int ag_stopped_threads_all(struct ag_stopped_threads *threads, char ret_message[
                 : stop_more(threads, ret_message);
     }
     if (r == 0 && threads->n == 0) {
-        r = ag_error_message(ret_message, -ESRCH, "%d (%s): has ended", threads->process->pid,
-                             threads->process->name);
+        r = ag_remote_process_ended_error(threads->process, ret_message);
     }
     return r;
 }

@@ -24,17 +24,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "remote/remote_memory.h"
 #include "remote/remote_process.h"
 
 enum { NAP_NS = 10 * 1000 * 1000 }; /* poll interval, in case another thread consumed SIGCHLD */
-
-uint64_t ag_attach_now_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* Whether the wait status is the event that PTRACE_INTERRUPT makes. */
 static bool is_our_stop(int status) {
@@ -71,7 +66,7 @@ static int wait_for_stop(struct ag_traced_thread *thread, uint64_t until_ns) {
             (void)ptrace(PTRACE_CONT, tid, NULL, (long)WSTOPSIG(status));
             continue;
         }
-        const uint64_t now_ns = ag_attach_now_ns();
+        const uint64_t now_ns = ag_monotonic_ns();
         if (now_ns >= until_ns) {
             return -ETIMEDOUT;
         }
@@ -84,7 +79,7 @@ int ag_traced_thread_begin_stop(pid_t pid, pid_t tid, struct ag_traced_thread *r
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0) {
         return errno == ESRCH ? -ESRCH : -EPERM;
     }
-    thread.stopped_ns = ag_attach_now_ns();
+    thread.stopped_ns = ag_monotonic_ns();
     if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
         return -ESRCH;
     }
@@ -99,7 +94,7 @@ int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until
     }
     thread->is_stopped = r == 0;
     if (r == 0 && thread->is_late) { /* late: it ran until now */
-        thread->stopped_ns = ag_attach_now_ns();
+        thread->stopped_ns = ag_monotonic_ns();
     }
     thread->is_late |= r == -ETIMEDOUT;
     return r;
@@ -175,7 +170,7 @@ uint64_t ag_traced_thread_release(struct ag_traced_thread *thread) {
     repeat_interrupted_call(thread);
     /* the thread may have been killed meanwhile */
     (void)ptrace(PTRACE_DETACH, thread->tid, NULL, NULL);
-    const uint64_t stopped_ns = ag_attach_now_ns() - thread->stopped_ns;
+    const uint64_t stopped_ns = ag_monotonic_ns() - thread->stopped_ns;
     thread->is_stopped = false;
     return stopped_ns;
 }

@@ -21,7 +21,7 @@ struct ag_traced_thread { /* all zero: none */
  * thread stays stopped; -ESRCH: the thread is gone; -EPERM: it may not be traced, or another
  * process traces it. */
 int ag_traced_thread_begin_stop(pid_t pid, pid_t tid, struct ag_traced_thread *ret_thread);
-/* Waits for the stop until this time by ag_attach_now_ns (0: only polls). Returns 0; -ESRCH: the
+/* Waits for the stop until this time by ag_monotonic_ns (0: only polls). Returns 0; -ESRCH: the
  * thread is gone; -ETIMEDOUT: it has not stopped, and this function has to be called again. */
 int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until_ns);
 /* Resumes the thread and stops tracing it. Returns how long it was stopped, in ns. A thread that is
@@ -31,7 +31,6 @@ uint64_t ag_traced_thread_release(struct ag_traced_thread *thread);
 /* The number of the system call that the thread is in, or -1. */
 long ag_traced_thread_call(const struct ag_traced_thread *thread);
 
-uint64_t ag_attach_now_ns(void);
 /* Sleeps until a traced thread changes its state, or the time is over. SIGCHLD is blocked. */
 void ag_attach_sleep_until_woken(uint64_t most_ns);
 

@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "base/runtimes.h"
 #include "cli/agent_place.h"
@@ -49,7 +50,6 @@
 #include "report/quantity.h"
 #include "text/nearest_name.h"
 #include "writer/live_session.h"
-#include "writer/session_clock.h"
 
 enum {
     OPTION_MODE = AG_OPTION_LONG_ONLY,

@@ -24,6 +24,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
+#include "observe/perf_watch.h"
 #include "report/page.h"
 #include "report/quantity.h"
 #include "text/json_writer.h"
@@ -114,17 +115,6 @@ static void check_output(struct finding *finding) {
     finding->fix = "go to another folder, or give run --output=FILE";
 }
 
-/* Reads the number in a file of /proc. false: there is no such file. */
-static bool read_number(const char *path, int *ret_number) {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return false;
-    }
-    bool is_read = fscanf(file, "%d", ret_number) == 1;
-    (void)fclose(file); /* was only read */
-    return is_read;
-}
-
 enum { CAPABILITY_SYS_PTRACE = 19 }; /* CAP_SYS_PTRACE of <linux/capability.h> */
 
 /* Whether CAPABILITY is among the effective capabilities of this process. */
@@ -142,12 +132,13 @@ static bool has_capability(int capability) {
 }
 
 static void check_ptrace(struct finding *finding) {
-    int scope = 0;
-    bool is_restricted = read_number("/proc/sys/kernel/yama/ptrace_scope", &scope) && scope > 0;
+    long scope = 0;
+    bool is_restricted =
+        ag_kernel_number("/proc/sys/kernel/yama/ptrace_scope", &scope) && scope > 0;
     bool is_capable = has_capability(CAPABILITY_SYS_PTRACE);
     bool is_ok = !is_restricted || (is_capable && scope < 3);
     finding_set(finding, is_ok,
-                "attach works for %s; kernel.yama.ptrace_scope is %d, %s CAP_SYS_PTRACE",
+                "attach works for %s; kernel.yama.ptrace_scope is %ld, %s CAP_SYS_PTRACE",
                 !is_ok       ? "no running program"
                 : is_capable ? "every running program"
                              : "your own running programs",
@@ -156,14 +147,14 @@ static void check_ptrace(struct finding *finding) {
 }
 
 static void check_perf_events(struct finding *finding) {
-    int paranoid = 0;
-    if (!read_number("/proc/sys/kernel/perf_event_paranoid", &paranoid)) {
+    long paranoid = 0;
+    if (!ag_kernel_number(AG_PERF_PARANOID, &paranoid)) {
         finding_set(finding, false, "this kernel has no performance events");
         finding->fix = "to observe from outside: use a kernel with CONFIG_PERF_EVENTS";
         return;
     }
     bool is_ok = paranoid <= 1 || geteuid() == 0;
-    finding_set(finding, is_ok, "kernel.perf_event_paranoid is %d%s", paranoid,
+    finding_set(finding, is_ok, "kernel.perf_event_paranoid is %ld%s", paranoid,
                 paranoid > 1 && is_ok ? ", which does not apply to root" : "");
     finding->fix = "to observe from outside: be root, or set sysctl kernel.perf_event_paranoid=1";
 }

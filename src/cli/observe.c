@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/compiler.h"
 #include "base/runtimes.h"
 #include "cli/command.h"
@@ -191,10 +191,7 @@ static bool is_stopped(void) {
  * much of the second is over that functions must be named from symbol tables alone. */
 static bool is_hurried(void) {
     const uint64_t asked_ns = ag_end_guard_asked_ns(NULL);
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    const uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    return asked_ns != 0 && now_ns - asked_ns > HURRY_NS;
+    return asked_ns != 0 && ag_monotonic_ns() - asked_ns > HURRY_NS;
 }
 
 /* Checks before the observation whether the trace can be written. A folder whose name depends on

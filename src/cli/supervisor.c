@@ -30,6 +30,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "remote/remote_process.h"
+
 enum {
     MAX_RESTARTS = 100,
     /* after the child's end: the writer needs milliseconds, or longer if it reads a trace back */
@@ -244,18 +247,7 @@ static bool is_of_the_family(const struct ag_supervisor *supervisor, pid_t pid) 
         if (pid == supervisor->child) {
             return true;
         }
-        char path[64], text[512];
-        (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-        const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        const ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-        if (fd >= 0) {
-            (void)close(fd); /* nothing was written */
-        }
-        text[n > 0 ? n : 0] = '\0';
-        const char *behind_name = strrchr(text, ')');
-        if (!behind_name || sscanf(behind_name + 1, " %*c %d", &pid) != 1) {
-            return false;
-        }
+        pid = ag_remote_process_parent(pid);
     }
     return false;
 }
@@ -271,9 +263,7 @@ static bool is_for_a_dump(const struct ag_supervisor *supervisor, int number) {
 }
 
 uint64_t ag_supervisor_now_ms(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return ag_monotonic_ns() / 1000000;
 }
 
 static void signal_came(struct ag_supervisor *supervisor, const struct signalfd_siginfo *info) {

@@ -27,8 +27,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/keyed_hash.h"
 #include "remote/remote_memory.h"
+#include "table/pointer_map.h"
 #include "unwind/cfi_expression.h"
 #include "unwind/eh_frame.h"
 
@@ -56,39 +56,11 @@ struct ag_frame_rules {
 
 /* ---- 1. rules -------------------------------------------------------------- */
 
-static size_t slot_of(const struct ag_frame_walker *walker, uint64_t address) {
-    return (size_t)ag_keyed_hash(address) & (walker->capacity - 1);
-}
-
 static void forget_rules(struct ag_frame_walker *walker) {
-    for (size_t i = 0; i < walker->capacity; i++) {
-        free(walker->rules[i]);
+    if (walker->rules != NULL) {
+        ag_pointer_map_done(walker->rules, free);
+        *walker->rules = (struct ag_pointer_map){0};
     }
-    free(walker->rules);
-    walker->rules = NULL;
-    walker->n_rules = walker->capacity = 0;
-}
-
-static bool walker_grow(struct ag_frame_walker *walker) {
-    const size_t n = walker->capacity != 0 ? 2 * walker->capacity : 1024;
-    struct ag_frame_rules **old = walker->rules, **rules = calloc(n, sizeof *rules);
-    const size_t n_old = walker->capacity;
-    if (rules == NULL) {
-        return false;
-    }
-    walker->rules = rules;
-    walker->capacity = n;
-    for (size_t i = 0; i < n_old; i++) {
-        if (old[i] != NULL) {
-            size_t at = slot_of(walker, old[i]->address);
-            while (rules[at] != NULL) {
-                at = (at + 1) & (n - 1);
-            }
-            rules[at] = old[i];
-        }
-    }
-    free(old);
-    return true;
 }
 
 static void frame_rules_fill(struct ag_frame_rules *rules, const struct ag_observed_image *image) {
@@ -113,32 +85,30 @@ static void frame_rules_fill(struct ag_frame_rules *rules, const struct ag_obser
 static const struct ag_frame_rules *rules_of(struct ag_frame_walker *walker,
                                              const struct ag_observed_image *image,
                                              uint64_t address) {
-    if (walker->generation != walker->images->generation || walker->n_rules >= RULES_MOST) {
+    if (walker->rules == NULL && (walker->rules = calloc(1, sizeof *walker->rules)) == NULL) {
+        return NULL;
+    }
+    if (walker->generation != walker->images->generation ||
+        walker->rules->map.count >= RULES_MOST) {
         forget_rules(walker);
         walker->generation = walker->images->generation;
     }
-    if (walker->n_rules * 2 >= walker->capacity && !walker_grow(walker)) {
-        return NULL;
-    }
-    size_t at = slot_of(walker, address);
-    while (walker->rules[at] != NULL && walker->rules[at]->address != address) {
-        at = (at + 1) & (walker->capacity - 1);
-    }
-    if (walker->rules[at] == NULL) {
-        struct ag_frame_rules *rules = calloc(1, sizeof *rules);
-        if (rules == NULL) {
-            return NULL;
-        }
+    struct ag_frame_rules *rules = ag_pointer_map_find(walker->rules, address);
+    if (rules == NULL && (rules = calloc(1, sizeof *rules)) != NULL) {
         rules->address = address;
         frame_rules_fill(rules, image);
-        walker->rules[at] = rules;
-        walker->n_rules++;
+        if (ag_pointer_map_put(walker->rules, address, rules) < 0) {
+            free(rules);
+            return NULL;
+        }
     }
-    return walker->rules[at];
+    return rules;
 }
 
 void ag_frame_walker_done(struct ag_frame_walker *walker) {
     forget_rules(walker);
+    free(walker->rules);
+    walker->rules = NULL;
 }
 
 /* ---- 2. the stack ---------------------------------------------------------- */
@@ -451,13 +421,6 @@ static bool is_code(const struct ag_frame_walker *walker, uint64_t address) {
            (walker->owns != NULL && walker->owns(walker->owner, address));
 }
 
-/* Whether the address is in the kernel's trampoline, which replaces the return address of a
- * function with a return probe. */
-static bool is_probe(const struct ag_frame_walker *walker, uint64_t address) {
-    const struct ag_remote_mapping *mapping = ag_remote_maps_find(&walker->images->maps, address);
-    return mapping != NULL && strcmp(mapping->path, "[uprobes]") == 0;
-}
-
 static enum outcome find_caller(struct ag_frame_walker *walker, struct allogram_native_frame *frame,
                                 struct ag_stack_copy *stack,
                                 struct allogram_native_frame *ret_caller) {
@@ -466,7 +429,7 @@ static enum outcome find_caller(struct ag_frame_walker *walker, struct allogram_
     const struct ag_frame_rules *rules =
         image != NULL ? rules_of(walker, image, step.address) : NULL;
     enum outcome outcome = STEP_FAILED;
-    if (image == NULL && is_probe(walker, step.address)) {
+    if (image == NULL && ag_observed_images_is_trampoline(walker->images, step.address)) {
         return STEP_FAILED;
     }
     if (rules != NULL && rules->has_row) {

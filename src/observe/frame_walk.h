@@ -31,14 +31,13 @@ void ag_stack_copy_done(struct ag_stack_copy *stack);
 /* Whether pc, which no image contains, is code of a runtime that has its own frames. */
 typedef bool ag_owns_pc_fn(void *context, uint64_t pc);
 
-struct ag_frame_rules;
+struct ag_pointer_map;
 struct ag_frame_walker { /* all zero except the first three */
     struct ag_observed_images *images;
     ag_owns_pc_fn *owns;
     void *owner;
-    /* hash table of rules by pc, valid for this generation of the images */
-    struct ag_frame_rules **rules;
-    size_t n_rules, capacity;
+    /* struct ag_frame_rules by pc, valid for this generation of the images; NULL: none yet */
+    struct ag_pointer_map *rules;
     uint64_t generation;
 };
 /* Fills at most LIMIT frames, at least one; returns how many. */

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sorted.h"
 #include "remote/foreign_file.h"
 #include "remote/remote_elf.h"
 #include "table/array.h"
@@ -267,17 +268,9 @@ void ag_generated_code_refresh(struct ag_generated_code *code, struct ag_observe
 
 const struct ag_generated_function *ag_generated_code_find(const struct ag_generated_code *code,
                                                            uint64_t pc) {
-    size_t low = 0, high = code->n; /* the first that starts after pc */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (code->items[middle].low <= pc) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
+    const size_t after = AG_SORTED_UNTIL(code->items, code->n, low, pc);
     const struct ag_generated_function *found = NULL;
-    for (size_t i = low; i-- > 0 && low - i <= LOOK_BACK;) {
+    for (size_t i = after; i-- > 0 && after - i <= LOOK_BACK;) {
         const struct ag_generated_function *item = &code->items[i];
         if (pc < item->high && (found == NULL || item->age > found->age)) {
             found = item;

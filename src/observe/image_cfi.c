@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "remote/remote_elf.h"
 #include "table/array.h"
 #include "unwind/eh_frame.h"
@@ -129,18 +130,10 @@ static int find_in_copy(const struct cfi_copy *copy, uintptr_t pc, uint32_t want
     if (copy->tables.eh_frame_hdr != 0) {
         return ag_eh_frame_find(&copy->tables, pc, wanted, ret_row, ret_entry);
     }
-    size_t low = 0, high = copy->n_places; /* the first that starts after pc */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (copy->places[middle].first_pc <= pc) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low == 0 || pc >= copy->places[low - 1].end_pc
+    const size_t after = AG_SORTED_UNTIL(copy->places, copy->n_places, first_pc, pc);
+    return after == 0 || pc >= copy->places[after - 1].end_pc
                ? -ENOENT
-               : ag_eh_frame_read(&copy->tables, copy->places[low - 1].fde, pc, wanted, ret_row,
+               : ag_eh_frame_read(&copy->tables, copy->places[after - 1].fde, pc, wanted, ret_row,
                                   ret_entry);
 }
 

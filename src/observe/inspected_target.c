@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "observation_state.h"
 #include "remote/remote_memory.h"
 
@@ -46,7 +47,6 @@ size_t allogram_target_mappings(struct allogram_target *target,
                                                        from->file_offset, from->path};
     }
     target->mappings = mappings;
-    target->n_mappings = maps->n;
     *ret_mappings = mappings;
     return maps->n;
 }
@@ -129,7 +129,7 @@ static int read_head(struct allogram_target *target, uint64_t *ret_first) {
 
 uint64_t allogram_target_code_stamp(struct allogram_target *target) {
     uint64_t first = 0;
-    if (target->code_list_rest_ns != 0 && ag_observation_now_ns() < target->code_list_rest_ns) {
+    if (target->code_list_rest_ns != 0 && ag_monotonic_ns() < target->code_list_rest_ns) {
         return target->code_list_stamp;
     }
     return target->code_list_stamp = read_head(target, &first) == 0 ? first : 0;
@@ -152,7 +152,7 @@ static int read_object(struct allogram_target *target, const uint64_t entry[ENTR
 
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context) {
-    const uint64_t begin_ns = ag_observation_now_ns();
+    const uint64_t begin_ns = ag_monotonic_ns();
     uint64_t first = 0, again, landmark = 0, n_bytes = 0;
     int r = read_head(target, &first);
     bool goes_on = true;
@@ -161,7 +161,7 @@ int allogram_target_code_entries(struct allogram_target *target, allogram_code_e
         uint64_t entry[ENTRY_WORDS];
         uint8_t *file;
         if (at == landmark || n == MOST_ENTRIES || n_bytes > MOST_LIST_BYTES ||
-            ag_observation_now_ns() - begin_ns > most_reading_ns || is_stopped(target)) {
+            ag_monotonic_ns() - begin_ns > most_reading_ns || is_stopped(target)) {
             r = -EBADMSG; /* a cycle, or too long: what was read so far is kept */
             break;
         }
@@ -179,7 +179,7 @@ int allogram_target_code_entries(struct allogram_target *target, allogram_code_e
             at = entry[0];
         }
     }
-    const uint64_t end_ns = ag_observation_now_ns();
+    const uint64_t end_ns = ag_monotonic_ns();
     target->code_list_rest_ns = end_ns + REST * (end_ns - begin_ns);
     if (r == 0 && goes_on && (read_head(target, &again) < 0 || again != first)) {
         return -EAGAIN;

@@ -11,6 +11,7 @@
 
 #include "base/runtimes.h"
 #include "observation_state.h"
+#include "table/array.h"
 
 enum { PROBLEM_BYTES = 512, MOST_REPORTED = 1 << 20 };
 
@@ -25,14 +26,6 @@ static void stack_push(struct allogram_stack *stack, const struct ag_seen_frame 
     stack->frames[stack->n++] = id;
 }
 
-/* Whether the address is in the kernel's trampoline. It replaces the return address of a function
- * with a return probe; only the kernel knows the true one until the function returns. */
-static bool is_trampoline(const struct ag_observation *observation, uint64_t address) {
-    const struct ag_remote_mapping *mapping =
-        ag_remote_maps_find(&observation->images.maps, address);
-    return mapping != NULL && strcmp(mapping->path, "[uprobes]") == 0;
-}
-
 void allogram_stack_native(struct allogram_stack *stack, size_t frame) {
     if (stack->sample == NULL || frame >= stack->sample->n_frames) {
         return;
@@ -41,7 +34,7 @@ void allogram_stack_native(struct allogram_stack *stack, size_t frame) {
     const struct allogram_native_frame *native = &stack->sample->frames[frame];
     const uint64_t address = native->pc - !native->is_exact;
     const struct ag_observed_image *image = ag_observed_images_find(&observation->images, address);
-    if (image == NULL && is_trampoline(observation, address)) {
+    if (image == NULL && ag_observed_images_is_trampoline(&observation->images, address)) {
         return;
     }
     const struct ag_generated_function *generated =
@@ -236,18 +229,6 @@ void ag_inspections_close(struct ag_observation *observation) {
 
 /* ---- reports other than samples ---- */
 
-/* Makes room for one more item. Returns false if the maximum is reached, or if out of memory. */
-static bool inspections_make_room(void **items, size_t n, size_t size) {
-    if (n != 0 && (n & (n - 1)) != 0) {
-        return true; /* capacities are powers of two */
-    }
-    void *more = n < MOST_REPORTED ? reallocarray(*items, n != 0 ? 2 * n : 1, size) : NULL;
-    if (more != NULL) {
-        *items = more;
-    }
-    return more != NULL;
-}
-
 /* Copies a text; the pointer is valid until the observation is closed. */
 static const char *inspections_keep_text(struct ag_observation *observation, const char *text) {
     const uint32_t id = ag_seen_text(&observation->seen, text);
@@ -267,11 +248,10 @@ void allogram_answers_process(struct allogram_answers *answers,
                               const struct allogram_process *process,
                               const struct allogram_stack *stack) {
     struct ag_observation *observation = answers->observation;
-    if (!inspections_make_room((void **)&observation->processes, observation->n_processes,
-                               sizeof *observation->processes)) {
+    if (observation->n_processes == MOST_REPORTED) {
         return;
     }
-    observation->processes[observation->n_processes++] = (struct ag_reported_process){
+    const struct ag_reported_process reported = {
         .id = inspections_keep_text(observation, process->id),
         .name = inspections_keep_text(observation, process->name),
         .current_function = inspections_keep_text(observation, process->current_function),
@@ -281,18 +261,15 @@ void allogram_answers_process(struct allogram_answers *answers,
         .queue = process->queue,
         .node = node_of((struct allogram_stack *)stack),
     };
+    /* out of memory: it is missing */
+    (void)AG_ARRAY_ADD(observation->processes, observation->n_processes, reported);
 }
 
 void allogram_answers_collection(struct allogram_answers *answers,
                                  const struct allogram_collection *collection,
                                  const struct allogram_stack *stack) {
     struct ag_observation *observation = answers->observation;
-    if (!inspections_make_room((void **)&observation->collections, observation->n_collections,
-                               sizeof *observation->collections)) {
-        observation->reported_lost++;
-        return;
-    }
-    observation->collections[observation->n_collections++] = (struct ag_reported_collection){
+    const struct ag_reported_collection reported = {
         .runtime = ag_text(&observation->seen.texts, answers->stack.runtime),
         .kind = inspections_keep_text(observation, collection->kind),
         .process = inspections_keep_text(observation, collection->process),
@@ -306,6 +283,10 @@ void allogram_answers_collection(struct allogram_answers *answers,
         .allocated_bytes = collection->allocated_bytes,
         .weight_bytes = collection->weight_bytes,
     };
+    if (observation->n_collections == MOST_REPORTED ||
+        AG_ARRAY_ADD(observation->collections, observation->n_collections, reported) < 0) {
+        observation->reported_lost++;
+    }
 }
 
 void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_t n) {
@@ -315,8 +296,7 @@ void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_
 void allogram_answers_allocator(struct allogram_answers *answers,
                                 const struct allogram_allocator *allocator) {
     struct ag_observation *observation = answers->observation;
-    if (!inspections_make_room((void **)&observation->allocators, observation->n_allocators,
-                               sizeof *observation->allocators)) {
+    if (observation->n_allocators == MOST_REPORTED) {
         return;
     }
     uint64_t mapped = 0, resident = 0;
@@ -325,7 +305,7 @@ void allogram_answers_allocator(struct allogram_answers *answers,
         mapped += range->high - range->low;
         resident += ag_remote_memory_resident(observation->process.pid, range->low, range->high);
     }
-    observation->allocators[observation->n_allocators++] = (struct ag_reported_allocator){
+    const struct ag_reported_allocator reported = {
         .name = inspections_keep_text(observation, allocator->name),
         .instance = allocator->instance,
         .carriers_bytes = allocator->carriers_bytes,
@@ -333,6 +313,8 @@ void allogram_answers_allocator(struct allogram_answers *answers,
         .mapped_bytes = mapped,
         .resident_bytes = resident,
     };
+    /* out of memory: it is missing */
+    (void)AG_ARRAY_ADD(observation->allocators, observation->n_allocators, reported);
 }
 
 void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const char *cause) {

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sorted.h"
 #include "table/array.h"
 
 enum { PAGE_BYTES = 4096, MOST_ERRNO = 4095 };
@@ -25,16 +26,7 @@ static uint64_t to_page(uint64_t bytes) {
 
 /* The first range that ends after the address. */
 static size_t mappings_find(const struct ag_mapping_ledger *ledger, uint64_t address) {
-    size_t low = 0, high = ledger->n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (ledger->items[middle].high <= address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return AG_SORTED_UNTIL(ledger->items, ledger->n, high, address);
 }
 
 static int mappings_insert(struct ag_mapping_ledger *ledger, size_t at,

@@ -26,6 +26,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "observation_state.h"
 #include "table/array.h"
 
@@ -43,12 +44,6 @@ enum {
     RAW_MOST = 1 << 24,
 };
 static const char *const call_names[] = {"mmap", "munmap", "brk", "mremap"};
-
-uint64_t ag_observation_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 void ag_observation_note(struct ag_observation *observation, const char *text) {
     const uint32_t id = ag_seen_text(&observation->seen, text);
@@ -80,14 +75,9 @@ static long tracepoint(const char *group, const char *name) {
     static const char *const folders[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     for (size_t i = 0; i < 2; i++) {
         char path[256];
-        long number = -1;
+        long number;
         (void)snprintf(path, sizeof path, "%s/events/%s/%s/id", folders[i], group, name);
-        FILE *file = fopen(path, "re");
-        if (file != NULL) {
-            number = fscanf(file, "%ld", &number) == 1 ? number : -1;
-            (void)fclose(file); /* was only read */
-        }
-        if (number >= 0) {
+        if (ag_kernel_number(path, &number) && number >= 0) {
             return number;
         }
     }
@@ -268,7 +258,7 @@ static void keep_raw(struct ag_observation *observation, const struct ag_raw_sam
     }
 }
 
-static const char *thread_name(struct ag_observation *observation, uint32_t thread) {
+const char *ag_observation_thread_name(struct ag_observation *observation, uint32_t thread) {
     for (size_t i = 0; i < observation->n_threads; i++) {
         if (observation->threads[i].thread == thread) {
             return observation->threads[i].name;
@@ -281,10 +271,6 @@ static const char *thread_name(struct ag_observation *observation, uint32_t thre
     struct ag_thread_label *label = &observation->threads[observation->n_threads - 1];
     ag_remote_process_thread_name(&observation->process, (pid_t)thread, label->name);
     return label->name;
-}
-
-const char *ag_observation_thread_name(struct ag_observation *observation, uint32_t thread) {
-    return thread_name(observation, thread);
 }
 
 /* Finds the node of the sample's stack. Returns false if the stack is stale: it was read so late
@@ -300,7 +286,7 @@ static bool find_stack(struct ag_observation *observation, const struct ag_perf_
     struct allogram_sample reported = {
         .size = sizeof reported,
         .thread = sample->thread,
-        .thread_name = thread_name(observation, sample->thread),
+        .thread_name = ag_observation_thread_name(observation, sample->thread),
         .time_ns = sample->time_ns,
         .frames = observation->frames,
         .stack_address = stack.address,
@@ -309,7 +295,7 @@ static bool find_stack(struct ag_observation *observation, const struct ag_perf_
     };
     reported.n_frames = ag_frame_walk(&observation->walker, &sample->registers, &stack,
                                       observation->frames, AG_WALK_FRAMES, &reported.walk_end);
-    const uint64_t now_ns = ag_observation_now_ns();
+    const uint64_t now_ns = ag_monotonic_ns();
     reported.age_ns = now_ns > sample->time_ns ? now_ns - sample->time_ns : 0;
     const bool counts = ag_inspections_stack(observation, &reported, ret_node);
     ag_stack_copy_done(&stack);
@@ -380,12 +366,6 @@ static void note_mapped(void *context) {
 
 /* ---- running -------------------------------------------------------------------------- */
 
-static uint64_t own_cpu_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void refresh_images(struct ag_observation *observation, uint64_t now_ns) {
     const uint64_t since_ns = now_ns - observation->last_refresh_ns;
     if (since_ns < (observation->images_changed ? REFRESH_SOON_NS : REFRESH_NS)) {
@@ -445,7 +425,7 @@ static void ask_inspectors(struct ag_observation *observation) {
 
 static void drain_events(struct ag_observation *observation) {
     const struct ag_perf_sink sink = {take_sample, note_mapped, observation};
-    const uint64_t now_ns = ag_observation_now_ns();
+    const uint64_t now_ns = ag_monotonic_ns();
     ag_perf_watch_drain(observation->watch, &sink);
     (void)ag_mapping_ledger_settle(&observation->mappings,
                                    now_ns); /* out of memory: some are missing */
@@ -483,7 +463,7 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
     (void)ag_mapping_ledger_settle(&observation->mappings,
                                    UINT64_MAX); /* without memory some are missing */
     take_collections(observation);
-    facts->duration_ns = ag_observation_now_ns() - facts->start_ns;
+    facts->duration_ns = ag_monotonic_ns() - facts->start_ns;
     const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);
     const uint64_t sampled_ns = facts->samples * (1000000000 / observation->options.rate);
     /* a target that has ended has no CPU time to read; the samples' sum is used */
@@ -499,7 +479,7 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
         ask_inspectors(observation);
     }
     facts->lost = ag_perf_watch_lost(observation->watch) + observation->reported_lost;
-    facts->own_cpu_ns = own_cpu_ns() - own_before_ns;
+    facts->own_cpu_ns = ag_kernel_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own_before_ns;
     facts->target_cost_percent =
         facts->target_cpu_ns != 0 ? 100.0 * cost_ns(facts) / (double)facts->target_cpu_ns : 0;
 }
@@ -536,7 +516,7 @@ static void observation_loop(struct ag_observation *observation) {
         if (ag_perf_watch_wait(observation->watch, timeout_ms, collections)) {
             take_collections(observation);
         }
-        now_ns = ag_observation_now_ns();
+        now_ns = ag_monotonic_ns();
         refresh_images(observation, now_ns);
         drain_events(observation);
         if (now_ns >= next_tick_ns) {
@@ -552,17 +532,15 @@ static void observation_loop(struct ag_observation *observation) {
 
 int ag_observation_run(struct ag_observation *observation, char ret_message[512]) {
     struct ag_observation_facts *facts = &observation->facts;
-    struct timespec wall;
     facts->sample_cost_ns = ag_sample_cost_measure(STACK_BYTES);
     if (observation->n_sources > 1) {
         facts->record_cost_ns = ag_record_cost_measure(GROWTH_STACK_BYTES);
     }
     const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);
-    const uint64_t own_ns = own_cpu_ns();
+    const uint64_t own_ns = ag_kernel_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     facts->resident_before_bytes = ag_remote_process_resident_bytes(&observation->process);
-    clock_gettime(CLOCK_REALTIME, &wall);
-    facts->start_realtime_ns = (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec;
-    facts->start_ns = ag_observation_now_ns();
+    facts->start_realtime_ns = ag_kernel_clock_ns(CLOCK_REALTIME);
+    facts->start_ns = ag_monotonic_ns();
     const int r = ag_perf_watch_start(observation->watch);
     if (r < 0) {
         (void)snprintf(ret_message, 512, "%d (%s): cannot start perf events: %s",

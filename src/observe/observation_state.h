@@ -18,8 +18,7 @@ enum { AG_WALK_FRAMES = 512, AG_INSPECTORS_MOST = 16, AG_NOTES_MOST = 64 };
 struct allogram_target { /* the target as inspectors see it */
     struct ag_remote_process *process;
     struct ag_observed_images *images;
-    struct allogram_target_mapping *mappings; /* copies of maps; n_mappings of them */
-    size_t n_mappings;
+    struct allogram_target_mapping *mappings; /* copies of maps */
     /* address of __jit_debug_descriptor; 0: not searched yet; UINT64_MAX: none */
     uint64_t code_list;
     /* the list is not read again before this time; its stamp when it was read */
@@ -80,7 +79,7 @@ struct ag_observation {
     struct ag_seen_stacks seen;
     struct ag_mapping_ledger mappings;
     struct ag_observation_facts facts;
-    bool images_changed, must_refresh;
+    bool images_changed;
     uint64_t last_refresh_ns;
     struct ag_raw_sample *raw;
     size_t n_raw;
@@ -104,7 +103,6 @@ struct ag_observation {
 
 /* Adds a line to the notes, unless it is there already. */
 void ag_observation_note(struct ag_observation *observation, const char *text);
-uint64_t ag_observation_now_ns(void);
 
 /* ---- inspections.c ---- */
 void ag_inspections_open(struct ag_observation *observation);

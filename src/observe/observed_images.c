@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "remote/foreign_file.h"
 #include "remote/remote_memory.h"
 #include "table/array.h"
@@ -127,12 +128,6 @@ static struct ag_observed_image *find_known_image(const struct ag_observed_image
         }
     }
     return NULL;
-}
-
-static uint64_t cpu_ns(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* cannot fail with this clock */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* Whether one more file may be opened. A file that is mapped a thousand times occupies its bytes
@@ -257,7 +252,7 @@ int ag_observed_images_refresh(struct ag_observed_images *images) {
     for (size_t i = 0; i < images->n; i++) {
         images->items[i]->is_gone = true;
     }
-    const uint64_t begin_ns = cpu_ns();
+    const uint64_t begin_ns = ag_kernel_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     const size_t n_before = images->n_sorted;
     size_t n_alive = 0;
     for (size_t i = 0; i < images->maps.n && r == 0; i++) {
@@ -269,8 +264,8 @@ int ag_observed_images_refresh(struct ag_observed_images *images) {
         if (image == NULL) {
             changed = true;
             r = observed_images_add(images, mapping);
-            images->is_over_bound |=
-                cpu_ns() - begin_ns > most_open_ns + NS_PER_BYTE * images->stored_bytes;
+            images->is_over_bound |= ag_kernel_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns >
+                                     most_open_ns + NS_PER_BYTE * images->stored_bytes;
         } else if (image->is_gone) {
             image->is_gone = false;
             n_alive++;
@@ -295,6 +290,11 @@ struct ag_observed_image *ag_observed_images_find(const struct ag_observed_image
         }
     }
     return low != 0 && pc < images->sorted[low - 1]->high ? images->sorted[low - 1] : NULL;
+}
+
+bool ag_observed_images_is_trampoline(const struct ag_observed_images *images, uint64_t address) {
+    const struct ag_remote_mapping *mapping = ag_remote_maps_find(&images->maps, address);
+    return mapping != NULL && strcmp(mapping->path, "[uprobes]") == 0;
 }
 
 bool ag_observed_images_symbol(struct ag_observed_images *images, const char *name,

@@ -40,6 +40,9 @@ struct ag_observed_images { /* zero-initialize, set the process, refresh */
 int ag_observed_images_refresh(struct ag_observed_images *images);
 struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
                                                   uint64_t pc);
+/* Whether the address is in the kernel's trampoline. It replaces the return address of a function
+ * with a return probe; only the kernel knows the true one until the function returns. */
+bool ag_observed_images_is_trampoline(const struct ag_observed_images *images, uint64_t address);
 /* The address in memory of a symbol of any mapped file, the program first; false: no file has
  * it. */
 bool ag_observed_images_symbol(struct ag_observed_images *images, const char *name,

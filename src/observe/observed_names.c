@@ -48,8 +48,7 @@ static const char *image_name(const struct ag_observation *observation, uint32_t
     if (image == 0 || image > observation->images.n) {
         return NULL;
     }
-    const char *path = observation->images.items[image - 1]->path, *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
+    return basename(observation->images.items[image - 1]->path);
 }
 
 /* Names a function without a symbol by its first address, which the unwind table has. So all
@@ -177,6 +176,7 @@ struct function_table {
     uint64_t *last; /* the last stack in which an item was counted, so that it counts once each */
     size_t n, n_last;
     struct ag_index_map by_hash;
+    bool is_short; /* out of memory */
 };
 
 static uint64_t hash_of(const struct ag_observed_frame *frame) {
@@ -198,7 +198,8 @@ static bool is_same(const struct ag_observed_frame *a, const struct ag_observed_
            is_same_text(a->runtime, b->runtime);
 }
 
-/* Returns the number of the frame's function, which may be new; SIZE_MAX: out of memory. */
+/* Returns the number of the frame's function, which may be new; SIZE_MAX: out of memory, then
+ * is_short is set. */
 static size_t function_of(struct function_table *table, const struct ag_observed_frame *frame) {
     const uint64_t hash = hash_of(frame);
     size_t cursor = 0;
@@ -210,12 +211,11 @@ static size_t function_of(struct function_table *table, const struct ag_observed
         return at;
     }
     at = (uint32_t)table->n;
-    return AG_ARRAY_ADD(table->items, table->n, (struct ag_observed_function){.frame = frame}) ==
-                       0 &&
-                   AG_ARRAY_ADD(table->last, table->n_last, UINT64_MAX) == 0 &&
-                   ag_index_map_insert(&table->by_hash, hash, at) == 0
-               ? at
-               : SIZE_MAX;
+    table->is_short =
+        AG_ARRAY_ADD(table->items, table->n, (struct ag_observed_function){.frame = frame}) < 0 ||
+        AG_ARRAY_ADD(table->last, table->n_last, UINT64_MAX) < 0 ||
+        ag_index_map_insert(&table->by_hash, hash, at) < 0;
+    return table->is_short ? SIZE_MAX : at;
 }
 
 static int by_samples(const void *a, const void *b) {
@@ -229,19 +229,28 @@ static int by_samples(const void *a, const void *b) {
     return strcmp(first->frame->function, second->frame->function);
 }
 
-static ssize_t end_table(struct function_table *table, bool is_whole,
-                         struct ag_observed_function **ret_functions) {
+static void function_table_done(struct function_table *table) {
+    free(table->items);
     free(table->last);
     ag_index_map_done(&table->by_hash);
-    if (!is_whole) {
-        free(table->items);
+    *table = (struct function_table){0};
+}
+
+/* Frees the table but its items, sorts these and returns their number, or -ENOMEM. */
+static ssize_t end_table(struct function_table *table,
+                         struct ag_observed_function **ret_functions) {
+    const ssize_t n = (ssize_t)table->n;
+    if (table->is_short) {
+        function_table_done(table);
         return -ENOMEM;
     }
-    if (table->n != 0) {
+    if (n != 0) {
         qsort(table->items, table->n, sizeof table->items[0], by_samples);
     }
     *ret_functions = table->items;
-    return (ssize_t)table->n;
+    table->items = NULL;
+    function_table_done(table);
+    return n;
 }
 
 /* Finds the frames of a count of CPU samples, innermost first, and returns their number; 0: the
@@ -255,24 +264,19 @@ static size_t cpu_stack(struct ag_observation *observation, const struct ag_seen
 ssize_t ag_observation_functions(struct ag_observation *observation,
                                  struct ag_observed_function **ret_functions) {
     struct function_table table = {0};
-    bool is_whole = true;
-    for (size_t i = 0; i < observation->seen.n_counts && is_whole; i++) {
+    for (size_t i = 0; i < observation->seen.n_counts && !table.is_short; i++) {
         const struct ag_seen_count *count = &observation->seen.counts[i];
         const struct ag_observed_frame *frames;
         const size_t n = cpu_stack(observation, count, &frames);
-        for (size_t j = 0; j < n && is_whole; j++) {
-            const size_t at = function_of(&table, &frames[j]);
-            is_whole = at != SIZE_MAX;
-            if (is_whole && table.last[at] != i) {
+        for (size_t j = 0, at; j < n && (at = function_of(&table, &frames[j])) != SIZE_MAX; j++) {
+            if (table.last[at] != i) {
                 table.last[at] = i;
                 table.items[at].total += count->samples;
             }
-            if (is_whole && j == 0) {
-                table.items[at].own += count->samples;
-            }
+            table.items[at].own += j == 0 ? count->samples : 0;
         }
     }
-    return end_table(&table, is_whole, ret_functions);
+    return end_table(&table, ret_functions);
 }
 
 /* ---- blame --------------------------------------------------------------------------------- */
@@ -309,21 +313,17 @@ static const struct ag_observed_frame *blamed_frame(const struct ag_observed_fra
 ssize_t ag_observation_blame(struct ag_observation *observation, const char *glob,
                              struct ag_observed_function **ret_functions) {
     struct function_table table = {0};
-    bool is_whole = true;
-    for (size_t i = 0; i < observation->seen.n_counts && is_whole; i++) {
+    for (size_t i = 0; i < observation->seen.n_counts && !table.is_short; i++) {
         const struct ag_seen_count *count = &observation->seen.counts[i];
         const struct ag_observed_frame *frames;
         const size_t n = cpu_stack(observation, count, &frames);
         const struct ag_observed_frame *frame = n != 0 ? blamed_frame(frames, n, glob) : NULL;
-        if (frame != NULL) {
-            const size_t at = function_of(&table, frame);
-            is_whole = at != SIZE_MAX;
-            if (is_whole) {
-                table.items[at].own += count->samples;
-            }
+        const size_t at = frame != NULL ? function_of(&table, frame) : SIZE_MAX;
+        if (at != SIZE_MAX) {
+            table.items[at].own += count->samples;
         }
     }
-    return end_table(&table, is_whole, ret_functions);
+    return end_table(&table, ret_functions);
 }
 
 /* ---- stacks and mappings --------------------------------------------------------------------- */
@@ -438,11 +438,6 @@ static int by_collected(const void *a, const void *b) {
     return first->bytes > second->bytes ? -1 : first->bytes < second->bytes;
 }
 
-struct collected { /* by one function */
-    double n;
-    uint64_t bytes;
-};
-
 /* Returns how many collections this one represents: a collection is reported with a probability in
  * proportion to its allocated bytes. */
 static double collections_represented(const struct ag_reported_collection *collection) {
@@ -454,9 +449,10 @@ static double collections_represented(const struct ag_reported_collection *colle
 ssize_t ag_observation_collectors(struct ag_observation *observation,
                                   struct ag_observed_collector **ret_collectors) {
     struct function_table table = {0};
-    struct collected *collected = calloc(observation->n_collections + 1, sizeof *collected);
-    bool is_whole = collected != NULL;
-    for (size_t i = 0; i < observation->n_collections && is_whole; i++) {
+    struct ag_observed_collector *list = calloc(observation->n_collections + 1, sizeof *list);
+    double *represented = calloc(observation->n_collections + 1, sizeof *represented);
+    table.is_short = list == NULL || represented == NULL;
+    for (size_t i = 0; i < observation->n_collections && !table.is_short; i++) {
         const struct ag_reported_collection *collection = &observation->collections[i];
         const struct ag_observed_frame *frames;
         const size_t n = ag_observation_stack(observation, collection->node, &frames);
@@ -464,25 +460,23 @@ ssize_t ag_observation_collectors(struct ag_observation *observation,
         while (managed < n && is_native(&frames[managed])) {
             managed++;
         }
-        const size_t at =
-            n != 0 ? function_of(&table, &frames[managed < n ? managed : 0]) : SIZE_MAX;
+        const struct ag_observed_frame *frame = managed < n ? &frames[managed] : frames;
+        const size_t at = n != 0 ? function_of(&table, frame) : SIZE_MAX;
         if (at != SIZE_MAX) {
-            collected[at].bytes += collection->weight_bytes;
-            collected[at].n += collections_represented(collection);
+            list[at].function = frame->function;
+            list[at].bytes += collection->weight_bytes;
+            represented[at] += collections_represented(collection);
         }
-        is_whole = n == 0 || at != SIZE_MAX;
-    }
-    struct ag_observed_collector *list = is_whole ? calloc(table.n + 1, sizeof *list) : NULL;
-    for (size_t i = 0; list != NULL && i < table.n; i++) {
-        list[i] = (struct ag_observed_collector){
-            table.items[i].frame->function, (uint64_t)(collected[i].n + 0.5), collected[i].bytes};
     }
     const size_t n = table.n;
-    free(collected);
-    free(table.items);
-    free(table.last);
-    ag_index_map_done(&table.by_hash);
-    if (list == NULL) {
+    for (size_t i = 0; i < n && !table.is_short; i++) {
+        list[i].n_collections = (uint64_t)(represented[i] + 0.5);
+    }
+    const bool is_short = table.is_short;
+    free(represented);
+    function_table_done(&table);
+    if (is_short) {
+        free(list);
         return -ENOMEM;
     }
     qsort(list, n, sizeof *list, by_collected);

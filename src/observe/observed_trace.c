@@ -65,14 +65,13 @@ static void define_process(struct writing *writing) {
                       .depth = AG_WALK_FRAMES,
                       .start_realtime_ns = observation->facts.start_realtime_ns,
                       .session = writing->session}};
-    size_t n = command != NULL
-                   ? ag_remote_process_command(&observation->process, command, COMMAND_BYTES)
-                   : 0;
-    if (n == 0 && command != NULL) { /* the target has ended */
-        n = strlen(observation->process.name) + 1;
-        memcpy(command, observation->process.name, n);
+    ssize_t n = command != NULL ? ag_remote_process_file(observation->process.pid, 0, "cmdline",
+                                                         command, COMMAND_BYTES)
+                                : 0;
+    if (n <= 0 && command != NULL) { /* the target has ended */
+        n = snprintf(command, COMMAND_BYTES, "%s", observation->process.name) + 1;
     }
-    for (size_t i = 0; i < n; i++) {
+    for (ssize_t i = 0; i < n; i++) {
         record.u.process.n_arguments += command[i] == '\0';
     }
     record.u.process.command = (struct ag_bytes){command, (uint32_t)n};

@@ -248,26 +248,27 @@ static void raise_descriptor_limit(void) {
     }
 }
 
-static int read_paranoid(void) {
-    int level = -1;
-    FILE *file = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+bool ag_kernel_number(const char *path, long *ret_number) {
+    FILE *file = fopen(path, "re");
+    const bool is_read = file != NULL && fscanf(file, "%ld", ret_number) == 1;
     if (file != NULL) {
-        level = fscanf(file, "%d", &level) == 1 ? level : -1;
         (void)fclose(file); /* was only read */
     }
-    return level;
+    return is_read;
 }
 
 static void explain_open_error(const struct ag_perf_watch *watch, int error, char message[512]) {
     const struct ag_remote_process *process = &watch->process;
+    long paranoid = -1;
+    (void)ag_kernel_number(AG_PERF_PARANOID, &paranoid); /* stays -1 if it cannot be read */
     switch (error) {
     case -EACCES:
     case -EPERM:
         (void)snprintf(
             message, 512,
-            "%d (%s): the kernel does not permit perf events (kernel.perf_event_paranoid is %d); run as root, or set sysctl "
+            "%d (%s): the kernel does not permit perf events (kernel.perf_event_paranoid is %ld); run as root, or set sysctl "
             "kernel.perf_event_paranoid=1",
-            process->pid, process->name, read_paranoid());
+            process->pid, process->name, paranoid);
         break;
     case -EMFILE:
     case -ENFILE:

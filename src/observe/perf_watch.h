@@ -39,6 +39,11 @@ struct ag_perf_sink {
     void *context;
 };
 
+/* Reads the number in a file of the kernel, such as the setting that permits perf events. Returns
+ * false if there is none. */
+bool ag_kernel_number(const char *path, long *ret_number);
+#define AG_PERF_PARANOID "/proc/sys/kernel/perf_event_paranoid"
+
 struct ag_perf_watch;
 struct ag_perf_watch_options {
     bool wakes_at_once; /* at each sample, not when a buffer is half full */

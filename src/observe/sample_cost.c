@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "observation_state.h"
 
 enum {
@@ -29,7 +30,13 @@ struct gap {
     uint64_t from_ns, to_ns;
 };
 
-static int open_event(uint64_t config, uint64_t rate, uint32_t stack_bytes) {
+struct event {
+    int fd;                            /* -1: none */
+    struct perf_event_mmap_page *ring; /* NULL: none */
+};
+static const size_t ring_bytes = (size_t)(RING_PAGES + 1) * PAGE_BYTES;
+
+static struct event open_event(uint64_t config, uint64_t rate, uint32_t stack_bytes) {
     struct perf_event_attr attr = {
         .type = PERF_TYPE_SOFTWARE,
         .size = sizeof attr,
@@ -44,15 +51,28 @@ static int open_event(uint64_t config, uint64_t rate, uint32_t stack_bytes) {
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,
     };
-    return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, (unsigned long)PERF_FLAG_FD_CLOEXEC);
+    const int fd =
+        (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, (unsigned long)PERF_FLAG_FD_CLOEXEC);
+    void *ring =
+        fd >= 0 ? mmap(NULL, ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    return (struct event){fd, ring != MAP_FAILED ? ring : NULL};
+}
+
+static void close_event(const struct event *event) {
+    if (event->ring != NULL) {
+        munmap(event->ring, ring_bytes);
+    }
+    if (event->fd >= 0) {
+        close(event->fd);
+    }
 }
 
 static size_t watch_gaps(struct gap *gaps) {
-    const uint64_t start_ns = ag_observation_now_ns();
+    const uint64_t start_ns = ag_monotonic_ns();
     uint64_t last_ns = start_ns;
     size_t n = 0;
     while (last_ns - start_ns < MEASURED_NS && n < MOST_GAPS) {
-        const uint64_t now_ns = ag_observation_now_ns();
+        const uint64_t now_ns = ag_monotonic_ns();
         if (now_ns - last_ns > LEAST_GAP_NS) {
             gaps[n++] = (struct gap){last_ns, now_ns};
         }
@@ -95,28 +115,20 @@ static size_t match_samples_to_gaps(const struct perf_event_mmap_page *head, con
 }
 
 double ag_sample_cost_measure(uint32_t stack_bytes) {
-    const size_t ring_bytes = (size_t)(RING_PAGES + 1) * PAGE_BYTES;
     const uint32_t bytes = stack_bytes < 2048 ? stack_bytes : 2048; /* so that all fit the ring */
-    const int fd = open_event(PERF_COUNT_SW_CPU_CLOCK, RATE, bytes);
+    const struct event event = open_event(PERF_COUNT_SW_CPU_CLOCK, RATE, bytes);
     struct gap *gaps = calloc(MOST_GAPS, sizeof *gaps);
     double *costs = calloc(MOST_GAPS, sizeof *costs), cost_ns = 0;
-    void *ring =
-        fd >= 0 ? mmap(NULL, ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    if (gaps != NULL && costs != NULL && ring != MAP_FAILED) {
+    if (gaps != NULL && costs != NULL && event.ring != NULL) {
         const size_t n_gaps = watch_gaps(gaps);
-        (void)ioctl(fd, PERF_EVENT_IOC_DISABLE, 0); /* it is closed next */
-        const size_t n = match_samples_to_gaps(ring, gaps, n_gaps, costs);
+        (void)ioctl(event.fd, PERF_EVENT_IOC_DISABLE, 0); /* it is closed next */
+        const size_t n = match_samples_to_gaps(event.ring, gaps, n_gaps, costs);
         if (n != 0) {
             qsort(costs, n, sizeof *costs, by_cost);
             cost_ns = costs[n / 2];
         }
     }
-    if (ring != MAP_FAILED) {
-        munmap(ring, ring_bytes);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
+    close_event(&event);
     free(gaps);
     free(costs);
     return cost_ns;
@@ -137,11 +149,11 @@ static double touch_ns(struct perf_event_mmap_page *ring) {
             return 0;
         }
         (void)madvise((void *)pages, n_bytes, MADV_NOHUGEPAGE); /* as many faults as pages */
-        const uint64_t start_ns = ag_observation_now_ns();
+        const uint64_t start_ns = ag_monotonic_ns();
         for (size_t page = 0; page < TOUCHED_PAGES; page++) {
             pages[page * PAGE_BYTES] = 1;
         }
-        const double spent_ns = (double)(ag_observation_now_ns() - start_ns) / TOUCHED_PAGES;
+        const double spent_ns = (double)(ag_monotonic_ns() - start_ns) / TOUCHED_PAGES;
         least_ns = spent_ns < least_ns ? spent_ns : least_ns;
         munmap((void *)pages, n_bytes);
         if (ring != NULL) {
@@ -152,18 +164,9 @@ static double touch_ns(struct perf_event_mmap_page *ring) {
 }
 
 double ag_record_cost_measure(uint32_t stack_bytes) {
-    const size_t ring_bytes = (size_t)(RING_PAGES + 1) * PAGE_BYTES;
     const double alone_ns = touch_ns(NULL);
-    const int fd = open_event(PERF_COUNT_SW_PAGE_FAULTS, /* rate= */ 0, stack_bytes);
-    void *ring =
-        fd >= 0 ? mmap(NULL, ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-    double observed_ns = alone_ns;
-    if (ring != MAP_FAILED) {
-        observed_ns = touch_ns(ring);
-        munmap(ring, ring_bytes);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
+    const struct event event = open_event(PERF_COUNT_SW_PAGE_FAULTS, /* rate= */ 0, stack_bytes);
+    const double observed_ns = event.ring != NULL ? touch_ns(event.ring) : alone_ns;
+    close_event(&event);
     return observed_ns > alone_ns ? observed_ns - alone_ns : 0;
 }

@@ -26,15 +26,6 @@ static bool share_memory(pid_t first, pid_t second) {
     return syscall(SYS_kcmp, first, second, KCMP_VM, 0, 0) == 0;
 }
 
-/* Returns 0 if the process has no parent that is visible here, or is gone. */
-static pid_t parent_of(pid_t pid) {
-    char text[512];
-    int parent = 0;
-    (void)ag_remote_process_file(pid, 0, "stat", text, sizeof text); /* "" on failure */
-    const char *name_end = strrchr(text, ')');
-    return name_end != NULL && sscanf(name_end + 1, " %*c %d", &parent) == 1 ? parent : 0;
-}
-
 static void add_if_sharer(struct sharers *sharers, pid_t pid) {
     for (size_t i = 0; i < sharers->n; i++) {
         if (sharers->pids[i] == pid) {
@@ -64,7 +55,7 @@ size_t ag_memory_sharers(pid_t pid, pid_t ret_pids[AG_MEMORY_SHARERS_MOST]) {
         for (size_t j = 0; j < n && j < THREADS_MOST; j++) {
             add_children_of(&sharers, process.pid, tids[j]);
         }
-        const pid_t parent = parent_of(process.pid);
+        const pid_t parent = ag_remote_process_parent(process.pid);
         if (parent > 0) {
             add_if_sharer(&sharers, parent);
         }
@@ -76,7 +67,7 @@ size_t ag_memory_sharers(pid_t pid, pid_t ret_pids[AG_MEMORY_SHARERS_MOST]) {
 bool ag_thread_has_memory_sharer(pid_t pid, pid_t tid) {
     struct sharers sharers = {.pids = {pid}, .n = 1};
     add_children_of(&sharers, pid, tid);
-    const pid_t parent = tid == pid ? parent_of(pid) : 0;
+    const pid_t parent = tid == pid ? ag_remote_process_parent(pid) : 0;
     if (parent > 0) {
         add_if_sharer(&sharers, parent);
     }

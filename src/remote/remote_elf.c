@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sorted.h"
 #include "foreign_file.h"
 
 enum {
@@ -367,17 +368,8 @@ const struct ag_remote_symbol *ag_remote_elf_symbol(struct ag_remote_elf *elf, c
 const struct ag_remote_symbol *ag_remote_elf_function(struct ag_remote_elf *elf, uint64_t address) {
     enum { LOOK_BACK = 64 }; /* aliases and labels between a function's start and the address */
     read_symbols(elf);
-    /* finds the first symbol that starts after the address */
-    size_t low = 0, high = elf->n_symbols;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (elf->symbols[middle].address <= address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    for (size_t i = low; i-- > 0 && low - i <= LOOK_BACK;) {
+    const size_t after = AG_SORTED_UNTIL(elf->symbols, elf->n_symbols, address, address);
+    for (size_t i = after; i-- > 0 && after - i <= LOOK_BACK;) {
         const struct ag_remote_symbol *symbol = &elf->symbols[i];
         if (symbol->is_function && address - symbol->address < symbol->n_bytes) {
             return symbol;

@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/sorted.h"
+
 enum { FIRST_TEXT_BYTES = 64 << 10, MOST_TEXT_BYTES = 256 << 20 };
 
 static int read_maps_text(pid_t pid, char **ret_text) {
@@ -105,16 +107,9 @@ int ag_remote_maps_read(struct ag_remote_maps *maps, pid_t pid) {
 
 const struct ag_remote_mapping *ag_remote_maps_find(const struct ag_remote_maps *maps,
                                                     uint64_t address) {
-    size_t low = 0, high = maps->n; /* finds the first mapping that ends after the address */
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (maps->items[middle].high <= address) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < maps->n && maps->items[low].low <= address ? &maps->items[low] : NULL;
+    /* the first mapping that ends after the address */
+    const size_t at = AG_SORTED_UNTIL(maps->items, maps->n, high, address);
+    return at < maps->n && maps->items[at].low <= address ? &maps->items[at] : NULL;
 }
 
 void ag_remote_maps_done(struct ag_remote_maps *maps) {

@@ -88,32 +88,18 @@ static void find_root(struct ag_remote_process *process) {
 }
 
 static bool is_32_bit(pid_t pid) {
-    char path[PATH_BYTES];
-    unsigned char start[EI_CLASS + 1];
-    (void)snprintf(path, sizeof path, "/proc/%d/exe", pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    const bool is =
-        pread(fd, start, sizeof start, 0) == (ssize_t)sizeof start && start[EI_CLASS] == ELFCLASS32;
-    close(fd);
-    return is;
+    enum { START_BYTES = EI_CLASS + 1 };
+    char start[START_BYTES + 1];
+    return ag_remote_process_file(pid, 0, "exe", start, sizeof start) == START_BYTES &&
+           start[EI_CLASS] == ELFCLASS32;
 }
 
 /* Whether we may read its memory. /proc/PID/maps is subject to the same check as
  * process_vm_readv. */
 static int check_access(const struct ag_remote_process *process, char message[512]) {
-    char path[PATH_BYTES];
-    (void)snprintf(path, sizeof path, "/proc/%d/maps", process->pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char letter;
-    const ssize_t n = fd < 0 ? -1 : read(fd, &letter, 1);
-    const int error = n < 0 ? errno : 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (error == EACCES || error == EPERM) {
+    char letter[2];
+    const ssize_t n = ag_remote_process_file(process->pid, 0, "maps", letter, sizeof letter);
+    if (n == -EACCES || n == -EPERM) {
         return ag_error_message(
             message, -EPERM,
             process->user != geteuid()
@@ -123,7 +109,7 @@ static int check_access(const struct ag_remote_process *process, char message[51
                   "root",
             process->pid, process->name, process->user);
     }
-    if (error != 0) {
+    if (n < 0) {
         return ag_error_message(message, -ESRCH, "%d (%s): ended while it was being opened",
                                 process->pid, process->name);
     }
@@ -174,35 +160,46 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
                                 "%d (%s): is a 32-bit program; only 64-bit programs can be read",
                                 pid, process.name);
     }
-    process.is_64_bit = true;
     find_root(&process);
     *ret_process = process;
     return 0;
 }
 
+int ag_remote_process_ended_error(const struct ag_remote_process *process, char ret_message[512]) {
+    return ag_error_message(ret_message, -ESRCH, "%d (%s): has ended", process->pid, process->name);
+}
+
+/* Reads the stat line again. Returns false if the process has ended. */
+static bool read_stat_again(const struct ag_remote_process *process, struct stat_line *ret_line) {
+    char name[32];
+    return read_stat(process->pid, ret_line, name) == 0 &&
+           ret_line->start_ticks == process->start_ticks;
+}
+
 bool ag_remote_process_is_alive(const struct ag_remote_process *process) {
     struct stat_line line;
-    char name[32];
-    return read_stat(process->pid, &line, name) == 0 && line.state != 'Z' && line.state != 'X' &&
-           line.start_ticks == process->start_ticks;
+    return read_stat_again(process, &line) && line.state != 'Z' && line.state != 'X';
 }
 
 bool ag_remote_process_is_stopped(const struct ag_remote_process *process) {
     struct stat_line line;
-    char name[32];
-    return read_stat(process->pid, &line, name) == 0 && (line.state == 'T' || line.state == 't') &&
-           line.start_ticks == process->start_ticks;
+    return read_stat_again(process, &line) && (line.state == 'T' || line.state == 't');
+}
+
+pid_t ag_remote_process_parent(pid_t pid) {
+    char text[STAT_BYTES];
+    int parent = 0;
+    (void)ag_remote_process_file(pid, 0, "stat", text, sizeof text); /* "" on failure */
+    const char *name_end = strrchr(text, ')');
+    return name_end != NULL && sscanf(name_end + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
 uint64_t ag_remote_process_cpu_ns(const struct ag_remote_process *process) {
     struct stat_line line;
-    char name[32];
     const long ticks = sysconf(_SC_CLK_TCK);
-    if (read_stat(process->pid, &line, name) < 0 || line.start_ticks != process->start_ticks ||
-        ticks <= 0) {
-        return 0;
-    }
-    return (line.user_ticks + line.system_ticks) * (UINT64_C(1000000000) / (uint64_t)ticks);
+    return read_stat_again(process, &line) && ticks > 0
+               ? (line.user_ticks + line.system_ticks) * (UINT64_C(1000000000) / (uint64_t)ticks)
+               : 0;
 }
 
 uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *process) {
@@ -213,12 +210,6 @@ uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *proces
         return 0;
     }
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
-size_t ag_remote_process_command(const struct ag_remote_process *process, char *ret_command,
-                                 size_t limit) {
-    const ssize_t n = ag_remote_process_file(process->pid, 0, "cmdline", ret_command, limit);
-    return n < 0 ? 0 : (size_t)n;
 }
 
 bool ag_remote_process_exe(const struct ag_remote_process *process, char *ret_path, size_t limit) {

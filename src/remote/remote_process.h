@@ -17,7 +17,6 @@ struct ag_remote_process {
     char name[32];        /* the kernel's name for it */
     char root[64];        /* "" if it sees the same files as we do, else /proc/PID/root */
     uid_t user;
-    bool is_64_bit;
 };
 
 /* Returns 0, or a negative errno with one line in ret_message: there is no such process, or it is a
@@ -27,15 +26,15 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process, cha
 bool ag_remote_process_is_alive(const struct ag_remote_process *process);
 /* Whether the process is stopped by a signal or by its tracer. */
 bool ag_remote_process_is_stopped(const struct ag_remote_process *process);
+/* Writes a line that the process has ended, and returns -ESRCH. */
+int ag_remote_process_ended_error(const struct ag_remote_process *process, char ret_message[512]);
+/* Returns the pid of the parent; 0: it is not visible here, or the process is gone. */
+pid_t ag_remote_process_parent(pid_t pid);
 
 /* Returns the CPU time of all threads so far, in ns, with the kernel's resolution of 10 ms. */
 uint64_t ag_remote_process_cpu_ns(const struct ag_remote_process *process);
 /* Returns the resident memory of the process; 0 if it is gone. */
 uint64_t ag_remote_process_resident_bytes(const struct ag_remote_process *process);
-/* Copies the arguments of the process, each terminated by a zero; at most LIMIT bytes. Returns the
- * number of bytes. */
-size_t ag_remote_process_command(const struct ag_remote_process *process, char *ret_command,
-                                 size_t limit);
 /* Finds the path of the program's file in the process' own file system. Returns false if unknown.
  */
 bool ag_remote_process_exe(const struct ag_remote_process *process, char *ret_path, size_t limit);
