@@ -2,8 +2,9 @@
  * nothing is asserted.
  *
  * Threads: a decoder belongs to one thread; several threads may decode different chunks at once.
- * Memory: a decoder owns its tables; a record's strings point into the decoded chunk and live until
- * the next start; its rows (nodes, sums) live until the next call of next. */
+ * Memory: a decoder owns its tables. A record's strings point into the decoded chunk, until the
+ * next ag_chunk_decoder_start. Its rows (nodes, sums) are valid until the next
+ * ag_chunk_decoder_next. */
 #ifndef AG_DECODE_H
 #define AG_DECODE_H
 
@@ -15,8 +16,8 @@
 
 enum {
     AG_TRACE_VERSION = 1,
-    AG_CHUNK_MAX_BYTES =
-        16 << 20, /* of a decoded chunk: a reader must be able to hold it, per thread */
+    /* limit of a decoded chunk, of which a reader holds one per thread */
+    AG_CHUNK_MAX_BYTES = 16 << 20,
 };
 
 enum ag_decode_code { /* pinned numbers, never reused */
@@ -48,19 +49,19 @@ const char *ag_decode_code_text(enum ag_decode_code code); /* "cut short", for m
 /* ---- an open trace file ---- */
 struct ag_trace_file; /* the file, open read-only, with its list of chunks and its damage */
 
-/* Opens PATH, which must be a regular file. 0, or negative errno with *ret_error filled (code says
- * why). A file without a footer is walked: the readable part is opened, and damage() returns the
- * first damaged place. The caller closes it. The file is read with pread, never mapped: a file that
+/* Opens PATH, which must be a regular file. 0, or negative errno with *ret_error (code says why). A
+ * file without a footer is read from chunk to chunk: its readable part is opened, and
+ * ag_trace_file_damage returns the first damaged place. The caller closes it. The file is read with pread, never mapped: a file that
  * shrinks meanwhile gives an error, not a SIGBUS. */
 int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
                        struct ag_decode_error *ret_error);
 struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* returns NULL */
 uint64_t ag_trace_file_bytes(const struct ag_trace_file *file);
 uint32_t ag_trace_file_version(const struct ag_trace_file *file);
-bool ag_trace_file_has_index(
-    const struct ag_trace_file *file); /* sealed by a writer that finished */
-const struct ag_decode_error *ag_trace_file_damage(
-    const struct ag_trace_file *file); /* NULL: undamaged as far as headers show */
+/* Whether the file has a valid index: the recording was finished. */
+bool ag_trace_file_has_index(const struct ag_trace_file *file);
+/* NULL: undamaged as far as the headers show. */
+const struct ag_decode_error *ag_trace_file_damage(const struct ag_trace_file *file);
 /* All chunks in file order; those of kind INDEX come last. */
 size_t ag_trace_file_chunks(const struct ag_trace_file *file,
                             const struct ag_chunk_entry **ret_entries);
@@ -75,8 +76,8 @@ void ag_chunk_decoder_pass_over(struct ag_chunk_decoder *decoder, uint64_t kinds
 /* Reads, checks, decompresses and starts a chunk. 0, or negative errno with *ret_error. */
 int ag_chunk_decoder_start(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                            const struct ag_chunk_entry *entry, struct ag_decode_error *ret_error);
-/* Moves the started chunk to a new, small decoder that cannot start another one; DECODER is as new.
- * For many chunks that are open side by side. NULL: no memory. */
+/* Moves the started chunk to a new, small decoder that cannot start another one; then DECODER can
+ * start the next chunk. For readers that decode many chunks side by side. NULL: no memory. */
 struct ag_chunk_decoder *ag_chunk_decoder_split(struct ag_chunk_decoder *decoder);
 /* Decodes up to `capacity` events (at least 1) of an EVENTS chunk, or one record of another kind:
  * then *ret_record is filled (kind != 0) and the next call continues after it. Returns the number
@@ -88,7 +89,7 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
                           size_t capacity, struct ag_record *ret_record,
                           struct ag_decode_error *ret_error);
 
-/* Has a chunk of events been returned completely, and was it undamaged? */
+/* Whether all events of a chunk of events were returned, and as many as its header says. */
 bool ag_chunk_decoder_is_at_end(const struct ag_chunk_decoder *decoder);
 
 /* For each batch NAME of record_fields.def, int ag_NAME_next(record, &cursor, ret_row) copies the

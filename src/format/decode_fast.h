@@ -2,16 +2,17 @@
  * which fills arrays, and for the model's loop that applies each event while it is in registers
  * (model/pass/straight_pass.c).
  *
- * Two things make it fast. The body is followed by zero bytes, so that an event is decoded without
- * a bounds check at each byte (zeros end any number), and the end is tested once per event. And the
- * state (counts, last addresses) is in local variables during a run.
+ * Two things make it fast. Zero bytes follow the body, and a zero byte ends any number, so an event
+ * needs no bounds check at each byte: the end of the body is tested once per event. And the state
+ * (counts, last addresses) is in local variables during a run.
  *
  *     begin ... [ag_decode_form_fast, then the function of that form] ... end
  *
  * No byte is trusted: a distance must be below the number of events so far and below the ring's
- * size, a tuple index below the table's size, and an expected tuple needs a previous one. A
- * violation sets run.bad, and the event must then not be used. docs/reference/trace-format.md
- * section 3 specifies the bytes. */
+ * size, a tuple's number at most that of the next new tuple, and a chunk's first allocation must
+ * not have the expected tuple. A violation sets run.bad, and the event must then not be used.
+ * Section 3 of docs/reference/trace-format.md specifies the bytes and explains tuples, places and
+ * forms. */
 #ifndef AG_DECODE_FAST_H
 #define AG_DECODE_FAST_H
 
@@ -55,8 +56,8 @@ AG_FAST uint64_t ag_decode_form_fast(struct ag_decoder_run *run, uint64_t *ret_a
 
 /* ---- numbers ---- */
 
-/* Decodes a varint of the padded body; no branch on its length from 2 to 8 bytes. *ret_bad becomes
- * 1 when it exceeds 64 bits. */
+/* Decodes a varint of the padded body, without a branch on its length from 2 to 8 bytes. *ret_bad
+ * becomes 1 if it exceeds 64 bits. */
 AG_FAST const uint8_t *ag_decode_number_fast(const uint8_t *at, uint64_t *ret_value,
                                              uint64_t *ret_bad) {
     if (AG_LIKELY(at[0] < 0x80)) {
@@ -81,6 +82,7 @@ AG_FAST const uint8_t *ag_decode_number_fast(const uint8_t *at, uint64_t *ret_va
 
 /* ---- addresses ---- */
 
+/* Decodes the difference of an address to BASE; returns the address. */
 AG_FAST uint64_t ag_decode_far_fast(struct ag_decoder_run *run, uint64_t base, uint64_t flags) {
     uint64_t value;
     run->at = ag_decode_number_fast(run->at, &value, &run->bad);
@@ -88,7 +90,8 @@ AG_FAST uint64_t ag_decode_far_fast(struct ag_decoder_run *run, uint64_t base, u
     return base + ((flags & AG_FAR_UNSCALED) != 0 ? difference : difference << AG_FAR_SHIFT);
 }
 
-/* Returns the address at `place` in a ring, which must be one of the last AG_NEAR_EVENTS. */
+/* Returns the address of the event at `place` of the track, which must be one of the track's last
+ * AG_NEAR_EVENTS. */
 AG_FAST uint64_t ag_decode_place_fast(struct ag_decoder_run *run, struct ag_event_track *track,
                                       const uint64_t *ring, uint32_t place) {
     const uint32_t distance = track->n - 1 - place; /* an invalid place wraps to a large number */
@@ -99,8 +102,9 @@ AG_FAST uint64_t ag_decode_place_fast(struct ag_decoder_run *run, struct ag_even
     return ring[place & AG_NEAR_MASK];
 }
 
-/* Resolves a near argument: those below AG_NEAR_DISTANCES count from the newest event, AG_NEAR_LONG
- * is followed by a longer such distance, the others count from the event named last. */
+/* Returns the address of a near event. An argument below AG_NEAR_DISTANCES is the distance of the
+ * place from the newest one; AG_NEAR_LONG means that a longer distance follows; the others are
+ * offsets from the place that was referred to last. */
 AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event_track *track,
                                      const uint64_t *ring, uint64_t argument) {
     static const int8_t offsets[] = {-1,  -2,  -3,  -4,  -5, -6, -7, -8, -9, -10, -11,
@@ -120,8 +124,10 @@ AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event
 
 /* ---- events ---- */
 
-/* Returns the tuple in the bytes, or (is_given 0) the expected one, and updates what the next event
- * expects. Never NULL; after damage its content is arbitrary. */
+/* Returns the tuple of an allocation. is_given 0: it is the successor of the last allocation's
+ * tuple; 1: its number, and perhaps the new tuple itself, is in the bytes. Updates the successor
+ * and the trust of the last allocation's tuple. Never NULL; after damage its content is
+ * arbitrary. */
 AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *state,
                                                       struct ag_decoder_run *run,
                                                       uint64_t is_given) {
@@ -146,7 +152,7 @@ AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *sta
         }
         run->at = ag_decode_new_tuple(state, run->at, &run->bad);
         if (AG_UNLIKELY(given == AG_TUPLES_MAX)) {
-            return &state->loose; /* for the next tuple, the previous alloc stays the last one */
+            return &state->loose; /* without a number, so it does not become the last tuple */
         }
     }
     if (AG_LIKELY(last != NULL)) {
@@ -157,7 +163,8 @@ AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *sta
     return &tuples[given];
 }
 
-/* Returns the tuple. The table must have room for one more: see ag_events_make_room. */
+/* Decodes an allocation. Returns its tuple. The table must have room for one more tuple
+ * (ag_events_make_room). */
 AG_FAST struct ag_decoder_tuple *ag_decode_alloc_fast(struct ag_event_state *state,
                                                       struct ag_decoder_run *run, uint64_t form,
                                                       uint64_t argument, uint64_t *ret_address) {
@@ -179,6 +186,7 @@ AG_FAST struct ag_decoder_tuple *ag_decode_alloc_fast(struct ag_event_state *sta
     return tuple;
 }
 
+/* Adds a free to its track. */
 AG_FAST void ag_decode_note_free_fast(struct ag_event_state *state, struct ag_decoder_run *run,
                                       uint64_t address) {
     state->freed[run->frees.n & AG_NEAR_MASK] = address;
@@ -186,7 +194,7 @@ AG_FAST void ag_decode_note_free_fast(struct ag_event_state *state, struct ag_de
     run->frees.last_address = address;
 }
 
-/* Returns the address. */
+/* Decodes a free. Returns the address. */
 AG_FAST uint64_t ag_decode_free_fast(struct ag_event_state *state, struct ag_decoder_run *run,
                                      uint64_t form, uint64_t argument) {
     const uint64_t address = AG_LIKELY(form == AG_FORM_FREE_NEAR)
@@ -220,7 +228,8 @@ AG_FAST uint64_t ag_decode_special_fast(struct ag_event_state *state, struct ag_
     return address;
 }
 
-/* Returns the time; the caller stores it in state->time_ns when it accepts the stamp. */
+/* Decodes a stamp. Returns its time, which the caller stores in state->time_ns if it accepts the
+ * stamp. */
 AG_FAST uint64_t ag_decode_stamp_fast(const struct ag_event_state *state,
                                       struct ag_decoder_run *run) {
     uint64_t passed_ns;

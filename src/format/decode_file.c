@@ -1,11 +1,11 @@
-/* decode_file.c: opens a trace file and finds its chunks, through the index or, without one, by
- * walking.
+/* decode_file.c: opens a trace file and lists its chunks: as the index lists them, or, without a
+ * valid index, by a walk from chunk header to chunk header.
  *
- * The file is untrusted. It is examined before it is opened (only regular files are), every header
- * is hashed, and the index must list chunks that tile the file without gap or overlap; each entry
- * is compared with the chunk's own header when that is read. A damaged index only costs a walk and
- * is reported. Memory: one entry per 65 bytes of file at worst, which a walk guarantees and an
- * index must not exceed. */
+ * The file is untrusted. Only regular files are opened, the hash of every header is checked, and
+ * the chunks of an index must cover the file without gap or overlap. Each entry of the index is
+ * compared with the chunk's header when the chunk is read. If the index is damaged, that is
+ * reported, and the file is walked. The list has at most one entry per 65 bytes of the file: a
+ * chunk has a header of 64 bytes and at least one byte. */
 #include "decode_chunk.h"
 
 #include <errno.h>
@@ -31,8 +31,8 @@ static bool entries_add(struct ag_trace_file *file, const struct ag_chunk_entry 
     return true;
 }
 
-/* Adds every chunk from `offset` on. 0, also when the walk ended at damage (in *ret_damage, or code
- * OK), or errno. */
+/* Adds every chunk from `offset` on. Returns 0 with *ret_damage, where the walk ended (code OK: at
+ * the end); or negative errno. */
 static int add_walked(struct ag_trace_file *file, uint64_t offset, uint64_t end,
                       struct ag_decode_error *ret_damage) {
     struct ag_chunk_walk walk = {.fd = file->fd, .file_bytes = end, .offset = offset};
@@ -50,7 +50,8 @@ static int add_walked(struct ag_trace_file *file, uint64_t offset, uint64_t end,
 
 /* ---- with an index ---- */
 
-/* Takes the rows of one CHUNKS record: each chunk begins where the previous one ended. */
+/* Adds the rows of one CHUNKS record, if each chunk begins where the previous one ends. *next: the
+ * offset at which the next chunk has to begin. */
 static bool take_rows(struct ag_trace_file *file, const struct ag_record *record,
                       uint64_t index_offset, uint64_t *next) {
     struct ag_chunk_entry entry;
@@ -83,7 +84,7 @@ static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decod
                record.kind != 0) {
             if (record.kind == AG_RECORD_CHUNKS && !take_rows(file, &record, index_offset, &next)) {
                 (void)ag_decode_fail(ret_error, AG_DECODE_BAD_RECORD,
-                                     index[i].offset); /* only the code matters */
+                                     index[i].offset); /* *ret_error has the result */
                 ret_error->record = AG_RECORD_CHUNKS;
                 return false;
             }
@@ -93,7 +94,7 @@ static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decod
         }
     }
     if (next != index_offset) {                                     /* the list omits chunks */
-        (void)ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK, next); /* only the code matters */
+        (void)ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK, next); /* *ret_error has the result */
         return false;
     }
     return true;
@@ -106,7 +107,7 @@ static bool load_index(struct ag_trace_file *file, uint64_t index_offset,
     const uint64_t footer_offset = file->n_bytes - AG_TRACE_FOOTER_BYTES;
     if (index_offset < file->header.header_bytes || index_offset > footer_offset) {
         (void)ag_decode_fail(ret_error, AG_DECODE_BAD_CHUNK,
-                             footer_offset); /* only the code matters */
+                             footer_offset); /* *ret_error has the result */
         return false;
     }
     if (add_walked(file, index_offset, footer_offset, ret_error) < 0 ||
@@ -128,12 +129,12 @@ static bool load_index(struct ag_trace_file *file, uint64_t index_offset,
     free(index);
     if (!is_good && ret_error->code == AG_DECODE_OK) {
         (void)ag_decode_fail(ret_error, AG_DECODE_NO_MEMORY,
-                             index_offset); /* only the code matters */
+                             index_offset); /* *ret_error has the result */
     }
     return is_good;
 }
 
-/* ---- without ---- */
+/* ---- with an index or without ---- */
 
 static int find_chunks(struct ag_trace_file *file) {
     uint8_t footer[AG_TRACE_FOOTER_BYTES];
@@ -163,7 +164,7 @@ static int find_chunks(struct ag_trace_file *file) {
     return 0;
 }
 
-/* ---- without an index ---- */
+/* ---- the file ---- */
 
 /* Opens a regular file. Examines it first, because opening a device or a pipe may have effects. */
 static int open_regular(const char *path, struct ag_decode_error *ret_error,

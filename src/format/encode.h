@@ -10,14 +10,14 @@
 
 #include "schema/records.h"
 
-struct ag_blob { /* a growing byte array; zero-initialise; the owner frees data with ag_blob_done */
+struct ag_blob { /* a growing byte array; zero-initialize; freed by ag_blob_done */
     uint8_t *data;
     size_t length, capacity;
     int error; /* first failure (-ENOMEM), sticky: check it once at the end */
 };
 void ag_blob_done(struct ag_blob *blob);
-bool ag_blob_reserve(struct ag_blob *blob,
-                     size_t n_bytes); /* makes room for n_bytes more; false: blob->error is set */
+/* Makes room for n_bytes more. false: blob->error is set. */
+bool ag_blob_reserve(struct ag_blob *blob, size_t n_bytes);
 
 /* Appends kind, length and body of one record of any kind but the events; of a batch, u.rows with 1
  * to AG_BATCH_ROWS rows. */
@@ -51,8 +51,8 @@ int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event
 /* Appends a record of another kind among the events. */
 int ag_event_encoder_add_record(struct ag_event_encoder *encoder, const struct ag_record *record);
 const struct ag_blob *ag_event_encoder_body(const struct ag_event_encoder *encoder);
-uint32_t ag_event_encoder_events(
-    const struct ag_event_encoder *encoder); /* stamps and records are not counted */
+/* The number of events of the body, without stamps and records. */
+uint32_t ag_event_encoder_events(const struct ag_event_encoder *encoder);
 
 /* ---- the file ---- */
 struct ag_trace_writer;
@@ -65,15 +65,16 @@ struct ag_trace_header {
 int ag_trace_header_read(int fd, struct ag_trace_header *ret_header);
 /* Writes the header there, and nothing else. */
 int ag_trace_header_write(int fd, const struct ag_trace_header *header);
-/* Writes the file header to fd (opened O_RDWR, empty; owned by the trace writer from now on unless
- * this fails). With resume the file has content: it is walked, every chunk's bytes are checked, a
- * torn tail is cut off, an index is dropped, and writing continues after the last whole chunk;
- * -EBADMSG when there is no whole file header. */
+/* Begins a trace in fd, an empty file that was opened with O_RDWR: writes the file header. On
+ * success the trace writer owns fd. */
 int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
                         struct ag_trace_writer **ret_writer);
+/* Continues a trace whose writer was killed: checks the bytes of every chunk, removes an incomplete
+ * chunk at the end and an index, and writes after the last whole chunk. fd is as for
+ * ag_trace_writer_new. -EBADMSG: there is no whole file header. */
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
-/* Continues in FD, owned by the trace writer from now on, which holds a copy of everything written.
- */
+/* Continues in another file, FD, to which the caller has copied everything that was written. The
+ * trace writer owns FD. */
 void ag_trace_writer_move(struct ag_trace_writer *writer, int fd);
 struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer);
 struct ag_chunk_info {
@@ -94,7 +95,8 @@ int ag_trace_writer_records(struct ag_trace_writer *writer, const struct ag_chun
  * footer. */
 int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob *aggregates);
 uint64_t ag_trace_writer_bytes(const struct ag_trace_writer *writer);
-/* For resume: the highest raw sequence of a stream in the file, or -1. */
+/* After resume: the number of the last chunk of the live segment (sequence in struct
+ * ag_chunk_control) of this stream that the file contains; -1: none. */
 int64_t ag_trace_writer_last_sequence(const struct ag_trace_writer *writer, uint32_t stream);
 
 #endif

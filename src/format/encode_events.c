@@ -179,7 +179,7 @@ static int add_free_stack(struct ag_event_encoder *encoder, uint32_t stack) {
     return ag_event_encoder_add_record(encoder, &record);
 }
 
-/* Encodes the events of collected heaps' blocks: records among the events. */
+/* Encodes an event that a garbage collector reported, or a reset: as a record among the events. */
 static int add_of_block(struct ag_event_encoder *encoder, const struct ag_event *event) {
     struct ag_record record = {.kind = (enum ag_record_kind)event->kind};
     switch (record.kind) {

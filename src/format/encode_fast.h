@@ -2,18 +2,19 @@
  * nanoseconds each: for encode_events.c, and for the writer's loop that encodes and counts each
  * event while it is in registers (writer/one_pass.c).
  *
- * Size. An allocation mostly gets the address of a recent free, a free mostly frees a recent
- * allocation, and either is often the neighbour of the one named before (a loop over an array frees
- * its elements one after the other). The next (stack, size, via) mostly repeats what came next the
- * last times. So a common event is one byte: its form and a small number.
+ * Size. Most allocations get the address of a recent free, and most frees are of a recent
+ * allocation. Consecutive events often refer to consecutive ones: a loop over an array frees its
+ * elements in the order in which they were allocated. The same tuple (stack, size, via) mostly
+ * follows a given tuple. So a common event is one byte: its form and a small number.
  *
  * Speed. One table serves both directions. An address was either allocated or freed when it was
  * last seen, so `recent` maps it to that one event, and each event costs one lookup and one store
- * in the same cache line. The table is direct-mapped and forgets on collision: then the event is
- * coded as a difference of addresses, which is longer but correct. Serials grow over the encoder's
- * whole life, so a new chunk resets nothing: entries older than the chunk's first serial are
- * ignored. The common cases are selected without a branch where they depend on the data: one
- * misprediction costs as much as all the rest.
+ * in the same cache line. The table is direct-mapped: if another address has replaced an entry, the
+ * event is coded as a difference of addresses, which is longer but correct. Serials (numbers of
+ * events) increase over the encoder's whole life, so a new chunk need not clear the table: entries
+ * older than the chunk's first serial are ignored. Code that depends on the program's data selects
+ * the common cases without a branch, because one misprediction costs as much as the rest of an
+ * event.
  *
  * docs/reference/trace-format.md section 3 specifies the bytes. */
 #ifndef AG_ENCODE_FAST_H
@@ -52,7 +53,7 @@ struct ag_encoder_tuple { /* what several allocations have in common */
     uint32_t trust; /* confidence in next: +1 per hit, -1 per miss; at 0 a miss replaces next */
 };
 
-/* The events of one kind (allocations or frees), as the other kind refers to them. */
+/* The allocations, or the frees; events of the other kind refer to them by their serials. */
 struct ag_encoder_track {
     uint64_t n; /* next serial, over the encoder's life; starts at 1, so that 0 is never recent */
     uint64_t first;        /* serial of the chunk's first event */
@@ -68,8 +69,7 @@ struct ag_event_encoder {
     struct ag_encoder_tuple *tuples;
     /* open addressing: chunk number << 32 | tuple index; a slot of another chunk number is empty */
     uint64_t *slots;
-    uint32_t n_tuples,
-        tuples_capacity;   /* n_tuples <= tuples_capacity; slots are twice the capacity */
+    uint32_t n_tuples, tuples_capacity; /* there are twice as many slots as the capacity */
     uint32_t last_tuple;   /* of the last allocation, AG_NO_TUPLE before the chunk's first */
     uint32_t chunk_number; /* from 1 */
     uint32_t n_events;
@@ -111,8 +111,8 @@ AG_FAST uint32_t ag_encoder_tuple_find(const struct ag_event_encoder *encoder,
 
 /* ---- bytes ---- */
 
-/* Encodes a varint; no branch on its length below 2^56: spreads groups of 7 bits over bytes, writes
- * 8 of them and keeps those that count. */
+/* Encodes a varint, without a branch on its length below 2^56: distributes groups of 7 bits to
+ * bytes and writes 8 bytes. Returns the byte after the varint. */
 AG_FAST uint8_t *ag_encode_number_fast(uint8_t *at, uint64_t value) {
     if (AG_UNLIKELY(value >> 56 != 0)) {
         return ag_varint_put(at, value);
@@ -161,8 +161,8 @@ AG_FAST uint64_t ag_encode_recent_fast(struct ag_event_encoder *encoder,
     return is_near ? serial : 0;
 }
 
-/* Encodes the place of `serial` in its track: the form byte at HEAD, and a long distance after it.
- * No branch where one byte is enough. */
+/* Encodes the place of `serial` in its track: the form byte at HEAD, and for a long distance a
+ * varint. There is no branch where one byte is enough. */
 AG_FAST void ag_encode_near_fast(struct ag_encoder_run *run, struct ag_encoder_track *track,
                                  uint64_t serial, enum ag_event_form form, uint8_t *head) {
     const uint64_t distance = track->n - 1 - serial;
@@ -217,8 +217,8 @@ AG_FAST uint32_t ag_encode_tuple_fast(struct ag_event_encoder *encoder, struct a
     return index;
 }
 
-/* Returns the event's tuple; encodes it when it is not the expected one, and then sets
- * *ret_is_given to 1. */
+/* Returns the index of the event's tuple, or AG_NO_TUPLE. *ret_is_given: 1 if the tuple is not the
+ * expected one, and was encoded; otherwise 0. */
 AG_FAST uint32_t ag_encode_expected_fast(struct ag_event_encoder *encoder,
                                          struct ag_encoder_run *run, const struct ag_event *event,
                                          uint32_t *ret_is_given) {

@@ -1,17 +1,17 @@
-/* record_body.h: the bytes of a record behind its kind and length, in the trace and in the live
- * segment alike.
+/* record_body.h: the bytes of a record after its kind and length. They are the same in the trace and
+ * in the live segment.
  *
  * The body of a record is its fields in the order of record_fields.def: a number is a varint, bytes
  * are a varint of their length and the bytes. The body of a batch is a table: number of rows,
  * number of columns, then row by row the zigzag difference of each field from the same field of the
  * previous row.
  *
- * The recorder writes with these functions inside the profiled program, so they call nothing; its
- * input and that of the encoder are trusted. What is read never is.
+ * The recorder writes with these functions inside the profiled program, so they call nothing. The
+ * records to be written are trusted; the bytes to be read are not.
  *
  * Versions: fields after the end of the bytes are zero (an older writer); bytes after the last
- * known field are skipped (a newer one), and so are unknown columns of a batch. A field that ends
- * in its middle, a number that does not fit, or a text longer than the record is damage. */
+ * known field are skipped (a newer writer), and so are unknown columns of a batch. An incomplete
+ * field, a number that does not fit, and a text longer than the record are damage. */
 #ifndef AG_RECORD_BODY_H
 #define AG_RECORD_BODY_H
 

@@ -16,8 +16,8 @@ static const struct ag_field fields[] = {
 #include "schema/record_fields.def"
 };
 
-/* FIRST_kind and END_kind are indexes in fields; each PAUSE takes back what its neighbour
- * counted. */
+/* FIRST_kind and END_kind are indexes in `fields`. Each enumerator is one more than the one before
+ * it; a PAUSE steps back by one, so that FIRST and END take no number of a field. */
 enum {
 #define AG_EVENT(number, NAME, name)
 #define AG_RECORD(number, NAME, name, type, source) \

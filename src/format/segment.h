@@ -2,11 +2,12 @@
  *
  * 1. Overview
  *
- * One sparse file (in /dev/shm when that has room, otherwise in the output's folder), mapped by the
- * writer and by every process of the session. The recorder only writes into it; the writer turns
- * its content into trace files and returns chunks. The file outlives every process: whatever was
- * committed when a process or the writer was killed is still there, and `allogram check` seals it.
- * A forked child inherits the mapping and needs no system call to continue.
+ * The segment is one sparse file, in /dev/shm if that has room, otherwise in the output's folder.
+ * The writer and every process of the session map it. The recorder writes events into chunks; the
+ * writer copies them into trace files and returns the chunks. The file outlives every process: all
+ * that was committed before a process or the writer was killed is still there, and `allogram check`
+ * completes the traces with it. A forked child inherits the mapping and needs no system call to
+ * continue.
  *
  *     offset                 what                                   size
  *     0                      struct ag_segment_header               4 KiB
@@ -18,8 +19,8 @@
  *
  * 2. Trust
  *
- * Each side treats what the other wrote as untrusted data: the writer copies, checks, then uses it;
- * the segment contains no pointers.
+ * Each side treats what the other one wrote as untrusted data: the writer copies, checks, then uses
+ * it. The segment contains no pointers.
  *
  * 3. Streams, chunks, commit
  *
@@ -33,20 +34,25 @@
  * 4. Unpopulated memory
  *
  * Touching a hole in a file on a full disk raises SIGBUS. So no process touches a page that has not
- * been populated by a system call that can fail instead (ag_populate in base/). These populate: the
- * header and the first page of controls, the creator of the file; a slot, its process before
- * announcing it (n_slots_used); a further page of controls, the recorder before it counts its first
- * chunk (n_chunks_touched); a chunk, before its first use, the recorder (control.populated) or the
- * writer (n_chunks_ready); a level of a tree, before its first use, the process that keeps the
- * tree's ready flag. The writer reads only memory that is known to be populated: slots and controls
- * below those counts, chunks that have a state, node words that an event names.
+ * been populated by a system call that can fail instead (ag_populate in base/):
+ *
+ *     header, first controls    by the creator of the file
+ *     slot                      by its process, before it counts the slot (n_slots_used)
+ *     further page of controls  by the recorder, before it counts the first chunk there
+ *                               (n_chunks_touched)
+ *     chunk                     by the recorder before its first use (control.populated), or by
+ *                               the writer (n_chunks_ready)
+ *     slice of a tree           by each process before it uses the slice (stack_tree.h, `ready`)
+ *
+ * The writer reads only memory that is known to be populated: slots and controls below these
+ * counts, chunks that are not FREE, and nodes to which an event refers.
  *
  * 5. Time
  *
- * Stamps are raw values of the session's clock (header.clock_kind); header.clock_* converts them to
+ * Stamps are raw values of the session's clock (header.clock_kind); ag_segment_ns converts them to
  * nanoseconds since the session began. The writer increments header.tick about every millisecond. A
- * stream writes a stamp when it sees a new tick, every header.stamp_every events, and first in each
- * chunk. An event happened after the stamp before it in its stream.
+ * stream writes a stamp when it sees a new tick, after header.stamp_every events, and at the start
+ * of each chunk. An event happened after the stamp before it in its stream.
  *
  * 6. Identity and liveness
  *
@@ -54,18 +60,19 @@
  * starts and in each forked child. Its pid is only a hint: pids mean different things in different
  * PID namespaces, and the kernel does not let every process translate them.
  *
- * A process shows that it lives by a lock that the kernel drops when its memory goes, however that
- * happens (exit, exec, SIGKILL). An open file description lock belongs to the description, and a
- * mapping keeps its description open long after the descriptor was closed:
+ * A lock shows that a process lives. The kernel releases it when the memory of the process goes:
+ * at exit, exec or SIGKILL. An open file description lock belongs to the description, and a mapping
+ * keeps its description open after the descriptor was closed:
  *
  *     description A   maps the segment; forked children inherit it. Its lock, at the family's
  *                     place, is held while the process that opened it or any of its forks lives.
  *     description B   maps one page that no child inherits (MADV_DONTFORK). Its lock, at the
  *                     process' own place, is held while this one process lives.
  *
- * A forked child may not be allowed to open files, so it has no description of its own: its
- * family's lock bounds its life. The places are computed from identities and lie far behind the
- * file's end. Where a file system does not support this (has_locks is 0), pids are used. */
+ * A forked child may not be allowed to open files, so it has no description of its own: it is known
+ * to have ended when its family's lock is released. The places are offsets that are computed from
+ * identities, far beyond the file's end. If the file system does not support this (has_locks is 0),
+ * pids are used. */
 #ifndef AG_SEGMENT_H
 #define AG_SEGMENT_H
 
@@ -98,7 +105,7 @@ enum ag_pause {
     AG_PAUSE_OVER = 3, /* like ALL, permanently: recording was stopped */
 };
 
-/* What waits for the end of the session, besides the writer. */
+/* The process that made the session and waits for its end. */
 enum ag_keeper {
     AG_KEEPER_NONE = 0, /* the program records itself */
     AG_KEEPER_RUN = 1,  /* `allogram run`: ends when the program does */
@@ -118,7 +125,7 @@ struct ag_segment_header {
 
     /* configuration, written before any process maps the file */
     uint32_t mode;  /* enum ag_mode */
-    uint32_t depth; /* most frames of a stack */
+    uint32_t depth; /* limit of the frames of a stack */
     uint32_t follow_children;
     uint32_t stamp_every;  /* events between two stamps of a stream; 1 = every event */
     uint32_t soft_chunks;  /* limit of chunks in use while the writer lives */
@@ -275,7 +282,7 @@ struct ag_process_slot {
  * identity in its header. */
 enum { AG_SLOT_TRACE_OFFSET = 7168 };
 _Static_assert(sizeof(struct ag_process_slot) <= AG_SLOT_TRACE_OFFSET,
-               "the note stands behind the slot");
+               "the path is behind the slot");
 struct ag_slot_trace {
     uint32_t generation;
     char path[1020];

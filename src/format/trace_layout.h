@@ -14,14 +14,14 @@
 
 enum {
     AG_TRACE_HEADER_BYTES = 64,
-    AG_TRACE_HEADER_MAX_BYTES =
-        4096, /* a later writer may append fields to the header; a reader skips them */
+    /* a later writer may append fields to the header; a reader skips them */
+    AG_TRACE_HEADER_MAX_BYTES = 4096,
     AG_CHUNK_HEADER_BYTES = 64,
     AG_TRACE_FOOTER_BYTES = 32,
     AG_CODING_RAW = 0,
     AG_CODING_ZSTD = 1,
-    /* limit of used bytes / stored bytes, so that a small file cannot cost its reader much. The
-     * emptiest loop of malloc and free has 60 */
+    /* limit of used bytes / stored bytes, so that a small file cannot cost its reader much. A loop
+     * that only calls malloc and free has 60 */
     AG_RATIO_MOST = 256,
 
     /* limit of how far back an event may refer to another: both rings are 32 KiB, in the L1 or L2
@@ -29,11 +29,10 @@ enum {
     AG_NEAR_EVENTS = 4096,
     /* (stack, size, via) tuples that a chunk may store: 2 MiB in a reader */
     AG_TUPLES_MAX = 1 << 16,
-    AG_BATCH_ROWS = 4096, /* rows of one batch record: 300 KiB decoded */
+    AG_BATCH_ROWS = 4096, /* limit of the rows of one batch record; decoded: up to 512 KiB */
 };
 
-/* The form of an event: the low 3 bits of its first byte; the other 5 are its argument (section 3).
- */
+/* The form of an event: the low 3 bits of its first byte. The other 5 bits are its argument. */
 enum ag_event_form {
     AG_FORM_FREE_NEAR = 0,
     AG_FORM_FREE_FAR = 1,
@@ -47,7 +46,7 @@ enum ag_event_form {
 enum {
     AG_FORM_BITS = 3,
     AG_FAR_UNSCALED = 1, /* far: the difference is in bytes, not in units of 16 */
-    /* far alloc: relative to this tuple's last allocation, not to the last of all */
+    /* far alloc: the difference to the last allocation with this tuple, not to the last of all */
     AG_FAR_OF_TUPLE = 2,
     AG_FAR_SHIFT = 4,    /* allocators align to 16 */
     AG_SPECIAL_NEAR = 2, /* special free: a distance follows, not a difference of addresses */
@@ -55,14 +54,14 @@ enum {
     AG_OTHER_STAMP = 0,
     AG_OTHER_RECORD = 1,
 
-    /* A near event names the place of another in its ring: by the distance from the newest ... */
-    AG_NEAR_DISTANCES = 15, /* arguments 0 to 14: the distance from the newest */
-    /* ... or as a neighbour of the place named last: 8 before it (arguments 15 to 22), 8 behind it
-       (23 to 30) ... */
+    /* The argument of a near event is the place of an event of the other kind. Arguments 0 to 14:
+     * the place's distance from the newest */
+    AG_NEAR_DISTANCES = 15,
+    /* one of the 8 places before the one referred to last (15 to 22), or after it (23 to 30) */
     AG_NEAR_NEIGHBOURS = 8,
-    AG_NEAR_LONG = 31, /* a distance follows, less AG_NEAR_DISTANCES */
+    AG_NEAR_LONG = 31, /* a varint follows: the distance less AG_NEAR_DISTANCES */
 
-    AG_TRUST_MAX = 3, /* failures that a confirmed successor survives: the next replaces it */
+    AG_TRUST_MAX = 3, /* so many wrong predictions in a row do not replace a tuple's successor */
 };
 
 struct ag_file_header {
@@ -96,8 +95,8 @@ int64_t ag_read_at(int fd, void *bytes, size_t n_bytes, uint64_t offset);
 /* Writes everything, or returns negative errno. */
 int ag_write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset);
 
-/* Walks from chunk header to chunk header. Zero-initialise all but fd, file_bytes and offset (of
- * the first chunk). */
+/* A walk from chunk header to chunk header. Set fd, file_bytes and offset (of the first chunk);
+ * zero-initialize the rest. */
 struct ag_chunk_walk {
     int fd;
     uint64_t file_bytes, offset;
@@ -108,7 +107,7 @@ struct ag_chunk_walk {
  * read. */
 int ag_chunk_walk_next(struct ag_chunk_walk *walk, struct ag_chunk_header *ret_header);
 
-int ag_decode_fail(struct ag_decode_error *ret_error, enum ag_decode_code code,
-                   uint64_t offset); /* returns the errno for code */
+/* Fills *ret_error. Returns the negative errno for the code. */
+int ag_decode_fail(struct ag_decode_error *ret_error, enum ag_decode_code code, uint64_t offset);
 
 #endif

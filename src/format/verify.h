@@ -1,5 +1,4 @@
-/* verify.h: checks whether a trace is whole. Decodes everything once, in the memory of one chunk.
- */
+/* verify.h: checks whether a trace is whole: decodes all of it, one chunk at a time. */
 #ifndef AG_VERIFY_H
 #define AG_VERIFY_H
 
@@ -16,7 +15,8 @@ struct ag_verdict {
     uint64_t lost[AG_LOST_CAUSES];
     uint64_t lost_unknown;         /* of causes unknown to this reader */
     struct ag_decode_error damage; /* the first damaged place; code AG_DECODE_OK: none */
-    /* Of chunks that do not decode to their end, by their headers: what may be missing. */
+    /* The chunks that could not be decoded to their end. By their headers, they have so many events
+     * and stored bytes, some of which were readable. */
     uint64_t damaged_chunks, damaged_events, damaged_bytes;
 };
 

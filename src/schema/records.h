@@ -16,9 +16,10 @@ enum ag_record_kind {
 #define AG_END(NAME)
 #include "record_fields.def"
 };
-const char *ag_record_kind_name(enum ag_record_kind kind); /* "alloc"; NULL when unknown */
-const char *ag_lost_cause_name(
-    uint32_t cause); /* enum ag_lost_cause of segment.h: "ring_full"; "unknown" otherwise */
+/* The name of a kind, such as "alloc"; NULL: unknown. */
+const char *ag_record_kind_name(enum ag_record_kind kind);
+/* The name of an enum ag_lost_cause (segment.h), such as "ring_full"; "unknown" for others. */
+const char *ag_lost_cause_name(uint32_t cause);
 
 enum ag_chunk_kind { AG_CHUNK_KIND_EVENTS = 1, AG_CHUNK_KIND_RECORDS = 2, AG_CHUNK_KIND_INDEX = 3 };
 
@@ -29,7 +30,7 @@ struct ag_bytes { /* a string without a terminating NUL */
 
 struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays of these */
     uint64_t address; /* bits 48 to 63: the space, see AG_EVENT_SPACE */
-    uint64_t size;    /* ALLOC, BLOCK_TYPE: bytes asked for; MOVE: the new address; STAMP: ns since
+    uint64_t size;    /* ALLOC, BLOCK_TYPE: requested bytes; MOVE: the new address; STAMP: ns since
                          the session began */
     uint32_t stack;   /* node id; of a FREE or REALLOC_FREE: the stack of the caller, 0: unknown */
     /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP RESET, and MOVE PROMOTE COLLECT
@@ -39,7 +40,8 @@ struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays o
     uint16_t reserved;
 };
 
-/* 0: the memory of the process. Otherwise the number of a heap with its own address space. */
+/* The space of an event's address. 0: the memory of the process; otherwise the number of a heap with
+ * its own address space. */
 #define AG_EVENT_SPACE(address) ((uint32_t)((address) >> 48))
 #define AG_EVENT_PLACE(address) ((address) & ((UINT64_C(1) << 48) - 1))
 
@@ -66,8 +68,8 @@ struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays o
 
 struct ag_record { /* one record, of any kind but the events */
     enum ag_record_kind kind;
-    uint32_t stream;  /* of the chunk that it was read from */
-    uint64_t time_ns; /* of the stamp before it; outside EVENTS chunks the chunk's first time */
+    uint32_t stream;  /* stream of the chunk from which the record was read */
+    uint64_t time_ns; /* of the stamp before it; in chunks without events: the chunk's first time */
     union {
         struct { /* of a batch: COUNT structs, one after the other; see ag_rows_next */
             uint32_t count;
@@ -112,9 +114,9 @@ enum ag_gc_known {                            /* which fields of a collection ar
 };
 
 enum ag_memory_known { /* which fields of a heap's memory are valid */
-                       /* reserved, committed, and the part that was allocated by malloc */
+                       /* reserved_bytes, committed_bytes and of_malloc_bytes */
                        AG_MEMORY_SIZES = 1,
-                       AG_MEMORY_FREE = 2,      /* the part that holds no block */
+                       AG_MEMORY_FREE = 2,      /* free_bytes: the part without blocks */
                        AG_MEMORY_IN_MALLOC = 4, /* each of its blocks is allocated by malloc */
                        /* The blocks in malloc were recorded as malloc blocks, too. */
                        AG_MEMORY_RECORDED_TWICE = 8

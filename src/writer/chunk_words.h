@@ -12,7 +12,7 @@
 #include "stack_harvest.h"
 
 struct ag_chunk_words {    /* a reader of one chunk */
-    const uint64_t *words; /* shared with the program: each word is read once */
+    const uint64_t *words; /* shared with the program: copied, then checked */
     uint32_t at, end;      /* word indexes; [at, end) is unread, end <= AG_CHUNK_WORDS */
     uint64_t ns_per_2_32;  /* factor of the session's clock */
     uint64_t now_ns;       /* session time; a later stamp is reduced to it */
