@@ -12,10 +12,9 @@ struct ag_trace_file {
     int fd;
     uint64_t n_bytes; /* size of the file when it was opened */
     struct ag_file_header header;
-    bool has_index;                 /* the list of chunks is from a valid index, not from a walk */
-    struct ag_decode_error damage;  /* code AG_DECODE_OK: none */
-    struct ag_chunk_entry *entries; /* the list of chunks, in the order of the file */
-    size_t n_entries, entries_capacity;
+    bool has_index;                /* `chunks` is from a valid index, not from a walk */
+    struct ag_decode_error damage; /* code AG_DECODE_OK: none */
+    struct ag_chunk_list chunks;   /* in the order of the file */
 };
 
 enum { AG_NO_DECODER_TUPLE = UINT32_MAX };

@@ -18,16 +18,10 @@
 /* ---- the list of chunks ---- */
 
 static bool entries_add(struct ag_trace_file *file, const struct ag_chunk_entry *entry) {
-    if (file->n_entries == file->entries_capacity) {
-        const size_t capacity = file->entries_capacity == 0 ? 64 : file->entries_capacity * 2;
-        struct ag_chunk_entry *entries = realloc(file->entries, capacity * sizeof(*entries));
-        if (entries == NULL) {
-            return false;
-        }
-        file->entries = entries;
-        file->entries_capacity = capacity;
+    if (ag_chunk_list_reserve(&file->chunks) < 0) {
+        return false;
     }
-    file->entries[file->n_entries++] = *entry;
+    file->chunks.entries[file->chunks.n++] = *entry;
     return true;
 }
 
@@ -69,14 +63,15 @@ static bool take_rows(struct ag_trace_file *file, const struct ag_record *record
     return true;
 }
 
-/* Reads the list from the index chunks, starting at `index`. */
+/* Reads the list of the other chunks from the chunks of the index, the first of which is at
+ * index_offset. */
 static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decoder,
-                      const struct ag_chunk_entry *index, size_t n_index, uint64_t index_offset,
+                      const struct ag_chunk_list *index, uint64_t index_offset,
                       struct ag_decode_error *ret_error) {
     uint64_t next = file->header.header_bytes;
 
-    for (size_t i = 0; i < n_index; i++) {
-        if (ag_chunk_decoder_start(decoder, file, &index[i], ret_error) < 0) {
+    for (size_t i = 0; i < index->n; i++) {
+        if (ag_chunk_decoder_start(decoder, file, &index->entries[i], ret_error) < 0) {
             return false;
         }
         struct ag_record record;
@@ -84,7 +79,7 @@ static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decod
                record.kind != 0) {
             if (record.kind == AG_RECORD_CHUNKS && !take_rows(file, &record, index_offset, &next)) {
                 (void)ag_decode_fail(ret_error, AG_DECODE_BAD_RECORD,
-                                     index[i].offset); /* *ret_error has the result */
+                                     index->entries[i].offset); /* *ret_error has the result */
                 ret_error->record = AG_RECORD_CHUNKS;
                 return false;
             }
@@ -114,19 +109,16 @@ static bool load_index(struct ag_trace_file *file, uint64_t index_offset,
         ret_error->code != AG_DECODE_OK) {
         return false;
     }
-    struct ag_chunk_entry *const index = file->entries;
-    const size_t n_index = file->n_entries;
-    file->entries = NULL;
-    file->n_entries = file->entries_capacity = 0;
+    const struct ag_chunk_list index = file->chunks;
+    file->chunks = (struct ag_chunk_list){0};
 
     struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
-    bool is_good =
-        decoder != NULL && take_list(file, decoder, index, n_index, index_offset, ret_error);
-    for (size_t i = 0; is_good && i < n_index; i++) {
-        is_good = entries_add(file, &index[i]);
+    bool is_good = decoder != NULL && take_list(file, decoder, &index, index_offset, ret_error);
+    for (size_t i = 0; is_good && i < index.n; i++) {
+        is_good = entries_add(file, &index.entries[i]);
     }
     (void)ag_chunk_decoder_free(decoder); /* NULL always */
-    free(index);
+    free(index.entries);
     if (!is_good && ret_error->code == AG_DECODE_OK) {
         (void)ag_decode_fail(ret_error, AG_DECODE_NO_MEMORY,
                              index_offset); /* *ret_error has the result */
@@ -151,7 +143,7 @@ static int find_chunks(struct ag_trace_file *file) {
         file->has_index = true;
         return 0;
     }
-    file->n_entries = 0;
+    file->chunks.n = 0;
     const int r = add_walked(file, file->header.header_bytes, file->n_bytes, &file->damage);
     if (r < 0) {
         return r;
@@ -240,7 +232,7 @@ fail:
 struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file) {
     if (file != NULL) {
         close(file->fd);
-        free(file->entries);
+        free(file->chunks.entries);
         free(file);
     }
     return NULL;
@@ -264,8 +256,8 @@ const struct ag_decode_error *ag_trace_file_damage(const struct ag_trace_file *f
 
 size_t ag_trace_file_chunks(const struct ag_trace_file *file,
                             const struct ag_chunk_entry **ret_entries) {
-    *ret_entries = file->entries;
-    return file->n_entries;
+    *ret_entries = file->chunks.entries;
+    return file->chunks.n;
 }
 
 const char *ag_decode_code_text(enum ag_decode_code code) {

@@ -64,8 +64,7 @@ struct ag_trace_writer {
     ZSTD_CCtx *compressor;
     uint8_t *buffer; /* one chunk: header and stored bytes */
     size_t buffer_bytes;
-    struct ag_chunk_entry *entries;
-    size_t n_entries, entries_capacity;
+    struct ag_chunk_list chunks; /* the whole chunks in the file */
     struct stream_end *streams;
     size_t n_streams, streams_capacity; /* a power of two, n_streams <= half of it */
 };
@@ -128,21 +127,6 @@ static int note_sequences(struct ag_trace_writer *writer, const struct ag_chunk_
     return 0;
 }
 
-/* Makes room first, so that a written chunk is never missing from the list. */
-static int entries_reserve(struct ag_trace_writer *writer) {
-    if (writer->n_entries < writer->entries_capacity) {
-        return 0;
-    }
-    const size_t capacity = writer->entries_capacity == 0 ? 256 : writer->entries_capacity * 2;
-    struct ag_chunk_entry *entries = realloc(writer->entries, capacity * sizeof(*entries));
-    if (entries == NULL) {
-        return -ENOMEM;
-    }
-    writer->entries = entries;
-    writer->entries_capacity = capacity;
-    return 0;
-}
-
 int64_t ag_trace_writer_last_sequence(const struct ag_trace_writer *writer, uint32_t stream) {
     if (writer->streams_capacity == 0) {
         return -1;
@@ -184,11 +168,7 @@ static int writer_drop(struct ag_trace_writer *writer, int error) {
 
 int ag_trace_header_write(int fd, const struct ag_trace_header *header) {
     uint8_t bytes[AG_TRACE_HEADER_BYTES];
-    ag_file_header_put(bytes,
-                       &(struct ag_file_header){.session = header->session,
-                                                .pid = header->pid,
-                                                .slot = header->slot,
-                                                .start_realtime_ns = header->start_realtime_ns});
+    ag_file_header_put(bytes, header);
     return ag_write_at(fd, bytes, sizeof(bytes), 0);
 }
 
@@ -220,7 +200,7 @@ struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer) {
         }
         ZSTD_freeCCtx(writer->compressor);
         free(writer->buffer);
-        free(writer->entries);
+        free(writer->chunks.entries);
         free(writer->streams);
         free(writer);
     }
@@ -282,7 +262,7 @@ int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_
     const size_t bound = ZSTD_compressBound(bytes);
     int r = buffer_reserve(writer, AG_CHUNK_HEADER_BYTES + bound);
     if (r == 0) {
-        r = entries_reserve(writer);
+        r = ag_chunk_list_reserve(&writer->chunks); /* now: a written chunk has to be listed */
     }
     if (r < 0) {
         return r;
@@ -320,7 +300,7 @@ int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_
     if (r < 0) {
         return r;
     }
-    writer->entries[writer->n_entries++] = header.entry;
+    writer->chunks.entries[writer->chunks.n++] = header.entry;
     return 0;
 }
 
@@ -376,7 +356,7 @@ int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob 
     struct ag_blob list = {0};
 
     /* The list comes first: a reader that only seeks needs no more. */
-    int r = ag_record_append_chunks(&list, writer->entries, writer->n_entries);
+    int r = ag_record_append_chunks(&list, writer->chunks.entries, writer->chunks.n);
     if (r == 0) {
         r = ag_trace_writer_records(writer, &info, &list);
     }
@@ -423,14 +403,14 @@ static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
         if (r <= 0) {
             break;
         }
-        r = entries_reserve(writer);
+        r = ag_chunk_list_reserve(&writer->chunks);
         if (r == 0) {
             r = note_sequences(writer, &header.entry);
         }
         if (r < 0) {
             break;
         }
-        writer->entries[writer->n_entries++] = header.entry;
+        writer->chunks.entries[writer->chunks.n++] = header.entry;
         writer->end = walk.offset;
     }
     return r < 0 ? r : 0;
@@ -451,14 +431,10 @@ static int read_header(int fd, struct ag_file_header *ret_header) {
 int ag_trace_header_read(int fd, struct ag_trace_header *ret_header) {
     struct ag_file_header header;
     const int r = read_header(fd, &header);
-    if (r < 0) {
-        return r;
+    if (r == 0) {
+        *ret_header = header.trace;
     }
-    *ret_header = (struct ag_trace_header){.session = header.session,
-                                           .pid = header.pid,
-                                           .slot = header.slot,
-                                           .start_realtime_ns = header.start_realtime_ns};
-    return 0;
+    return r;
 }
 
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer) {

@@ -9,6 +9,7 @@
 #include "trace_layout.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,12 +26,12 @@ uint64_t ag_hash_bytes(const void *bytes, size_t n_bytes) {
 
 /* ---- file header ---- */
 
-void ag_file_header_put(uint8_t bytes[AG_TRACE_HEADER_BYTES], const struct ag_file_header *header) {
+void ag_file_header_put(uint8_t bytes[AG_TRACE_HEADER_BYTES],
+                        const struct ag_trace_header *header) {
     memset(bytes, 0, AG_TRACE_HEADER_BYTES);
     memcpy(bytes, file_magic, sizeof(file_magic));
     ag_put_16(bytes + 8, AG_TRACE_VERSION);
     ag_put_16(bytes + 10, AG_TRACE_HEADER_BYTES);
-    ag_put_32(bytes + 12, header->flags);
     ag_put_64(bytes + 16, header->session);
     ag_put_32(bytes + 24, header->pid);
     ag_put_32(bytes + 28, header->slot);
@@ -62,11 +63,10 @@ enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
     const struct ag_file_header header = {
         .version = ag_get_16(bytes + 8),
         .header_bytes = ag_get_16(bytes + 10),
-        .flags = ag_get_32(bytes + 12),
-        .session = ag_get_64(bytes + 16),
-        .pid = ag_get_32(bytes + 24),
-        .slot = ag_get_32(bytes + 28),
-        .start_realtime_ns = ag_get_64(bytes + 32),
+        .trace = {.session = ag_get_64(bytes + 16),
+                  .pid = ag_get_32(bytes + 24),
+                  .slot = ag_get_32(bytes + 28),
+                  .start_realtime_ns = ag_get_64(bytes + 32)},
     };
     if (header.version == 0 || header.header_bytes < AG_TRACE_HEADER_BYTES ||
         header.header_bytes > AG_TRACE_HEADER_MAX_BYTES) {
@@ -132,6 +132,20 @@ enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTE
     }
     *ret_header = (struct ag_chunk_header){.entry = entry, .stored_hash = ag_get_64(bytes + 48)};
     return AG_DECODE_OK;
+}
+
+int ag_chunk_list_reserve(struct ag_chunk_list *list) {
+    if (list->n < list->capacity) {
+        return 0;
+    }
+    const size_t capacity = list->capacity == 0 ? 64 : list->capacity * 2;
+    struct ag_chunk_entry *entries = realloc(list->entries, capacity * sizeof(*entries));
+    if (entries == NULL) {
+        return -ENOMEM;
+    }
+    list->entries = entries;
+    list->capacity = capacity;
+    return 0;
 }
 
 /* ---- footer ---- */

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "decode.h"
+#include "encode.h"
 
 enum {
     AG_TRACE_HEADER_BYTES = 64,
@@ -66,15 +67,14 @@ enum {
 
 struct ag_file_header {
     uint16_t version, header_bytes;
-    uint32_t flags, pid, slot;
-    uint64_t session, start_realtime_ns;
+    struct ag_trace_header trace;
 };
 struct ag_chunk_header {
     struct ag_chunk_entry entry; /* entry.offset is set by the caller */
     uint64_t stored_hash;        /* XXH64 of the stored bytes */
 };
 
-void ag_file_header_put(uint8_t bytes[AG_TRACE_HEADER_BYTES], const struct ag_file_header *header);
+void ag_file_header_put(uint8_t bytes[AG_TRACE_HEADER_BYTES], const struct ag_trace_header *header);
 void ag_chunk_header_put(uint8_t bytes[AG_CHUNK_HEADER_BYTES],
                          const struct ag_chunk_header *header);
 void ag_footer_put(uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t index_offset);
@@ -87,6 +87,13 @@ enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTE
 /* Are a chunk's lengths within their limits? */
 bool ag_chunk_entry_is_valid(const struct ag_chunk_entry *entry);
 bool ag_footer_get(const uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t *ret_index_offset);
+
+struct ag_chunk_list { /* zero-initialize; free(entries) at the end */
+    struct ag_chunk_entry *entries;
+    size_t n, capacity;
+};
+/* Makes room for one more entry. 0 or -ENOMEM. */
+int ag_chunk_list_reserve(struct ag_chunk_list *list);
 
 uint64_t ag_hash_bytes(const void *bytes, size_t n_bytes); /* XXH64, seed 0 */
 
