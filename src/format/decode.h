@@ -51,8 +51,8 @@ struct ag_trace_file; /* the file, open read-only, with its list of chunks and i
 
 /* Opens PATH, which must be a regular file. 0, or negative errno with *ret_error (code says why). A
  * file without a footer is read from chunk to chunk: its readable part is opened, and
- * ag_trace_file_damage returns the first damaged place. The caller closes it. The file is read with pread, never mapped: a file that
- * shrinks meanwhile gives an error, not a SIGBUS. */
+ * ag_trace_file_damage returns the first damaged place. The caller closes it. The file is read with
+ * pread, never mapped: a file that shrinks meanwhile gives an error, not a SIGBUS. */
 int ag_trace_file_open(const char *path, struct ag_trace_file **ret_file,
                        struct ag_decode_error *ret_error);
 struct ag_trace_file *ag_trace_file_close(struct ag_trace_file *file); /* returns NULL */

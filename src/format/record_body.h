@@ -1,5 +1,5 @@
-/* record_body.h: the bytes of a record after its kind and length. They are the same in the trace and
- * in the live segment.
+/* record_body.h: the bytes of a record after its kind and length, which are the same in the trace
+ * and in the live segment.
  *
  * The body of a record is its fields in the order of record_fields.def: a number is a varint, bytes
  * are a varint of their length and the bytes. The body of a batch is a table: number of rows,

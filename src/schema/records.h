@@ -40,8 +40,8 @@ struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays o
     uint16_t reserved;
 };
 
-/* The space of an event's address. 0: the memory of the process; otherwise the number of a heap with
- * its own address space. */
+/* The space of an event's address. 0: the memory of the process; otherwise the number of a heap
+ * with its own address space. */
 #define AG_EVENT_SPACE(address) ((uint32_t)((address) >> 48))
 #define AG_EVENT_PLACE(address) ((address) & ((UINT64_C(1) << 48) - 1))
 
