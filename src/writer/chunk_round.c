@@ -186,11 +186,8 @@ static int64_t take_ready(struct ag_writer *writer) {
     for (size_t i = 0; i < writer->n_ready; i++) {
         const struct ag_chunk_ready *ready = &writer->ready[i];
         struct ag_watched_slot *watched = &writer->slots[ready->slot];
-        enum ag_taken result = AG_TAKEN_NOT_YET;
-        if (taken < TAKEN_PER_ROUND) {
-            result = ag_recording_take(watched->recording, ready, /* skip_gap= */ false);
-        }
-        if (result == AG_TAKEN_NOT_YET) {
+        if (taken == TAKEN_PER_ROUND ||
+            !ag_recording_take(watched->recording, ready, /* skip_gap= */ false)) {
             writer->ready[first_left++] = *ready;
             watched->has_unread = true;
             totals_hold_back(watched, ready->stream);
@@ -213,8 +210,7 @@ static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
         const struct ag_chunk_ready *ready = &writer->ready[i];
         struct ag_watched_slot *watched = &writer->slots[ready->slot];
         if (watched->has_ended || is_out_of_patience(watched, now_ns)) {
-            taken += ag_recording_take(watched->recording, ready, /* skip_gap= */ true) !=
-                     AG_TAKEN_NOT_YET;
+            taken += ag_recording_take(watched->recording, ready, /* skip_gap= */ true);
             watched->gap_ns = 0;
         }
     }

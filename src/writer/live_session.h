@@ -1,5 +1,5 @@
-/* live_session.h: the interface of a live session for the process that creates it (`run`, `attach`,
- * or a program that records itself): creates, opens and removes the live segment (the memory that
+/* live_session.h: the interface of a session for the process that creates it (`run`, `attach`, or a
+ * program that records itself): creates, opens and removes the live segment (the memory that
  * recorder and writer share), and sets what its processes record. writer.h drains the segment. */
 #ifndef AG_LIVE_SESSION_H
 #define AG_LIVE_SESSION_H
@@ -17,11 +17,11 @@ struct ag_session_options { /* set by `run`; size first, zero means default */
     const char *output_pattern;
     const char *live_directory; /* NULL: /dev/shm when it has room, else the output's folder */
     const char *filter;         /* which blocks are recorded (base/block_filter.h); NULL: all */
-    uint32_t depth;             /* 0: 256 */
-    uint32_t stamp_every;       /* 0: 64 */
+    uint32_t depth;             /* most frames of a stack; 0: 256 */
+    uint32_t stamp_every;       /* most events of a thread between two time stamps; 0: 64 */
     uint64_t max_bytes;         /* of each trace, 0: no limit */
     enum ag_keeper keeper;      /* the kind of process that makes the session */
-    bool no_children;
+    bool no_children;           /* only the first process is recorded */
     bool is_attached;     /* the first process runs already; it leaves the session at the end */
     bool has_free_stacks; /* a free carries the stack of its caller */
     bool is_sampling;
@@ -31,7 +31,7 @@ struct ag_session_options { /* set by `run`; size first, zero means default */
     double budget_percent; /* of the processes' CPU time: adapts the interval; 0: it is fixed */
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;
-    bool has_requests; /* snapshots may be requested: ag_session_requests */
+    bool has_requests; /* snapshots can be requested by ag_session_requests */
 };
 
 struct ag_session; /* a mapped live segment */
@@ -39,17 +39,17 @@ struct ag_session; /* a mapped live segment */
  * without "allogram: "). */
 int ag_session_create(const struct ag_session_options *options, struct ag_session **ret_session,
                       char ret_message[512]);
-/* Does a writer drain the session and seal its traces? */
+/* Is a writer at work, which drains the session and seals its traces? */
 bool ag_session_has_writer(const struct ag_session *session);
 /* Path of the live file: passed to the agent as ALLOGRAM_SESSION. */
 const char *ag_session_path(const struct ag_session *session);
-/* Does the live file still have its name? If not, processes that have it mapped, and their forked
- * children, are still recorded; programs that they execute are not. */
+/* Does the live file still have its name? If it was deleted, the processes that have it mapped and
+ * their forked children are still recorded, but not the programs that they execute. */
 bool ag_session_can_be_joined(const struct ag_session *session);
 int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]);
 struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
 void ag_session_remove(struct ag_session *session);              /* removes the file too */
-/* The same by the ag_session_path, for a process that must not touch the session. */
+/* The same by the live file's path, for a process that must not touch the session. */
 void ag_session_remove_path(const char *path);
 
 /* Creates the trace file of the first process before it runs, so that an unusable folder is
@@ -60,15 +60,16 @@ enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of a trace that holds only its he
 /* Removes the trace at PATH if it holds only its header. */
 void ag_session_remove_empty_trace(const char *path);
 
-/* The first process is no longer recorded and could not report that itself: it executed another
- * program, or it continues unrecorded because it could not be made to leave the session. */
+/* Notes that the first process is no longer recorded. Called if it could not do that itself: it
+ * executed another program, or it could not be made to leave the session, and continues. */
 enum ag_gone { AG_GONE_BY_EXEC, AG_GONE_LEFT_ALONE };
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone);
-/* Called when all traces are sealed: frees the memory of the live file, even if a process that has
- * left the session still has it mapped. */
+/* Frees the memory of the live file, even if a process that has left the session still has it
+ * mapped. Called when all traces are sealed. */
 void ag_session_free_memory(const struct ag_session *session);
 
-/* Descriptors that a process that closes descriptors must leave open. Returns how many. */
+/* Returns how many descriptors belong to the session: a process that closes all descriptors must
+ * leave these open. */
 enum { AG_SESSION_MAX_DESCRIPTORS = 2 };
 size_t ag_session_descriptors(const struct ag_session *session,
                               int ret_fds[AG_SESSION_MAX_DESCRIPTORS]);
@@ -76,7 +77,7 @@ size_t ag_session_descriptors(const struct ag_session *session,
  * AG_PAUSE_OVER cannot be undone. Returns the previous state. */
 enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause);
 enum ag_pause ag_session_paused(const struct ag_session *session);
-/* NULL: the session was made without has_requests, or this process has opened it, not made it. */
+/* NULL: the session was created without has_requests, or by another process. */
 struct ag_snapshot_requests *ag_session_requests(const struct ag_session *session);
 /* Called by `run` when its child has ended. */
 void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,

@@ -1,20 +1,21 @@
 /* process_watch.c: watches processes by pidfd where the kernel has it (5.3), and by /proc
  * otherwise.
  *
- * A process may name itself by a number of its own PID namespace. Finding its pid in the writer's
- * namespace needs /proc, which may not show enough: for a process that is not dumpable, another
- * process of the same user sees neither its namespace nor its mappings, and a /proc mounted with
- * hidepid does not list it at all. So every process that nothing rules out is a candidate:
+ * A process reports its pid in its own PID namespace. To find its pid in the writer's namespace,
+ * /proc is searched, which may not show enough: if a process is not dumpable, other processes of
+ * its user cannot read its namespace and its mappings, and a /proc mounted with hidepid may not
+ * list it at all. So each process that meets all of these conditions is a candidate:
  *
- *     the last number of NSpid in its status (readable by all) is the one that is sought;
- *     it began no earlier than the session;
- *     its namespace, where it can be read and both are known, is the same;
- *     its mappings, where they can be read, include the live file.
+ *     the last number of NSpid in its status, which every user can read, is the reported pid;
+ *     it started no earlier than the session;
+ *     its namespace is the reported one, if both are known;
+ *     its mappings include the live file, if they can be read.
  *
- * No candidate: the process has ended. One candidate, in a /proc that shows all processes, is the
- * process, unless the process' parent is known, still exists and is not the candidate's parent:
- * then the process may have ended, and the candidate is a relative. Several candidates: the result
- * is unclear, unless exactly one of them is a child of the known parent. */
+ * If there is no candidate, the process has ended. A single candidate is the process, if /proc
+ * shows all processes, and if the process' parent is unknown, has ended, or is the candidate's
+ * parent; otherwise the process may have ended, and the candidate may be another process of the
+ * session. Of several candidates, the only child of the known parent is the process; if there is
+ * no such child, the result is unclear. */
 #include "process_watch.h"
 
 #include <dirent.h>
@@ -60,8 +61,8 @@ void ag_process_watch_done(struct ag_process_watch *watch) {
     *watch = (struct ag_process_watch){.pidfd = -1, .statm_fd = -1};
 }
 
-/* Returns the fields of /proc/PID/stat from the state on. The name before them may contain any
- * bytes. */
+/* Returns the fields of /proc/PID/stat after the name, which may contain any bytes. The first field
+ * is the process' state. */
 static const char *read_stat(uint32_t pid, char text[1024]) {
     const int fd = open_proc(pid, "stat");
     const bool is_there = read_small(fd, text, 1024);
@@ -72,19 +73,19 @@ static const char *read_stat(uint32_t pid, char text[1024]) {
     return behind_name && behind_name[1] == ' ' ? behind_name + 2 : NULL;
 }
 
-struct own_facts {     /* from /proc/PID/status */
-    uint32_t number;   /* its pid in its own namespace; 0: the kernel does not say (before 4.1) */
+struct process_facts { /* from /proc/PID/status */
+    uint32_t own_pid;  /* 0: the kernel does not report it (before 4.1) */
     uint32_t n_levels; /* PID namespaces from the writer's to its own; 1: it is in the writer's */
     uint32_t parent;
     bool is_over; /* all of its threads have ended */
 };
 
-static bool read_facts(uint32_t pid, struct own_facts *ret_facts) {
+static bool read_facts(uint32_t pid, struct process_facts *ret_facts) {
     char file[64], *line = NULL;
     size_t capacity = 0;
     bool is_zombie = false;
     unsigned n_threads = 1;
-    *ret_facts = (struct own_facts){0};
+    *ret_facts = (struct process_facts){0};
     (void)snprintf(file, sizeof(file), "/proc/%u/status", pid);
     FILE *status = fopen(file, "re");
     if (!status) {
@@ -97,7 +98,7 @@ static bool read_facts(uint32_t pid, struct own_facts *ret_facts) {
         } else if (strncmp(line, "PPid:", 5) == 0) {
             ret_facts->parent = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
         } else if (strncmp(line, "NSpid:", 6) == 0) {
-            ret_facts->number = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
+            ret_facts->own_pid = last ? (uint32_t)strtoul(last, NULL, 10) : 0;
             for (const char *at = line; *at; at++) {
                 ret_facts->n_levels += *at == '\t';
             }
@@ -126,7 +127,7 @@ bool ag_process_watch_ended(const struct ag_process_watch *watch) {
         struct pollfd ended = {.fd = watch->pidfd, .events = POLLIN};
         return poll(&ended, 1, 0) == 1;
     }
-    struct own_facts facts;
+    struct process_facts facts;
     return !read_facts(watch->pid, &facts) || facts.is_over;
 }
 
@@ -140,7 +141,8 @@ uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch) {
     return resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The kernel's CPU clock of the process counts nanoseconds; /proc counts hundredths of a second. */
+/* Reads the kernel's CPU clock of the process, which counts nanoseconds, or, if there is none,
+ * /proc, which counts hundredths of a second. */
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch) {
     clockid_t clock;
     struct timespec spent = {0};
@@ -186,7 +188,8 @@ static bool status_of_reaped(int pidfd, uint32_t *ret_status) {
     return true;
 }
 
-/* The last field of stat. A caller without permission reads 0, too. */
+/* The wait status of a zombie is the last field of stat. The field is also 0 for a caller without
+ * permission, so 0 counts as unknown. */
 static bool status_of_zombie(uint32_t pid, uint32_t *ret_status) {
     char text[1024];
     const char *state = read_stat(pid, text);
@@ -248,16 +251,17 @@ uint64_t ag_process_own_namespace(void) {
 }
 
 bool ag_process_has_mapped(uint32_t pid, const char *path) {
-    struct own_facts facts;
+    struct process_facts facts;
     return read_facts(pid, &facts) && !facts.is_over && has_mapped(pid, path) != NO;
 }
 
 uint32_t ag_process_own_pid(uint32_t pid, uint64_t *ret_namespace) {
     char process[16];
-    struct own_facts facts;
+    struct process_facts facts;
     (void)snprintf(process, sizeof(process), "%u", pid);
     *ret_namespace = namespace_of(process);
-    return *ret_namespace != 0 && read_facts(pid, &facts) && facts.number != 0 ? facts.number : pid;
+    return *ret_namespace != 0 && read_facts(pid, &facts) && facts.own_pid != 0 ? facts.own_pid
+                                                                                : pid;
 }
 
 /* Does /proc show every process? With hidepid it hides those of other users from an ordinary user.
@@ -304,10 +308,12 @@ uint64_t ag_process_start_ticks(uint32_t pid) {
     return is_known ? ticks : UINT64_MAX;
 }
 
+/* *ret_is_sure: the candidate must be the process, because both are certainly in one namespace,
+ * where a pid is unique. */
 static bool is_candidate(const struct ag_process_sought *sought, uint32_t candidate,
-                         const char *name, struct own_facts *ret_facts, bool *ret_is_sure) {
+                         const char *name, struct process_facts *ret_facts, bool *ret_is_sure) {
     if (!read_facts(candidate, ret_facts) || ret_facts->is_over ||
-        (ret_facts->number != 0 ? ret_facts->number : candidate) != sought->pid) {
+        (ret_facts->own_pid != 0 ? ret_facts->own_pid : candidate) != sought->own_pid) {
         return false;
     }
     if (sought->not_before_ticks > ag_process_start_ticks(candidate)) {
@@ -335,18 +341,19 @@ static uint64_t namespace_of_children(uint32_t pid) {
 }
 
 /* A forked child does not look up its PID namespace: it reports that of its parent, which need not
- * be its own (namespace_is_inherited). Was it born in the writer's namespace, as it reports?
+ * be its own (namespace_is_inherited). If it reported the writer's namespace, is that its own?
  *
- * If a process with its pid exists here, that process must be it: it has no pid in an inner
- * namespace, and it is a child of the known parent, or, when the parent is unknown or has ended, it
- * has the live file mapped. If there is no such process, it has ended already: then it counts as
- * born here if the known parent's children are. */
-static bool is_born_here(const struct ag_process_sought *sought) {
-    struct own_facts facts;
-    if (read_facts(sought->pid, &facts)) {
+ * If there is a process with the reported pid in the writer's namespace, that process is the child
+ * if it is in no inner namespace and its parent is the known one. If the parent is unknown or has
+ * ended, the process must have the live file mapped instead. If there is no process with that pid,
+ * the child has ended; then the namespace of the known parent's children decides. */
+static bool is_in_own_namespace(const struct ag_process_sought *sought) {
+    struct process_facts facts;
+    if (read_facts(sought->own_pid, &facts)) {
         const bool is_orphan = sought->parent == 0 || !ag_process_lives(sought->parent);
-        return facts.n_levels <= 1 && ((sought->parent != 0 && facts.parent == sought->parent) ||
-                                       (is_orphan && has_mapped(sought->pid, sought->path) == YES));
+        return facts.n_levels <= 1 &&
+               ((sought->parent != 0 && facts.parent == sought->parent) ||
+                (is_orphan && has_mapped(sought->own_pid, sought->path) == YES));
     }
     return sought->parent != 0 &&
            namespace_of_children(sought->parent) == ag_process_own_namespace();
@@ -356,8 +363,8 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
     const uint64_t own = ag_process_own_namespace();
     *ret_pid = 0;
     if (own != 0 && sought->namespace == own &&
-        (!sought->namespace_is_inherited || is_born_here(sought))) {
-        *ret_pid = sought->pid; /* its watch then sees that it has ended */
+        (!sought->namespace_is_inherited || is_in_own_namespace(sought))) {
+        *ret_pid = sought->own_pid; /* its watch then sees that it has ended */
         return AG_PROCESS_FOUND;
     }
     DIR *processes = own != 0 ? opendir("/proc") : NULL;
@@ -365,7 +372,7 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
     bool is_sure = false;
     for (struct dirent *entry; processes && !is_sure && (entry = readdir(processes));) {
         const uint32_t pid = (uint32_t)strtoul(entry->d_name, NULL, 10);
-        struct own_facts facts;
+        struct process_facts facts;
         if (pid == 0 || !is_candidate(sought, pid, entry->d_name, &facts, &is_sure)) {
             continue;
         }
@@ -393,13 +400,13 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
     return is_complete && n_candidates == 0 ? AG_PROCESS_GONE : AG_PROCESS_UNCLEAR;
 }
 
-bool ag_process_has_own_pid(uint32_t pid, uint32_t number) {
-    struct own_facts facts;
-    return read_facts(pid, &facts) && (facts.number != 0 ? facts.number : pid) == number;
+bool ag_process_has_own_pid(uint32_t pid, uint32_t own_pid) {
+    struct process_facts facts;
+    return read_facts(pid, &facts) && (facts.own_pid != 0 ? facts.own_pid : pid) == own_pid;
 }
 
 bool ag_process_lives(uint32_t pid) {
-    struct own_facts facts;
+    struct process_facts facts;
     return read_facts(pid, &facts) && !facts.is_over;
 }
 
@@ -425,11 +432,12 @@ void ag_process_name(uint32_t pid, char ret_name[16]) {
 }
 
 bool ag_process_shares_namespace(uint32_t pid, uint32_t own_pid) {
-    struct own_facts facts;
+    struct process_facts facts;
     return pid == own_pid && read_facts(pid, &facts) && facts.n_levels <= 1;
 }
 
-/* Finds the writer's number for a thread of another namespace. 0: not found. */
+/* Returns the number that the thread THREAD_ID of another namespace has in the writer's. 0: the
+ * thread was not found. */
 static uint32_t find_thread(uint32_t pid, uint32_t thread_id) {
     enum { THREADS_LOOKED_AT = 4096 };
     char path[64];
@@ -440,8 +448,9 @@ static uint32_t find_thread(uint32_t pid, uint32_t thread_id) {
     for (int i = 0; threads && found == 0 && i < THREADS_LOOKED_AT && (entry = readdir(threads));
          i++) {
         const uint32_t thread = (uint32_t)strtoul(entry->d_name, NULL, 10);
-        struct own_facts facts;
-        found = thread != 0 && read_facts(thread, &facts) && facts.number == thread_id ? thread : 0;
+        struct process_facts facts;
+        found =
+            thread != 0 && read_facts(thread, &facts) && facts.own_pid == thread_id ? thread : 0;
     }
     if (threads) {
         (void)closedir(threads); /* nothing was written */
@@ -460,7 +469,7 @@ void ag_process_thread_name(uint32_t pid, bool shares_namespace, uint32_t thread
 }
 
 bool ag_process_is_unreaped(uint32_t pid, uint32_t parent) {
-    struct own_facts facts;
+    struct process_facts facts;
     return read_facts(pid, &facts) && facts.is_over && facts.parent == parent;
 }
 

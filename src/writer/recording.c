@@ -1,16 +1,22 @@
-/* recording.c: turns chunks of raw words into chunks of a trace, and keeps totals along the way.
+/* recording.c: writes the chunks of one process to its trace, and keeps totals along the way.
+ *
+ * A raw chunk is 64 KiB of a thread's words in the live segment (segment.h). A trace chunk is a
+ * piece of the trace file that is compressed separately. The totals are the sums over all events so
+ * far: the ledger computes them. If the process has several threads, the merge puts their events in
+ * the order of time before.
  *
  * 1. One pass. The words of a full chunk are decoded in batches that stay in the L1 cache. Each
  *    batch goes to the stream's encoder (for the trace) and to the merge and the ledger (for the
  *    totals). The events of a single-threaded program take a faster path, one by one (one_pass.c).
  *    A trace chunk is written when it holds SEAL_CHUNKS raw chunks, when memory is short, or when
- *    time has passed. Only then are the raw chunks returned to the recorder. Larger trace chunks
- *    make the trace smaller and faster to compress, since a chunk lists each of its tuples once and
- *    zstd starts anew with each chunk (16 instead of 4: a sixth smaller for cfrac, a twelfth for
- *    espresso, and a fifth less time in zstd), but they hold that much more memory of the segment.
- *    The data of streams whose threads have ended is written as soon as there are a few such
- *    streams: an encoder and a raw chunk for every thread that ever existed would be gigabytes in a
- *    program that creates many.
+ *    its first event is a second old. Only then are the raw chunks returned to the recorder.
+ *
+ *    Larger trace chunks make the trace smaller and faster to compress: a chunk lists each of its
+ *    different tuples (stack, size, allocation function) once, and zstd starts anew with each chunk
+ *    (16 instead of 4: a sixth smaller for cfrac, a twelfth for espresso, and a fifth less time in
+ *    zstd). But they hold more memory of the segment. If a thread has ended, its stream is written
+ *    as soon as there are a few such streams: an encoder and a raw chunk for every thread that ever
+ *    existed would be gigabytes in a program that creates many.
  *
  * 2. Exactly once. A trace chunk holds whole raw chunks, and its header lists their sequence
  *    numbers in the stream. When the writer dies between writing a trace chunk and returning its
@@ -19,25 +25,28 @@
  *    the events that need them; after a death possibly twice, which is harmless. Mappings are
  *    events and travel with them.
  *
- * 3. The totals may be ahead of the trace. With several threads, a quiet one would hold up the
- *    merge. So the writer peeks into ACTIVE chunks: their events go to the totals at once
- *    (totaled_words counts them), and to the trace when the chunk is full.
+ * 3. The totals may be ahead of the trace. The merge waits until all threads have delivered their
+ *    events up to a time, so a thread that rarely allocates would hold it up. So the writer peeks
+ *    into ACTIVE chunks: their events go to the totals at once (totaled_words counts their words),
+ *    and to the trace when the chunk is full.
  *
- * A thread that rests has written no stamp after its last events, so these could have happened at
- * any time since, and the range of the peak would treat them as movable for as long as the thread
- * rests. So the writer ends their window: it reads the words, then the clock, then their number
- * again. If the number is unchanged, that time is a valid stamp after them. The stamp goes to the
- * totals at once and to the trace when the chunk does.
+ *    A window is the time between two stamps of a stream. An event happened at an unknown moment of
+ *    its window, so the peak of several threads is known only as a range (ledger/order_bounds.h).
+ *    The last window of a thread that rests has no end yet, and would widen the range until the
+ *    thread continues. So the writer ends the window: it reads the chunk's words, then the clock,
+ *    then the number of words again. If the number is unchanged, the events happened before that
+ *    clock value, which is therefore a correct stamp after them. The totals get this stamp at once,
+ *    the trace gets it with the chunk.
  *
- * 4. Cut. When a write fails or the requested size is reached, the trace ends there. Later events
- *    are counted as lost. The totals then cover more than the file does, so the sums are made anew
- *    from the file.
+ * 4. Cut. When a write fails or the requested size is reached, the trace is cut: only its end is
+ *    still written, and later events are counted as lost. The totals then include events that the
+ *    file lacks, so the sums are computed from the file.
  *
  * 5. Names of threads. A thread does not report its name: that would need a system call that
- *    sandboxes forbid. So the writer asks the kernel when it first sees a stream, a little later,
- *    when the thread may have named itself, then rarely, and again when the record that defines the
- *    thread is written. A thread that is gone by then has no name. A thread that renames itself
- *    later gets another record. */
+ *    sandboxes forbid. So the writer asks the kernel: when it first sees the stream; a little later,
+ *    when the thread may have named itself; then rarely; and when it writes the record that defines
+ *    the thread. A thread that has ended by then has no name. If a thread renames itself later, a
+ *    further record has the new name. */
 #include "recording.h"
 
 #include <errno.h>
@@ -51,45 +60,46 @@
 #include "process_watch.h"
 #include "session_clock.h"
 
-/* Where words go, as flags: the totals may be ahead of the trace (section 3). */
+/* What decoded words are added to, as flags (section 3). */
 enum destination { TO_TRACE = 1, TO_TOTALS = 2 };
 
 enum {
     SEAL_CHUNKS = 16, /* 1 MiB of words: 20,000 to 80,000 events per trace chunk */
-    SEAL_EARLY = 4,   /* see seal_at */
+    SEAL_EARLY = 4,   /* as SEAL_CHUNKS, for small traces: see seal_at */
     SHORT_TRACE_BYTES = 512 << 10,
     BATCH_EVENTS = 512, /* 16 KiB: half of an L1 cache */
-    ODD_EVENTS = 8,     /* after so many events that one_pass.c does not take, it is tried again */
+    ODD_EVENTS = 8,     /* one_pass.c is tried again after so many events that it does not take */
     STREAM_PAGE = 4096,
     MAX_STREAMS = 4096 * STREAM_PAGE,
-    WINDOW_ENDS_MOST = 64, /* per chunk; further windows stay open */
-    REST_NS = 1000 * 1000,
+    WINDOW_ENDS_MOST = 64,                /* per chunk; further windows get no end */
+    REST_NS = 1000 * 1000,                /* a thread without events for so long rests */
     FIRST_NAME_WAIT_NS = 8 * 1000 * 1000, /* the wait grows fourfold each time */
     RECORDS_MAX_BYTES = 4 << 20,
     SAMPLES_MAX_BYTES = 16 << 10,
 };
 
 struct ag_stream {
-    struct ag_event_encoder *encoder; /* NULL when nothing is pending */
+    struct ag_event_encoder *encoder; /* NULL when no event waits to be written */
     uint32_t thread_id;
-    uint32_t pending[SEAL_CHUNKS]; /* raw chunks in the encoder, in order */
+    uint32_t pending[SEAL_CHUNKS]; /* indexes of the raw chunks in the encoder, in order */
     uint32_t n_pending;
     uint64_t next_sequence; /* of the next raw chunk; the pending ones end before it */
     uint64_t first_ns;      /* first stamp in the encoder */
-    uint64_t encoded_ns;    /* last stamp encoded */
+    uint64_t encoded_ns;    /* last stamp that went to the encoder */
     uint64_t totaled_ns;    /* last stamp in the totals */
-    uint32_t totaled_words; /* of chunk next_sequence, already in the totals */
-    uint32_t seen_words;    /* of that chunk, at seen_ns: unchanged when the thread rests */
+    uint32_t totaled_words; /* words of chunk next_sequence that are in the totals already */
+    uint32_t seen_words;    /* number of words of that chunk since seen_ns: ag_recording_rests */
     uint64_t seen_ns;
-    bool is_named;          /* the trace has a record with .name */
-    char name[16];          /* of the thread, as last read; empty: unknown */
-    uint64_t next_name_ns;  /* when to read it again */
-    uint64_t name_wait_ns;  /* and the wait after that */
-    uint32_t n_window_ends; /* windows of the chunk that the writer ended, in order */
+    bool is_named;         /* the trace has a record that defines the thread */
+    char name[16];         /* of the thread, as last read; empty: unknown */
+    uint64_t next_name_ns; /* when to read it again */
+    uint64_t name_wait_ns; /* how long to wait after that */
+    /* Stamps that the writer added to the totals, in chunk next_sequence. */
+    uint32_t n_window_ends;
     struct {
-        uint32_t words;
+        uint32_t words; /* of the chunk, before the stamp */
         uint64_t ns;
-    } * window_ends; /* WINDOW_ENDS_MOST; NULL while there are none */
+    } * window_ends; /* WINDOW_ENDS_MOST of them; NULL while there are none */
 };
 
 /* ---- streams ---- */
@@ -164,7 +174,7 @@ void ag_recording_look_for_name(struct ag_recording *recording, uint32_t number,
     }
 }
 
-/* Puts the thread's name, if known, into the record that is about to define the stream's thread. */
+/* Puts the thread's name, if known, into the record that defines the thread. */
 static void name_thread(struct ag_recording *recording, struct ag_stream *stream,
                         struct ag_record *record) {
     if (stream->name[0] == '\0' && record->u.thread.name.length > 0) {
@@ -203,7 +213,7 @@ static void release_pending(struct ag_recording *recording, struct ag_stream *st
     stream->n_pending = 0;
 }
 
-/* Encoders have half a MiB of tables each, so they are passed from stream to stream. */
+/* An encoder has half a MiB of tables, so streams that have written their events pass it on. */
 static struct ag_event_encoder *take_encoder(struct ag_recording *recording) {
     return recording->n_spare > 0 ? recording->spare_encoders[--recording->n_spare]
                                   : ag_event_encoder_new();
@@ -306,7 +316,7 @@ void ag_recording_define(struct ag_recording *recording, const struct ag_record 
 
 /* ---- events ---- */
 
-/* Drops the totals for lack of memory: the sums will be made by reading the file back. */
+/* Drops the totals for lack of memory: the sums are then computed from the file at the end. */
 static void close_totals(struct ag_recording *recording) {
     recording->merge = ag_merge_free(recording->merge);
     recording->ledger = ag_ledger_free(recording->ledger);
@@ -331,7 +341,7 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
         for (size_t i = 0; i < count; i++) {
             if (events[i].kind == AG_RECORD_ALLOC) {
                 ag_stack_harvest_name(&recording->stacks, events[i].stack);
-            } else if (events[i].stack != 0) { /* of a free: no allocation has this stack */
+            } else if (events[i].stack != 0) { /* a free's stack does not count as one */
                 ag_stack_harvest_learn(&recording->stacks, events[i].stack);
             }
         }
@@ -343,8 +353,8 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
     }
 }
 
-/* Takes the events of a single thread into trace and totals at once. false: the two have to be done
- * separately. */
+/* Adds the events of a single thread to the trace and the totals in one pass. Returns false if that
+ * is not possible; then nothing was added. */
 static bool take_one_pass(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                           struct ag_chunk_words *words, unsigned destinations) {
     if (destinations != (TO_TRACE | TO_TOTALS) || !recording->ledger || recording->has_threads ||
@@ -372,8 +382,8 @@ static void totals_add_mapping(struct ag_recording *recording, const struct ag_r
     }
 }
 
-/* Keeps the runtime for the closing line of `run`; the last report of a name counts, as in a
- * reader. */
+/* Keeps the runtime for the closing line of `run`. Of several records with one name, the last one
+ * counts, as in readers. */
 static void note_runtime(struct ag_recording *recording, const struct ag_record *record) {
     char name[sizeof(recording->runtimes[0].name)];
     const struct ag_bytes *bytes = &record->u.runtime.name;
@@ -389,7 +399,7 @@ static void note_runtime(struct ag_recording *recording, const struct ag_record 
     }
 }
 
-/* The recording lasted at least until a time that a record reports, even if no event says so. */
+/* Extends the recording to the time in a record, which may be later than the last event. */
 static void note_time(struct ag_recording *recording, uint64_t time_ns) {
     const uint64_t last_ns = recording->last_event_ns;
     recording->last_event_ns = time_ns > last_ns ? time_ns : last_ns;
@@ -402,8 +412,8 @@ static void totals_take_record(struct ag_recording *recording, const struct ag_r
     recording->n_collections += record->kind == AG_RECORD_GC;
 }
 
-/* Definitions go before the events that need them. Records with a place among the events go to
- * their encoder. */
+/* Records with a place among the events go to the stream's encoder; definitions are written before
+ * the next trace chunk. */
 static void trace_take_record(struct ag_recording *recording, struct ag_stream *stream,
                               struct ag_record *record) {
     bool is_among_events = false;
@@ -443,7 +453,6 @@ static void trace_take_record(struct ag_recording *recording, struct ag_stream *
     }
 }
 
-/* Takes the record in COPY of the stream NUMBER. */
 static void take_record(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                         struct ag_copied_record *copy, unsigned destinations) {
     struct ag_record record;
@@ -468,7 +477,7 @@ static void take_record(struct ag_recording *recording, uint32_t number, struct 
     }
 }
 
-/* Decodes words [from, to) of a chunk to the given destinations. */
+/* Decodes the chunk's unread words before TO, and adds them to the destinations. */
 static void take_words(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                        struct ag_chunk_words *words, uint32_t to, unsigned destinations) {
     struct ag_event events[BATCH_EVENTS];
@@ -492,9 +501,9 @@ static void take_words(struct ag_recording *recording, uint32_t number, struct a
     }
 }
 
-/* The events of a single thread go straight into the ledger. A second thread is noticed in time: it
- * counts itself before its first event, so before any event of another thread that could depend on
- * it, and so before the current chunk was committed. */
+/* The events of a single thread go to the ledger directly, those of several through the merge. A
+ * second thread is noticed in time: it increments n_streams before its first event. Events of the
+ * first thread that depend on that event, such as the free of its block, are committed later. */
 static void look_for_threads(struct ag_recording *recording) {
     const struct ag_process_slot *slot = ag_session_slot(recording->session, recording->slot);
     if (!recording->has_threads && recording->ledger &&
@@ -521,8 +530,8 @@ static void write_stream(struct ag_recording *recording, uint32_t number,
                          struct ag_stream *stream) {
     const struct ag_blob *body = ag_event_encoder_body(stream->encoder);
     if (body->error == 0 && body->length == 0) {
-        /* The process ended when this thread had a chunk without a word in it, or the words were
-         * damaged, which has been counted. A trace has no chunk without a body. */
+        /* The process ended when the thread's chunk was still empty, or the words were damaged,
+         * which has been counted. A trace has no empty chunks. */
         release_pending(recording, stream);
         put_encoder(recording, stream);
         return;
@@ -586,11 +595,6 @@ static uint64_t count_events(struct ag_chunk_words words, uint32_t end) {
     return total;
 }
 
-static enum ag_taken give_back(struct ag_recording *recording, uint32_t chunk) {
-    ag_session_release_chunk(recording->session, chunk);
-    return AG_TAKEN_RELEASED;
-}
-
 static bool start_encoder(struct ag_recording *recording, struct ag_stream *stream,
                           const struct ag_chunk_words *words, uint64_t first_raw) {
     stream->encoder = take_encoder(recording);
@@ -610,22 +614,22 @@ static void forget_window_ends(struct ag_stream *stream) {
     stream->n_window_ends = 0;
 }
 
-/* Gives up the chunks that are missing before this one: the sequences of a trace chunk have no gap.
- */
+/* Counts the chunks that are missing before this one as lost. What waits is written before, because
+ * the sequences of a trace chunk have no gap. */
 static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
                     const struct ag_chunk_ready *ready) {
     if (stream->encoder) {
         write_stream(recording, ready->stream, stream);
     }
-    /* a lower bound: the number of chunks, each with at least one event */
+    /* a lower bound: each chunk has at least one event */
     recording->lost[AG_LOST_DAMAGED] += ready->sequence - stream->next_sequence;
     stream->next_sequence = ready->sequence;
     stream->totaled_words = stream->seen_words = 0;
     forget_window_ends(stream);
 }
 
-/* Encodes the words up to `totaled`, which the totals include already, for the trace. Stamps that
- * the writer added to the totals between them (section 3) are added in the same places. */
+/* Encodes the words up to `totaled`, which the totals include already, for the trace. The stamps
+ * that the writer added to the totals (section 3) are encoded at the same places among them. */
 static void encode_totaled(struct ag_recording *recording, uint32_t number,
                            struct ag_stream *stream, struct ag_chunk_words *words,
                            uint32_t totaled) {
@@ -666,8 +670,9 @@ static void recording_take_chunk(struct ag_recording *recording, struct ag_strea
     forget_window_ends(stream);
 }
 
-/* Returns how many raw chunks make one trace chunk. When a trace chunk finds no room, all of it is
- * lost. So trace chunks are smaller in a trace with a size limit, and while the trace is short. */
+/* Returns how many raw chunks make one trace chunk. If there is no room for a trace chunk, all its
+ * events are lost. So trace chunks are smaller in a trace with a size limit, and while the trace is
+ * short. */
 static uint32_t seal_at(const struct ag_recording *recording) {
     const bool is_early = ag_trace_room_is_bounded(&recording->room) ||
                           ag_trace_writer_bytes(recording->writer) < SHORT_TRACE_BYTES;
@@ -679,8 +684,8 @@ static bool is_last(const struct ag_chunk_ready *ready) {
     return ready->is_full && ready->used_words < AG_CHUNK_WORDS / 2;
 }
 
-/* Writes the ended streams together: each write is preceded by the new definitions, which are
- * compressed separately. */
+/* Writes the ended streams together, since each write is preceded by a chunk of new definitions,
+ * and few large chunks compress better. */
 static void write_ended(struct ag_recording *recording) {
     for (uint32_t i = 0; i < recording->n_ended_streams; i++) {
         struct ag_stream *stream = find_stream(recording, recording->ended_streams[i]);
@@ -691,24 +696,25 @@ static void write_ended(struct ag_recording *recording) {
     recording->n_ended_streams = 0;
 }
 
-enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
-                                bool skip_gap) {
+bool ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
+                       bool skip_gap) {
     struct ag_chunk_words words = open_words(recording, ready);
-    if (recording->was_finished) {
-        return give_back(recording, ready->chunk);
-    }
     if (recording->is_cut) {
-        recording->lost[AG_LOST_STOPPED] += count_events(words, ready->used_words);
-        return give_back(recording, ready->chunk);
+        if (!recording->was_finished) { /* otherwise the sealed trace has its events */
+            recording->lost[AG_LOST_STOPPED] += count_events(words, ready->used_words);
+        }
+        ag_session_release_chunk(recording->session, ready->chunk);
+        return true;
     }
     struct ag_stream *stream = stream_of(recording, ready->stream);
-    if (!stream || ready->sequence < stream->next_sequence) {
+    if (!stream || ready->sequence < stream->next_sequence) { /* it is in the trace already */
         recording->lost[AG_LOST_DAMAGED] += !stream;
-        return give_back(recording, ready->chunk); /* it is in the trace already */
+        ag_session_release_chunk(recording->session, ready->chunk);
+        return true;
     }
     if (ready->sequence > stream->next_sequence) {
         if (!skip_gap) {
-            return AG_TAKEN_NOT_YET;
+            return false;
         }
         skip_to(recording, stream, ready);
         if (recording->is_cut) {
@@ -717,7 +723,8 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
     }
     if (!stream->encoder && !start_encoder(recording, stream, &words, ready->first_raw)) {
         ag_recording_cut(recording, -ENOMEM);
-        return give_back(recording, ready->chunk);
+        ag_session_release_chunk(recording->session, ready->chunk);
+        return true;
     }
     recording_take_chunk(recording, stream, ready, &words);
     stream->pending[stream->n_pending++] = ready->chunk;
@@ -730,7 +737,7 @@ enum ag_taken ag_recording_take(struct ag_recording *recording, const struct ag_
     if (recording->n_ended_streams == AG_ARRAY_SIZE(recording->ended_streams)) {
         write_ended(recording);
     }
-    return AG_TAKEN;
+    return true;
 }
 
 bool ag_recording_has_threads(struct ag_recording *recording) {
@@ -786,11 +793,12 @@ void ag_recording_end_window(struct ag_recording *recording, const struct ag_chu
                               ? stream->window_ends
                               : calloc(WINDOW_ENDS_MOST, sizeof(*stream->window_ends));
     if (!stream->window_ends) {
-        return; /* it stays open */
+        return; /* the window gets no end */
     }
     const struct ag_chunk_control *control = ag_session_control(recording->session, ready->chunk);
     const uint64_t now_ns = ag_session_clock_now_ns(recording->session);
-    atomic_thread_fence(memory_order_seq_cst); /* orders the clock between the two looks */
+    /* the clock is read before used_words is read again */
+    atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&control->used_words, memory_order_acquire) != ready->used_words ||
         now_ns < stream->totaled_ns) {
         return;

@@ -1,21 +1,21 @@
-/* recording_file.c: the file of a recording: which one it is, how large it may become, and how it
- * ends. recording.c writes what is between.
+/* recording_file.c: chooses the trace file of a recording, limits its size, and writes its end.
+ * recording.c writes what is between.
  *
  * 1. Which file. The one that `run` created, the one that a previous writer began, or a new one.
- *    The note behind the slot (segment.h) says where a previous writer's file is. The program can
- *    write to that memory, so the note is only a hint: the file must belong to the user of this
- *    writer, and its header must carry this session, this process and this use of the slot. (Only
- *    the session's owner drains and seals it, so that user is the owner.) When the previous writer
- *    was killed before it wrote the note, its file is found by the name that the new file would get
- *    (trace_file.c).
+ *    The note behind the process' slot (struct ag_slot_trace) names the file of a previous writer.
+ *    The program can write to that memory, so the note is only a hint: the file must belong to this
+ *    writer's user, and its header must name this session, this process and this use of the slot.
+ *    (Only the session's owner drains and seals it, so this user is the owner.) If the previous
+ *    writer was killed before it wrote the note, its file is found because it has the name that the
+ *    new file would get (trace_file.c).
  *
- * 2. Room. The trace's end and index must fit even when the trace meets a full disk, a quota or its
- *    own size limit. Disk space for them is reserved before each chunk, as blocks behind the file's
- *    end (FALLOC_FL_KEEP_SIZE), where the file system supports that.
+ * 2. Room. The trace's end and index must fit even when the disk is full, or the trace has reached
+ *    a quota or its own size limit. So disk space for them is reserved before each chunk, as blocks
+ *    behind the file's end (FALLOC_FL_KEEP_SIZE), if the file system supports that.
  *
- * 3. End. What was lost, how the process ended, the sums, the index. This is also tried if a full
- *    disk cut the recording: truncating to the last whole chunk freed a little room, and the end
- *    needs little. Without an end, a reader reports the trace as cut. */
+ * 3. End. The end of a trace has the lost events, how the process ended, the sums, and the index.
+ *    It is also tried if a full disk cut the trace: truncating the file to its last whole chunk
+ *    freed a little room, and the end needs little. Readers report a trace without an end as cut. */
 #include "recording_file.h"
 
 #include <errno.h>
@@ -121,8 +121,8 @@ static int open_noted(struct ag_recording *recording) {
     return fd;
 }
 
-/* Takes the file that `run` created for the first process. It is used once: after an exec the next
- * image gets a new one. */
+/* Takes the file that `run` created for the first process. It is used once: if the process executes
+ * another program, that one gets a new file. */
 static int take_first_file(struct ag_recording *recording, const struct ag_trace_header *header) {
     struct ag_session *session = recording->session;
     const int fd = session->first_trace_fd;
@@ -138,8 +138,8 @@ static int take_first_file(struct ag_recording *recording, const struct ag_trace
     return fd;
 }
 
-/* In a private session (seal.c, snapshot.c) one trace is written, to the file that waits for
- * it. The recordings of other processes are dropped. */
+/* A private session (seal.c, snapshot.c) writes one trace, to the file first_trace_fd. The
+ * recordings of other processes have no file. */
 static int take_private_file(struct ag_recording *recording) {
     struct ag_session *session = recording->session;
     const struct ag_trace_header header = header_of(recording);
@@ -250,7 +250,7 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
 enum {
     END_BYTES = 24 * 1024,       /* timeline, heaps, threads, end and footer, compressed */
     BYTES_PER_STACK = 16,        /* of its sums, compressed: 10 to 14 were measured */
-    TRACE_BYTES_PER_ENTRY = 512, /* the list of chunks: 10 bytes per 5 KiB or more of trace */
+    TRACE_BYTES_PER_ENTRY = 512, /* for the list of chunks: 10 bytes per 5 KiB or more of trace */
     STEP_MAX_BYTES = 1024 * 1024,
 };
 
@@ -264,11 +264,12 @@ void ag_trace_room_start(struct ag_trace_room *room, int fd, uint64_t max_bytes)
     };
 }
 
+/* An upper estimate of the size of the end and the index. */
 static uint64_t end_bytes(const struct ag_trace_room *room, uint64_t trace_bytes,
                           uint64_t n_stacks) {
     const uint64_t bytes =
         END_BYTES + n_stacks * BYTES_PER_STACK + trace_bytes / TRACE_BYTES_PER_ENTRY;
-    /* in a small trace, events are worth more than an index */
+    /* a trace with a small limit keeps more events instead of an index */
     const uint64_t most = room->max_bytes / 4;
     return room->max_bytes > 0 && bytes > most ? most : bytes;
 }
@@ -298,16 +299,16 @@ int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64
         return 0;
     }
     const uint64_t from = room->reserved_to > trace_bytes ? room->reserved_to : trace_bytes;
-    /* Reserves in steps of a quarter, so that a trace of many chunks asks seldom. No more than
-     * that: each process of a session reserves its own space, and the space that idle ones hold is
-     * missing for busy ones. */
+    /* Reserves a quarter of the trace's size in advance, so that a trace of many chunks needs few
+     * calls. It is not more, because each process of a session reserves its own space, and busy
+     * processes cannot use what idle ones have reserved. */
     uint64_t step = trace_bytes / 4;
     step = step > STEP_MAX_BYTES ? STEP_MAX_BYTES : step;
     int r = room_reserve(room, from, wanted + step);
     if (r == -ENOSPC || r == -EDQUOT) {
-        r = room_reserve(room, from, wanted); /* tries the remainder */
+        r = room_reserve(room, from, wanted); /* without the step */
     }
-    return r == -EINTR ? 0 : r; /* asked again before the next chunk */
+    return r == -EINTR ? 0 : r; /* reserved before the next chunk */
 }
 
 void ag_trace_room_done(struct ag_trace_room *room, uint64_t trace_bytes) {
@@ -332,7 +333,7 @@ uint64_t ag_recording_lost(const struct ag_recording *recording) {
     return total;
 }
 
-/* CPU time that the process spent on samples. */
+/* The CPU time that the process spent on taking samples. */
 static uint64_t sampler_ns(const struct ag_recording *recording) {
     const struct ag_session *session = recording->session;
     const struct ag_process_slot *slot = ag_session_slot(session, recording->slot);
@@ -381,7 +382,8 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
     (void)ag_record_append(blob, &ended);
 }
 
-/* Applies a reset after which the program recorded no event that could report it. */
+/* Applies a reset (`allogram control`: reports begin here) that no event has reported, because the
+ * program recorded none after it. */
 static void apply_unreported_reset(const struct ag_recording *recording) {
     const struct ag_segment_header *header = recording->session->header;
     const uint64_t raw = atomic_load_explicit(&header->reset_raw, memory_order_relaxed);
@@ -391,8 +393,8 @@ static void apply_unreported_reset(const struct ag_recording *recording) {
     }
 }
 
-/* Makes the sums of the index from the ledger. When the recording was cut, the ledger does not
- * match the file; then the sums are computed from the file. */
+/* Computes the sums of the index from the ledger. If the trace was cut, the ledger includes events
+ * that the file lacks; then the sums are computed from the file. */
 static int make_sums(struct ag_recording *recording, const struct ag_index_facts *facts,
                      struct ag_blob *ret_blob) {
     if (recording->ledger && !recording->is_cut) {
@@ -405,7 +407,7 @@ static int make_sums(struct ag_recording *recording, const struct ag_index_facts
                                             &recording->sums);
         }
     }
-    char path[64]; /* works even if the name has changed */
+    char path[64]; /* works even if the file was renamed */
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", recording->trace_fd);
     return ag_trace_index_of_file(path, facts, ret_blob, &recording->sums);
 }
@@ -414,12 +416,12 @@ static int make_sums(struct ag_recording *recording, const struct ag_index_facts
 static void revive_writer(struct ag_recording *recording) {
     recording->writer = ag_trace_writer_free(recording->writer);
     if (recording->trace_fd >= 0) {
-        (void)ag_recording_resume_writer(recording); /* without one the trace just ends */
+        (void)ag_recording_resume_writer(recording); /* if this fails, the trace gets no end */
     }
 }
 
-/* Writes the index. If it would exceed the requested size it is removed again: readers work without
- * it. */
+/* Writes the index, and removes it again if the trace then exceeds the requested size: readers work
+ * without it. */
 static int write_index(struct ag_recording *recording, const struct ag_blob *sums) {
     const uint64_t before_bytes = ag_trace_writer_bytes(recording->writer);
     const int r = ag_trace_writer_finish(recording->writer, sums);
@@ -473,7 +475,7 @@ void ag_recording_finish(struct ag_recording *recording, const struct ag_recordi
     }
     ag_trace_room_done(&recording->room, ag_recording_bytes(recording));
     if (r < 0 && recording->error == 0) {
-        recording->error = r; /* readers work without the index; the failure is reported */
+        recording->error = r; /* `run` reports it; readers work without the index */
     }
     ag_blob_done(&sums);
 }

@@ -1,4 +1,4 @@
-/* recording_file.h: the file of a recording: opening it, its room, its end. */
+/* recording_file.h: the trace file of a recording: opens it and reserves disk space for it. */
 #ifndef AG_RECORDING_FILE_H
 #define AG_RECORDING_FILE_H
 
@@ -9,15 +9,15 @@
 
 struct ag_recording;
 
-/* Opens or creates the trace of the process whose slot is copied in COPY, and starts or resumes its
- * trace writer. 0, or negative errno: the recording has no file. */
+/* Opens or creates the trace of the process, and starts or resumes its trace writer. COPY is a copy
+ * of the process' slot. 0, or negative errno: the recording has no file. */
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy);
-/* Creates a trace writer that appends to the file. It gets a descriptor of its own. */
+/* Creates a trace writer that appends to the file, with a descriptor of its own. */
 int ag_recording_resume_writer(struct ag_recording *recording);
 
 /* ---- room ---- */
 
-struct ag_trace_room {
+struct ag_trace_room {    /* how large a trace may become */
     int fd;               /* of the trace; -1: there is none */
     uint64_t max_bytes;   /* size limit by option; 0: none */
     uint64_t limit_bytes; /* RLIMIT_FSIZE; UINT64_MAX: none */
@@ -32,9 +32,9 @@ static inline bool ag_trace_room_is_bounded(const struct ag_trace_room *room) {
 }
 
 enum { AG_ROOM_AS_ASKED = 1 };
-/* May the trace, now trace_bytes long, grow by `bytes` and then by its end with n_stacks sums? 0:
- * yes. AG_ROOM_AS_ASKED: it has reached the requested size. -ENOSPC, -EDQUOT, -EFBIG: there is no
- * room. */
+/* May the trace, which has trace_bytes now, grow by `bytes`, and then by its end, which contains the
+ * sums of n_stacks stacks? 0: yes. AG_ROOM_AS_ASKED: it would exceed the requested size. -ENOSPC,
+ * -EDQUOT, -EFBIG: there is no room. */
 int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64_t bytes,
                         uint64_t n_stacks);
 /* Returns the reserved space that was not used. */

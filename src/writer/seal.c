@@ -1,15 +1,15 @@
-/* seal.c: finishes a session whose writer was killed: the chunks in the live file become the end of
- * the traces to which they belong, as if the writer had lived. `check` does that to the files
- * themselves; commands that only read get the same as a copy of their one trace, and change neither
- * the trace nor the live file.
+/* seal.c: finishes a session whose writer was killed: adds the events in the live file to the traces
+ * of their processes, and seals these traces, as the writer would have done. `check` does that to
+ * the files themselves. Commands that only read get the same result as a copy of their one trace,
+ * and change neither the trace nor the live file.
  *
- * The trace's header holds the session's number, and the live file lies in a folder whose name
+ * The trace's header holds the session's number, and the live file is in a folder whose name
  * contains that number, in shared memory or beside the trace. So no data in a trace can lead to any
  * other file.
  *
  * Only the owner of a session seals it, and traces that are still to be created are put beside the
- * one that was named on the command line. The words of the live file are the program's, and the
- * program may have run with fewer rights than the user who reads its trace. */
+ * one that was named on the command line. The program wrote the words of the live file, and it may
+ * have run with fewer rights than the user who reads its trace. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -25,11 +25,11 @@
 #include "trace_file.h"
 #include "writer_state.h"
 
-struct clue {         /* where PATH leads */
-    uint64_t session; /* 0: none */
-    bool is_live;
-    uid_t owner;
-    uint32_t first_pid; /* of a trace that its process never began; otherwise 0 */
+struct clue {           /* what the file at a path says about its session */
+    uint64_t session;   /* 0: it is neither a trace nor a live file */
+    bool is_live;       /* it is the live file */
+    uid_t owner;        /* of the file */
+    uint32_t first_pid; /* of a trace whose process never began to record; otherwise 0 */
 };
 
 static struct clue look_at(const char *path) {
@@ -62,7 +62,8 @@ static struct clue look_at(const char *path) {
     return clue;
 }
 
-/* false: the live file is gone or has another owner, so nothing can be added to the trace. */
+/* Finds the live file of the session. false: it is gone or has another owner, so nothing can be
+ * added to the trace. */
 static bool find_live(const char *path, const struct clue *clue, char ret_live[4096],
                       char ret_folder[4096]) {
     if (clue->session == 0 || clue->owner != geteuid()) {
@@ -77,8 +78,8 @@ static bool find_live(const char *path, const struct clue *clue, char ret_live[4
            ag_session_find_live(ret_folder, clue->session, clue->owner, ret_live);
 }
 
-/* Traces that the killed writer never began are created in FOLDER, whatever folder the live file
- * names. */
+/* Changes the session's pattern so that new traces are created in FOLDER, whatever folder the live
+ * file names. */
 static int move_pattern(struct ag_session *session, const char *folder, char ret_message[512]) {
     char pattern[2 * 4096 + sizeof(session->trace_pattern)];
     const size_t length = ag_trace_pattern_escape(folder, pattern, 2 * 4096);
@@ -88,8 +89,8 @@ static int move_pattern(struct ag_session *session, const char *folder, char ret
     return ag_trace_pattern_complete(pattern, session->trace_pattern, ret_message);
 }
 
-/* Offers a trace that was created before its program ran and that holds only the header: the
- * process continues it. */
+/* Opens the trace at PATH, which holds only its header because it was created before its program
+ * ran. The recording of process PID will continue it. */
 static void offer_first_trace(struct ag_session *session, const char *path, uint32_t pid) {
     session->first_trace_fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (session->first_trace_fd >= 0) { /* otherwise the process gets a new trace */
@@ -98,8 +99,7 @@ static void offer_first_trace(struct ag_session *session, const char *path, uint
     }
 }
 
-/* No process has joined yet and the session's maker lives: its writer and its program are about to
- * start. */
+/* Is the session about to start: has no process joined, and does the process that made it live? */
 static bool is_beginning(const struct ag_session *session) {
     return ag_session_slots_used(session) == 0 &&
            ag_process_has_mapped(session->header->keeper_pid, session->path);
@@ -120,8 +120,8 @@ static int64_t seal_ended(struct ag_session *session) {
     return n_finished;
 }
 
-/* Readers keep writers away while they copy, which takes seconds at most; a writer that lives keeps
- * its lock. */
+/* Takes the writer's lock. Waits for readers, which share the lock while they copy (seconds at
+ * most). -EWOULDBLOCK: another writer holds the lock. */
 static int lock_after_readers(struct ag_session *session) {
     const int r = ag_session_lock(session, /* wait= */ false);
     return r == -EWOULDBLOCK && !ag_session_has_writer(session)
@@ -155,7 +155,7 @@ static int seal(const char *path, char ret_message[512]) {
         r = r < 0 ? r : seal_ended(session);
     }
     if (r < 0) {
-        (void)snprintf(ret_message, 512, "seal what %.400s holds: %s", live, strerror((int)-r));
+        (void)snprintf(ret_message, 512, "seal the events in %.400s: %s", live, strerror((int)-r));
     }
     (void)ag_session_close(session); /* NULL */
     return r > 0 ? 1 : (int)r;
@@ -199,8 +199,8 @@ static int copy_trace(const char *path, const char *folder) {
     return to;
 }
 
-/* Completes the copy of a trace with what the session holds of it. Returns 1; 0: nothing; negative
- * errno. */
+/* Completes and seals the copy of a trace with the session's events of its process. Returns 1; 0 if
+ * the session has none; negative errno. */
 static int complete_copy(struct ag_session *session, int copy, uint32_t first_pid) {
     session->first_trace_fd = fcntl(copy, F_DUPFD_CLOEXEC, 0);
     session->first_own_pid = first_pid;
@@ -235,7 +235,7 @@ int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]
         if (r == -EALREADY) {
             r = 0;
         } else if (r < 0) {
-            (void)snprintf(ret_message, 512, "read what %.400s holds: %s", live, strerror(-r));
+            (void)snprintf(ret_message, 512, "read the events in %.400s: %s", live, strerror(-r));
         }
     }
     (void)ag_session_close(session); /* NULL */

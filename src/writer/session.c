@@ -1,19 +1,19 @@
 /* session.c: creates, opens, checks, shrinks and removes the live segment of a session (segment.h).
  *
- * Access. A process of the session may run as another user by the time it maps the file: after
- * setpriv, runuser, or a container's entry point. So the file's mode lets all users read and write,
- * and other users are kept out by its name: 128 random bits, in a folder that others may traverse
- * but not list. The program gets the name in its environment, which the kernel shows only to the
- * same user and to root. A program that records itself (AG_KEEPER_NONE) passes its file to no other
- * process, so its mode excludes other users, too.
+ * Access. A process of the session may run as another user when it maps the file: after setpriv,
+ * runuser, or a container's entry point. So the file's mode lets all users read and write, and its
+ * name keeps other users out: 128 random bits, in a folder that they may traverse but not list. The
+ * program gets the name in its environment, which the kernel shows only to the same user and to
+ * root. A program that records itself (AG_KEEPER_NONE) passes its file to no other process, so its
+ * file's mode excludes other users, too.
  *
  *     /dev/shm/.allogram-live.SESSION/         0711, owned by the user; SESSION as in the headers
  *     /dev/shm/.allogram-live.SESSION/NAME     0666
  *
- * The file is sparse: its hundred gigabytes of address space cost only the touched pages. Where
- * even the address space is refused (by a file system, a limit, or a small address space), the file
- * has fewer trees and chunks. The header is populated here, once, by a system call that fails
- * instead of raising SIGBUS; the rest is populated by its first user (segment.h, 4). */
+ * The file is sparse: of its terabytes of address space, only the touched pages have memory. If so
+ * much address space is refused (by a file system, a limit, or a small address space), the file has
+ * fewer trees and chunks. The header is populated here, once, by a system call that fails instead of
+ * raising SIGBUS; the first user of each other part populates it (segment.h, 4). */
 #include "session.h"
 
 #include <ctype.h>
@@ -45,8 +45,9 @@ enum {
     MAX_STAMP_EVERY = 1 << 20,
     MAX_DEPTH = 1 << 16,
     PAGE_BYTES = 4096,
-    SOFT_CHUNKS_MAX =
-        128, /* 8 MiB in flight: 20 ms of the busiest thread; more would only fill caches */
+    /* 8 MiB that the writer has not returned yet: 20 ms of the busiest thread. More would only fill
+     * caches. */
+    SOFT_CHUNKS_MAX = 128,
     SOFT_CHUNKS_MIN = 32,
     FEWEST_CHUNKS = 1024,   /* 64 MiB */
     FEWEST_NODES = 1 << 18, /* 4 MiB */
@@ -59,9 +60,9 @@ enum {
 #define ROOM_WANTED_BYTES \
     (UINT64_C(48) << 20) /* with less in /dev/shm the output's folder is used */
 
-/* Tried in this order: 3.6 TiB of address space, then 230 GiB, 29, 4, and a quarter of a GiB. There
- * is a tree per slot: a process that was not forked from one of the session takes the tree of its
- * slot's number. */
+/* The sizes of a live file, tried in this order: 3.6 TiB of address space, then 230 GiB, 29, 4, and
+ * a quarter of a GiB. Each slot has a stack tree, which its process uses unless it was forked from
+ * another process of the session: then it shares its parent's tree. */
 static const struct {
     uint32_t n_slots, n_chunks;
     int tree_size;
@@ -125,14 +126,14 @@ static int populate_at(const struct ag_session *session, uint64_t offset, uint64
     return 0;
 }
 
-/* Populates what every process touches without a check. */
+/* Populates the parts that every process touches without populating them. */
 static int populate_front(struct ag_session *session) {
     const int r = populate_at(session, 0, AG_SEGMENT_HEADER_BYTES);
     return r < 0 ? r : populate_at(session, session->controls_offset, PAGE_BYTES);
 }
 
-/* Populates what the first process touches when it joins, so that the thread that is stopped
- * meanwhile does not wait for memory. What cannot be populated now is populated on demand. */
+/* Populates what the first process of `attach` touches when it joins, because a thread of it is
+ * stopped meanwhile. What cannot be populated now is populated when it is needed. */
 static void populate_first(const struct ag_session *session) {
     struct ag_stack_tree *tree = calloc(1, sizeof(*tree)); /* a temporary view of the tree */
     struct ag_chunk_control *control = ag_session_control(session, 0);
@@ -163,7 +164,7 @@ void ag_session_prepare_chunks(const struct ag_session *session) {
         const uint64_t control =
             session->controls_offset + (uint64_t)ready * sizeof(struct ag_chunk_control);
         const uint64_t words = session->chunks_offset + (uint64_t)ready * AG_CHUNK_BYTES;
-        /* fallocate alone: it does not modify a chunk that a recorder has taken meanwhile */
+        /* fallocate, not writes: they would modify a chunk that a recorder has taken meanwhile */
         if ((ready % CONTROLS_A_PAGE == 0 &&
              fallocate(session->fd, 0, (off_t)control, PAGE_BYTES) < 0) ||
             fallocate(session->fd, 0, (off_t)words, AG_CHUNK_BYTES) < 0) {
@@ -179,13 +180,13 @@ static uint64_t room_bytes(const char *folder) {
     return statfs(folder, &status) == 0 ? (uint64_t)status.f_bavail * (uint64_t)status.f_bsize : 0;
 }
 
-/* Without a writer the recorders fill chunk after chunk: limits them to half of the free space. */
+/* Limits the chunks to half of the free space: without a writer, the recorders fill all of them. */
 static uint32_t bounded_chunks(const struct ag_session *session, uint32_t n_chunks) {
     const uint64_t most = room_bytes(session->path) / 2 / AG_CHUNK_BYTES;
     return most >= n_chunks ? n_chunks : most > FEWEST_CHUNKS ? (uint32_t)most : FEWEST_CHUNKS;
 }
 
-/* Limits the nodes to half of the free space: chunks need memory, too. */
+/* Limits the nodes of stack trees to half of the free space: chunks need memory, too. */
 static uint32_t bounded_nodes(const struct ag_session *session) {
     const uint64_t most = room_bytes(session->path) / 2 / sizeof(struct ag_linked_node);
     const uint32_t limit = ag_tree_node_limit(ag_tree_size_of(session->tree_bytes));
@@ -205,7 +206,7 @@ static int size_and_map(struct ag_session *session) {
     return r;
 }
 
-/* ---- making ---- */
+/* ---- creating ---- */
 
 #define LIVE_FOLDER_MARK "/.allogram-live."
 enum { NAME_DIGITS = 32 };
@@ -223,7 +224,7 @@ static bool is_live_name(const char *name) {
     return digits == NAME_DIGITS && name[digits] == '\0';
 }
 
-/* Removes the folder of a live file that is gone. Leaves any other folder alone. */
+/* Removes the folder of a live file that is gone. A folder with another name is not removed. */
 static void remove_live_folder(const char *live_path) {
     char folder[4096];
     const char *slash = strrchr(live_path, '/');
@@ -234,7 +235,8 @@ static void remove_live_folder(const char *live_path) {
     }
 }
 
-/* Avoids fstatat: that symbol is newer than the C libraries with which Allogram.jl has to load. */
+/* Is NAME in FOLDER a regular file of OWNER? Does not use fstatat: the symbol is newer than some C
+ * libraries with which Allogram.jl has to load. */
 static bool is_file_of(int folder, const char *name, uint32_t owner) {
     struct stat status;
     const int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -308,8 +310,8 @@ static int open_live(struct ag_session *session, const char *folder, enum ag_kee
     return 0;
 }
 
-/* Do locks live as long as mappings here (segment.h, 6)? Tested, because file systems and other
- * implementations of this system call differ. */
+/* Does a lock live exactly as long as a mapping on this file system (segment.h, 6)? Tested, because
+ * file systems and sandboxes that emulate Linux differ. */
 static bool try_locks(const struct ag_session *session) {
     const uint64_t identity = session->id;
     struct flock lock = {.l_type = F_RDLCK,
@@ -364,8 +366,8 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->depth = session->depth;
     header->follow_children = !options->no_children;
     header->free_stacks = options->has_free_stacks;
-    /* Samples are rare, and the clock is read for each of them anyway: each gets its own time, and
-     * no tick of the writer is needed. */
+    /* Samples are rare, and the clock is read for each of them anyway. So each has its own stamp, and
+     * the writer does not have to tick every millisecond. */
     const uint32_t usual = options->is_sampling ? 1 : DEFAULT_STAMP_EVERY;
     header->stamp_every = options->stamp_every ? options->stamp_every : usual;
     const uint64_t room_chunks =
@@ -423,7 +425,8 @@ static struct ag_session *new_session(void) {
     return session;
 }
 
-/* Must run before any fork of `run`: all of its processes share the page. */
+/* Copies the conditions of dumps, and maps the page for requests. Must be called before `run`
+ * forks: all of its processes share the page. */
 static int set_up_snapshots(struct ag_session *session, const struct ag_session_options *options) {
     for (size_t i = 0; i < options->n_dumps; i++) {
         const enum ag_dump_kind kind = options->dumps[i].kind;
@@ -502,7 +505,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     }
     r = set_up_snapshots(session, options);
     if (r < 0) {
-        (void)fail(ret_message, r, "make room for", "snapshots");
+        (void)fail(ret_message, r, "map a page for", "requests of snapshots");
         goto failed;
     }
     char output_folder[4096];
@@ -675,15 +678,15 @@ void ag_session_remove_path(const char *path) {
     remove_live_folder(path);
 }
 
-/* Refuses an existing output that is no regular file, such as a folder or /dev/null: numbering it
- * was not intended. 0, or -EEXIST with a message. */
+/* Refuses an output that exists and is not a regular file, such as a folder or /dev/null: the user
+ * did not mean a numbered file beside it. 0, or -EEXIST with a message. */
 static int refuse_strange_output(const struct ag_session *session,
                                  const struct ag_trace_names *names, char ret_message[512]) {
     char path[4096];
     struct stat status;
     if (ag_trace_name_expand(session->trace_pattern, names, path) < 0 || lstat(path, &status) < 0 ||
         S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) {
-        return 0; /* other errors show when the file is created */
+        return 0; /* creating the file reports other errors */
     }
     (void)snprintf(ret_message, 512, "output %.400s: %s", path,
                    S_ISDIR(status.st_mode) ? "is a folder; name a file in it"
@@ -696,8 +699,8 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
     const struct ag_trace_names names = {
         .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
     uint64_t namespace = session->pid_namespace;
-    const uint32_t own_pid =
-        session->is_attached ? ag_process_own_pid(pid, &namespace) : pid; /* a child: as here */
+    const uint32_t own_pid = session->is_attached ? ag_process_own_pid(pid, &namespace)
+                                                  : pid; /* a child of ours: the same */
     const struct ag_trace_header header = {.session = session->id,
                                            .pid = own_pid,
                                            .slot = AG_NUMBER_FIRST,
@@ -770,9 +773,9 @@ size_t ag_session_descriptors(const struct ag_session *session,
 /* ---- operations of a writer ---- */
 
 int ag_session_lock(struct ag_session *session, bool wait) {
-    /* Opens a description of its own: a description that a fork shares would keep the lock as long
-     * as any sharer lives. The path works even after the file's name was removed, so the writer can
-     * serve the processes that have the file mapped. */
+    /* Opens a description of its own: one that a forked process shares would keep the lock as long
+     * as that process lives. The path in /proc works even if the live file was deleted, so that the
+     * writer can serve the processes that have it mapped. */
     char own[32];
     (void)snprintf(own, sizeof(own), "/proc/self/fd/%d", session->fd);
     int fd = wait ? open(own, O_RDWR | O_CLOEXEC) : -1;
@@ -794,7 +797,7 @@ int ag_session_lock(struct ag_session *session, bool wait) {
     return 0;
 }
 
-/* The writer holds the exclusive lock as long as it lives. */
+/* A writer holds the exclusive lock as long as it lives; readers share the lock. */
 bool ag_session_lock_out_writer(const struct ag_session *session) {
     return flock(session->fd, LOCK_SH | LOCK_NB) == 0;
 }
@@ -822,9 +825,9 @@ void ag_session_clear_tree(struct ag_session *session, uint32_t tree) {
                   (off_t)session->tree_bytes) == 0) {
         return;
     }
-    /* This file system cannot punch holes, but the next user must find zeros. Writing zeros
-     * everywhere would fill the disk, so only nonzero parts are overwritten, in the base and in the
-     * pieces that were mapped. */
+    /* This file system cannot punch holes, but the next user of the tree must find zeros. Writing
+     * zeros everywhere would fill the disk, so only nonzero words are overwritten, in the base of
+     * the tree and in those of its pieces (stack_tree.h) that were mapped. */
     const struct ag_tree_counts *counts =
         (const struct ag_tree_counts *)(const void *)(session->base + offset + AG_COUNTS_OFFSET);
     uint64_t pieces[AG_ARRAY_SIZE(counts->pieces)];

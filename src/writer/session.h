@@ -1,8 +1,8 @@
-/* session.h: the live segment as the writer sees it: mapped, with its geometry checked once and
- * copied.
+/* session.h: a session as the writer sees it: the mapped live segment, and a copy of its header that
+ * was checked once.
  *
- * Data in the mapping may change at any time; fields of struct ag_session do not. So addresses are
- * computed from the session, never from the header. */
+ * The program may change the header at any time, but not the copy in struct ag_session. So addresses
+ * are computed from that copy, never from the header. */
 #ifndef AG_SESSION_H
 #define AG_SESSION_H
 
@@ -15,7 +15,7 @@
 
 struct ag_session {
     int fd;
-    bool is_private; /* mapped privately, from a descriptor that cannot write */
+    bool is_private; /* mapped with MAP_PRIVATE, from a descriptor that cannot write */
     uint8_t *base;
     uint64_t file_bytes;
     struct ag_segment_header *header; /* == base */
@@ -27,12 +27,12 @@ struct ag_session {
     /* frees carry stacks: then one_pass.c is not used, because it would be no faster */
     bool has_free_stacks;
     uint64_t interval_bytes, seed;                      /* mode SAMPLE: as requested */
-    uint64_t least_interval_bytes, most_interval_bytes; /* range used so far */
+    uint64_t least_interval_bytes, most_interval_bytes; /* the range of intervals so far */
     double budget_percent; /* of the processes' CPU time, for allogram; 0: the interval is fixed */
     uint32_t clock_kind;
     uint64_t clock_origin, clock_origin_realtime_ns;
-    /* known to the process that made the session and its forks; 0: the clock factor is not refitted
-     */
+    /* CLOCK_MONOTONIC at clock_origin; 0 in a process that has opened the session: it does not refit
+     * the clock factor (session_clock.c) */
     uint64_t clock_origin_monotonic_ns;
     uint64_t max_trace_bytes;                /* 0: no limit */
     char trace_pattern[1024];                /* absolute, NUL-terminated */
@@ -41,26 +41,24 @@ struct ag_session {
 
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;
-    /* a dump depends on the byte counts: the totals must be current */
-    bool follows_bytes;
+    bool follows_bytes; /* a dump depends on the bytes in use, so the totals must be current */
     struct ag_snapshot_requests *requests; /* shared with forked children; NULL: none */
 
-    /* start time of the oldest possible process of it (ag_process_boot_ticks); 0: unknown */
-    uint64_t begun_ticks;
-    /* of the process that made the session: first_pid counts there; 0: unknown */
-    uint64_t pid_namespace;
-    bool is_attached;         /* the first process continues after it has left the session */
-    int stop_error;           /* negative errno that ended the recording of all processes */
-    uint32_t first_pid;       /* of the program that `run` starts or `attach` records, 0: unknown */
-    uint32_t first_own_pid;   /* first_pid in the namespace of the process ... */
-    uint64_t first_namespace; /* ... which differs in a container; 0: unknown */
+    uint64_t begun_ticks; /* no process of it started earlier: ag_process_boot_ticks; 0: unknown */
+    uint64_t pid_namespace; /* of the process that made the session; 0: unknown */
+    bool is_attached;       /* the first process continues after it has left the session */
+    int stop_error;         /* negative errno that ended the recording of all processes */
+    /* The first process: the program that `run` starts or `attach` records. */
+    uint32_t first_pid;       /* in pid_namespace; 0: unknown */
+    uint32_t first_own_pid;   /* in its own namespace, which differs in a container */
+    uint64_t first_namespace; /* that namespace; 0: unknown */
     /* its trace, created before it was recorded; of a private session: the copy of the trace that a
-     * reader completes. -1: none, or used */
+     * reader completes. -1: there is none, or its recording has taken it */
     int first_trace_fd;
     char first_trace_path[4096];
 
-    /* clock when this writer took the lock: no other writer has created files for processes that
-     * began later; 0: unknown */
+    /* Clock when this writer took the lock: no other writer has created the file of a process that
+     * started later. 0: unknown. */
     uint64_t locked_since_raw;
     struct ag_trace_numbers numbers;
 };
@@ -71,18 +69,17 @@ static inline struct ag_process_slot *ag_session_slot(const struct ag_session *s
                                               (uint64_t)slot * AG_SLOT_BYTES);
 }
 
-/* Slots [0, this) have been used at least once; the others have no memory yet. */
+/* Returns n: the slots [0, n) have been used at least once; the others have no memory yet. */
 static inline uint32_t ag_session_slots_used(const struct ag_session *session) {
-    /* acquire: pairs with the release of the process that announces a slot; a taken slot is below
-     * this */
+    /* acquire: pairs with the release of the process that announces a slot, before it takes it */
     const uint32_t used =
         atomic_load_explicit(&session->header->n_slots_used, memory_order_acquire);
     return used < session->n_slots ? used : session->n_slots;
 }
 
-/* Populates some chunks that no recorder has taken yet: twice as many as were taken, within a
- * limit. A thread that takes one then needs no system call, which a sandbox might forbid. Failures
- * are retried at the next call. */
+/* Populates (allocates memory for) some chunks that no recorder has taken yet: as many as were taken
+ * so far, and at most 32. A thread that takes one of them needs no system call, which a sandbox
+ * might forbid. What fails is tried again by the next call. */
 void ag_session_prepare_chunks(const struct ag_session *session);
 
 static inline struct ag_chunk_control *ag_session_control(const struct ag_session *session,
@@ -100,46 +97,47 @@ static inline const uint8_t *ag_session_tree(const struct ag_session *session, u
     return session->base + session->trees_offset + (uint64_t)tree * session->tree_bytes;
 }
 
-/* Does the slot belong to the process that knows itself as PID in NAMESPACE? An unknown namespace
- * (0) matches any. */
+/* Does the slot belong to the process that has the pid PID in NAMESPACE, its own PID namespace? An
+ * unknown namespace (0) matches any. */
 static inline bool ag_session_slot_is(const struct ag_process_slot *slot, uint32_t pid,
                                       uint64_t namespace) {
     return slot->pid == pid &&
            (slot->pid_namespace == namespace || slot->pid_namespace == 0 || namespace == 0);
 }
 
-/* Is the process that knows itself as PID in NAMESPACE the one that `run` started or `attach`
- * records? */
+/* Is that process the first one, which `run` started or `attach` records? */
 static inline bool ag_session_is_first(const struct ag_session *session, uint32_t pid,
                                        uint64_t namespace) {
     return pid == session->first_own_pid && (namespace == session->first_namespace ||
                                              namespace == 0 || session->first_namespace == 0);
 }
 
-/* Zeroes a tree whose last process has ended and frees its memory. */
+/* Zeroes a stack tree whose last process has ended, and frees its memory. */
 void ag_session_clear_tree(struct ag_session *session, uint32_t tree);
 
-/* Returns a chunk to the recorders: the last operation on it. */
+/* Returns a chunk to the recorders. The caller must not use it any more. */
 void ag_session_release_chunk(struct ag_session *session, uint32_t chunk);
 
 /* Takes the session's writer lock: there is one writer per session, and the lock ends with its
- * process. wait: until another writer has ended. 0, -EWOULDBLOCK, ... */
+ * process. WAIT: waits until another writer has ended. Returns 0, -EWOULDBLOCK if another writer
+ * has it, or another negative errno. */
 int ag_session_lock(struct ag_session *session, bool wait);
 
 /* Finds the live file of session ID below FOLDER, if OWNER owns both. false: there is none. */
 bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char ret_path[4096]);
-/* Removes the live folder of session ID below FOLDER if it is empty: its writer was killed after
- * removing the file and before removing the folder. */
+/* Removes the live folder of session ID below FOLDER if it is empty, because the writer was killed
+ * between removing the file and removing the folder. */
 void ag_session_remove_empty_folder(const char *folder, uint64_t id, uint32_t owner);
-/* Opens the live file at PATH for a reader: nothing that is done with this session has an effect on
- * the file or on anyone else who has it mapped. */
+/* Opens the live file at PATH for a reader. Changes through this session have no effect on the file
+ * or on other processes that have it mapped. */
 int ag_session_open_private(const char *path, struct ag_session **ret_session,
                             char ret_message[512]);
-/* Keeps a writer away as long as this session is open, so that the data does not change while a
+/* Keeps writers away as long as this session is open, so that the data does not change while a
  * reader copies it. false: a writer is at work. */
 bool ag_session_lock_out_writer(const struct ag_session *session);
 
-/* Does any process hold this identity's lock? true where the kernel cannot say. */
+/* Does any process hold the lock of this identity (segment.h, 6)? Also true if that cannot be found
+ * out. */
 bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
                           enum ag_life_lock which);
 

@@ -1,9 +1,10 @@
 /* session_clock.c: one factor converts raw clock values to nanoseconds since the session began.
  *
- * The factor is the slope of the line through the session's origin and the present, in both clocks.
- * So conversions are exact at both ends. The error of a pair of readings (about 100 ns, the time
- * between the two reads) matters only early on: the factor improves as the session grows. A refit
- * moves times by less than that error; each stream keeps its own times monotonic. */
+ * Both clocks (raw and CLOCK_MONOTONIC) are read when the session begins, and again at each refit of
+ * the factor. The factor is the elapsed nanoseconds divided by the elapsed raw units. So it is exact
+ * at both ends. The two clocks are read about 100 ns apart, an error that matters less the longer
+ * the session lasts. A refit moves times by less than that error; decoding keeps the times of each
+ * stream from decreasing (chunk_words.c). */
 #include "session_clock.h"
 
 #include <cpuid.h>
@@ -41,9 +42,8 @@ static void read_pair(uint32_t kind, uint64_t *ret_raw, uint64_t *ret_ns) {
     }
 }
 
-/* Returns the slope of the line from the session's origin to (raw, ns), in ns per 2^32 raw units.
- */
-static uint64_t clock_slope(const struct ag_session *session, uint64_t raw, uint64_t ns) {
+/* Returns the factor by the clocks' values RAW and NS at one moment: ns per 2^32 raw units. */
+static uint64_t clock_factor(const struct ag_session *session, uint64_t raw, uint64_t ns) {
     const uint64_t raw_age = raw - session->clock_origin;
     const bool is_ns = session->clock_kind == AG_CLOCK_MONOTONIC || raw_age == 0;
     return is_ns ? UINT64_C(1) << 32
@@ -59,17 +59,17 @@ uint64_t ag_session_clock_now_ns(const struct ag_session *session) {
 void ag_session_clock_begin(struct ag_session *session) {
     uint64_t raw = 0, ns = 0;
     read_pair(session->clock_kind, &session->clock_origin, &session->clock_origin_monotonic_ns);
-    do { /* a first factor, good to 0.1 %; the writer refits it a millisecond later */
+    do { /* the first factor has an error of 0.1 %; the writer refits it a millisecond later */
         read_pair(session->clock_kind, &raw, &ns);
     } while (ns - session->clock_origin_monotonic_ns < FIRST_FIT_NS);
-    const uint64_t factor = clock_slope(session, raw, ns);
+    const uint64_t factor = clock_factor(session, raw, ns);
     atomic_store_explicit(&session->header->clock_ns_per_2_32, factor, memory_order_relaxed);
 }
 
 static void refit(struct ag_session_clock *clock, struct ag_session *session) {
     uint64_t raw = 0, ns = 0;
     read_pair(session->clock_kind, &raw, &ns);
-    atomic_store_explicit(&session->header->clock_ns_per_2_32, clock_slope(session, raw, ns),
+    atomic_store_explicit(&session->header->clock_ns_per_2_32, clock_factor(session, raw, ns),
                           memory_order_relaxed);
     clock->next_refit_ns = ns + (ns - session->clock_origin_monotonic_ns) / REFIT_DIVISOR;
 }

@@ -1,4 +1,6 @@
-/* session_clock.h: the session's clock: the writer ticks it and calibrates its raw unit. */
+/* session_clock.h: the clock of a session. Recorders store raw values (of the CPU's time stamp
+ * counter or CLOCK_MONOTONIC); the writer calibrates the factor that converts them to nanoseconds,
+ * and increments header.tick (segment.h, 5). */
 #ifndef AG_SESSION_CLOCK_H
 #define AG_SESSION_CLOCK_H
 
@@ -6,20 +8,21 @@
 #include "session.h"
 
 uint64_t ag_session_clock_raw(uint32_t kind);
-/* Returns the kind of clock that this machine keeps equal on all CPUs. */
+/* Returns the fastest kind of clock that is the same on all CPUs of this machine. */
 enum ag_clock_kind ag_session_clock_choose(void);
 
 uint64_t ag_session_clock_now_ns(const struct ag_session *session);
 
-/* Sets the session's origin and a first factor; called by the process that makes the session. */
+/* Sets the origin of the session's clock, and a first factor. Called by the process that creates
+ * the session. */
 void ag_session_clock_begin(struct ag_session *session);
 
-struct ag_session_clock {   /* zero-initialise */
+struct ag_session_clock {   /* the writer's part; zero-initialize */
     uint64_t last_tick_ns;  /* CLOCK_MONOTONIC of the last tick */
     uint64_t next_refit_ns; /* CLOCK_MONOTONIC when the factor is refitted next */
 };
-/* Call often: bumps header.tick when a millisecond has passed and refits the factor now and then.
- * Returns monotonic ns. */
+/* Call often. Increments header.tick if a millisecond has passed, and refits the factor now and then.
+ * Returns CLOCK_MONOTONIC in ns. */
 uint64_t ag_session_clock_tick(struct ag_session_clock *clock, struct ag_session *session);
 
 #endif

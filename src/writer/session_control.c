@@ -1,13 +1,13 @@
 /* session_control.c: see session_control.h.
  *
- * 1. Permission. Any process that can open the live file may control the session: that of the
- *    session's user, and root. The session is mapped as its writer maps it, but nothing is drained
- *    and no writer lock is taken.
+ * 1. Permission. Any process that can open the live file may control the session: the processes of
+ *    the session's user, and root's. They map the session as its writer does, but do not take the
+ *    writer lock, and drain nothing.
  *
- * 2. A dump request is three words in the header, and its answer is two. So there is one requester
- *    at a time: it locks a byte of them in the file, and the lock ends with its process. When a
- *    requester dies, its request is still served, unless the writer is gone; the next requester
- *    first waits for that answer. */
+ * 2. A dump request is three words in the header, and its answer is two, so there can be only one
+ *    requester at a time: it locks a byte of the file, and the lock ends with its process. If a
+ *    requester dies, the writer still serves its request, and the next requester waits for that
+ *    answer first. */
 #include "session_control.h"
 
 #include <errno.h>
@@ -24,10 +24,8 @@
 
 enum {
     DUMP_PATIENCE_MS = 60 * 1000, /* timeout while the writer lives */
-    LOCK_PATIENCE_MS = 60 * 1000,
-    /* between two checks that the writer still lives: an answer takes some milliseconds, or as long
-     * as it takes to write the file */
-    DOUBT_MS = 100,
+    LOCK_PATIENCE_MS = 60 * 1000, /* timeout while another requester has the lock */
+    ALIVE_EVERY_MS = 100,         /* between two checks that the writer still lives */
 };
 
 enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pid) {
@@ -37,7 +35,8 @@ enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pi
 
 /* ---- the process ---- */
 
-/* Returns the slot of the process; for the session's keeper, the first live slot. NULL: none. */
+/* Returns the slot of the process. If it is the session's keeper, returns the first live slot. NULL:
+ * there is none. */
 static struct ag_process_slot *find_slot(const struct ag_session *session,
                                          const struct ag_controlled *process, uint32_t *ret_index) {
     const uint32_t n_used = ag_session_slots_used(session);
@@ -56,7 +55,7 @@ static struct ag_process_slot *find_slot(const struct ag_session *session,
     return NULL;
 }
 
-/* Reads the name of the process' trace, "" while it has none. */
+/* Reads the path of the process' trace; "" while it has none. */
 static void read_trace(const struct ag_process_slot *slot, char ret_path[4096]) {
     const struct ag_slot_trace *note =
         (const struct ag_slot_trace *)(const void *)((const uint8_t *)slot + AG_SLOT_TRACE_OFFSET);
@@ -120,7 +119,7 @@ static int wait_for_answer(const struct ag_session *session) {
             atomic_load_explicit(&header->n_dumps_asked, memory_order_relaxed)) {
             return 0;
         }
-        if (ms % DOUBT_MS == DOUBT_MS - 1 && !ag_session_has_writer(session)) {
+        if (ms % ALIVE_EVERY_MS == ALIVE_EVERY_MS - 1 && !ag_session_has_writer(session)) {
             return -ESRCH;
         }
         (void)poll(NULL, 0, 1);
@@ -145,7 +144,7 @@ static int ask_for_dump(struct ag_session *session, const struct ag_process_slot
     return r;
 }
 
-/* PATH: in, the trace's name if it has one; out, the dump's. */
+/* PATH: in: the path of the trace, or "" if there is none; out: the path of the dump. */
 static int session_dump(struct ag_session *session, const struct ag_process_slot *slot,
                         uint32_t index, char path[4096], char message[512]) {
     uint32_t number = 0;
@@ -155,8 +154,8 @@ static int session_dump(struct ag_session *session, const struct ag_process_slot
     }
     const int r = ask_for_dump(session, slot, index, &number);
     if (r == -ESRCH) {
-        return ag_error_message(message, r, "its writer is gone, or it has ended: %s",
-                                path[0] ? path : "it has no trace");
+        return ag_error_message(message, r, "its writer is gone, or it has ended; its trace: %s",
+                                path[0] ? path : "none");
     }
     if (r < 0) {
         return ag_error_message(message, r, "its writer does not answer: %s", strerror(-r));

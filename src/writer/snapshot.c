@@ -1,38 +1,40 @@
-/* snapshot.c: writes a trace of the present state while the recording goes on (`run --dump-at`,
- * `run --serve`).
+/* snapshot.c: writes a sealed trace of the recording up to now, while the recording continues (`run
+ * --dump-at`, `run --serve`, `allogram control`).
  *
  * 1. Method. The writer forks a child, which inherits the writer's state: the totals, the open
  *    encoders, the list of chunks in the file. The child maps the live segment again, privately, so
- *    that it can mark chunks as taken without an effect on others. It copies the trace as far as it
- *    is written, and then does what the writer does when a process has ended: takes the remaining
- *    data, ends the trace, makes the index. Its trace says "detached".
+ *    that it can mark chunks as taken without an effect on other processes. It copies the trace that
+ *    is written so far, and then does what the writer does when a process has ended: takes the
+ *    remaining events, and writes the end and the index. Its trace says "detached".
  *
- * 2. Synchronization. The writer waits until the child has examined the chunks once and has copied
- *    them: otherwise the writer could return a chunk to the program, which would overwrite it while
- *    the child reads. That takes milliseconds. The child then copies the trace, which only grows,
- *    and compresses without the writer waiting; until it is done, the slot and its stack tree are
- *    not reused (ag_writer_retire). The program never waits as long as the segment has free chunks.
+ * 2. Synchronization. The writer waits until the child has examined and copied the chunks.
+ *    Otherwise the writer could return a chunk to the program, which would overwrite it while the
+ *    child reads it. That takes milliseconds. Then the writer continues, while the child copies the
+ *    trace (which only grows) and compresses; until the child is done, the slot and its stack tree
+ *    are not reused (ag_writer_retire). The program does not wait while the segment has free chunks.
  *
  * 3. Names. Dumps are named TRACE.dump1.allogram and so on, beside TRACE.allogram, and never
  *    replace a file. A dump gets its name when it is complete; before that its name ends in
- *    ".part". At most one dump of a process is written at a time; requests that come meanwhile are
- *    answered by the next one. After DUMPS_MOST dumps of a process there are no more. A dump that
- *    cannot be written is removed without a message, and its number is skipped.
+ *    ".part". At most one snapshot of a process is written at a time; requests that come meanwhile
+ *    are answered by the next one. A process has at most DUMPS_MOST dumps. A dump that cannot be
+ *    written is removed without a message, and its number is skipped.
  *
  * 4. Requests. `run`, its writer and its endpoint (the server of `run --serve`) share a page,
  *    struct ag_snapshot_requests: to request a trace of the first process, one of them writes the
  *    file's name and increments a counter. Requests of other processes go through the live segment
  *    (session_control.c); the answer is the number of the dump.
  *
- * 5. Inside the recording program. A program that records itself has no writer beside it. It maps
- *    its live file again, privately, so that marks in that mapping have no effect on others
- *    (ag_session_open_private). The rest equals sealing the trace of a process that has just left,
- *    into a file of its own. The trace names no session, so that no reader looks for a live file.
+ * 5. Inside the recording program. A program that records itself has no writer beside it. To make a
+ *    snapshot, it maps its live file again, privately, so that changes in that mapping have no
+ *    effect on the recording (ag_session_open_private). In the copy, its slot says that the process
+ *    has left; then the trace is sealed as for any ended process, into a file of its own. The trace
+ *    names no session, so that no reader looks for a live file.
  *
- *    The controls say how far each stream has come. Without a writer no chunk is ever returned, so
- *    a later chunk of a stream has a higher index. The controls are copied from the last to the
- *    first (writing to a private page copies it). So a chunk that is found is found with all chunks
- *    before it, complete. Nodes and words are written before the words that name them. */
+ *    Meanwhile its threads continue to record. The copied controls say how far each stream has come.
+ *    Without a writer no chunk is ever returned, so a later chunk of a stream has a higher index. The
+ *    controls are copied from the last to the first (writing to a private page copies it). So if a
+ *    chunk is in the copy, all earlier chunks of its stream are in the copy and full. Nodes and words
+ *    are written before the words that name them. */
 #include "snapshot.h"
 
 #include <errno.h>
@@ -51,7 +53,7 @@
 
 enum {
     DUMPS_MOST = 1000,
-    /* after this the child is stuck: it is killed, and the recording goes on */
+    /* a child that takes longer is stuck: it is killed, and the recording goes on */
     FREEZING_PATIENCE_MS = 20 * 1000,
     WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
     PEAK_LEAST_BYTES = 1 << 20,
@@ -60,17 +62,19 @@ enum {
 
 /* ---- in the child ---- */
 
+/* Replaces the mapping of the live segment by a private one. */
 static int make_own_memory(struct ag_session *session) {
     void *base = mmap(session->base, session->file_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, session->fd, 0);
-    /* the child shares the lock through it: the lock must end with the writer */
+    /* the child shares the writer's lock through this descriptor, but the lock must end with the
+     * writer */
     (void)close(session->fd);
     session->fd = -1;
     return base == MAP_FAILED ? -errno : 0;
 }
 
-/* The recording continues in the file at PATH, which holds a copy of what is written so far. Its
- * header names no session, so that no reader looks for a live file. */
+/* Continues the recording in a new file at PATH, after copying the trace so far to it. The header
+ * names no session, so that no reader looks for a live file. */
 static int move_recording(struct ag_recording *recording, const char *path) {
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
@@ -90,14 +94,14 @@ static int move_recording(struct ag_recording *recording, const char *path) {
         return r;
     }
     ag_trace_writer_move(recording->writer, writers);
-    (void)close(recording->trace_fd); /* the trace writer has a descriptor */
+    (void)close(recording->trace_fd); /* of the original trace */
     recording->trace_fd = fd;
     (void)snprintf(recording->path, sizeof(recording->path), "%s", path);
     ag_trace_room_start(&recording->room, fd, recording->session->max_trace_bytes);
     return 0;
 }
 
-/* Drops all slots but this one, which then looks as if its process had just left the session. */
+/* Drops all slots but this one, and marks its process as having just left the session. */
 static void end_all_but(struct ag_writer *writer, uint32_t index) {
     for (uint32_t i = 0; i < writer->session->n_slots; i++) {
         if (i != index) {
@@ -153,7 +157,7 @@ static _Noreturn void write_snapshot(struct ag_writer *writer, uint32_t index, c
 
 /* ---- in the writer ---- */
 
-/* false: the child is gone, or was killed. */
+/* Waits until the child has copied the chunks. false: it has failed, or was killed here. */
 static bool wait_until_frozen(int frozen_fd, pid_t child) {
     struct pollfd polled = {.fd = frozen_fd, .events = POLLIN};
     char byte = 0;
@@ -168,7 +172,7 @@ static bool wait_until_frozen(int frozen_fd, pid_t child) {
     return false;
 }
 
-/* Starts the process that writes a dump; 0: it could not be started. */
+/* Starts the process that writes a snapshot to PATH. 0: it could not be started. */
 static pid_t snapshot_begin(struct ag_writer *writer, uint32_t index, const char *path) {
     int frozen[2];
     if (pipe2(frozen, O_CLOEXEC) < 0) {
@@ -194,6 +198,7 @@ static bool can_dump(const struct ag_watched_slot *watched) {
            !watched->recording->is_cut && watched->dumps.writer == 0;
 }
 
+/* Starts the next dump of the process. */
 static void snapshot_dump(struct ag_writer *writer, uint32_t index) {
     struct ag_watched_slot *watched = &writer->slots[index];
     char path[4096];
@@ -205,7 +210,7 @@ static void snapshot_dump(struct ag_writer *writer, uint32_t index) {
     watched->dumps.writer = snapshot_begin(writer, index, path);
 }
 
-/* Is this condition due? After that it is not due again until it is met anew. */
+/* Is this condition met? If so, it has to be met anew before the next dump. */
 static bool is_due(struct ag_dump_state *state, size_t i, const struct ag_dump_when *when,
                    const struct ag_recording *recording, uint64_t session_ns) {
     uint64_t in_use_bytes = 0, allocated_bytes = 0;
@@ -307,8 +312,9 @@ static void serve_control(struct ag_writer *writer) {
     }
 }
 
+/* Notes whether the child that writes a snapshot of this process has ended, and answers. */
 static void look_at_writer(struct ag_writer *writer, struct ag_watched_slot *watched) {
-    int status = 1; /* for a child that was killed and has been waited for */
+    int status = 1; /* unchanged if the child was waited for in snapshot_begin: it has failed */
     if (watched->dumps.writer != 0 && waitpid(watched->dumps.writer, &status, WNOHANG) == 0) {
         return;
     }
@@ -362,9 +368,11 @@ void ag_snapshots_finish(struct ag_writer *writer) {
 
 /* ---- 5. inside the recording program ---- */
 
+/* Copies the pages that the threads of the program change, in the order of section 5, and marks the
+ * process as ended in the copy. */
 static void hold_still(struct ag_session *session) {
     enum { CONTROLS_A_PAGE = 4096 / sizeof(struct ag_chunk_control) };
-    /* its value: the write makes the page private */
+    /* writes the value that it has: a write makes the page private */
     *(volatile uint32_t *)&session->header->reserved2 = 0;
     atomic_thread_fence(memory_order_seq_cst);
     const uint32_t touched =

@@ -1,5 +1,5 @@
-/* snapshot.h: complete, sealed traces of a recording that goes on: when they are due, who may ask
- * for one, and the writer's part. */
+/* snapshot.h: snapshots: sealed traces of a recording up to now, while it continues. A snapshot
+ * that `run --dump-at` or `allogram control` requests is called a dump. */
 #ifndef AG_SNAPSHOT_H
 #define AG_SNAPSHOT_H
 
@@ -8,12 +8,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* When to write a snapshot of each recording beside its trace (TRACE.dump1.allogram ...). */
+/* When to write a dump of each recording, beside its trace (TRACE.dump1.allogram ...). */
 enum ag_dump_kind {
     AG_DUMP_GC,     /* after a garbage collection of the program, by any of its collectors */
-    AG_DUMP_PEAK,   /* bytes in use exceed the last peak by a tenth and a MiB */
-    AG_DUMP_BYTES,  /* after so many allocated bytes */
-    AG_DUMP_TIME,   /* after so many ns */
+    AG_DUMP_PEAK,   /* bytes in use exceed those of the last such dump by a tenth and a MiB */
+    AG_DUMP_BYTES,  /* each time the program has allocated so many bytes */
+    AG_DUMP_TIME,   /* each time so many ns have passed */
     AG_DUMP_SIGNAL, /* when `run` receives this signal */
 };
 struct ag_dump_when {
@@ -22,32 +22,34 @@ struct ag_dump_when {
 };
 enum { AG_DUMPS_MOST = 8 };
 
-/* Shared by `run`, its writer and its endpoint. Only one party requests a trace at a time. */
+/* A page that `run`, its writer and its endpoint (the server of `run --serve`) share, for requests
+ * to the writer. Only one process requests a trace at a time. */
 struct ag_snapshot_requests {
     _Atomic uint32_t n_signals; /* received signals; each requests a dump of the first process */
-    _Atomic uint32_t n_asked;   /* requested traces of the first process; path is written before */
-    uint32_t n_begun;           /* used only by the writer */
-    _Atomic uint32_t n_done;    /* set to n_asked when the trace is complete or has failed */
-    uint64_t until_ns;          /* time up to which the last complete trace reaches */
-    char path[4096];
+    _Atomic uint32_t n_asked;   /* requested traces of the first process; path is set before */
+    uint32_t n_begun;           /* n_asked of the last request that the writer began; its own */
+    _Atomic uint32_t n_done;    /* set to n_begun when the trace is complete or has failed */
+    uint64_t until_ns; /* when the moment of the last trace was, since the process started */
+    char path[4096];   /* of the requested trace */
 };
 
 /* ---- the writer's part ---- */
 
 struct ag_writer;
 
-struct ag_dump_state {                   /* of one recording */
-    uint64_t reached[AG_DUMPS_MOST];     /* what each condition has reached */
-    uint32_t number;                     /* of the last dump */
-    uint32_t signals;                    /* counted signals that were answered */
-    pid_t writer;                        /* the child that writes a dump; 0: none */
-    bool is_for_request, is_for_control; /* a requester waits for it */
+struct ag_dump_state {               /* of one recording */
+    uint64_t reached[AG_DUMPS_MOST]; /* per condition: the count or size at its last dump */
+    uint32_t number;                 /* of the last dump */
+    uint32_t signals;                /* n_signals that were handled */
+    pid_t writer;                    /* the child that writes a snapshot; 0: none */
+    bool is_for_request; /* it writes the trace that ag_snapshot_requests has requested */
+    bool is_for_control; /* it writes a dump that the live segment's header has requested */
 };
 
-/* Starts the dumps that are due or requested, and handles those that have finished. Called once per
- * round of the loop. */
+/* Starts the snapshots that are due or requested, and notes those that are complete. Called once in
+ * each round of the writer. */
 void ag_snapshots_keep(struct ag_writer *writer);
-/* Called before the writer ends: waits a bounded time for dumps that are being written. */
+/* Waits a bounded time for snapshots that are being written. Called before the writer ends. */
 void ag_snapshots_finish(struct ag_writer *writer);
 
 #endif

@@ -1,15 +1,12 @@
-/* stack_harvest.c: finds the new nodes of a stack that an event names, by walking up the shared
- * tree.
+/* stack_harvest.c: finds the new nodes of an event's stack by walking from its innermost node
+ * through the shared tree to the first known node. So each node is visited once in the life of a
+ * process.
  *
- * One byte per possible node id holds: bits 0-1: how the stack ends (enum ag_root); KNOWN: the node
- * was found before; NAMED: an event named it, so it counts as a stack; WALKED: it is on the current
- * walk; LEAF: a type or a label, below which the actual stack begins. The bytes are anonymous
- * memory that grows with the ids that are met, so only pages with ids in use exist. Each node is
- * walked once in the life of a process.
+ * Each possible node id has a byte of marks (enum ag_mark). The bytes are anonymous memory that grows
+ * with the ids of the events, so only pages with ids in use exist.
  *
- * The tree belongs to the program and is not trusted: an id is checked before it is followed; a
- * parent that is already on the walk (a cycle) or a word that was never written ends the walk as
- * incomplete. */
+ * The tree belongs to the program and is not trusted: an id is checked before it is followed. A walk
+ * ends, as incomplete, at a node that is on the walk already (a cycle) or that was never written. */
 #include "stack_harvest.h"
 
 #include <errno.h>
@@ -35,7 +32,7 @@ int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree
     return 0;
 }
 
-/* Makes room for the id's mark. false: no memory, or no node can have such an id. */
+/* Makes room for the marks of the id. false: no memory, or no node can have such an id. */
 static bool has_mark(struct ag_stack_harvest *harvest, uint32_t id) {
     if (AG_LIKELY(id < harvest->n_marks)) {
         return true;
@@ -77,8 +74,8 @@ static uint64_t node_word(const struct ag_stack_harvest *harvest, uint32_t id) {
     return atomic_load_explicit(&node->word, memory_order_acquire);
 }
 
-/* Walks up from `stack` over unknown nodes; they end up in chain, innermost first. Returns the
- * known id (or root) where the walk ended. */
+/* Walks from `stack` over unknown nodes and adds them to chain, innermost first. Returns the known
+ * id (or root) where the walk ended. */
 static uint32_t walk_up(struct ag_stack_harvest *harvest, uint32_t stack, size_t *ret_count) {
     size_t count = 0;
     uint32_t id = stack;
@@ -113,14 +110,14 @@ static struct ag_node read_node(const struct ag_stack_harvest *harvest, uint32_t
 
 /* Returns the stack without the type and label leaves on it. */
 static uint32_t without_leaves(const struct ag_stack_harvest *harvest, uint32_t stack) {
-    while (harvest->marks[stack] & AG_MARK_LEAF) { /* each step leads to an older node */
+    while (harvest->marks[stack] & AG_MARK_LEAF) {
         stack = ag_index_map_find(&harvest->frames_of, stack);
     }
     return stack;
 }
 
-/* Notes a new leaf. No cycle of leaves can arise, whatever a trace says: the node under a leaf is
- * not a leaf when it is noted, so noting one joins two chains. */
+/* Notes the node if it is a leaf. Whatever a trace contains, leaves form no cycle: a new leaf links
+ * to a node that is not a leaf and not the new leaf itself. */
 static int note_leaf(struct ag_stack_harvest *harvest, const struct ag_node *node) {
     if (!AG_IMAGE_IS_LEAF(node->image)) {
         return 0;

@@ -1,35 +1,36 @@
-/* strangers.c: see strangers.h.
+/* strangers.c: finds processes of the command that are not recorded (strangers.h).
  *
  * The kernel lists the children of each thread (/proc/PID/task/TID/children). Starting from the
- * first process and from every recorded one, whose parent may be gone, that gives the process tree.
- * A process in the tree without a slot is about to take one, or was forked and has not allocated
- * yet (then it has the live file mapped), or is a stranger: it is counted when it is still there
- * and still unknown PATIENCE_NS later. A process that was recorded and then executed another
- * program is counted even when it has ended by then.
+ * first process and from every recorded one (whose parent may have ended), that gives the process
+ * tree. A process of the tree that has no slot is about to take one, or was forked and has not
+ * allocated yet (then it has the live file mapped), or is a stranger. It is counted if a look
+ * PATIENCE_NS later still finds it without a slot. A process that was recorded and then executed
+ * another program is counted even if it ends before that.
  *
- * So strangers with shorter lives are missed, unless a recorded process became them: the number is
- * a lower bound. A look costs some microseconds per process and is repeated no sooner than 200
- * times its own duration later, which bounds the total to half a percent of a CPU.
+ * Looks are LOOK_EVERY_NS apart, so a stranger is counted if it lives for 0.4 s (2 s in mode
+ * SAMPLE). Of those with shorter lives, only some are counted, so the number is a lower bound. A
+ * look takes some microseconds per process. The next one follows after at least 200 times its
+ * duration, which limits the cost to half a percent of a CPU.
  *
  * Rejected ways to see short-lived strangers too:
  *
- *  - The stranger reports itself, where it has the agent and only the live file is out of its reach
- *    (another /dev/shm). Each channel that crosses mount namespaces is cut by another namespace:
+ *  - The stranger reports itself, if it has the agent and only the live file is out of its reach
+ *    (another /dev/shm). Each channel that crosses mount namespaces is blocked by another namespace:
  *    abstract sockets by network, message queues by IPC, signals by PID namespaces, and
  *    /proc/PID/root of the writer by user namespaces. A sandbox creates all of these namespaces.
  *    Static programs have no agent.
  *  - The kernel's own log of executions. The process connector and process accounting require root.
- *    Records of perf (comm_exec) are inherited with an event for each CPU, at every fork and at
+ *    Records of perf (comm_exec) need an event for each CPU that is inherited at every fork and by
  *    every new thread of the program, which costs more than recording the program.
- *  - A process that is about to execute a program notes that in the segment, and the recorder of
- *    the new program removes the note. No namespace prevents this. But the agent would have to hook
- *    13 more functions (exec*, posix_spawn*, system, popen), and a program that makes the system
- *    call itself is missed. A child of vfork cannot know by what pid the new recorder will know
- *    itself without a system call that its sandbox may forbid, and the parent cannot know it for
- *    system and popen.
- *  - The kind of end: a process that ended without having called exit, _exit or quick_exit, and by
- *    no signal, executed another program or made the system call itself. Go's runtime does the
- *    latter, so this would name programs that are recorded completely. */
+ *  - A process that is about to execute a program writes a note into the segment, and the recorder
+ *    of the new program removes it. No namespace prevents this. But the agent would have to hook 13
+ *    more functions (exec*, posix_spawn*, system, popen), and a program that makes the system call
+ *    itself is missed. The note would have to name the pid that the new recorder reports. A child of
+ *    vfork can find it only by a system call that its sandbox may forbid, and the parent cannot find
+ *    it for system and popen.
+ *  - The kind of end: a process that has ended without a signal and without having called exit,
+ *    _exit or quick_exit has executed another program, or made the system call itself. Go's runtime
+ *    does the latter, so this would count programs that are recorded completely. */
 #include "strangers.h"
 
 #include <ctype.h>
@@ -45,7 +46,7 @@
 enum {
     PATIENCE_NS = 300 * 1000 * 1000,
     LOOK_EVERY_NS = 100 * 1000 * 1000,
-    SAMPLES_LOOK_EVERY_NS = 1000 * 1000 * 1000,
+    SAMPLES_LOOK_EVERY_NS = 1000 * 1000 * 1000, /* in mode SAMPLE, where the writer sleeps longer */
     REST_FACTOR = 200,
     PROCESSES_MOST = 4096,
     SEEN_SLOTS = 4 * PROCESSES_MOST,
@@ -54,7 +55,7 @@ enum {
 struct walk { /* the processes of the tree, each once */
     uint32_t pids[PROCESSES_MOST];
     size_t n;
-    uint32_t seen[SEEN_SLOTS]; /* open addressing by pid; 0: free */
+    uint32_t seen[SEEN_SLOTS]; /* the same as a hash table with open addressing; 0: free */
 };
 
 static void walk_add(struct walk *walk, uint32_t pid) {
@@ -167,6 +168,7 @@ static void add_name(char names[AG_STRANGERS_NAMES_BYTES], const char *name) {
     }
 }
 
+/* Counts the process as a stranger, unless it is recorded or may still become so. */
 static void judge(const struct ag_writer *writer, struct ag_stranger *stranger) {
     const bool is_the_first =
         stranger->pid == writer->session->first_pid && !writer->report.registered;
@@ -215,6 +217,7 @@ static void strangers_walk(struct ag_strangers *strangers, const struct ag_write
     }
 }
 
+/* Are strangers of interest: does `run` record a command with its children? */
 static bool is_asked_for(const struct ag_writer *writer) {
     return !writer->session->is_attached && writer->session->first_pid != 0 &&
            writer->session->header->keeper == AG_KEEPER_RUN &&
@@ -241,7 +244,7 @@ void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_
     }
 }
 
-/* The process is recorded after all; it may have been counted because its start took long. */
+/* The process may have been counted before, because its start took long. */
 void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid) {
     for (size_t i = strangers->n_known; pid != 0 && i-- > 0;) {
         if (strangers->known[i].pid == pid) {

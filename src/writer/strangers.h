@@ -1,6 +1,6 @@
-/* strangers.h: counts and names the processes that the command started and that are not recorded:
- * static programs, programs with raised privileges, processes with a cleared environment, and roots
- * that contain neither the agent nor the session. */
+/* strangers.h: counts and names strangers: processes that the command started and that are not
+ * recorded, because the agent is not in them (static programs, programs with raised privileges, a
+ * cleared environment), or because their root directory has neither the agent nor the live file. */
 #ifndef AG_STRANGERS_H
 #define AG_STRANGERS_H
 
@@ -11,29 +11,30 @@
 struct ag_writer;
 
 enum { AG_STRANGERS_NAMES_BYTES = 96 };
-struct ag_stranger {
-    uint32_t pid; /* in the writer's PID namespace */
-    uint64_t start_ticks, since_ns;
-    bool has_executed; /* it was recorded and executed another program */
-    bool is_counted, is_seen;
+struct ag_stranger {      /* a process that is a stranger, or may become one */
+    uint32_t pid;         /* in the writer's PID namespace */
+    uint64_t start_ticks; /* of the process, as ag_process_start_ticks */
+    uint64_t since_ns;    /* CLOCK_MONOTONIC when it was first seen without a recording */
+    bool has_executed;    /* it was recorded and executed another program */
+    bool is_counted;      /* it is a stranger */
+    bool is_seen;         /* by the current look */
     char name[16];
 };
-struct ag_strangers {
+struct ag_strangers { /* zero-initialize */
     struct ag_stranger *known;
     size_t n_known;
-    uint64_t next_look_ns;
+    uint64_t next_look_ns; /* CLOCK_MONOTONIC */
 };
 
-/* Looks at the descendants of the first process and of those that are recorded, when the last look
- * is long enough ago. */
+/* Looks for strangers among the descendants of the first process and of the recorded ones, if the
+ * last look is long enough ago. */
 void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *writer,
                        uint64_t now_ns);
-/* A recorded process has executed another program. */
+/* Notes that a recorded process has executed another program. */
 void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns);
-/* This process is recorded. */
+/* Notes that this process is recorded. */
 void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid);
-/* Takes the last look. Returns how many processes are not recorded; ret_names: each name once,
- * "sudo, ls". */
+/* Looks a last time. Returns how many strangers there were; ret_names: each name once, "sudo, ls". */
 uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_writer *writer,
                                uint64_t now_ns, char ret_names[AG_STRANGERS_NAMES_BYTES]);
 void ag_strangers_done(struct ag_strangers *strangers);

@@ -1,29 +1,31 @@
-/* trace_file.c: names trace files, and creates them so that no kill leaves one without its header.
+/* trace_file.c: names trace files, and creates them so that a SIGKILL never leaves a trace without
+ * its header.
  *
- * 1. Names. A pattern becomes a path by its percent letters. When the path is taken by another
+ * 1. Names. A pattern becomes a path by its percent letters. If that path is in use by another
  *    trace, a number is inserted: PATH-2, PATH-3 ...
  *
- * 2. Problem. If the file were created first and its 64-byte header written afterwards, a SIGKILL
- *    in between would leave a file that readers do not recognize as a trace, and that does not lead
- *    to the session whose events wait for it.
+ * 2. Problem. If a file were created first and its 64-byte header written afterwards, a SIGKILL
+ *    between the two would leave a file that readers do not recognize as a trace, and that does not
+ *    lead to the session whose live file has its events.
  *
  * 3. Solution. The header is written first, and the file gets its name afterwards. Three ways are
  *    tried in this order until the file system supports one:
  *
  *     unnamed     open(folder, O_TMPFILE), write, linkat(/proc/self/fd/N, name)
- *     own name    open(.allogram-new.SESSION), write, renameat2(name, RENAME_NOREPLACE); or, where
- *                 a file system has no such thing, link(name) and unlink
+ *     own name    open(.allogram-new.SESSION), write, renameat2(name, RENAME_NOREPLACE), or link(name)
+ *                 and unlink if the file system has no such rename
  *     in place    open(name, O_EXCL), write: has the problem of section 2, on file systems that
  *                 support neither links nor a rename that does not replace
  *
- * Each step that gives a name fails when the name is taken, so two processes that create traces at
- * once never share a file; a symbolic link, dangling or not, counts as taken. A file whose process
- * was killed before it had its name disappears with its last descriptor, or is removed by the next
- * writer that uses the same own name: one writer per session works at a time (ag_session_lock).
+ * Giving a name fails if the name is in use, so two processes that create traces at once never
+ * share a file. A symbolic link, dangling or not, counts as in use. If the process is killed before
+ * the file has its name, an unnamed file disappears with its last descriptor. One with an own name
+ * is removed by the next writer of the session, which uses the same own name; only one writer of a
+ * session works at a time (ag_session_lock).
  *
- * 4. Resuming. A writer that is killed right after naming a file leaves a file that is not noted in
- *    the segment. The header says to which session and process it belongs: the next writer of that
- *    session takes it for that process, instead of creating another. */
+ * 4. Resuming. If a writer is killed right after naming a file, no note in the segment names that
+ *    file. But its header names its session and process: the next writer of the session uses it for
+ *    that process, instead of creating another file. */
 #include "trace_file.h"
 
 #include <errno.h>
@@ -40,17 +42,17 @@
 
 #define DEFAULT_PATTERN "allogram.%e.%p.allogram"
 enum {
-    MAX_NUMBER = 100000, /* limit of -N: more files of one name are surely a mistake */
+    MAX_NUMBER = 100000, /* of PATH-N: more files of one name are surely a mistake */
     PATH_BYTES = 4096,
     PROGRAM_BYTES = 200, /* of a file name of at most 255 bytes: leaves room for the rest of it */
     CREATE = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
     RENAME_ONLY_TO_NEW = 1, /* RENAME_NOREPLACE, which older headers lack */
 };
 
-struct new_file { /* a file that is being created */
-    const char *plain;
+struct new_file {      /* a file that is being created */
+    const char *plain; /* its path for number 1 */
     const struct ag_trace_header *header;
-    uint32_t number; /* to try first; then the number that the file got */
+    uint32_t number; /* at first: to try first; at the end: of the file */
     int fd;
     char folder[PATH_BYTES], own_name[PATH_BYTES];
 };
@@ -120,7 +122,7 @@ void ag_trace_pattern_folder(const char *pattern, char ret_folder[4096]) {
     }
 }
 
-/* Appends text; on failure *length becomes the buffer's size. */
+/* Appends text. If it does not fit, *length becomes PATH_BYTES. */
 static void name_append(char *buffer, size_t *length, const char *text, size_t text_bytes) {
     if (*length + text_bytes >= PATH_BYTES) {
         *length = PATH_BYTES;
@@ -177,7 +179,7 @@ int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names
             name_append(ret_path, &length, "%", 1);
             break;
         case '\0':
-            at--; /* a pattern from a damaged header; the loop ends at its NUL */
+            at--; /* only in a damaged header; the loop ends at the NUL */
             break;
         }
     }
@@ -262,7 +264,8 @@ int ag_trace_file_copy(int from, int to, uint64_t bytes) {
 
 /* ---- three ways to a name ---- */
 
-/* Gives new_file->fd its name. 0, -EEXIST, or another negative errno: this way is not supported. */
+/* Gives the file its name. 0; -EEXIST: the name is in use; another negative errno: this way is not
+ * supported. */
 typedef int give_name(struct new_file *new_file, const char *path);
 
 static int link_unnamed(struct new_file *new_file, const char *path) {
@@ -326,7 +329,7 @@ static const struct {
 
 static void close_fd(struct new_file *new_file) {
     if (new_file->fd >= 0) {
-        (void)close(new_file->fd); /* at most a header, of a file that is given up */
+        (void)close(new_file->fd); /* the file is not used: it has at most a header */
     }
     new_file->fd = -1;
 }

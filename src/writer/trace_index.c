@@ -1,9 +1,9 @@
 /* trace_index.c: makes the index, which lets a reader show the first screen of a trace without a
  * pass over its events.
  *
- * When the sums are read back from the file, chunks are fed in the order of their first times.
- * Then, before a chunk that starts at t, every chunk that starts earlier has been fed completely,
- * so the merge may apply all windows that began before t. */
+ * If the sums are computed from the file, its chunks are read in the order of their first times. So
+ * when a chunk that starts at T is read, all chunks that start earlier have been read completely,
+ * and the merge may apply all windows (ledger/merge.h) that started before T. */
 #include "trace_index.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_sta
     return 0;
 }
 
-/* ---- reading back ---- */
+/* ---- sums of a file ---- */
 
 struct read_back {
     struct ag_trace_file *file;

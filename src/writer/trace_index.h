@@ -1,5 +1,5 @@
-/* trace_index.h: makes the sums at the end of a trace, from the totals kept along the way or from
- * the file itself. */
+/* trace_index.h: makes the sums in the index at the end of a trace: from the writer's totals, or, if
+ * there are none, from the events in the file. */
 #ifndef AG_TRACE_INDEX_H
 #define AG_TRACE_INDEX_H
 
@@ -20,12 +20,13 @@ struct ag_index_sums {
     uint64_t buried_blocks;    /* see ag_ledger_buried_blocks; not in the index */
 };
 
-/* From a closed ledger. ret_blob: index records for ag_trace_writer_finish; the caller frees it. */
+/* Makes the sums from a closed ledger. ret_blob: the records of the index, for
+ * ag_trace_writer_finish; the caller frees it. */
 int ag_trace_index_of_ledger(const struct ag_ledger *ledger, const struct ag_stack_harvest *stacks,
                              const struct ag_index_facts *facts, struct ag_blob *ret_blob,
                              struct ag_index_sums *ret_sums);
-/* From the chunks of a file, in one pass; memory is bounded by the live blocks and a chunk per
- * stream. */
+/* Makes the sums from the chunks of a file, in one pass. Memory: for the live blocks, and a chunk
+ * per stream. */
 int ag_trace_index_of_file(const char *path, const struct ag_index_facts *facts,
                            struct ag_blob *ret_blob, struct ag_index_sums *ret_sums);
 

@@ -157,7 +157,7 @@ struct seen { /* a slot's data before it is adopted */
 static struct seen slot_see(const struct ag_session *session, uint32_t index) {
     const struct ag_process_slot *slot = ag_session_slot(session, index);
     struct seen seen = {.parent_slot = slot->parent_slot,
-                        .sought = {.pid = slot->pid,
+                        .sought = {.own_pid = slot->pid,
                                    .namespace = slot->pid_namespace,
                                    .namespace_is_inherited = slot->namespace_is_inherited == 1,
                                    .path = session->path,
@@ -199,7 +199,7 @@ static enum ag_process_found find_process(const struct ag_writer *writer, struct
     }
     if (found == AG_PROCESS_UNCLEAR && seen->identity == 0 && seen->family == 0 &&
         ag_process_own_namespace() == 0) {
-        *ret_pid = seen->sought.pid; /* neither locks nor /proc: nothing else is available */
+        *ret_pid = seen->sought.own_pid; /* neither locks nor /proc: nothing else is available */
         return AG_PROCESS_FOUND;
     }
     return found;
@@ -232,14 +232,14 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
         writer->is_offline ? AG_PROCESS_GONE : find_process(writer, &seen, &pid);
     const bool is_first =
         pid != 0 ? pid == session->first_pid
-                 : ag_session_is_first(session, seen.sought.pid, seen.sought.namespace);
+                 : ag_session_is_first(session, seen.sought.own_pid, seen.sought.namespace);
     struct ag_recording *recording = ag_recording_begin(session, index, is_first);
     if (!recording) {
         return; /* no memory: tried again at the next look */
     }
     *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
                                         .recording = recording,
-                                        .pid = seen.sought.pid,
+                                        .pid = seen.sought.own_pid,
                                         .pid_namespace = seen.sought.namespace,
                                         .identity = seen.identity,
                                         .family = seen.family,
@@ -259,7 +259,8 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     }
     const bool shares_namespace = /* as far as can be known */
         seen.sought.namespace == session->pid_namespace || seen.sought.namespace == 0;
-    ag_strangers_recorded(&writer->strangers, pid == 0 && shares_namespace ? seen.sought.pid : pid);
+    ag_strangers_recorded(&writer->strangers,
+                          pid == 0 && shares_namespace ? seen.sought.own_pid : pid);
     if (seen.parent_slot < session->n_slots && seen.identity == 0 &&
         writer->slots[seen.parent_slot].phase == AG_PHASE_OPEN) {
         /* a forked child starts with its parent's program */
@@ -267,8 +268,8 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     }
     const bool is_unreaped = found == AG_PROCESS_GONE && session->pid_namespace != 0 &&
                              seen.sought.namespace == session->pid_namespace &&
-                             ag_process_is_unreaped(seen.sought.pid, slot->parent_pid);
-    watch_process(writer, index, is_unreaped ? seen.sought.pid : pid); /* to read its status */
+                             ag_process_is_unreaped(seen.sought.own_pid, slot->parent_pid);
+    watch_process(writer, index, is_unreaped ? seen.sought.own_pid : pid); /* to read its status */
     if (found == AG_PROCESS_GONE) {
         note_end(writer, index, end_of_unseen_ns(writer));
     }
