@@ -1,22 +1,22 @@
 /* budget.c: adjusts the sampling interval so that the cost stays within the budget.
  *
- * The cost is the time that samples take in the programs (each program reads the clock before and
- * after a sample and adds the time up in its process slot) plus the CPU time of the writer. It is
- * compared with the CPU time of all recorded processes over the same period. The nanosecond or two
- * that an unsampled allocation takes are not counted: measuring that time would take longer.
+ * The cost is the time that samples take in the programs, plus the CPU time of the writer. (Each
+ * program reads the clock before and after a sample and adds the difference up in its slot.) The
+ * cost is divided by the CPU time of all recorded processes over the same period. The nanosecond or
+ * two that an unsampled allocation takes are not counted: measuring that time would take longer.
  *
  * Whenever the programs have used enough CPU time to judge (ENOUGH_NS), the interval is multiplied
- * by recent sampling cost / allowed cost, bounded to [4/5, 4]: it rises fast and falls slowly. The
- * allowed cost is W - (the writer's share of the CPU time so far), where W is three quarters of the
- * budget: the rest is a reserve for busier periods. The allowed cost is never below W / 4, because
- * a larger interval does not reduce the writer's fixed cost. While the total cost so far exceeds W,
- * the allowed cost is W / 4 too, so that an expensive beginning is compensated.
+ * by (recent cost of samples / allowed cost), limited to [4/5, 4]: it rises fast and falls slowly.
+ * The allowed cost is W minus the writer's part of the cost so far, where W is three quarters of the
+ * budget; the rest is a reserve for busier periods. The allowed cost is at least W / 4, because a
+ * larger interval does not reduce the writer's fixed cost. While the total cost so far exceeds W, the
+ * allowed cost is also W / 4, which compensates for an expensive start.
  *
- * Estimates stay unbiased: a thread adopts a new interval only after a sample, and each sample is
+ * Estimates remain unbiased: a thread adopts a new interval only after a sample, and each sample is
  * recorded with the interval from which its skip (the bytes since the previous sample) was drawn
- * (record/sampler.c). The current interval may depend on earlier samples, but never on the block
- * that is about to be chosen; given those samples, each block is chosen with the probability by
- * which it is weighted. */
+ * (record/sampler.c). So the interval may depend on earlier samples, but not on the block that is
+ * chosen next: given the earlier samples, each block is chosen with the probability by which it is
+ * weighted. */
 #include "budget.h"
 
 #include "base/skip.h"
@@ -27,13 +27,13 @@
 enum {
     LOOK_EVERY_NS = 20 * 1000 * 1000,
     ENOUGH_NS = 5 * 1000 * 1000, /* of the programs' CPU time */
-    /* bytes; about one block in ten is sampled; for more, exact mode is better */
+    /* bytes. About one block in ten is sampled then; exact mode is better for more. */
     LEAST_INTERVAL = 4096,
 };
 #define MOST_INTERVAL (UINT64_C(256) << 20)
-#define WANTED 0.75 /* fraction of the budget */
+#define WANTED 0.75 /* W as a fraction of the budget */
 
-/* Adds up the times of live processes. A process that has ended drops out of the sums. */
+/* Adds up the times of all live processes, so the sums decrease when a process ends. */
 static void budget_measure(struct ag_writer *writer, uint64_t *ret_samples_ns,
                            uint64_t *ret_programs_ns) {
     const struct ag_session *session = writer->session;
@@ -78,7 +78,7 @@ void ag_budget_keep(struct ag_budget *budget, struct ag_writer *writer, uint64_t
     ag_process_own_usage(&own_ns, &own_rss_bytes);
     const uint64_t spent_ns = samples_ns + own_ns;
     if (programs_ns < budget->programs_ns || spent_ns < budget->spent_ns) {
-        budget->programs_ns = programs_ns; /* a process has ended: start over from these sums */
+        budget->programs_ns = programs_ns; /* a process has ended: starts over from these sums */
         budget->spent_ns = spent_ns;
         budget->samples_ns = samples_ns;
         return;

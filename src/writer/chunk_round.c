@@ -1,20 +1,20 @@
 /* chunk_round.c: one round of the writer: examines all chunk controls (segment.h) and takes the
  * chunks that are ready.
  *
- * Chunks that will not change any more (FULL, or of an ended process) are taken in the order of
- * their first stamps, so that merging several threads needs little buffering. The ACTIVE chunk of a
- * thread is left alone until it is full, unless the totals wait for that thread: then its events so
- * far are added to the totals.
+ * A chunk is ready if it will not change any more: it is FULL, or its process has ended. Ready chunks
+ * are taken in the order of their first stamps, so that merging several threads needs little memory.
+ * The ACTIVE chunk of a thread is taken when it is full. But if the totals wait for that thread, the
+ * chunk's events so far are added to the totals.
  *
  * The totals advance to the time up to which all threads have delivered their events. For a stream
- * with an unread chunk this is the stream's last known stamp; for all others it is the time of this
- * round minus MARGIN_NS, because a recorder that is about to write an event has stamped it with a
- * tick no older than that. If a recorder is descheduled between stamp and event, the event comes
- * late; the ledger (the arithmetic of live blocks) repairs the order and counts late events.
+ * with an unread chunk, this is the stream's last known stamp. For all others it is the time of this
+ * round minus MARGIN_NS: a recorder that is about to write an event has written a stamp since the
+ * last tick or two. If a thread is descheduled between stamp and event, the event comes late; the
+ * ledger (the arithmetic of live blocks) repairs the order and counts late events.
  *
  * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
- * faster than they are taken. So it examines the controls once, ignores chunks behind a chunk that
- * is not full, and repeats rounds until the others are taken. */
+ * faster than they are taken. So it examines the controls once, ignores later chunks of a stream
+ * after one that is not full, and repeats rounds until the others are taken. */
 #include "writer_state.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ enum {
     TAKEN_PER_ROUND = 64,
 };
 
-/* Copies a control. false: this round does not use the chunk. */
+/* Copies the control of a chunk. false: this round does not use the chunk. */
 static bool control_examine(struct ag_writer *writer, uint32_t chunk,
                             struct ag_chunk_ready *ret_ready) {
     const struct ag_session *session = writer->session;
@@ -86,7 +86,7 @@ static uint64_t first_raw(const struct ag_writer *writer, const struct ag_chunk_
     return AG_WORD_KIND(word) == AG_WORD_STAMP ? AG_WORD_STAMP_RAW(word) : 0;
 }
 
-/* Fills ready: its first n_ready chunks will not change any more, the n_active at its end may. */
+/* Fills writer->ready: n_ready ready chunks at its start, n_active ACTIVE ones at its end. */
 static int controls_examine(struct ag_writer *writer) {
     const struct ag_session *session = writer->session;
     uint32_t touched =
@@ -130,7 +130,7 @@ static int by_time(const void *left, const void *right) {
     return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
 }
 
-/* The totals advance no further than the last known time of this stream. */
+/* Limits the time to which the totals advance to the last known stamp of this stream. */
 static void totals_hold_back(struct ag_watched_slot *watched, uint32_t stream) {
     const uint64_t totaled_ns = ag_recording_totaled_ns(watched->recording, stream);
     watched->advance_ns = totaled_ns < watched->advance_ns ? totaled_ns : watched->advance_ns;
@@ -203,7 +203,7 @@ static int64_t take_ready(struct ag_writer *writer) {
     return taken;
 }
 
-/* Called when every ready chunk has a missing chunk before it in its stream. */
+/* Called if every ready chunk has a missing chunk before it in its stream. */
 static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
     int64_t taken = 0;
     for (size_t i = 0; i < writer->n_ready; i++) {
@@ -217,9 +217,9 @@ static int64_t take_behind_gaps(struct ag_writer *writer, uint64_t now_ns) {
     return taken;
 }
 
-/* A snapshot takes the words that a chunk held when its control was copied. While the other
- * controls were being copied, the thread may have filled that chunk and begun another. Drops such
- * later chunks, because the snapshot lacks the words before them. */
+/* For a snapshot, which takes the words that a chunk had when its control was copied. While other
+ * controls were copied, the thread may have filled that chunk and begun another. Drops such later
+ * chunks, because the snapshot lacks the last words before them. */
 static void leave_what_came_later(struct ag_writer *writer) {
     enum { LEFT = UINT32_MAX };
     struct ag_chunk_ready *ready = writer->ready;
@@ -240,8 +240,8 @@ static void leave_what_came_later(struct ag_writer *writer) {
     writer->n_ready = n_kept;
 }
 
-/* Makes private copies of the chunk's pages by writing to them. The words are complete, so the
- * program does not change the originals meanwhile. */
+/* Writes to the chunk's pages, which makes the kernel copy them to private memory. The program does
+ * not change complete words meanwhile. */
 static void copy_words(const struct ag_writer *writer, const struct ag_chunk_ready *ready) {
     enum { PAGE_WORDS = 4096 / 8 };
     struct ag_session *session = writer->session;
@@ -265,13 +265,13 @@ int ag_writer_freeze(struct ag_writer *writer) {
     return 0;
 }
 
-/* Called when no ready chunk could be taken: skips missing chunks, or ends a snapshot. */
+/* Called if no ready chunk could be taken: skips missing chunks, or ends a snapshot. */
 static int64_t take_the_rest(struct ag_writer *writer) {
     if (!writer->is_frozen) {
         return take_behind_gaps(writer, ag_monotonic_ns());
     }
     for (size_t i = 0; i < writer->n_ready; i++) {
-        /* it came after the snapshot's moment */
+        /* what is left was recorded after the snapshot's moment */
         writer->slots[writer->ready[i].slot].has_unread = false;
     }
     writer->n_ready = 0;

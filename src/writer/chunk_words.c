@@ -79,7 +79,7 @@ static size_t take_common(struct ag_chunk_words *reader, struct ag_event *ret_ev
     return count;
 }
 
-/* The event of the word at reader->at, of any kind. */
+/* Decodes the event at reader->at, which may have any kind. */
 AG_FAST void rare_event(struct ag_chunk_words *reader, uint64_t word, uint32_t kind,
                         uint32_t n_words, struct ag_event *ret_event) {
     const uint8_t record = word_kinds[kind].record;

@@ -16,11 +16,11 @@ struct ag_chunk_words {    /* a reader of one chunk */
     uint32_t at, end;      /* word indexes; [at, end) is unread, end <= AG_CHUNK_WORDS */
     uint64_t ns_per_2_32;  /* factor of the session's clock */
     uint64_t now_ns;       /* session time; a later stamp is reduced to it */
-    uint64_t last_ns;      /* last stamp of the stream: times in a stream never decrease */
-    uint64_t reset_ns;     /* stamp before the last RESET, 0: none */
+    uint64_t last_ns;      /* last stamp of the stream; an earlier one is raised to it */
+    uint64_t reset_ns;     /* stamp before the last RESET; 0: none */
     bool is_damaged;       /* an invalid word was found; then at == end */
 };
-struct ag_copied_record { /* a record among the words: its body, copied before it is checked */
+struct ag_copied_record { /* a record among the words, copied before it is checked */
     uint32_t kind, bytes; /* kind 0: none */
     uint8_t body[AG_WORD_RECORD_MOST_BYTES];
     uint64_t rows[AG_WORD_RECORD_MOST_ROWS * AG_ROW_MAX_BYTES / 8]; /* of a decoded batch */
@@ -51,7 +51,7 @@ uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word);
 size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
                            size_t capacity, struct ag_copied_record *ret_copy);
 
-/* Decodes a copied record; its strings and rows are in the copy. Stacks are checked ids. false: it
+/* Decodes a copied record. Its strings and rows remain in COPY; its stacks are valid ids. false: it
  * is damaged, or of a kind that the recorder does not write. */
 bool ag_copied_record_decode(struct ag_copied_record *copy, struct ag_record *ret_record);
 

@@ -3,22 +3,22 @@
  *
  * 1. One pass. Separate passes over batches (chunk_words, encoder, ledger) each branch on the kind
  *    of the next event. The kind is the program's data, so each pass mispredicts the branch anew,
- *    which takes a third of their time. Here it is predicted once. The encoder also finds the tuple
- *    (stack, size, via) of each event in its chunk. A table from tuples to sums then replaces the
- *    ledger's own lookup of (stack, via), and a stack is looked up once per tuple instead of once
- *    per event. Together this reduces 25 ns per event to 18 (CFRAC on a 3.6 GHz EPYC).
+ *    which takes a third of their time. In one pass it is mispredicted once. Also, the encoder looks
+ *    up the tuple (stack, size, allocation function) of each event. A table from tuples to sums then
+ *    replaces the ledger's own lookup, and the stack is looked up once per tuple instead of once per
+ *    event. Together this reduces 25 ns per event to 18 (CFRAC on a 3.6 GHz EPYC).
  *
- *    It serves processes with one stream only: events of several threads are merged by time before
+ *    It is for processes with one stream only: events of several threads are merged by time before
  *    they reach the totals.
  *
  * 2. Looking ahead. When the tables are larger than the caches, each event would wait for memory up
  *    to four times in sequence: the slot of its tuple, the tuple, the entry of its stack or the
- *    slot of its block, and the sum. So a few dozen events are examined before the pass takes them,
- *    in steps: each step prefetches the cache lines of all of them, and the next step finds those
- *    lines in the cache. All results are guesses: the pass reads the words again, a slot may have
- *    changed by then, and a block outside its home slot leads to another block's sum. A wrong guess
- *    costs only the cache line that it fetches. So no result is passed on, and the code does not
- *    branch on the kind of an event: a misprediction costs more than such a line. */
+ *    slot of its block, and the sum. So a few dozen events are examined in advance, in steps. Each
+ *    step prefetches cache lines for all of them, and the next step finds these lines in the cache.
+ *    The results are guesses: a slot may have changed when the pass reads it, and a block that is
+ *    not in its home slot has another sum. A wrong guess costs only the cache line that it fetches.
+ *    So no result is passed on, and this code does not branch on the kind of an event: a
+ *    misprediction costs more than such a line. */
 #include "one_pass.h"
 
 #include <errno.h>
@@ -48,8 +48,7 @@ static void forget_tuples(struct ag_one_pass *pass, const struct ag_event_encode
     }
 }
 
-/* Looks up the sum of a tuple that is not cached. Without memory for the result, the lookup is
- * repeated next time. */
+/* Looks up the sum of a tuple that the table lacks, and adds it to the table if there is memory. */
 static AG_NOINLINE uint32_t tuple_ask_sum(struct ag_one_pass *pass, uint32_t tuple,
                                           struct ag_ledger *ledger, struct ag_stack_harvest *stacks,
                                           const struct ag_event *event) {
@@ -120,13 +119,12 @@ AG_FAST int take_stamp(struct one_run *one, struct ag_chunk_words *words, uint64
     return ag_ledger_step_aside(one->ledger, &one->hot, one->index, &event);
 }
 
-/* Is the word at AT the undo of the free before it (a failed realloc)? Then both must be decoded
- * together. */
+/* Does the word at AT undo the free before it (a failed realloc)? Then the slow path decodes both. */
 static bool is_undone(const struct ag_chunk_words *words, uint32_t at) {
     return AG_WORD_KIND(ag_chunk_word(words, at)) == AG_WORD_UNDO_FREE;
 }
 
-/* Takes one run of events. *ret_n_events: how many were taken; fewer than wanted when a word of
+/* Takes one run of events. *ret_n_events: how many were taken, fewer than WANTED if a word of
  * another kind or the end of the chunk follows. */
 static int take_run(struct one_run *one, struct ag_chunk_words *words, uint32_t wanted,
                     uint32_t *ret_n_events) {

@@ -8,8 +8,10 @@
 #include "ledger/ledger.h"
 #include "stack_harvest.h"
 
-struct ag_one_pass {        /* zero-initialize; one per recording */
-    uint32_t *sum_of_tuple; /* by the encoder's tuple number; AG_INDEX_NONE: not looked up yet */
+struct ag_one_pass { /* zero-initialize; one per recording */
+    /* The ledger's sum of each tuple (stack, size, allocation function), by the tuple's number in
+     * the encoder; AG_INDEX_NONE: not looked up yet. */
+    uint32_t *sum_of_tuple;
     uint32_t n_tuples;
     size_t capacity;
     uint32_t chunk_number;                  /* the encoder's chunk to which the tuples belong */
@@ -18,7 +20,7 @@ struct ag_one_pass {        /* zero-initialize; one per recording */
 void ag_one_pass_done(struct ag_one_pass *pass);
 
 /* Takes allocations, frees and stamps from `words`, up to the first word of another kind or the
- * last word. An encoder failure is reported later through its body. 0, or the ledger's error. */
+ * last word. Returns 0, or the ledger's error; an error of the encoder is stored in its body. */
 int ag_one_pass_take(struct ag_one_pass *pass, struct ag_chunk_words *words,
                      struct ag_event_encoder *encoder, struct ag_ledger *ledger,
                      struct ag_stack_harvest *stacks, uint32_t stream);

@@ -110,7 +110,7 @@ static bool is_recorded(const struct ag_writer *writer, uint32_t pid) {
         const struct ag_watched_slot *watched = &writer->slots[i];
         const bool may_be_it =
             watched->watch.pid == pid ||
-            (watched->watch.pid == 0 && ag_process_has_own_pid(pid, watched->pid));
+            (watched->watch.pid == 0 && ag_process_has_own_pid(pid, watched->own_pid));
         if (watched->phase == AG_PHASE_OPEN && !watched->has_ended && may_be_it) {
             return true;
         }

@@ -1,30 +1,32 @@
-/* writer.c: the process beside the program: its loop, and the life of a slot.
+/* writer.c: the loop of the writer process, and the life of a slot.
  *
- * 1. The loop. About every millisecond it ticks the clock, looks for new processes, takes the
- *    chunks that are ready, and checks which processes have ended. A round that took something is
- *    followed by the next at once; otherwise epoll_wait sleeps for a millisecond or until a process
- *    ends.
+ * 1. The loop. About every millisecond the writer ticks the session's clock, looks for new
+ *    processes, takes the chunks that are ready, and checks which processes have ended. After a
+ *    round that took chunks, the next one follows at once; otherwise the writer sleeps in epoll_wait
+ *    for a millisecond, or until a process ends.
  *
  * 2. The life of a slot, as the writer sees it
  *
  *        NONE --- LIVE ---> OPEN --- ended, drained, sealed ---> RETIRED --- 300 ms ---> NONE
  *
  *    A retired slot keeps its state and its tree for a moment: a child that was forked right before
- *    the end still works with that tree, and has not claimed a slot of its own yet. The session
- *    ends when the first process has ended and every slot is free: the same moment also catches
- *    programs that were spawned, not forked, right before the end.
+ *    the end uses that tree, and may not have claimed a slot of its own yet. The session ends when
+ *    the first process has ended and every slot is free. So programs that were spawned right before
+ *    the end have the same time to join.
  *
  * 3. Liveness. A process holds locks on the live file as long as its memory lives (segment.h, 6);
- *    the writer trusts these locks. A pidfd only wakes the writer and says how a process ended; the
- *    pid of a process may stay unknown (process_watch.c). The tests, in this order:
+ *    the writer trusts these locks. A pidfd only wakes the writer and says how a process ended. The
+ *    pid of a process may remain unknown (process_watch.c). The first test that decides counts:
  *
- *     it has a lock of its own     it lives while the lock is held; if its pid lives on after
- *                                  that, it has executed another program
- *     its family's lock            a forked child is dead when that is dropped; until then ...
- *     its pid, where it is known   ... it lives as long as that process
- *     any candidate for its pid    ... or as long as there is one
+ *     its own lock, if it has one      it lives while the lock is held. If its pid lives on after
+ *                                      that, the process has executed another program
+ *     its family's lock                a forked child is dead when that lock is dropped
+ *     its pid, if it is known          it lives as long as that process does, and executes the same
+ *                                      program
+ *     candidates for its pid           it may live as long as there is one
  *
- * A process that may live is never sealed; a session ends when the last lock is dropped.
+ *    The trace of a process that may live is not sealed, so a session lasts until its last lock is
+ *    dropped.
  *
  * 4. Death of the writer. All durable state is in the segment and the traces: the next writer
  *    adopts the slots again and finds the traces by the note behind each slot (recording_file.c,
@@ -51,7 +53,7 @@ enum {
     /* the time a forked child may need to its first instruction */
     RETIRE_AFTER_NS = 300 * 1000 * 1000,
     STATUS_PATIENCE_NS = 500 * 1000 * 1000, /* `run` reports within microseconds, or was killed */
-    LOOK_EVERY_NS = 20 * 1000 * 1000,       /* at locks, and at /proc where there are no pidfds */
+    LOOK_EVERY_NS = 20 * 1000 * 1000,       /* at locks, and at /proc if there are no pidfds */
     SEARCH_EVERY_NS = 250 * 1000 * 1000,    /* in /proc, for a process whose pid is not known */
     N_WOKEN = 64,
     FIRST_PROCESS = UINT32_MAX, /* epoll's number for the first process; other numbers are slots */
@@ -116,27 +118,29 @@ static void note_end(struct ag_writer *writer, uint32_t index, uint64_t now_ns) 
     }
 }
 
-/* Of two slots with one pid, the older one was replaced by exec, even when it does not say so,
- * unless the newer process was forked, which no process is after an exec; then the pid was reused
- * or is wrong. Pids are compared only where they are known to mean the same: both in the writer's
- * namespace, or both in one other namespace. */
-static bool is_same_process(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
+/* Do the slots have the same pid? Compares pids of one namespace: the writer's, or the one that both
+ * processes reported. */
+static bool is_same_pid(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
     return a->watch.pid != 0 && b->watch.pid != 0
                ? a->watch.pid == b->watch.pid
-               : a->pid == b->pid && a->pid_namespace == b->pid_namespace && a->pid_namespace != 0;
+               : a->own_pid == b->own_pid && a->pid_namespace == b->pid_namespace &&
+                     a->pid_namespace != 0;
 }
 
 static bool was_forked(const struct ag_session *session, uint32_t index) {
     return ag_session_slot(session, index)->parent_slot != UINT32_MAX;
 }
 
+/* Notes the end of the older of two recordings with the same pid: its process has executed another
+ * program, even if its slot does not say so. If the newer process was forked, it has not been
+ * executed; then the pid was reused, or one of the two is wrong, and both continue. */
 static void end_replaced(struct ag_writer *writer, uint32_t index) {
     const struct ag_session *session = writer->session;
     const uint64_t start_raw = ag_session_slot(session, index)->start_raw;
     for (uint32_t i = 0; i < session->n_slots; i++) {
         const struct ag_watched_slot *other = &writer->slots[i];
         if (i != index && other->phase == AG_PHASE_OPEN && !other->has_ended &&
-            is_same_process(other, &writer->slots[index])) {
+            is_same_pid(other, &writer->slots[index])) {
             const bool is_older = ag_session_slot(session, i)->start_raw < start_raw;
             const uint32_t older = is_older ? i : index, newer = is_older ? index : i;
             if (!was_forked(session, newer)) {
@@ -148,7 +152,7 @@ static void end_replaced(struct ag_writer *writer, uint32_t index) {
 
 /* ---- liveness ---- */
 
-struct seen { /* a slot's data before it is adopted */
+struct seen { /* what a slot says about its process */
     uint64_t identity, family;
     uint32_t parent_slot;
     struct ag_process_sought sought;
@@ -169,7 +173,7 @@ static struct seen slot_see(const struct ag_session *session, uint32_t index) {
     return seen;
 }
 
-/* Tests the locks alone: AG_PROCESS_UNCLEAR where they do not decide. */
+/* Tests the locks alone. AG_PROCESS_UNCLEAR: they do not decide. */
 static enum ag_process_found ask_locks(const struct ag_session *session, uint64_t identity,
                                        uint64_t family) {
     if (identity != 0) {
@@ -181,8 +185,7 @@ static enum ag_process_found ask_locks(const struct ag_session *session, uint64_
                : AG_PROCESS_UNCLEAR;
 }
 
-/* Finds the process' pid in the writer's namespace. GONE and FOUND are certain; UNCLEAR: it may
- * live. */
+/* Finds the process' pid in the writer's namespace, by its locks and by /proc. */
 static enum ag_process_found find_process(const struct ag_writer *writer, struct seen *seen,
                                           uint32_t *ret_pid) {
     *ret_pid = 0;
@@ -195,11 +198,11 @@ static enum ag_process_found find_process(const struct ag_writer *writer, struct
     }
     const enum ag_process_found found = ag_process_find(&seen->sought, ret_pid);
     if (found == AG_PROCESS_GONE && seen->identity != 0) {
-        return AG_PROCESS_UNCLEAR; /* the lock that it holds is better evidence */
+        return AG_PROCESS_UNCLEAR; /* it lives, because it holds its lock */
     }
     if (found == AG_PROCESS_UNCLEAR && seen->identity == 0 && seen->family == 0 &&
         ag_process_own_namespace() == 0) {
-        *ret_pid = seen->sought.own_pid; /* neither locks nor /proc: nothing else is available */
+        *ret_pid = seen->sought.own_pid; /* without locks and /proc, only this pid is left */
         return AG_PROCESS_FOUND;
     }
     return found;
@@ -216,8 +219,9 @@ static void watch_process(struct ag_writer *writer, uint32_t index, uint32_t pid
     end_replaced(writer, index);
 }
 
-/* Returns when a process ended that is gone at the first look at it: before the first process, if
- * this is the first look since that one's end (see note_ends_before_first). */
+/* Returns when a process ended that was dead before the writer adopted it. It counts as ended before
+ * the first process, if the first has ended since the last look at all slots
+ * (note_ends_before_first). */
 static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
     return writer->first_has_ended && !writer->knows_ends_before_first ? writer->first_ended_ns
                                                                        : ag_monotonic_ns();
@@ -239,7 +243,7 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     }
     *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
                                         .recording = recording,
-                                        .pid = seen.sought.own_pid,
+                                        .own_pid = seen.sought.own_pid,
                                         .pid_namespace = seen.sought.namespace,
                                         .identity = seen.identity,
                                         .family = seen.family,
@@ -269,13 +273,14 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     const bool is_unreaped = found == AG_PROCESS_GONE && session->pid_namespace != 0 &&
                              seen.sought.namespace == session->pid_namespace &&
                              ag_process_is_unreaped(seen.sought.own_pid, slot->parent_pid);
-    watch_process(writer, index, is_unreaped ? seen.sought.own_pid : pid); /* to read its status */
+    /* an unreaped process has a wait status that can be read */
+    watch_process(writer, index, is_unreaped ? seen.sought.own_pid : pid);
     if (found == AG_PROCESS_GONE) {
         note_end(writer, index, end_of_unseen_ns(writer));
     }
 }
 
-/* For a session whose writer is gone. */
+/* Does the process of the slot live? For a session whose writer is gone. */
 static bool slot_lives(const struct ag_writer *writer, uint32_t index) {
     struct seen seen = slot_see(writer->session, index);
     uint32_t pid = 0;
@@ -293,10 +298,10 @@ static bool is_to_adopt(const struct ag_writer *writer, uint32_t index) {
            (state == AG_SLOT_LIVE || state == AG_SLOT_REPLACED);
 }
 
-/* Adopts in the order of the processes' starts, whatever slots they have: of two new images of one
- * process, the one before the exec gets the plain name. */
+/* Adopts the processes in the order of their starts, not of their slots. So if a process has executed
+ * a second program since the last look, the trace of the first one gets the name without a number. */
 void ag_writer_adopt(struct ag_writer *writer, uint32_t n_slots) {
-    uint64_t last_raw = 0; /* start and slot of the process handled last */
+    uint64_t last_raw = 0; /* start and slot of the previous process in that order */
     uint32_t last = UINT32_MAX;
     for (;;) {
         uint64_t next_raw = UINT64_MAX;
@@ -354,8 +359,8 @@ static bool tree_is_in_use(const struct ag_writer *writer, uint32_t tree, uint32
     return false;
 }
 
-/* Clears a tree that no process uses. A forked child that has not yet announced which tree it uses
- * finds another generation there when it does, and starts over: record/process.c, 2. */
+/* Clears a stack tree that no process uses. A forked child may use it without having announced that:
+ * it then finds that the tree's generation has changed, and starts over (record/process.c, 2). */
 static void clear_unused_tree(const struct ag_writer *writer, uint32_t tree, uint32_t except) {
     if (tree >= ag_session_slots_used(writer->session) || tree_is_in_use(writer, tree, except)) {
         return;
@@ -373,7 +378,7 @@ void ag_writer_retire(struct ag_writer *writer, uint64_t now_ns, uint64_t after_
         struct ag_watched_slot *watched = &writer->slots[i];
         const bool is_due = watched->phase == AG_PHASE_RETIRED &&
                             now_ns - watched->ended_ns >= after_ns &&
-                            watched->dumps.writer == 0; /* otherwise its dump is due */
+                            watched->dumps.writer == 0; /* no snapshot reads the tree */
         if (!is_due) {
             continue;
         }
@@ -391,7 +396,7 @@ void ag_writer_retire(struct ag_writer *writer, uint64_t now_ns, uint64_t after_
 
 /* ---- sealing ---- */
 
-/* Asks the kernel how a process ended whose parent is not `run`. */
+/* Asks the kernel how the process ended, unless `run`, its parent, has reported that. */
 static void look_how_it_ended(const struct ag_watched_slot *watched, struct ag_process_slot *slot) {
     uint32_t status = 0;
     if (atomic_load_explicit(&slot->state, memory_order_relaxed) == AG_SLOT_LIVE &&
@@ -424,7 +429,7 @@ static enum ag_slot_end how_it_ended(const struct ag_writer *writer,
     return has_exited ? AG_END_EXIT : AG_END_NOT_KNOWN;
 }
 
-/* Returns the errno of creating the trace; 0: it was deleted. */
+/* Returns why there is no trace: the errno of creating it; 0: it was deleted. */
 static uint32_t why_missing(const struct ag_recording *recording) {
     return recording->trace_fd < 0 ? (uint32_t)-recording->error : 0;
 }
@@ -485,7 +490,8 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     const uint64_t max_rss_kib = atomic_load_explicit(&slot->max_rss_kib, memory_order_relaxed);
     if (writer->n_traces == 0 && writer->n_open == 1 &&
         max_rss_kib * 1024 > recording->rss_peak_bytes) {
-        recording->rss_peak_bytes = max_rss_kib * 1024; /* includes the largest child: only alone */
+        /* max_rss_kib includes the process' largest child, so it is used only without others */
+        recording->rss_peak_bytes = max_rss_kib * 1024;
     }
     struct ag_recording_end end = {
         .how = how_it_ended(writer, slot),
@@ -508,7 +514,8 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     writer->n_retired++;
 }
 
-/* Will `run` still report how its child ended? It cannot for other processes' children. */
+/* Will `run` still report how this process ended? It does so only for its child, the first process.
+ */
 static bool waits_for_status(const struct ag_writer *writer, const struct ag_watched_slot *watched,
                              uint32_t index, uint64_t now_ns) {
     const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
@@ -519,8 +526,8 @@ static bool waits_for_status(const struct ag_writer *writer, const struct ag_wat
            now_ns - watched->ended_ns < STATUS_PATIENCE_NS;
 }
 
-/* Seals a few ended processes per call: live ones need ticks and their chunks back, and new ones
- * need slots. */
+/* Seals only a few traces per call: meanwhile, live processes wait for ticks and returned chunks, and
+ * new ones for slots. */
 uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns) {
     enum { AT_ONCE = 8 };
     uint32_t count = 0;
@@ -530,7 +537,7 @@ uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns) {
             !waits_for_status(writer, watched, i, now_ns)) {
             seal(writer, i, now_ns);
             count++;
-            /* a process that waits for a tick takes a stopped clock for the writer's death */
+            /* if the clock does not tick, recorders assume that the writer is dead */
             if (!writer->is_offline) {
                 (void)ag_session_clock_tick(&writer->clock, writer->session);
             }
@@ -552,14 +559,14 @@ int64_t ag_writer_drain(struct ag_writer *writer, struct ag_session *session) {
     return r < 0 ? r : n_sealed;
 }
 
-/* ---- events from the kernel ---- */
+/* ---- ends of processes ---- */
 
 static bool is_replaced(const struct ag_writer *writer, uint32_t index) {
     const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
     return atomic_load_explicit(&slot->state, memory_order_acquire) == AG_SLOT_REPLACED;
 }
 
-/* The process executed another program, which does not belong to this recording. */
+/* Notes that the process has executed another program, which does not belong to this recording. */
 static void note_exec(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     struct ag_process_slot *slot = ag_session_slot(writer->session, index);
     uint32_t expected = AG_SLOT_LIVE;
@@ -576,8 +583,8 @@ static bool executes_another(const struct ag_watched_slot *watched) {
     return program != 0 && program != watched->program;
 }
 
-/* Without locks and in a /proc that hides processes, the end of a process cannot be seen. The
- * session has to end nevertheless. */
+/* Is the process given up? Without locks, and in a /proc that hides processes, the end of a process
+ * cannot be seen, but the session has to end. */
 static bool is_given_up(const struct ag_writer *writer, const struct ag_watched_slot *watched,
                         uint64_t now_ns) {
     const uint64_t patience_ns = UINT64_C(10000000000);
@@ -585,7 +592,7 @@ static bool is_given_up(const struct ag_writer *writer, const struct ag_watched_
            now_ns - writer->first_ended_ns > patience_ns && now_ns - writer->moved_ns > patience_ns;
 }
 
-/* Section 3. `thoroughly`: also performs tests that cost more than a poll. */
+/* Performs the tests of section 3. `thoroughly`: also those that need system calls. */
 static void look_whether_it_lives(struct ag_writer *writer, uint32_t index, uint64_t now_ns,
                                   bool thoroughly) {
     struct ag_watched_slot *watched = &writer->slots[index];
@@ -605,7 +612,7 @@ static void look_whether_it_lives(struct ag_writer *writer, uint32_t index, uint
             note_end(writer, index, now_ns);
         } else if (!ag_process_watch_is_leaving(&watched->watch)) {
             note_exec(writer, index, now_ns);
-        } /* otherwise its end is about to be seen */
+        } /* otherwise it is exiting, and counts as ended a moment later */
     } else if (locks == AG_PROCESS_UNCLEAR && has_ended) {
         note_end(writer, index, now_ns);
     } else if (locks == AG_PROCESS_UNCLEAR && executes_another(watched)) {
@@ -637,9 +644,9 @@ static void look_for_ends(struct ag_writer *writer, uint64_t now_ns, bool thorou
     }
 }
 
-/* Once, after the end of the first process is known, looks at all slots: processes that are dead
- * then count as ended before it. This includes a child that came and went unseen, and one whose end
- * the kernel reports late. */
+/* Called once, after the end of the first process is known: looks at all slots. Processes that are
+ * dead by then count as ended before the first one. This includes a child whose start and end the
+ * writer has not seen yet, and one whose end the kernel reports late. */
 static void note_ends_before_first(struct ag_writer *writer) {
     for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
         struct ag_watched_slot *watched = &writer->slots[i];
@@ -666,8 +673,9 @@ static void wait_for_ends(struct ag_writer *writer, int timeout_ms) {
     }
 }
 
-/* The pause grows with the number of processes, which bounds the cost, and with the session's
- * length, since a timeline shows a limited number of points. */
+/* Returns the time between two measurements of a process' resident memory. It grows with the number
+ * of processes, which bounds the cost, and with the session's length, because a timeline shows a
+ * limited number of points. */
 static uint64_t rss_pause_ns(const struct ag_writer *writer) {
     enum { TIMELINE_POINTS = 4096 };
     const uint64_t session_ns = ag_session_clock_now_ns(writer->session);
@@ -715,8 +723,8 @@ static void flush_when_due(struct ag_writer *writer, uint64_t now_ns, uint64_t *
     }
 }
 
-/* Is the first process, one of its images, or a child that ended before it not yet sealed? A user
- * expects their traces to be complete when `run` returns. */
+/* Is a trace not sealed that the user expects to be complete when `run` returns: of the first
+ * process, of each program that it executed, or of a child that ended before it? */
 static bool something_is_unsealed(const struct ag_writer *writer) {
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         const struct ag_watched_slot *watched = &writer->slots[i];
@@ -742,7 +750,7 @@ static void count_others(struct ag_writer *writer) {
         writer->n_traces + writer->n_open - report->registered - report->n_without_trace;
 }
 
-/* Reports to `run` once, when the first process and all its images are sealed. */
+/* Reports to `run` once, when these traces are sealed (something_is_unsealed). */
 static void report_when_due(struct ag_writer *writer, int report_fd) {
     if (!writer->first_has_ended || writer->has_reported || something_is_unsealed(writer)) {
         return;
@@ -769,16 +777,15 @@ static void report_when_due(struct ag_writer *writer, int report_fd) {
     }
 }
 
-/* Adopts new processes. Each slot is a page or two, so looking at all of them would be most of the
- * cost of an idle writer; a process that takes a slot first announces how far to look
- * (record/process.c). */
+/* Adopts new processes. A slot has two pages, so looking at all slots would be most of the cost of an
+ * idle writer. So a process that takes a slot first raises header.n_slots_used (record/process.c). */
 static void look_for_processes(struct ag_writer *writer) {
     ag_writer_adopt(writer, ag_session_slots_used(writer->session));
 }
 
-/* Returns how long to sleep when there was nothing to do, ms. The writer polls less often when the
- * program has not moved for a while; the times of the next events are then a few milliseconds less
- * exact. The same holds for a child that is starting when all others are gone. */
+/* Returns how many ms to sleep after a round without work. The writer sleeps longer if no thread has
+ * recorded an event for a second, or if all processes have ended and a new one may still join. The
+ * times of the next events are then a few milliseconds less exact. */
 static int pause_ms(struct ag_writer *writer, uint64_t now_ns) {
     enum {
         QUIET_AFTER_NS = 1000 * 1000 * 1000,
@@ -795,12 +802,12 @@ static int pause_ms(struct ag_writer *writer, uint64_t now_ns) {
         const bool is_new = ag_session_clock_now_ns(writer->session) < BUDGET_BEGINS_NS;
         return is_new && writer->session->budget_percent > 0 ? BUDGET_PAUSE_MS : SAMPLES_PAUSE_MS;
     }
-    const bool lingers = writer->first_has_ended && writer->n_open == 0;
-    return lingers || now_ns - writer->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
+    const bool is_at_end = writer->first_has_ended && writer->n_open == 0;
+    return is_at_end || now_ns - writer->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
 }
 
-/* Requests to end: the first takes effect when the first process has ended, the second at once.
- * Recorded data is sealed as cut, and live processes are not recorded further. */
+/* The number of requests to end. The first takes effect when the first process has ended, the second
+ * at once: traces are sealed as cut, and live processes are not recorded further. */
 static _Atomic unsigned n_asked_to_end;
 
 void ag_writer_ask_to_end(void) {
