@@ -20,17 +20,16 @@ int ag_debug_file_by_build_id(const struct ag_debug_places *places, const struct
  * debuginfod when that is allowed. 0 or -ENOENT. */
 int ag_debug_file_find(const struct ag_debug_places *places, const struct ag_elf_file *main,
                        struct ag_elf_file *ret_file);
-/* The file that dwz made of DEBUG's shared parts: named in its .gnu_debugaltlink, with the build id
- * stated there. Returns 0, -ENOENT: the named file is not there; -ENODATA: it names none. */
+/* The file into which dwz has moved what DEBUG shares with other debug files. DEBUG's
+ * .gnu_debugaltlink has its name and build id. Returns 0; -ENOENT: that file is not there;
+ * -ENODATA: DEBUG names none. */
 int ag_debug_file_find_shared(const struct ag_debug_places *places, const struct ag_elf_file *debug,
                               struct ag_elf_file *ret_file);
 
-/* Gets files by build id from the network. Called only if the caller's options allow
- * it. */
 enum ag_debuginfod_kind { AG_DEBUGINFOD_DEBUG, AG_DEBUGINFOD_EXECUTABLE };
 
-/* Asks the library's cache and the servers in DEBUGINFOD_URLS (which the library reads). Returns 0
- * or -ENOENT. */
+/* Gets a file by its build id from the cache of libdebuginfod, or from the servers in
+ * DEBUGINFOD_URLS. Only called if the options of the symbolizer allow it. Returns 0 or -ENOENT. */
 int ag_debuginfod_open(const struct ag_build_id *id, enum ag_debuginfod_kind kind,
                        struct ag_elf_file *ret_file);
 

@@ -1,16 +1,16 @@
 /* decoder.h: what a runtime implements for offline reports: which functions of an image are the
  * runtime's, their names as programmers write them, and frames that the native tables do not have.
  *
- * A decoder is a part of a runtime (base/runtimes.h) and lives in its folder in adapters/. The
- * symbolizer offers each image's file to the decoders in turn. The first one that recognizes the
- * image is called for each of its addresses before the native tables are read (frames), and for
- * each linker symbol that those have (name). A frame that either returns belongs to the runtime:
- * reports show it as "[vm] Module.f", with the runtime's name; the others stay native.
+ * A decoder is a part of a runtime's adapter (base/runtimes.h). The symbolizer offers each image's
+ * file to the decoders in turn. The first one that recognizes the image is called for each of its
+ * addresses, before DWARF and the symbol table ("the native tables") are read, and for each linker
+ * symbol that these have. A frame that `frames` or `name` returns belongs to the runtime: reports
+ * show it as "[vm] Module.f", with the runtime's name. All other frames are native.
  *
  * No file is trusted: a decoder reads it through the functions below, checks every length in it,
  * and returns 0 for what it does not understand. Its work counts as the image's (work_meter.h):
- * when the image's share is spent, the functions below find nothing more. Lists that may contain a
- * table repeatedly need a bound of their own. Threads: as for a symbolizer. */
+ * when the image's share is spent, the functions below find nothing more. If a list in the file may
+ * name one table many times, the decoder must limit that itself. Threads: as for a symbolizer. */
 #ifndef AG_DECODER_H
 #define AG_DECODER_H
 

@@ -1,8 +1,9 @@
-/* decoder_file.c: see decoder.h. The file is the program itself, never its separate debug file:
- * tables of the runtime (frame tables, type names) are loaded with the program.
+/* decoder_file.c: reads an image's file for a decoder (decoder.h). The file is the program itself,
+ * never its separate debug file, because the runtime's tables (frame tables, type names) are loaded
+ * with the program.
  *
- * In a position-independent file a word that will hold an address is zero; the address is in the
- * file's relative relocations. */
+ * In a position-independent file, a word that will contain an address is zero; the address is in
+ * the file's relative relocations. */
 #include "decoder_file.h"
 
 #include <errno.h>

@@ -63,8 +63,9 @@ static char *demangled_print(print_fn *printer, const char *mangled, int options
     return result;
 }
 
-/* A 'Q' and base-26 letters point back to earlier text: to an identifier (a digit), which costs its
- * length, or to a type, which may point back in turn. Only type references multiply. */
+/* Counts the back references to types. A back reference is a 'Q' and a distance in base-26 letters.
+ * It repeats an identifier (which begins with a digit) or a type. Only a type can contain further
+ * back references, so only these can multiply the text. */
 static size_t d_type_back_references(const char *mangled) {
     size_t n = 0;
     for (const char *at = strchr(mangled, 'Q'); at != NULL; at = strchr(at + 1, 'Q')) {

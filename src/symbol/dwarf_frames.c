@@ -7,8 +7,8 @@
  *     inlined around it  <---- call_line of the innermost
  *     the real function  <---- call_line of the outermost inlined
  *
- * Innermost functions that their author wants to be shown as part of the caller are left out (GNU
- * C's attribute `artificial`: the inline functions of allogram.h). */
+ * Innermost functions with GNU C's attribute `artificial` are left out: their author wants them to
+ * be shown as part of the caller (the inline functions of allogram.h). */
 #include "dwarf_frames.h"
 
 #include <dwarf.h>
@@ -20,7 +20,7 @@
 
 /* ---- source files ---- */
 
-/* Paths are simplified by their text alone: links of the machine that compiled cannot be read. */
+/* Paths are simplified by their text alone: symbolic links on the compiling machine are unknown. */
 
 struct path {
     char *text;
@@ -31,8 +31,8 @@ static bool is_piece(const char *piece, size_t length, const char *wanted) {
     return strlen(wanted) == length && memcmp(piece, wanted, length) == 0;
 }
 
-/* Removes the last component; not from a path that is empty or ends in "..", where that would be
- * another path. */
+/* Removes the last component. Returns false if the path is empty or ends in "..", which cannot be
+ * shortened. */
 static bool go_up(struct path *path) {
     size_t start = path->length;
     while (start > 0 && path->text[start - 1] != '/') {
@@ -78,9 +78,9 @@ static int add_pieces(struct path *path, const char *text) {
     return 0;
 }
 
-/* FILE below FOLDER (where the compiler ran), unless FILE is absolute or FOLDER is not, with "." and
- * "x/.." removed: "/build/../src/a.c" is "/src/a.c". FOLDER may be NULL. -ENAMETOOLONG: it does not
- * fit. */
+/* FILE below FOLDER (where the compiler ran), unless FILE is absolute or FOLDER is not, with "."
+ * and "x/.." removed: "/build/../src/a.c" is "/src/a.c". FOLDER may be NULL. -ENAMETOOLONG: it does
+ * not fit. */
 static int source_path(const char *folder, const char *file, char *ret_path, size_t capacity) {
     struct path path = {.text = ret_path, .capacity = capacity};
     const bool is_below = file[0] != '/' && folder != NULL && folder[0] == '/';
@@ -125,10 +125,10 @@ static Dwarf_Die declaration_of(const Dwarf_Die *die) {
     return at;
 }
 
-/* Rust's older mangling does not have the type arguments of a generic function; its debug
- * information does: "alloc::vec::Vec<T,A>::push" and "push<u64, alloc::alloc::Global>" are merged
- * into one. Other languages' names end with arguments, or have no such part: they are not
- * changed. */
+/* Rust's older mangling lacks the type arguments of a generic function, but its debug information
+ * has them. So the demangled "alloc::vec::Vec<T,A>::push" gets the arguments of the name
+ * "push<u64, alloc::alloc::Global>". Names of other languages end with arguments, or have no such
+ * part, and are not changed. */
 static const char *with_type_arguments(const char *function, const char *name,
                                        struct ag_names *names) {
     const char *arguments = name != NULL && function != NULL ? strchr(name, '<') : NULL;
@@ -216,8 +216,8 @@ static struct place place_of_call(struct ag_dwarf_units *units, struct ag_dwarf_
     return place;
 }
 
-/* An assembler lists labels as functions, and of aliases whichever came first; the symbol table
- * says which one is public. */
+/* An assembler's debug information lists labels as functions, and of a function's names only the
+ * first. The symbol table knows which name is public, so it is used instead. */
 static bool is_assembly(Dwarf_Die *unit) {
     Dwarf_Attribute attribute; /* not dwarf_srclang: for a skeleton it opens the split unit */
     Dwarf_Word language;

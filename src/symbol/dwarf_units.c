@@ -1,10 +1,10 @@
 /* dwarf_units.c: reads only the debug information that the look-ups need.
  *
- * At opening: the first entry of each unit, for its address ranges (not .debug_aranges: clang and
- * rustc write none). At the first look-up in a unit its outline: the functions and name spaces at
- * its upper levels, skipping function bodies. If an address of the unit is in none of those, the
- * whole unit once: functions of local classes and nested functions are inside of bodies. Inlined
- * calls are read per function: see inline_tree.c. */
+ * When a file is opened, the first entry of each unit is read, for its address ranges. (clang and
+ * rustc write no .debug_aranges.) At the first look-up in a unit, its outline is read: all
+ * functions and name spaces outside of function bodies. If an address of the unit is in none of
+ * these functions, the whole unit is read, once: functions of local classes and nested functions
+ * are inside of bodies. Inlined calls are read per function: see inline_tree.c. */
 #include "dwarf_units.h"
 
 #include <dwarf.h>
@@ -21,8 +21,8 @@
 
 /* ---- visiting entries ---- */
 
-/* Keeps the path of entries from the root. It ends because offsets only grow: an entry whose offset
- * is not greater than the previous one's ends the walk. */
+/* Keeps the path of entries from the root. An entry whose offset is not greater than that of the
+ * entry before it ends the walk, so a file cannot make it endless. */
 void ag_die_walk(const Dwarf_Die *root, struct ag_work_meter *meter, ag_die_visit_fn *visit,
                  void *context) {
     Dwarf_Die path[AG_DIE_DEPTH];
@@ -53,9 +53,9 @@ void ag_die_walk(const Dwarf_Die *root, struct ag_work_meter *meter, ag_die_visi
 
 /* ---- split units ---- */
 
-/* libdw opens the split file when such a unit is first used, whatever the file is, even a pipe
- * without a writer. So each path that libdw would try is checked before: it must not exist, or be a
- * regular file. */
+/* A split unit is in a file of its own (.dwo). libdw opens that file when the unit is first used,
+ * whatever the file is, even a pipe without a writer. So each path that libdw would try is checked
+ * before: it must not exist, or be a regular file. */
 
 enum { PATH_BYTES = 4096 };
 
@@ -69,7 +69,8 @@ static bool is_skeleton(Dwarf_Die *die) {
            dwarf_hasattr(die, DW_AT_GNU_dwo_name);
 }
 
-/* Counts what the file occupies, once. Returns false if libdw would have to decompress too much. */
+/* Adds the bytes that the file occupies to the image's, once per file. Returns false if libdw would
+ * have to decompress too much. */
 static bool is_readable(const char *path, const struct stat *status, struct ag_index_map *counted,
                         struct ag_work_meter *meter) {
     static const struct ag_build_id any;
@@ -358,7 +359,7 @@ static bool dwarf_units_visit(void *context, Dwarf_Die *die, size_t depth) {
     return is_body(tag) ? reading->bodies : is_container(tag);
 }
 
-/* From now on the split unit's entries belong to the skeleton's unit. */
+/* Opens the split unit of a skeleton. Its entries then belong to the skeleton's unit. */
 static bool open_split(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit,
                        Dwarf_Die *ret_root) {
     Dwarf_Die root;

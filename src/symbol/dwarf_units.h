@@ -38,7 +38,7 @@ struct ag_dwarf_container {
 struct ag_dwarf_unit {
     Dwarf_Die die;
     enum { AG_LINES_UNKNOWN, AG_LINES_READ, AG_LINES_REFUSED } lines;
-    bool is_skeleton; /* its functions are in a split unit, opened when the unit is read */
+    bool is_skeleton; /* its functions are in a split unit (a .dwo file), opened when it is read */
     enum { AG_UNIT_UNREAD, AG_UNIT_OUTLINE, AG_UNIT_COMPLETE } reading;
     struct ag_dwarf_function *functions;
     size_t n_functions;
@@ -49,10 +49,10 @@ struct ag_dwarf_unit {
 struct ag_dwarf_units {           /* all zero: empty */
     struct ag_work_meter *meter;  /* the image's; NULL: no bound */
     const Elf_Data *line_section; /* .debug_line, NULL: none */
-    /* Bytes of line programs: read so far, and the maximum; one program may have half. One byte can
-     * make a row of 120 bytes. */
+    /* Bytes of line programs: read so far, and the maximum, of which one program may have half. (A
+     * byte of a program can create a row of 120 bytes in memory.) */
     uint64_t line_bytes, most_line_bytes;
-    size_t n_refused; /* units whose lines are not read because of that */
+    size_t n_refused; /* units whose lines are not read because of that maximum */
     char *folder;     /* of the file, as the kernel names it */
     struct ag_dwarf_unit **units;
     size_t n_units;

@@ -32,7 +32,7 @@ enum { AG_BUILD_ID_TEXT_BYTES = 2 * AG_BUILD_ID_BYTES + 1 };
 void ag_build_id_format(const struct ag_build_id *id, char ret_text[AG_BUILD_ID_TEXT_BYTES]);
 
 /* Opens PATH. WANTED of 0 bytes: any build id. Returns 0; -ESTALE: another build id (in *ret_found,
- * unless NULL); -ENOEXEC: not an ELF file of this class; -EINVAL: not a regular file; -EFBIG:
+ * unless NULL); -ENOEXEC: not a 64-bit ELF file; -EINVAL: not a regular file; -EFBIG:
  * mostly holes; else the errno of open. */
 int ag_elf_file_open(const char *path, const struct ag_build_id *wanted,
                      struct ag_build_id *ret_found, struct ag_elf_file *ret_file);
@@ -44,8 +44,8 @@ int ag_elf_file_adopt(int fd, const char *path, const struct ag_build_id *wanted
 int ag_elf_file_open_vdso(const struct ag_build_id *wanted, struct ag_elf_file *ret_file);
 void ag_elf_file_close(struct ag_elf_file *file);
 
-/* Decompressed debug information has three to ten times the size of its file; a section of zeros
- * has a thousand times. */
+/* Limit for the size of decompressed sections, in sizes of their file: debug information has three
+ * to ten, a section of zeros a thousand. */
 enum { AG_ELF_GROWTH = 12 };
 
 /* The size of all compressed sections after decompression, by their own headers. */

@@ -1,9 +1,9 @@
-/* elf_functions.c: all function symbols, sorted; of the aliases at one address the best-known name
- * is kept.
+/* elf_functions.c: sorts all function symbols of a file, and keeps one of the names (aliases) at
+ * each address.
  *
- * The choice does not depend on the order of the tables: .symtab before .dynsym, a function before
- * an untyped label, global before weak before local, fewer leading underscores (malloc, not
- * __libc_malloc), then the shorter and the alphabetically first name. */
+ * The kept name does not depend on the order of the tables: .symtab comes before .dynsym, a
+ * function before an untyped label, global before weak before local, fewer leading underscores
+ * (malloc, not __libc_malloc), then the shorter and the alphabetically first name. */
 #include "elf_functions.h"
 
 #include <errno.h>
@@ -35,8 +35,8 @@ static unsigned rank(const GElf_Sym *symbol, const char *name, bool is_dynamic) 
            (unsigned)(underscores < BINDING_RANK ? underscores : BINDING_RANK - 1);
 }
 
-/* The section that a symbol lies in, if it has code; a debug file keeps these headers without the
- * contents. */
+/* The header of the section INDEX, if it has code. (A separate debug file has these headers without
+ * the contents.) */
 static bool code_section(Elf *elf, size_t index, GElf_Shdr *ret_header) {
     Elf_Scn *section = index == SHN_UNDEF || index >= SHN_LORESERVE ? NULL : elf_getscn(elf, index);
     return section != NULL && gelf_getshdr(section, ret_header) != NULL &&
@@ -144,9 +144,8 @@ void ag_elf_functions_sort(struct ag_elf_functions *functions) {
     }
     struct ag_elf_function *items = functions->items;
     qsort(items, functions->n, sizeof(items[0]), elf_functions_compare);
-    size_t n = 0; /* one per address: the first, with the greatest size of all */
-    uint64_t covered =
-        0; /* sized functions reach up to here: an untyped label below it is inside of one */
+    size_t n = 0; /* kept symbols: the first at each address, with the greatest size of them */
+    uint64_t covered = 0; /* end of the functions so far: a label before it is inside of one */
     for (size_t i = 0; i < functions->n; i++) {
         if (n > 0 && items[n - 1].address == items[i].address) {
             if (items[n - 1].size_bytes < items[i].size_bytes) {

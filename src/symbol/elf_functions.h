@@ -9,18 +9,18 @@ struct ag_elf_function {
     uint64_t address, size_bytes; /* size 0: up to the next symbol or the end of the section */
     const char *name;             /* in the ELF file's string table, terminated there */
     uint64_t limit;               /* end of its section */
-    unsigned rank;                /* the alias with the lowest is shown */
-    uint32_t name_bytes;          /* the bytes that are compared */
+    unsigned rank;                /* of the names at one address, the lowest is shown */
+    uint32_t name_bytes;          /* how many bytes of the name are compared */
 };
 struct ag_elf_functions { /* all zero: empty */
     struct ag_elf_function *items;
     size_t n;
     struct ag_address_ranges ranges;
-    uint64_t table_bytes; /* of the current file: bytes of its symbol tables so far */
+    uint64_t table_bytes; /* of the symbol tables of the current file so far */
 };
 
-/* Collects the functions of .symtab and .dynsym of FILE, which must stay open. The sum of its
- * tables is bounded by the size of the file: many headers may state the same table. */
+/* Collects the functions of .symtab and .dynsym of FILE, which must stay open. Tables beyond the
+ * size of the file are skipped, because many headers may name the same table. */
 int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file);
 void ag_elf_functions_sort(struct ag_elf_functions *functions);
 /* The function that contains ADDRESS (an address of the ELF file), or NULL. */

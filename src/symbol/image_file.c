@@ -1,9 +1,8 @@
 /* image_file.c: opens ELF and DWARF files for a recorded path and build id.
  *
  * The file at the path is tried first, then the program in .build-id folders, then debuginfod. Its
- * debug information may be inside of it or in a separate file. When the program itself is gone or
- * was replaced, the separate file alone still has functions and lines, since the build id finds
- * it. */
+ * debug information may be inside of it or in a separate file. If the program is gone or was
+ * replaced, its build id may still find the separate file, which has functions and lines. */
 #include "image_file.h"
 
 #include <errno.h>
@@ -183,8 +182,8 @@ static char *describe_failure(const struct ag_image_file *image, int error,
     return r < 0 ? NULL : text;
 }
 
-/* The limit for the sum of a file's line programs: they are about a twentieth of complete debug
- * information, and half of one that has little else. */
+/* Limits the sum of a file's line programs to its size and 2 MiB. They are about a twentieth of
+ * complete debug information, and half of debug information that has little else. */
 static void bound_lines(struct ag_image_file *image) {
     const struct ag_elf_file *file = file_with_dwarf(image);
     image->units.meter = &image->meter;
@@ -244,7 +243,7 @@ char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_plac
                          const char *sysroot) {
     image->is_open = true;
     ag_work_meter_begin(&image->meter);
-    (void)ag_work_meter_look(&image->meter); /* from here on */
+    (void)ag_work_meter_look(&image->meter); /* memory counts from here on */
     char *problem = open_metered(image, places, sysroot);
     end_work(image, 0);
     return problem;
@@ -298,7 +297,7 @@ void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_r
         return;
     }
     ag_work_meter_begin(&image->meter);
-    (void)ag_work_meter_look(&image->meter); /* from here on */
+    (void)ag_work_meter_look(&image->meter); /* memory counts from here on */
     for (; runtimes->name != NULL && image->decoder == NULL; runtimes++) {
         const struct ag_decoder *decoder = runtimes->decoder;
         image->decoder_state = decoder != NULL ? decoder->open(&image->decoder_file) : NULL;
@@ -350,8 +349,8 @@ static void name_by_decoder(const struct ag_image_file *image, struct ag_names *
     }
 }
 
-/* The linker's symbol of a function that is not inlined, where debug information has a shorter
- * name: decoders read symbols. */
+/* Sets the frame's linkage to the linker's symbol of the function, which decoders read. Debug
+ * information may have a shorter name. */
 static void take_symbol(const struct ag_image_file *image, uint64_t address, struct ag_names *names,
                         struct ag_symbol_frame *frame) {
     const struct ag_elf_function *function = ag_elf_functions_find(&image->functions, address);

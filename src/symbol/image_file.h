@@ -32,8 +32,8 @@ struct ag_image_file {
     struct ag_decoder_file decoder_file;
     const struct ag_decoder *decoder; /* the decoder that recognizes the image, or NULL */
     void *decoder_state;
-    bool has_shortfall; /* a problem line says so */
-    bool has_gap;       /* some address has no name, and a problem line reports it */
+    bool has_shortfall; /* the problems contain ag_image_file_shortfall */
+    bool has_gap;       /* the problems say why some address has no name */
 };
 
 /* RESERVE must stay valid as long as the image. */

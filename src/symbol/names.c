@@ -12,10 +12,9 @@ enum { TEXT_BYTES = 32 }; /* what an interned text occupies beside itself, about
 
 static const char not_mangled[] = ""; /* in names->demangled */
 
-/* An interned text, or none: out of memory. */
-struct name {
+struct name { /* an interned text */
     uint32_t id;
-    const char *text; /* NULL: none */
+    const char *text; /* NULL: out of memory */
 };
 
 static struct name names_intern(struct ag_names *names, const char *text, size_t length) {

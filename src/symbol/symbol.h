@@ -1,15 +1,14 @@
 /* symbol.h: resolves addresses of a recorded process to functions, files, lines and inlined frames,
  * offline.
  *
- * elfutils (libdw, libdwfl) does the reading. An image is opened only if it is a regular file with
- * the recorded build id (if none was recorded, any file is used, and the problems say so). Separate
- * debug files are searched as gdb does: --debug-dir, DIR/.build-id, .gnu_debuglink, /usr/lib/debug;
- * debuginfod only if allowed. Without DWARF the ELF symbol table is used; without that, the image's
- * name and offset.
+ * elfutils (libelf, libdw) reads the files. An image's file is used only if it is a regular file
+ * with the recorded build id (if none was recorded, any file is used, and the problems say so).
+ * Separate debug files are searched as gdb does: --debug-dir, DIR/.build-id, .gnu_debuglink,
+ * /usr/lib/debug; debuginfod only if allowed. Without DWARF the ELF symbol table is used; without
+ * that, a frame has only an address and the image's name.
  *
- * The cost of reading an image is bounded by the bytes that its files occupy (work_meter.h);
- * anything skipped because of that is listed among the problems, and the symbol table is used
- * instead.
+ * The cost of reading an image is limited in proportion to the bytes that its files occupy
+ * (work_meter.h). If the limit is reached, the problems say so, and the symbol table is used.
  *
  * Threads: a symbolizer may be used by one thread at a time; several symbolizers may be used at
  * once. Names are demangled (C++, Rust, D) and owned by the symbolizer until it is freed. */
@@ -57,11 +56,11 @@ int ag_symbolizer_image(struct ag_symbolizer *symbolizer, uint32_t image, const 
  * valid until the symbolizer is freed. */
 size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t image, uint64_t pc,
                             bool return_address, const struct ag_symbol_frame **ret_frames);
-/* Opens the image's file, if it is not open yet: so that its problems are known, or because a
- * thread has time for it (decompressing debug information takes tens of milliseconds). */
+/* Opens the image's file, if it is not open yet, so that its problems are known, or so that a later
+ * look-up does not wait for it (decompressing debug information takes tens of milliseconds). */
 void ag_symbolizer_open_image(struct ag_symbolizer *symbolizer, uint32_t image);
-/* For the report: what could not be resolved and why, "libfoo.so: build id differs"; one line
- * each. */
+/* For the report: what could not be resolved and why, one line each, such as "libfoo.so: build id
+ * differs". */
 size_t ag_symbolizer_problems(const struct ag_symbolizer *symbolizer,
                               const char *const **ret_lines);
 

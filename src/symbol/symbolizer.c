@@ -28,10 +28,10 @@ struct ag_symbolizer {
     const struct ag_runtime *runtimes;
     struct ag_names names;
     struct ag_work_reserve reserve;
-    struct ag_pointer_map images;   /* by id: struct image */
-    struct ag_pointer_map homeless; /* results for addresses outside of images */
-    struct ag_pointer_map files; /* by hash of path and build id: lists of struct ag_image_file */
-    const char **problems;       /* interned: they quote paths of the trace */
+    struct ag_pointer_map images;  /* by id: struct image */
+    struct ag_pointer_map outside; /* results for addresses outside of images */
+    struct ag_pointer_map files;   /* by hash of path and build id: lists of struct ag_image_file */
+    const char **problems;         /* interned: they quote paths of the trace */
     size_t n_problems;
     struct ag_symbol_frame out_of_memory; /* the result if there is no memory for another one */
 };
@@ -100,7 +100,7 @@ struct ag_symbolizer *ag_symbolizer_free(struct ag_symbolizer *symbolizer) {
         return NULL;
     }
     ag_pointer_map_done(&symbolizer->images, free);
-    ag_pointer_map_done(&symbolizer->homeless, free);
+    ag_pointer_map_done(&symbolizer->outside, free);
     ag_pointer_map_done(&symbolizer->files, free_files);
     free(symbolizer->problems);
     for (size_t i = 0; i < symbolizer->places.n_folders; i++) {
@@ -202,7 +202,7 @@ static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *fi
     char *problem = ag_image_file_open(file, &symbolizer->places, symbolizer->sysroot);
     if (problem != NULL) {
         add_problem(symbolizer, file, problem);
-        file->has_gap = true; /* that line explains missing names too */
+        file->has_gap = true; /* this problem also explains missing names */
     }
     free(problem);
     ag_image_file_choose_decoder(file, symbolizer->runtimes);
@@ -247,7 +247,7 @@ size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t id, uint6
     const bool is_inside =
         image != NULL && (image->high == 0 || (image->low <= pc && pc <= image->high));
     struct ag_image_file *file = is_inside ? image->file : NULL;
-    struct ag_pointer_map *answers = is_inside ? &file->answers : &symbolizer->homeless;
+    struct ag_pointer_map *answers = is_inside ? &file->answers : &symbolizer->outside;
     const uint64_t address = is_inside ? pc - image->bias : pc;
     const uint64_t key = address << 1 | return_address; /* user addresses have 56 bits at most */
 

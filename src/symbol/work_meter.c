@@ -1,6 +1,7 @@
-/* work_meter.c: see work_meter.h. The clock is read once every STEPS steps, and at the beginning
- * and end; that is a system call of 0.2 us. Memory is checked at the same time only if some is
- * about to be used: short look-ups use none except for names, whose bytes are counted. */
+/* work_meter.c: measures the cost of reading an image's files (work_meter.h). The clock is read
+ * once every STEPS steps, and at the beginning and end, by a system call of 0.2 us. Resident memory
+ * is read only in work that called ag_work_meter_look: short look-ups use no memory except for
+ * names, whose bytes are counted. */
 #include "work_meter.h"
 
 #include <sys/resource.h>
@@ -10,8 +11,7 @@
 
 enum {
     STEPS = 256,         /* between two readings */
-    NS_PER_BYTE = 50,    /* 20 MB of files per second; the sum over all readers may take twice as
-                          * long */
+    NS_PER_BYTE = 50,    /* 20 MB of files per second */
     BYTES_PER_BYTE = 16, /* normal files need 7 at most, and 25 ns */
     SHARE = 4,           /* one image may use this part of the reserve */
     NS_TO_FILL = 4,      /* per byte, by decompressing */
@@ -35,7 +35,7 @@ static uint64_t limit_of(uint64_t own, uint64_t left, uint64_t lent) {
     return own + (left + lent) / SHARE;
 }
 
-/* Takes what is used beyond the image's own share out of the reserve. */
+/* Takes what was used beyond the image's own amount from the reserve. */
 static void lend(uint64_t used, uint64_t own, uint64_t *lent, uint64_t *left) {
     const uint64_t wanted = used > own ? used - own : 0;
     if (wanted > *lent) {

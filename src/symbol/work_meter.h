@@ -4,13 +4,14 @@
  * Debug information can be constructed so that a megabyte of it costs gigabytes and minutes: lists
  * that every entry shares, tables that are read again for every unit, sections that grow a
  * thousandfold when they are decompressed. There are too many such ways to bound each on its own,
- * and some are in libdw. So the cost itself is measured: the CPU time of the thread and the growth
- * of the process' peak of resident memory, between two readings, which are never far apart. Before
- * work that could multiply between them, its cost is borrowed (ag_work_meter_borrow).
+ * and some are in libdw. So the cost itself is measured, in short intervals: the CPU time of the
+ * thread, and the growth of the process' peak of resident memory. Before a single step that may
+ * cost much (decompression), its cost is taken from the reserve in advance (ag_work_meter_borrow).
  *
  * An image may cost a fixed amount per byte of its files, and beyond that a quarter of what is left
- * of a reserve that all images share: many expensive images leave something for the others. When
- * that is spent, its debug information is read no further, and its symbol table is used. */
+ * of a reserve that all images share: so many expensive images leave something for the others. When
+ * this share is spent, the image's debug information is read no further, and its symbol table is
+ * used. */
 #ifndef AG_WORK_METER_H
 #define AG_WORK_METER_H
 
@@ -36,13 +37,13 @@ struct ag_work_meter { /* all zero except reserve: nothing was used. reserve NUL
 
 void ag_work_reserve_init(struct ag_work_reserve *reserve);
 
-/* Called before and after all work for the image; time in between does not count. N_BYTES: of names
- * that were interned since the beginning. */
+/* Called before and after each piece of work for the image; time outside of them does not count.
+ * N_BYTES: of names that were interned since the beginning. */
 void ag_work_meter_begin(struct ag_work_meter *meter);
 void ag_work_meter_end(struct ag_work_meter *meter, size_t n_bytes);
-/* Call look before work that may use much memory, the first time since the beginning, and after
- * each part of it that may be long; step for each short one. Returns false if the image's share is
- * spent. METER may be NULL. */
+/* Both return false if the image's share is spent. ag_work_meter_look reads the clock and the
+ * memory: call it before the first work that may use much memory, and after each long part of it.
+ * ag_work_meter_step does so at times only: call it for each short part. METER may be NULL. */
 bool ag_work_meter_look(struct ag_work_meter *meter);
 bool ag_work_meter_step(struct ag_work_meter *meter);
 /* Takes N_BYTES of memory, and the time to fill them, from the reserve before they are used.
