@@ -7,10 +7,10 @@
  *
  * Whenever the programs have used enough CPU time to judge (ENOUGH_NS), the interval is multiplied
  * by (recent cost of samples / allowed cost), limited to [4/5, 4]: it rises fast and falls slowly.
- * The allowed cost is W minus the writer's part of the cost so far, where W is three quarters of the
- * budget; the rest is a reserve for busier periods. The allowed cost is at least W / 4, because a
- * larger interval does not reduce the writer's fixed cost. While the total cost so far exceeds W, the
- * allowed cost is also W / 4, which compensates for an expensive start.
+ * The allowed cost is W minus the writer's part of the cost so far, where W is three quarters of
+ * the budget; the rest is a reserve for busier periods. The allowed cost is at least W / 4, because
+ * a larger interval does not reduce the writer's fixed cost. While the total cost so far exceeds W,
+ * the allowed cost is also W / 4, which compensates for an expensive start.
  *
  * Estimates remain unbiased: a thread adopts a new interval only after a sample, and each sample is
  * recorded with the interval from which its skip (the bytes since the previous sample) was drawn

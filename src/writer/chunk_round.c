@@ -1,16 +1,16 @@
 /* chunk_round.c: one round of the writer: examines all chunk controls (segment.h) and takes the
  * chunks that are ready.
  *
- * A chunk is ready if it will not change any more: it is FULL, or its process has ended. Ready chunks
- * are taken in the order of their first stamps, so that merging several threads needs little memory.
- * The ACTIVE chunk of a thread is taken when it is full. But if the totals wait for that thread, the
- * chunk's events so far are added to the totals.
+ * A chunk is ready if it will not change any more: it is FULL, or its process has ended. Ready
+ * chunks are taken in the order of their first stamps, so that merging several threads needs little
+ * memory. The ACTIVE chunk of a thread is taken when it is full. But if the totals wait for that
+ * thread, the chunk's events so far are added to the totals.
  *
  * The totals advance to the time up to which all threads have delivered their events. For a stream
- * with an unread chunk, this is the stream's last known stamp. For all others it is the time of this
- * round minus MARGIN_NS: a recorder that is about to write an event has written a stamp since the
- * last tick or two. If a thread is descheduled between stamp and event, the event comes late; the
- * ledger (the arithmetic of live blocks) repairs the order and counts late events.
+ * with an unread chunk, this is the stream's last known stamp. For all others it is the time of
+ * this round minus MARGIN_NS: a recorder that is about to write an event has written a stamp since
+ * the last tick or two. If a thread is descheduled between stamp and event, the event comes late;
+ * the ledger (the arithmetic of live blocks) repairs the order and counts late events.
  *
  * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
  * faster than they are taken. So it examines the controls once, ignores later chunks of a stream

@@ -81,8 +81,7 @@ uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch);
 bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t *ret_status);
 
 /* Does process PID live, and has it the file mapped? For sessions whose writer is gone: PID may be
- * that of another process by now. If its mappings cannot be read, they count as including the file.
- */
+ * that of another process by now. Mappings that cannot be read count as including the file. */
 bool ag_process_has_mapped(uint32_t pid, const char *path);
 
 #endif

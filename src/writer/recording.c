@@ -43,10 +43,10 @@
  *    file lacks, so the sums are computed from the file.
  *
  * 5. Names of threads. A thread does not report its name: that would need a system call that
- *    sandboxes forbid. So the writer asks the kernel: when it first sees the stream; a little later,
- *    when the thread may have named itself; then rarely; and when it writes the record that defines
- *    the thread. A thread that has ended by then has no name. If a thread renames itself later, a
- *    further record has the new name. */
+ *    sandboxes forbid. So the writer asks the kernel: when it first sees the stream; a little
+ *    later, when the thread may have named itself; then rarely; and when it writes the record that
+ *    defines the thread. A thread that has ended by then has no name. If a thread renames itself
+ *    later, a further record has the new name. */
 #include "recording.h"
 
 #include <errno.h>
@@ -658,8 +658,7 @@ static void recording_take_chunk(struct ag_recording *recording, struct ag_strea
     take_words(recording, ready->stream, stream, words, end, TO_TRACE | TO_TOTALS);
     stream->encoded_ns = words->last_ns;
     stream->totaled_ns = words->last_ns > stream->totaled_ns ? words->last_ns : stream->totaled_ns;
-    const uint64_t last_ns = recording->last_event_ns;
-    recording->last_event_ns = words->last_ns > last_ns ? words->last_ns : last_ns;
+    note_time(recording, words->last_ns);
     if (words->reset_ns > 0) {
         recording->reset_ns = words->reset_ns;
     }

@@ -2,8 +2,8 @@
  *
  * The threads of the process write their events into chunks of the live segment (segment.h). A
  * recording takes these chunks, encodes their events for the trace file, adds them to the totals
- * (running sums, kept by a ledger), and returns the chunks. When the process has ended, it seals the
- * trace: it writes the end, the sums and the index. Each recording is used by one thread. */
+ * (running sums, kept by a ledger), and returns the chunks. When the process has ended, it seals
+ * the trace: it writes the end, the sums and the index. Each recording is used by one thread. */
 #ifndef AG_RECORDING_H
 #define AG_RECORDING_H
 
@@ -94,7 +94,7 @@ void ag_recording_look_for_name(struct ag_recording *recording, uint32_t stream,
 /* Has the process had a second thread? From then on the totals need the events of all threads. */
 bool ag_recording_has_threads(struct ag_recording *recording);
 /* Adds the events so far of an ACTIVE chunk, which its thread still fills, to the totals; the trace
- * gets them when the chunk is taken. Returns true if the totals, if any, include all of them now. */
+ * gets them when the chunk is taken. Returns true if the totals (if any) include all of them. */
 bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_ready *ready);
 /* Does the thread rest: has the chunk's number of words been the same in all calls of the last
  * millisecond or more? */

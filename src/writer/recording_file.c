@@ -15,7 +15,8 @@
  *
  * 3. End. The end of a trace has the lost events, how the process ended, the sums, and the index.
  *    It is also tried if a full disk cut the trace: truncating the file to its last whole chunk
- *    freed a little room, and the end needs little. Readers report a trace without an end as cut. */
+ *    freed a little room, and the end needs little. Readers report a trace without an end as cut.
+ *    */
 #include "recording_file.h"
 
 #include <errno.h>
@@ -121,31 +122,15 @@ static int open_noted(struct ag_recording *recording) {
     return fd;
 }
 
-/* Takes the file that `run` created for the first process. It is used once: if the process executes
- * another program, that one gets a new file. */
-static int take_first_file(struct ag_recording *recording, const struct ag_trace_header *header) {
-    struct ag_session *session = recording->session;
-    const int fd = session->first_trace_fd;
-    if (fd < 0 || !recording->is_first) {
-        return -ENOENT;
-    }
-    session->first_trace_fd = -1;
-    if (!ag_trace_file_is_of(fd, header)) {
-        (void)close(fd); /* nothing was written */
-        return -ENOENT;
-    }
-    memcpy(recording->path, session->first_trace_path, sizeof(recording->path));
-    return fd;
-}
-
-/* A private session (seal.c, snapshot.c) writes one trace, to the file first_trace_fd. The
- * recordings of other processes have no file. */
-static int take_private_file(struct ag_recording *recording) {
+/* Takes the file that `run` created for the first process, or that a private session (seal.c,
+ * snapshot.c) completes. It is used once: if the process executes another program, that one gets a
+ * new file. In a private session, the recordings of other processes have no file. */
+static int take_first_file(struct ag_recording *recording) {
     struct ag_session *session = recording->session;
     const struct ag_trace_header header = header_of(recording);
+    const bool is_any_first = session->is_private && session->first_own_pid == 0;
     const int fd = session->first_trace_fd;
-    if (fd < 0 || !ag_trace_file_is_of(fd, &header) ||
-        (session->first_own_pid != 0 && !recording->is_first)) {
+    if (fd < 0 || !(recording->is_first || is_any_first) || !ag_trace_file_is_of(fd, &header)) {
         return -ENOENT;
     }
     session->first_trace_fd = -1;
@@ -156,7 +141,7 @@ static int take_private_file(struct ag_recording *recording) {
 static int make_file(struct ag_recording *recording, const struct ag_process_slot *copy) {
     struct ag_session *session = recording->session;
     const struct ag_trace_header header = header_of(recording);
-    const int fd = take_first_file(recording, &header);
+    const int fd = take_first_file(recording);
     if (fd >= 0) {
         return fd;
     }
@@ -230,7 +215,7 @@ static int resume_trace(struct ag_recording *recording, const struct ag_process_
 }
 
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    int r = recording->session->is_private ? take_private_file(recording) : open_noted(recording);
+    int r = recording->session->is_private ? take_first_file(recording) : open_noted(recording);
     if (r < 0 && !recording->session->is_private) {
         r = make_file(recording, copy);
     }

@@ -1,7 +1,7 @@
-/* seal.c: finishes a session whose writer was killed: adds the events in the live file to the traces
- * of their processes, and seals these traces, as the writer would have done. `check` does that to
- * the files themselves. Commands that only read get the same result as a copy of their one trace,
- * and change neither the trace nor the live file.
+/* seal.c: finishes a session whose writer was killed: adds the events in the live file to the
+ * traces of their processes, and seals these traces, as the writer would have done. `check` does
+ * that to the files themselves. Commands that only read get the same result as a copy of their one
+ * trace, and change neither the trace nor the live file.
  *
  * The trace's header holds the session's number, and the live file is in a folder whose name
  * contains that number, in shared memory or beside the trace. So no data in a trace can lead to any

@@ -12,8 +12,8 @@
  *
  * The file is sparse: of its terabytes of address space, only the touched pages have memory. If so
  * much address space is refused (by a file system, a limit, or a small address space), the file has
- * fewer trees and chunks. The header is populated here, once, by a system call that fails instead of
- * raising SIGBUS; the first user of each other part populates it (segment.h, 4). */
+ * fewer trees and chunks. The header is populated here, once, by a system call that fails instead
+ * of raising SIGBUS; the first user of each other part populates it (segment.h, 4). */
 #include "session.h"
 
 #include <ctype.h>
@@ -366,8 +366,8 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->depth = session->depth;
     header->follow_children = !options->no_children;
     header->free_stacks = options->has_free_stacks;
-    /* Samples are rare, and the clock is read for each of them anyway. So each has its own stamp, and
-     * the writer does not have to tick every millisecond. */
+    /* Samples are rare, and the clock is read for each of them anyway. So each has its own stamp,
+     * and the writer does not have to tick every millisecond. */
     const uint32_t usual = options->is_sampling ? 1 : DEFAULT_STAMP_EVERY;
     header->stamp_every = options->stamp_every ? options->stamp_every : usual;
     const uint64_t room_chunks =

@@ -1,8 +1,8 @@
-/* session.h: a session as the writer sees it: the mapped live segment, and a copy of its header that
- * was checked once.
+/* session.h: a session as the writer sees it: the mapped live segment, and a copy of its header
+ * that was checked once.
  *
- * The program may change the header at any time, but not the copy in struct ag_session. So addresses
- * are computed from that copy, never from the header. */
+ * The program may change the header at any time, but not the copy in struct ag_session. So
+ * addresses are computed from that copy, never from the header. */
 #ifndef AG_SESSION_H
 #define AG_SESSION_H
 
@@ -31,8 +31,8 @@ struct ag_session {
     double budget_percent; /* of the processes' CPU time, for allogram; 0: the interval is fixed */
     uint32_t clock_kind;
     uint64_t clock_origin, clock_origin_realtime_ns;
-    /* CLOCK_MONOTONIC at clock_origin; 0 in a process that has opened the session: it does not refit
-     * the clock factor (session_clock.c) */
+    /* CLOCK_MONOTONIC at clock_origin; 0 in a process that has opened the session: it does not
+     * refit the clock factor (session_clock.c) */
     uint64_t clock_origin_monotonic_ns;
     uint64_t max_trace_bytes;                /* 0: no limit */
     char trace_pattern[1024];                /* absolute, NUL-terminated */
@@ -77,9 +77,9 @@ static inline uint32_t ag_session_slots_used(const struct ag_session *session) {
     return used < session->n_slots ? used : session->n_slots;
 }
 
-/* Populates (allocates memory for) some chunks that no recorder has taken yet: as many as were taken
- * so far, and at most 32. A thread that takes one of them needs no system call, which a sandbox
- * might forbid. What fails is tried again by the next call. */
+/* Populates (allocates memory for) some chunks that no recorder has taken yet: as many as were
+ * taken so far, and at most 32. A thread that takes one of them needs no system call, which a
+ * sandbox might forbid. What fails is tried again by the next call. */
 void ag_session_prepare_chunks(const struct ag_session *session);
 
 static inline struct ag_chunk_control *ag_session_control(const struct ag_session *session,

@@ -21,8 +21,8 @@ struct ag_session_clock {   /* the writer's part; zero-initialize */
     uint64_t last_tick_ns;  /* CLOCK_MONOTONIC of the last tick */
     uint64_t next_refit_ns; /* CLOCK_MONOTONIC when the factor is refitted next */
 };
-/* Call often. Increments header.tick if a millisecond has passed, and refits the factor now and then.
- * Returns CLOCK_MONOTONIC in ns. */
+/* Call often. Increments header.tick if a millisecond has passed, and refits the factor now and
+ * then. Returns CLOCK_MONOTONIC in ns. */
 uint64_t ag_session_clock_tick(struct ag_session_clock *clock, struct ag_session *session);
 
 #endif

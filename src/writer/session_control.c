@@ -35,8 +35,8 @@ enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pi
 
 /* ---- the process ---- */
 
-/* Returns the slot of the process. If it is the session's keeper, returns the first live slot. NULL:
- * there is none. */
+/* Returns the slot of the process. If it is the session's keeper, returns the first live slot.
+ * NULL: there is none. */
 static struct ag_process_slot *find_slot(const struct ag_session *session,
                                          const struct ag_controlled *process, uint32_t *ret_index) {
     const uint32_t n_used = ag_session_slots_used(session);

@@ -3,15 +3,16 @@
  *
  * 1. Method. The writer forks a child, which inherits the writer's state: the totals, the open
  *    encoders, the list of chunks in the file. The child maps the live segment again, privately, so
- *    that it can mark chunks as taken without an effect on other processes. It copies the trace that
- *    is written so far, and then does what the writer does when a process has ended: takes the
+ *    that it can mark chunks as taken without an effect on other processes. It copies the trace
+ *    that is written so far, and then does what the writer does when a process has ended: takes the
  *    remaining events, and writes the end and the index. Its trace says "detached".
  *
  * 2. Synchronization. The writer waits until the child has examined and copied the chunks.
  *    Otherwise the writer could return a chunk to the program, which would overwrite it while the
  *    child reads it. That takes milliseconds. Then the writer continues, while the child copies the
  *    trace (which only grows) and compresses; until the child is done, the slot and its stack tree
- *    are not reused (ag_writer_retire). The program does not wait while the segment has free chunks.
+ *    are not reused (ag_writer_retire). The program does not wait while the segment has free
+ *    chunks.
  *
  * 3. Names. Dumps are named TRACE.dump1.allogram and so on, beside TRACE.allogram, and never
  *    replace a file. A dump gets its name when it is complete; before that its name ends in
@@ -30,11 +31,11 @@
  *    has left; then the trace is sealed as for any ended process, into a file of its own. The trace
  *    names no session, so that no reader looks for a live file.
  *
- *    Meanwhile its threads continue to record. The copied controls say how far each stream has come.
- *    Without a writer no chunk is ever returned, so a later chunk of a stream has a higher index. The
- *    controls are copied from the last to the first (writing to a private page copies it). So if a
- *    chunk is in the copy, all earlier chunks of its stream are in the copy and full. Nodes and words
- *    are written before the words that name them. */
+ *    Meanwhile its threads continue to record. The copied controls say how far each stream has
+ *    come. Without a writer no chunk is ever returned, so a later chunk of a stream has a higher
+ *    index. The controls are copied from the last to the first (writing to a private page copies
+ *    it). So if a chunk is in the copy, all earlier chunks of its stream are in the copy and full.
+ *    Nodes and words are written before the words that name them. */
 #include "snapshot.h"
 
 #include <errno.h>

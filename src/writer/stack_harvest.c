@@ -2,11 +2,12 @@
  * through the shared tree to the first known node. So each node is visited once in the life of a
  * process.
  *
- * Each possible node id has a byte of marks (enum ag_mark). The bytes are anonymous memory that grows
- * with the ids of the events, so only pages with ids in use exist.
+ * Each possible node id has a byte of marks (enum ag_mark). The bytes are anonymous memory that
+ * grows with the ids of the events, so only pages with ids in use exist.
  *
- * The tree belongs to the program and is not trusted: an id is checked before it is followed. A walk
- * ends, as incomplete, at a node that is on the walk already (a cycle) or that was never written. */
+ * The tree belongs to the program and is not trusted: an id is checked before it is followed. A
+ * walk ends, as incomplete, at a node that is on the walk already (a cycle) or that was never
+ * written. */
 #include "stack_harvest.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
  * have yet, and counts the stacks by how they end (complete, cut, incomplete).
  *
  * A node is one frame and a link to its caller's node; the number of the innermost node identifies
- * the stack (base/stack_tree.h). A leaf is an additional innermost node, which has no frame: the type
- * or label of a block. */
+ * the stack (base/stack_tree.h). A leaf is an additional innermost node, which has no frame: the
+ * type or label of a block. */
 #ifndef AG_STACK_HARVEST_H
 #define AG_STACK_HARVEST_H
 
@@ -38,7 +38,7 @@ enum ag_mark {
     AG_MARK_LEAF = 32,
 };
 
-/* Turns any number from outside into a valid stack id: an invalid one becomes AG_ROOT_INCOMPLETE. */
+/* Makes any number from outside a valid stack id: an invalid one becomes AG_ROOT_INCOMPLETE. */
 static inline uint32_t ag_stack_checked(uint32_t stack) {
     const bool is_node = stack - AG_NODE_FIRST < AG_NODE_SLOTS;
     const bool is_fine = is_node | (stack <= AG_ROOT_LAST); /* no branch: both are common */
@@ -47,7 +47,7 @@ static inline uint32_t ag_stack_checked(uint32_t stack) {
 
 /* Collects the new nodes of a stack (a checked id), without counting it. */
 void ag_stack_harvest_learn(struct ag_stack_harvest *harvest, uint32_t stack);
-/* Collects the new nodes of the stack of an allocation (a checked id), and counts it if it is new. */
+/* Collects the new nodes of an allocation's stack (a checked id), and counts it if it is new. */
 void ag_stack_harvest_name_slow(struct ag_stack_harvest *harvest, uint32_t stack);
 static inline void ag_stack_harvest_name(struct ag_stack_harvest *harvest, uint32_t stack) {
     if (AG_UNLIKELY(stack >= harvest->n_marks || !(harvest->marks[stack] & AG_MARK_NAMED))) {

@@ -15,8 +15,8 @@
  * Rejected ways to see short-lived strangers too:
  *
  *  - The stranger reports itself, if it has the agent and only the live file is out of its reach
- *    (another /dev/shm). Each channel that crosses mount namespaces is blocked by another namespace:
- *    abstract sockets by network, message queues by IPC, signals by PID namespaces, and
+ *    (another /dev/shm). Each channel that crosses mount namespaces is blocked by another
+ *    namespace: abstract sockets by network, message queues by IPC, signals by PID namespaces, and
  *    /proc/PID/root of the writer by user namespaces. A sandbox creates all of these namespaces.
  *    Static programs have no agent.
  *  - The kernel's own log of executions. The process connector and process accounting require root.
@@ -25,9 +25,9 @@
  *  - A process that is about to execute a program writes a note into the segment, and the recorder
  *    of the new program removes it. No namespace prevents this. But the agent would have to hook 13
  *    more functions (exec*, posix_spawn*, system, popen), and a program that makes the system call
- *    itself is missed. The note would have to name the pid that the new recorder reports. A child of
- *    vfork can find it only by a system call that its sandbox may forbid, and the parent cannot find
- *    it for system and popen.
+ *    itself is missed. The note would have to name the pid that the new recorder reports. A child
+ *    of vfork can find it only by a system call that its sandbox may forbid, and the parent cannot
+ *    find it for system and popen.
  *  - The kind of end: a process that has ended without a signal and without having called exit,
  *    _exit or quick_exit has executed another program, or made the system call itself. Go's runtime
  *    does the latter, so this would count programs that are recorded completely. */

@@ -34,7 +34,7 @@ void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *w
 void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns);
 /* Notes that this process is recorded. */
 void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid);
-/* Looks a last time. Returns how many strangers there were; ret_names: each name once, "sudo, ls". */
+/* Looks a last time. Returns the number of strangers; ret_names: each name once, "sudo, ls". */
 uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_writer *writer,
                                uint64_t now_ns, char ret_names[AG_STRANGERS_NAMES_BYTES]);
 void ag_strangers_done(struct ag_strangers *strangers);

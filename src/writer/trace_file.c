@@ -11,8 +11,8 @@
  * 3. Solution. The header is written first, and the file gets its name afterwards. Three ways are
  *    tried in this order until the file system supports one:
  *
- *     unnamed     open(folder, O_TMPFILE), write, linkat(/proc/self/fd/N, name)
- *     own name    open(.allogram-new.SESSION), write, renameat2(name, RENAME_NOREPLACE), or link(name)
+ *     unnamed     open(folder, O_TMPFILE), write, linkat(/proc/self/fd/N, name) own name
+ *     open(.allogram-new.SESSION), write, renameat2(name, RENAME_NOREPLACE), or link(name)
  *                 and unlink if the file system has no such rename
  *     in place    open(name, O_EXCL), write: has the problem of section 2, on file systems that
  *                 support neither links nor a rename that does not replace

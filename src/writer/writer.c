@@ -2,8 +2,8 @@
  *
  * 1. The loop. About every millisecond the writer ticks the session's clock, looks for new
  *    processes, takes the chunks that are ready, and checks which processes have ended. After a
- *    round that took chunks, the next one follows at once; otherwise the writer sleeps in epoll_wait
- *    for a millisecond, or until a process ends.
+ *    round that took chunks, the next one follows at once; otherwise the writer sleeps in
+ *    epoll_wait for a millisecond, or until a process ends.
  *
  * 2. The life of a slot, as the writer sees it
  *
@@ -118,8 +118,8 @@ static void note_end(struct ag_writer *writer, uint32_t index, uint64_t now_ns) 
     }
 }
 
-/* Do the slots have the same pid? Compares pids of one namespace: the writer's, or the one that both
- * processes reported. */
+/* Do the slots have the same pid? Compares pids of one namespace: the writer's, or the one that
+ * both processes reported. */
 static bool is_same_pid(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
     return a->watch.pid != 0 && b->watch.pid != 0
                ? a->watch.pid == b->watch.pid
@@ -219,8 +219,8 @@ static void watch_process(struct ag_writer *writer, uint32_t index, uint32_t pid
     end_replaced(writer, index);
 }
 
-/* Returns when a process ended that was dead before the writer adopted it. It counts as ended before
- * the first process, if the first has ended since the last look at all slots
+/* Returns when a process ended that was dead before the writer adopted it. It counts as ended
+ * before the first process, if the first has ended since the last look at all slots
  * (note_ends_before_first). */
 static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
     return writer->first_has_ended && !writer->knows_ends_before_first ? writer->first_ended_ns
@@ -298,8 +298,9 @@ static bool is_to_adopt(const struct ag_writer *writer, uint32_t index) {
            (state == AG_SLOT_LIVE || state == AG_SLOT_REPLACED);
 }
 
-/* Adopts the processes in the order of their starts, not of their slots. So if a process has executed
- * a second program since the last look, the trace of the first one gets the name without a number. */
+/* Adopts the processes in the order of their starts, not of their slots. So if a process has
+ * executed a second program since the last look, the trace of the first one gets the name without a
+ * number. */
 void ag_writer_adopt(struct ag_writer *writer, uint32_t n_slots) {
     uint64_t last_raw = 0; /* start and slot of the previous process in that order */
     uint32_t last = UINT32_MAX;
@@ -359,8 +360,9 @@ static bool tree_is_in_use(const struct ag_writer *writer, uint32_t tree, uint32
     return false;
 }
 
-/* Clears a stack tree that no process uses. A forked child may use it without having announced that:
- * it then finds that the tree's generation has changed, and starts over (record/process.c, 2). */
+/* Clears a stack tree that no process uses. A forked child may use it without having announced
+ * that: it then finds that the tree's generation has changed, and starts over (record/process.c,
+ * 2). */
 static void clear_unused_tree(const struct ag_writer *writer, uint32_t tree, uint32_t except) {
     if (tree >= ag_session_slots_used(writer->session) || tree_is_in_use(writer, tree, except)) {
         return;
@@ -514,8 +516,7 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     writer->n_retired++;
 }
 
-/* Will `run` still report how this process ended? It does so only for its child, the first process.
- */
+/* Will `run` still report how this process ended? It can do so only for the first process. */
 static bool waits_for_status(const struct ag_writer *writer, const struct ag_watched_slot *watched,
                              uint32_t index, uint64_t now_ns) {
     const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
@@ -526,8 +527,8 @@ static bool waits_for_status(const struct ag_writer *writer, const struct ag_wat
            now_ns - watched->ended_ns < STATUS_PATIENCE_NS;
 }
 
-/* Seals only a few traces per call: meanwhile, live processes wait for ticks and returned chunks, and
- * new ones for slots. */
+/* Seals only a few traces per call: meanwhile, live processes wait for ticks and returned chunks,
+ * and new ones for slots. */
 uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns) {
     enum { AT_ONCE = 8 };
     uint32_t count = 0;
@@ -777,15 +778,16 @@ static void report_when_due(struct ag_writer *writer, int report_fd) {
     }
 }
 
-/* Adopts new processes. A slot has two pages, so looking at all slots would be most of the cost of an
- * idle writer. So a process that takes a slot first raises header.n_slots_used (record/process.c). */
+/* Adopts new processes. A slot has two pages, so looking at all slots would be most of the cost of
+ * an idle writer. So a process that takes a slot first raises header.n_slots_used
+ * (record/process.c). */
 static void look_for_processes(struct ag_writer *writer) {
     ag_writer_adopt(writer, ag_session_slots_used(writer->session));
 }
 
-/* Returns how many ms to sleep after a round without work. The writer sleeps longer if no thread has
- * recorded an event for a second, or if all processes have ended and a new one may still join. The
- * times of the next events are then a few milliseconds less exact. */
+/* Returns how many ms to sleep after a round without work. The writer sleeps longer if no thread
+ * has recorded an event for a second, or if all processes have ended and a new one may still join.
+ * The times of the next events are then a few milliseconds less exact. */
 static int pause_ms(struct ag_writer *writer, uint64_t now_ns) {
     enum {
         QUIET_AFTER_NS = 1000 * 1000 * 1000,
@@ -806,8 +808,8 @@ static int pause_ms(struct ag_writer *writer, uint64_t now_ns) {
     return is_at_end || now_ns - writer->moved_ns > QUIET_AFTER_NS ? QUIET_PAUSE_MS : 1;
 }
 
-/* The number of requests to end. The first takes effect when the first process has ended, the second
- * at once: traces are sealed as cut, and live processes are not recorded further. */
+/* The number of requests to end. The first takes effect when the first process has ended, the
+ * second at once: traces are sealed as cut, and live processes are not recorded further. */
 static _Atomic unsigned n_asked_to_end;
 
 void ag_writer_ask_to_end(void) {

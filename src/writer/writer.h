@@ -1,10 +1,10 @@
-/* writer.h: the writer, the process next to the program that copies the events from the live segment
- * into trace files.
+/* writer.h: the writer, the process next to the program that copies the events from the live
+ * segment into trace files.
  *
  * The program can write to the segment, so its data is copied, then checked, then used. The writer
- * keeps no state that must survive it, except the trace files (which say what chunks of which stream
- * they contain). So if a writer dies, another one can continue, and ag_writer_seal seals the traces.
- */
+ * keeps no state that must survive it, except the trace files (which say what chunks of which
+ * stream they contain). So if a writer dies, another one can continue, or ag_writer_seal seals
+ * them. */
 #ifndef AG_WRITER_H
 #define AG_WRITER_H
 
@@ -12,8 +12,8 @@
 
 struct ag_session;
 
-/* What `run` prints in its closing lines, about the first process unless stated otherwise. The writer
- * writes it to report_fd when the trace of the first process is sealed. */
+/* What `run` prints in its closing lines, about the first process unless stated otherwise. The
+ * writer writes it to report_fd when the trace of the first process is sealed. */
 struct ag_writer_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
@@ -37,20 +37,20 @@ struct ag_writer_report {
     uint32_t without_error;   /* missing_error of the first missing trace, of any process */
     char path[4096];
 };
-/* Runs the writer until all processes of the session have ended and their traces are sealed. Needs a
- * process of its own. */
+/* Runs the writer until all processes of the session have ended and their traces are sealed. Needs
+ * a process of its own. */
 int ag_writer_run(struct ag_session *session, int report_fd);
 /* Ends the writer, for a signal handler in that process. First call: it ends when the first process
  * has ended. Second call: it ends now. */
 void ag_writer_ask_to_end(void);
-/* Seals the traces of a session whose writer was killed. PATH: one of its traces (whose header names
- * the session) or its live file. Only a session's owner seals it, because the program can write to
- * the live file. Returns 1 when a trace was sealed, 0 when there was nothing to do, or negative
- * errno. */
+/* Seals the traces of a session whose writer was killed. PATH: one of its traces (whose header
+ * names the session) or its live file. Only a session's owner seals it, because the program can
+ * write to the live file. Returns 1 when a trace was sealed, 0 when there was nothing to do, or
+ * negative errno. */
 int ag_writer_seal(const char *path, char ret_message[512]);
 /* For a reader of the trace at PATH, which changes no file: makes an unnamed copy of an unsealed
- * trace and seals the copy in the same way. Returns 1 and the copy's descriptor in *ret_fd; 0 if the
- * live file has nothing to add to the trace; or negative errno. */
+ * trace and seals the copy in the same way. Returns 1 and the copy's descriptor in *ret_fd; 0 if
+ * the live file has nothing to add to the trace; or negative errno. */
 int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]);
 /* The same as ag_writer_seal, inside a program that keeps its own signal handlers. SIGBUS is not
  * handled, so this program must have created the live file a moment ago. */

@@ -1,5 +1,5 @@
-/* writer_state.h: the writer's state, and the functions that its files share. In a round, the writer
- * examines all chunks of the live segment and takes the complete ones. */
+/* writer_state.h: the writer's state, and the functions that its files share. In a round, the
+ * writer examines all chunks of the live segment and takes the complete ones. */
 #ifndef AG_WRITER_STATE_H
 #define AG_WRITER_STATE_H
 
@@ -11,10 +11,10 @@
 #include "strangers.h"
 #include "writer.h"
 
-enum ag_phase {                    /* of a slot: writer.c, 2 */
-                AG_PHASE_NONE = 0, /* the slot has no known process */
-                AG_PHASE_OPEN,     /* its process is being recorded */
-                AG_PHASE_RETIRED, /* its trace is sealed; the slot becomes free in ag_writer_retire */
+enum ag_phase {        // writer.c, 2
+    AG_PHASE_NONE = 0, /* the slot has no known process */
+    AG_PHASE_OPEN,     /* its process is being recorded */
+    AG_PHASE_RETIRED,  /* its trace is sealed; ag_writer_retire frees the slot */
 };
 struct ag_watched_slot { /* a slot of the segment and its process */
     enum ag_phase phase;
@@ -77,8 +77,8 @@ int ag_writer_freeze(struct ag_writer *writer);
 void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot);
 
 int ag_writer_start(struct ag_writer *writer, struct ag_session *session);
-/* Starts a writer without a clock, which takes all events of the session's ended processes, and seals
- * their traces. Returns how many, or negative errno. */
+/* Starts a writer without a clock, which takes all events of the session's ended processes, and
+ * seals their traces. Returns how many, or negative errno. */
 int64_t ag_writer_drain(struct ag_writer *writer, struct ag_session *session);
 void ag_writer_done(struct ag_writer *writer);
 /* Adopts the new processes in the first n_slots slots: opens their traces and watches them. */
