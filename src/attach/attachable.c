@@ -66,23 +66,22 @@ static int check_status(const struct ag_remote_process *process, const char *sta
     if (seccomp != 0) {
         return ag_error_message(
             message, -EPERM,
-            "%d (%s): a seccomp %s forbids it system calls, and one that the agent needs "
-            "might end it; look from outside: allogram observe %d",
+            "%d (%s): a seccomp %s restricts its system calls, and could kill it for one that the "
+            "agent makes; use allogram observe %d instead",
             pid, name, seccomp == 1 ? "sandbox" : "filter", pid);
     }
     if (status_ignores(status, SIGTRAP) && status_ignores(status, SIGSEGV)) {
         return ag_error_message(
             message, -ENOTSUP,
             "%d (%s): ignores SIGTRAP and SIGSEGV, so the end of a call could not be seen; "
-            "look from outside: allogram observe %d",
+            "use allogram observe %d instead",
             pid, name, pid);
     }
     if (features != NULL && strncmp(features, "shstk", 5) == 0) {
         return ag_error_message(
             message, -ENOTSUP,
             "%d (%s): runs with a shadow stack, which prevents calls from outside; start "
-            "it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or look from outside: "
-            "allogram observe %d",
+            "it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off, or use allogram observe %d",
             pid, name, pid);
     }
     return 0;
@@ -215,7 +214,7 @@ int ag_attachable_check(const struct ag_remote_process *process, struct ag_obser
     if (attachable.libc == NULL) {
         return ag_error_message(
             ret_message, -ENOTSUP,
-            "%d (%s): its C library is not glibc or cannot be read, and no other is supported; look from outside: allogram observe %d",
+            "%d (%s): its C library is not glibc or cannot be read, and no other is supported; use allogram observe %d instead",
             process->pid, process->name, process->pid);
     }
     r = find_functions(process, &attachable, status_ignores(status, SIGTRAP), ret_message);
@@ -239,7 +238,7 @@ int ag_attachable_check_file(const struct ag_remote_process *process, const char
     }
     return ag_error_message(
         ret_message, -ENOENT,
-        "%d (%s): lives in another mount namespace, where %.200s is not to be found; run "
+        "%d (%s): lives in another mount namespace, which does not contain %.200s; run "
         "allogram inside of that container",
         process->pid, process->name, path);
 }

@@ -71,8 +71,9 @@ int ag_agent_place_find_attached(const char *name, char ret_path[AG_AGENT_PLACE_
     const char *slash = strrchr(ret_path, '/'); /* the path is absolute */
     (void)snprintf(beside, sizeof beside, "%.*s/%s", (int)(slash - ret_path), ret_path, name);
     if (strlen(beside) >= AG_AGENT_PLACE_BYTES || access(beside, R_OK) != 0) {
-        (void)snprintf(ret_message, 512, "%s is not beside %.300s; install allogram as a whole",
-                       name, ret_path);
+        (void)snprintf(ret_message, 512,
+                       "%s is not in the folder of %.300s; install all files of allogram", name,
+                       ret_path);
         return -ENOENT;
     }
     memcpy(ret_path, beside, strlen(beside) + 1);

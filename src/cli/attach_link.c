@@ -226,7 +226,7 @@ static void say_text(const struct attachment *at, const char *text) {
 static void say_begin(const struct attachment *at) {
     if (!at->attach->is_quiet) {
         ag_say(
-            "recording %s%s; Ctrl-C ends the recording and leaves nothing behind", at->attach->name,
+            "recording %s%s; Ctrl-C ends the recording and removes the agent", at->attach->name,
             at->attach->is_exact
                 ? ": every call is counted, which slows code with many calls by a factor of ten and more"
                 : ": collections only; --mode=exact counts every call");
@@ -255,7 +255,7 @@ static enum outcome record_once(struct attachment *at) {
     say_begin(at);
     const enum outcome outcome = accompany(at);
     if (outcome == IS_GONE) {
-        ag_say("%s is gone: the trace ends there", attach->name);
+        ag_say("%s has ended or cannot be reached; the trace ends there", attach->name);
         finish_recording(at, REPORT_PATIENCE_MS);
         return outcome;
     }

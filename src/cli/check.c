@@ -106,7 +106,8 @@ int ag_command_check(int argc, char **argv) {
     /* First adds the events that a killed recording left in its live file (writer/writer.h). */
     int r = ag_writer_seal(path, message);
     if (r > 0) {
-        ag_say("check: %s: sealed what its killed recording had left", path);
+        ag_say("check: %s: sealed; events that the killed recording had not written were added",
+               path);
     } else if (r < 0) {
         ag_say("check: %s; continuing with the readable part", message);
     }

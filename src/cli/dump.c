@@ -410,7 +410,7 @@ static int dump_file(struct dump *dump, const char *path) {
         dump->damage = *ag_trace_file_damage(dump->file);
     }
     if (dump->is_out_of_order) {
-        ag_say("%s: so many chunks overlap in time that lines are out of order", path);
+        ag_say("%s: too many chunks overlap in time; the lines are not in the order of time", path);
     }
     if (dump->damaged_chunks > 0) {
         return ag_fail(AG_EXIT_FAILURE,

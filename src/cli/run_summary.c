@@ -231,7 +231,7 @@ void ag_run_summary_print(const struct ag_writer_report *report, const char *pro
     print_unsealed(report);
     if (report->n_refused > 0) {
         ag_say(
-            "%u processes were not recorded: too many lived at once, or no memory was left for them",
+            "%u processes were not recorded: too many ran at once, or there was no memory for them",
             report->n_refused);
     }
     print_strangers(report);

@@ -62,7 +62,7 @@ static int session_begin(const struct allogram_options *options, char message[51
     if (r == 0) {
         r = ag_recorder_start(ag_session_path(made));
         if (r < 0) {
-            (void)snprintf(message, 512, "record into %.400s: %s", ag_session_path(made),
+            (void)snprintf(message, 512, "cannot record into %.400s: %s", ag_session_path(made),
                            strerror(-r));
             (void)unlink(trace); /* just created; only the first failure is reported */
         }
@@ -142,7 +142,7 @@ static int join_locked(const char *live_path, char message[512]) {
     ag_recorder_forget_left();
     r = ag_recorder_start(live_path);
     if (r < 0) {
-        (void)snprintf(message, 512, "record into %.400s: %s", live_path, strerror(-r));
+        (void)snprintf(message, 512, "cannot record into %.400s: %s", live_path, strerror(-r));
         return r;
     }
     (void)snprintf(session.trace, sizeof(session.trace), "%s", live_path);

@@ -283,9 +283,9 @@ const char *ag_decode_code_text(enum ag_decode_code code) {
     case AG_DECODE_BAD_RECORD:
         return "damaged, a record contradicts itself";
     case AG_DECODE_UNSEALED:
-        return "not sealed, the recording never finished";
+        return "not sealed, the recording was killed or is still running";
     case AG_DECODE_NO_MEMORY:
-        return "too large for the memory there is";
+        return "too large for the available memory";
     case AG_DECODE_IO:
         return "not readable";
     }

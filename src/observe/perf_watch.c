@@ -289,8 +289,8 @@ static void explain_open_error(const struct ag_perf_watch *watch, int error, cha
                        process->name);
         break;
     default:
-        (void)snprintf(message, 512, "%d (%s): perf events: %s", process->pid, process->name,
-                       strerror(-error));
+        (void)snprintf(message, 512, "%d (%s): cannot open perf events: %s", process->pid,
+                       process->name, strerror(-error));
         break;
     }
 }

@@ -126,7 +126,7 @@ int ag_remote_process_open(pid_t pid, struct ag_remote_process *ret_process,
     (void)snprintf(path, sizeof path, "/proc/%d", pid);
     if (pid <= 0 || read_stat(pid, &line, process.name) < 0 || stat(path, &folder) < 0) {
         return ag_error_message(ret_message, -ESRCH,
-                                "%d: no such process; `ps -e` lists those that there are", pid);
+                                "%d: no such process; `ps -e` lists the running ones", pid);
     }
     process.user = folder.st_uid;
     process.start_ticks = line.start_ticks;

@@ -69,7 +69,7 @@ static const struct {
 } layouts[] = {{512, 65536, 3}, {512, 65536, 1}, {64, 16384, 1}, {8, 8192, 1}, {2, 1024, 0}};
 
 static int fail(char ret_message[512], int error, const char *what, const char *path) {
-    (void)snprintf(ret_message, 512, "%s %.400s: %s", what, path, strerror(-error));
+    (void)snprintf(ret_message, 512, "cannot %s %.400s: %s", what, path, strerror(-error));
     return error;
 }
 
@@ -392,16 +392,17 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
 static int check_options(const struct ag_session_options *options, char ret_message[512]) {
     struct ag_block_filter filter;
     if (options->size != sizeof(*options)) {
-        (void)snprintf(ret_message, 512, "session options of another version");
+        (void)snprintf(ret_message, 512, "the options are of another version of allogram");
         return -EINVAL;
     }
     if (options->depth > MAX_DEPTH) {
-        (void)snprintf(ret_message, 512, "a depth of %u frames is more than %u", options->depth,
-                       MAX_DEPTH);
+        (void)snprintf(ret_message, 512, "a depth of %u frames is more than the limit of %u",
+                       options->depth, MAX_DEPTH);
         return -EINVAL;
     }
     if (options->stamp_every > MAX_STAMP_EVERY) {
-        (void)snprintf(ret_message, 512, "a time stamp every %u events is rarer than every %u",
+        (void)snprintf(ret_message, 512,
+                       "a time stamp every %u events is too rare; the limit is %u events",
                        options->stamp_every, MAX_STAMP_EVERY);
         return -EINVAL;
     }
@@ -523,14 +524,14 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     }
     if (r == -EFBIG) {
         (void)snprintf(ret_message, 512,
-                       "create a live file: the limit on file sizes is too small; "
+                       "cannot create the live file: the limit on file sizes is too small; "
                        "raise it: ulimit -f unlimited");
         goto failed;
     }
     if (r == -ENOMEM) {
         (void)snprintf(ret_message, 512,
-                       "map a live file: there is no address space for it; "
-                       "raise its limit: ulimit -v unlimited");
+                       "cannot map the live file: not enough address space; raise the limit: "
+                       "ulimit -v unlimited");
         goto failed;
     }
     if (r < 0) {
@@ -712,7 +713,8 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
     const int fd =
         ag_trace_file_create(session->trace_pattern, &names, &header, session->first_trace_path);
     if (fd < 0) {
-        (void)snprintf(ret_message, 512, "create the trace %.400s: %s; -o names another place",
+        (void)snprintf(ret_message, 512,
+                       "cannot create the trace %.400s: %s; choose another place with -o",
                        session->first_trace_path, strerror(-fd));
         return fd;
     }

@@ -75,16 +75,17 @@ static int change_pause(struct ag_session *session, enum ag_pause from, enum ag_
                                                 memory_order_relaxed, memory_order_relaxed)) {
         return 0;
     }
-    return was == to              ? ag_error_message(message, -EALREADY, "%s", already)
-           : was == AG_PAUSE_OVER ? ag_error_message(message, -EALREADY, "its recording is over")
-                                  : ag_error_message(message, -EBUSY,
-                                                     "nothing is recorded now: its --delay has not "
-                                                     "passed, or its --duration has");
+    return was == to ? ag_error_message(message, -EALREADY, "%s", already)
+           : was == AG_PAUSE_OVER
+               ? ag_error_message(message, -EALREADY, "its recording was stopped")
+               : ag_error_message(message, -EBUSY,
+                                  "nothing is recorded now: its --delay has not "
+                                  "passed, or its --duration has");
 }
 
 static int stop(struct ag_session *session, char message[512]) {
     return ag_session_pause(session, AG_PAUSE_OVER) == AG_PAUSE_OVER
-               ? ag_error_message(message, -EALREADY, "its recording is over")
+               ? ag_error_message(message, -EALREADY, "its recording was stopped")
                : 0;
 }
 
@@ -154,7 +155,7 @@ static int session_dump(struct ag_session *session, const struct ag_process_slot
     }
     const int r = ask_for_dump(session, slot, index, &number);
     if (r == -ESRCH) {
-        return ag_error_message(message, r, "its writer is gone, or it has ended; its trace: %s",
+        return ag_error_message(message, r, "it has ended, or its writer was killed; its trace: %s",
                                 path[0] ? path : "none");
     }
     if (r < 0) {
@@ -162,8 +163,8 @@ static int session_dump(struct ag_session *session, const struct ag_process_slot
     }
     if (number == 0) {
         return ag_error_message(message, -EIO,
-                                "no dump could be written beside its trace: is there room, and has "
-                                "the recording not ended?");
+                                "no dump could be written in the folder of its trace: the disk is "
+                                "full, or the recording has ended");
     }
     char trace[4096];
     (void)snprintf(trace, sizeof(trace), "%s", path);

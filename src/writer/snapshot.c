@@ -411,7 +411,7 @@ int ag_writer_snapshot_own(const char *live, const char *pattern, char ret_path[
         ag_writer_done(&writer);
         r = n_sealed < 0 ? (int)n_sealed : 0;
         if (r < 0) {
-            (void)snprintf(ret_message, 512, "write %.400s: %s", ret_path, strerror(-r));
+            (void)snprintf(ret_message, 512, "cannot write %.400s: %s", ret_path, strerror(-r));
             (void)unlink(ret_path); /* an incomplete file is of no use */
         }
     }

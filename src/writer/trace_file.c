@@ -80,7 +80,8 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
     }
     for (const char *at = strchr(pattern, '%'); at; at = strchr(at + 2, '%')) {
         if (at[1] == '\0' || !strchr("epht%", at[1])) {
-            (void)snprintf(ret_message, 512, "output %s: %%%c is none of %%e %%p %%h %%t %%%%",
+            (void)snprintf(ret_message, 512,
+                           "output %s: unknown placeholder %%%c; use %%e, %%p, %%h, %%t or %%%%",
                            pattern, at[1] ? at[1] : ' ');
             return -EINVAL;
         }
@@ -90,7 +91,7 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
         char folder[PATH_BYTES];
         if (!getcwd(folder, sizeof(folder))) {
             const int error = errno;
-            (void)snprintf(ret_message, 512, "find the current folder: %s", strerror(error));
+            (void)snprintf(ret_message, 512, "cannot find the current folder: %s", strerror(error));
             return -error;
         }
         length = ag_trace_pattern_escape(folder, ret_pattern, 1024);
@@ -101,7 +102,7 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
     }
     if (length + strlen(pattern) >= 1024 || pattern[strlen(pattern) - 1] == '/') {
         (void)snprintf(ret_message, 512, "output %.200s: %s", pattern,
-                       length + strlen(pattern) >= 1024 ? "name too long"
+                       length + strlen(pattern) >= 1024 ? "name too long; use a shorter one"
                                                         : "is a folder; name a file in it");
         return -EINVAL;
     }

@@ -418,7 +418,7 @@ SCRIPT
     [ "$(sha256sum t.x)" = "$sum" ]
     run "$ALLOGRAM" check t.x
     [ "$status" -eq 0 ]
-    [ "${lines[0]}" = "allogram: check: t.x: sealed what its killed recording had left" ]
+    [ "${lines[0]}" = "allogram: check: t.x: sealed; events that the killed recording had not written were added" ]
     [ "$(sha256sum t.x)" != "$sum" ]
     "$ALLOGRAM" report --json t.x | jq 'del(.profiler)' | diff before -
     "$ALLOGRAM" export t.x --to=folded | diff folded -

@@ -191,7 +191,7 @@ def stop(tools):
         pid = program_of(told)
         ask(tools, pid, "stop", failures)
         for action in ("stop", "pause", "resume"):
-            failures.require("over: " + action, "is over" in refused(tools, pid, action, failures))
+            failures.require("stopped: " + action, "was stopped" in refused(tools, pid, action, failures))
         told.process.send_signal(signal.SIGUSR1)  # a signal does not start the recording again either
         time.sleep(SEEN_S)
         told.tell("alloc 1000 30", "free 1008")

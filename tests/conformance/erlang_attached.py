@@ -376,7 +376,7 @@ def node_goes_away(place):
                     node.send("halt()")
                 status, said = attached.end(number=None)
         failures.expect("status (%s)" % how, status, 125)
-        failures.require("%s: one line says so: %s" % (how, said), "is gone" in said)
+        failures.require("%s: one line says so: %s" % (how, said), "cannot be reached" in said)
         failures.expect("what was told (%s)" % how, rows_of(place, attached.trace).get("hand_counted:cons/1"), (N + 1, 2 * N))
         failures.expect("the trace is whole (%s)" % how, recorded.check(place.tools, attached.trace)[0], 0)
     return failures

@@ -229,7 +229,7 @@ def one_with_another_root():
                 if os.readlink(f"/proc/{target.pid}/exe").endswith("sleep"):
                     break
                 time.sleep(0.02)
-            assert "is not to be found" in one_line(target.pid)
+            assert "which does not contain" in one_line(target.pid)
 
 
 @test
