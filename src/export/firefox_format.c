@@ -232,12 +232,7 @@ static void write_frames(struct firefox *all, struct frames *frames) {
     repeat(all, "innerWindowID", n, 0);
     ag_json_open(json, "line", '[');
     for (size_t i = 0; i < n; i++) {
-        const struct ag_frame *frame = frame_at(all, frames, i);
-        if (frame->line > 0) {
-            ag_json_integer(json, NULL, frame->line);
-        } else {
-            ag_json_null(json, NULL);
-        }
+        ag_json_nonzero(json, NULL, frame_at(all, frames, i)->line);
     }
     ag_json_close(json, ']');
     repeat_null(all, "column", n);

@@ -84,14 +84,6 @@ static void keep(struct blocks *blocks, const struct ag_block_row *row) {
 
 /* ---- JSON ---- */
 
-static void write_number(struct ag_json *json, const char *key, uint64_t number, bool is_known) {
-    if (is_known) {
-        ag_json_integer(json, key, number);
-    } else {
-        ag_json_null(json, key);
-    }
-}
-
 static void write_stack_json(struct ag_view *view, const char *key, struct ag_profile *profile,
                              uint32_t stack, bool is_known) {
     if (!is_known) {
@@ -111,7 +103,7 @@ static void write_block_json(struct ag_view *view, const struct ag_block_row *ro
     ag_json_open(json, NULL, '{');
     ag_json_string(json, "state", state_name(row->state));
     ag_json_integer(json, "address", row->address);
-    write_number(json, "size", row->size, is_seen);
+    ag_json_integer_if(json, "size", row->size, is_seen);
     if (ag_profile_identity(view->profile)->is_sampled) {
         ag_json_percent(json, "stands_for_blocks", row->stands_for);
     }
@@ -123,8 +115,8 @@ static void write_block_json(struct ag_view *view, const struct ag_block_row *ro
     ag_json_string(json, "domain", has_tag ? row->domain : NULL);
     ag_json_string(json, "allocator", has_tag ? row->allocator : NULL);
     ag_json_close(json, '}');
-    write_number(json, "allocated_ns", row->allocated_ns, is_seen);
-    write_number(json, "freed_ns", row->freed_ns, row->state != AG_BLOCK_OPEN);
+    ag_json_integer_if(json, "allocated_ns", row->allocated_ns, is_seen);
+    ag_json_integer_if(json, "freed_ns", row->freed_ns, row->state != AG_BLOCK_OPEN);
     write_stack_json(view, "stack", view->profile, row->stack, is_seen);
     write_stack_json(view, "free_stack", row->free_profile, row->free_stack, row->free_stack != 0);
     ag_json_close(json, '}');

@@ -51,11 +51,13 @@ int ag_cpu_functions_text(struct ag_view *view, const struct ag_functions *funct
         {.head = "function", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 16},
     };
     struct ag_ranking ranking;
-    int r = rank_by_time(view, functions, &ranking);
-    struct ag_table *table =
-        r == 0 ? ag_table_new(columns, sizeof columns / sizeof columns[0]) : NULL;
+    const int r = rank_by_time(view, functions, &ranking);
+    if (r < 0) {
+        return r;
+    }
+    struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
     uint64_t hidden_ns = 0;
-    for (size_t i = 0; table != NULL && i < ranking.count; i++) {
+    for (size_t i = 0; i < ranking.count; i++) {
         const struct ag_function_row *row = &functions->rows[ranking.ranks[i].row];
         struct ag_frame_text name;
         if (i < view->limit) {
@@ -65,14 +67,8 @@ int ag_cpu_functions_text(struct ag_view *view, const struct ag_functions *funct
             hidden_ns += row->counts.own_ns;
         }
     }
-    r = r < 0 ? r : table == NULL ? -ENOMEM : ag_table_write(table, view->page);
-    if (r == 0 && ranking.count > view->limit) {
-        ag_ranking_write_rest(view->page, ranking.count - view->limit, "functions more", hidden_ns,
-                              functions->total.own_ns);
-    }
-    (void)ag_table_free(table);
-    ag_ranking_end(&ranking);
-    return r;
+    return ag_ranking_write_table(&ranking, view->limit, table, view->page, "functions more",
+                                  hidden_ns, functions->total.own_ns);
 }
 
 /* ---- in the summary ---- */

@@ -231,27 +231,24 @@ static int write_table(struct ag_view *view, const struct ag_difference *differe
     const bool is_bytes = ag_metric_is_bytes(view->sort);
     const struct ag_unit unit = is_bytes ? ag_unit_of_bytes(largest) : ag_unit_of_blocks(largest);
     const struct ag_unit blocks_unit = ag_unit_of_blocks(difference->after.allocated_blocks);
-    char heads[3][64];
+    const enum ag_site_key by = view->options->by;
+    char heads[2][64];
     snprintf(heads[0], sizeof heads[0], "%s %s", ag_metric_words(view->sort), unit.name);
     snprintf(heads[1], sizeof heads[1], "%s %s", is_bytes ? "blocks" : "allocated blocks",
              blocks_unit.name);
-    snprintf(heads[2], sizeof heads[2], "%s",
-             ag_site_key_is_named(view->options->by) ? ag_report_key_name(view->options->by)
-             : view->options->by == AG_BY_IMAGE      ? "image"
-                                                     : "function");
     const struct ag_column columns[] = {
         {.head = heads[0], .style = AG_STYLE_BRIGHT},
         {.head = "", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT},
         {.head = "before"},
         {.head = "after"},
         {.head = heads[1]},
-        {.head = heads[2], .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 16},
+        {.head = by == AG_BY_LINE ? "function" : ag_report_key_name(by),
+         .align = AG_ALIGN_LEFT,
+         .style = AG_STYLE_BRIGHT,
+         .least_columns = 16},
         {.head = "", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 10},
     };
     struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
-    if (table == NULL) {
-        return -ENOMEM;
-    }
     size_t i = 0;
     for (; i < ranking->count && i < view->limit; i++) {
         add_row(view, table, &difference->rows[ranking->ranks[i].row], unit, blocks_unit);

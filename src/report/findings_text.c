@@ -247,10 +247,9 @@ static void write_numbers_json(struct ag_json *json, const struct ag_finding *fi
         finding->kind != AG_FINDING_UNSEEN_FREES) {
         ag_json_integer(json, "bytes", finding->bytes);
     }
-    if (finding->kind == AG_FINDING_LEAK && finding->knows_half_way) {
-        ag_json_integer(json, "half_way_bytes", finding->half_way_bytes);
-    } else if (finding->kind == AG_FINDING_LEAK) {
-        ag_json_null(json, "half_way_bytes");
+    if (finding->kind == AG_FINDING_LEAK) {
+        ag_json_integer_if(json, "half_way_bytes", finding->half_way_bytes,
+                           finding->knows_half_way);
     }
     if (finding->kind == AG_FINDING_STEPS) {
         ag_json_integer(json, "step_bytes", finding->step_bytes);

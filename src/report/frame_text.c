@@ -82,6 +82,13 @@ void ag_json_metrics(const struct ag_view *view, const struct ag_metrics *metric
     }
 }
 
+void ag_json_function(struct ag_json *json, const struct ag_frame *frame) {
+    ag_json_string(json, "function", frame->function);
+    ag_json_string(json, "file", frame->file);
+    ag_json_nonzero(json, "line", frame->line);
+    ag_json_string(json, "runtime", frame->runtime);
+}
+
 void ag_json_frame(struct ag_json *json, const struct ag_frame *frame) {
     ag_json_string(json, "function", frame->function);
     ag_json_string(json, "file", frame->file);
@@ -104,11 +111,7 @@ void ag_json_frames(struct ag_json *json, const char *key, const struct ag_profi
 }
 
 static void write_time(struct ag_json *json, const char *key, uint64_t time_ns, bool is_known) {
-    if (is_known && time_ns != AG_LIFETIME_UNKNOWN) {
-        ag_json_integer(json, key, time_ns);
-    } else {
-        ag_json_null(json, key);
-    }
+    ag_json_integer_if(json, key, time_ns, is_known && time_ns != AG_LIFETIME_UNKNOWN);
 }
 
 void ag_json_lifetime(struct ag_json *json, const struct ag_lifetime *lifetime, bool has_p90) {

@@ -287,15 +287,14 @@ static struct ag_table *new_table(const struct function_columns *columns) {
 
 static int write_table(struct ag_view *view, const struct ag_functions *functions) {
     struct ag_ranking ranking;
-    int r = rank_functions(view, functions, &ranking);
+    const int r = rank_functions(view, functions, &ranking);
     if (r < 0) {
         return r;
     }
     const struct function_columns columns = choose_columns(view, functions);
     struct ag_table *table = new_table(&columns);
-    r = table == NULL ? -ENOMEM : 0;
     uint64_t hidden_words = 0;
-    for (size_t i = 0; r == 0 && i < ranking.count; i++) {
+    for (size_t i = 0; i < ranking.count; i++) {
         const struct ag_function_row *row = &functions->rows[ranking.ranks[i].row];
         struct ag_frame_text name;
         if (i < view->limit) {
@@ -305,19 +304,11 @@ static int write_table(struct ag_view *view, const struct ag_functions *function
             hidden_words += row->counts.own_words;
         }
     }
-    if (r == 0) {
-        ag_table_rule(table);
-        add_row(table, &columns, "total", functions->n_trees, &functions->total, &functions->total);
-        r = ag_table_write(table, view->page);
-    }
-    if (r == 0 && ranking.count > view->limit) {
-        ag_ranking_write_rest(view->page, ranking.count - view->limit,
-                              group_words[functions->group].more, hidden_words,
-                              functions->total.own_words);
-    }
-    ag_table_free(table);
-    ag_ranking_end(&ranking);
-    return r;
+    ag_table_rule(table);
+    add_row(table, &columns, "total", functions->n_trees, &functions->total, &functions->total);
+    return ag_ranking_write_table(&ranking, view->limit, table, view->page,
+                                  group_words[functions->group].more, hidden_words,
+                                  functions->total.own_words);
 }
 
 /* Writes "  apart: messages 12.1 M words in 0.9 M, ...". Quantities that are 0 are left out. */
@@ -411,10 +402,7 @@ static int write_callers_json(struct ag_view *view, const struct ag_functions *f
         const struct ag_frame *frame =
             row->row < functions->n_rows ? frame_of(view, &functions->rows[row->row]) : &root;
         ag_json_open(json, NULL, '{');
-        ag_json_string(json, "function", frame->function);
-        ag_json_string(json, "file", frame->file);
-        ag_json_nonzero(json, "line", frame->line);
-        ag_json_string(json, "runtime", frame->runtime);
+        ag_json_function(json, frame);
         ag_json_integer(json, "calls", row->calls);
         ag_json_integer(json, "words", row->words);
         ag_json_integer(json, "bytes", row->bytes);
@@ -449,11 +437,14 @@ static int write_callers(struct ag_view *view, const struct ag_functions *functi
     };
     struct callers callers;
     int r = rank_callers(view, functions, &callers);
+    if (r < 0) {
+        end_callers(&callers);
+        return r;
+    }
     struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
-    r = r < 0 ? r : table == NULL ? -ENOMEM : 0;
     const bool has_marks = has_several_runtimes(view, functions);
     uint64_t hidden_words = 0;
-    for (size_t i = 0; r == 0 && i < callers.ranking.count; i++) {
+    for (size_t i = 0; i < callers.ranking.count; i++) {
         const struct ag_caller_row *row = &callers.rows[callers.ranking.ranks[i].row];
         struct ag_frame_text name;
         if (i < view->limit) {
@@ -465,16 +456,10 @@ static int write_callers(struct ag_view *view, const struct ag_functions *functi
             hidden_words += row->words;
         }
     }
-    if (r == 0) {
-        ag_table_rule(table);
-        add_caller(table, &callers.all, callers.all.words, view->options->callers);
-        r = ag_table_write(table, view->page);
-    }
-    if (r == 0 && callers.ranking.count > view->limit) {
-        ag_ranking_write_rest(view->page, callers.ranking.count - view->limit, "callers more",
-                              hidden_words, callers.all.words);
-    }
-    ag_table_free(table);
+    ag_table_rule(table);
+    add_caller(table, &callers.all, callers.all.words, view->options->callers);
+    r = ag_ranking_write_table(&callers.ranking, view->limit, table, view->page, "callers more",
+                               hidden_words, callers.all.words);
     end_callers(&callers);
     return r;
 }

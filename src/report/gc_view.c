@@ -21,14 +21,6 @@ static double time_share(const struct ag_view *view, const struct ag_collection_
     return all_ns > 0 ? (double)sum->pause_total_ns / (double)all_ns : 0;
 }
 
-static void write_known(struct ag_json *json, const char *key, uint64_t value, bool is_known) {
-    if (is_known) {
-        ag_json_integer(json, key, value);
-    } else {
-        ag_json_null(json, key);
-    }
-}
-
 /* ---- in the summary ---- */
 
 int ag_gc_summary_json(struct ag_view *view) {
@@ -44,7 +36,7 @@ int ag_gc_summary_json(struct ag_view *view) {
         ag_json_integer(json, "pause_total_ns", sum->pause_total_ns);
         ag_json_integer(json, "pause_max_ns", sum->pause_max_ns);
         ag_json_decimal(json, "time_share", time_share(view, sum), /* decimals= */ 6);
-        write_known(json, "promoted_bytes", sum->promoted_bytes, sum->has_promoted);
+        ag_json_integer_if(json, "promoted_bytes", sum->promoted_bytes, sum->has_promoted);
         ag_json_close(json, '}');
     }
     ag_json_close(json, ']');
@@ -124,11 +116,12 @@ static void write_row_json(struct ag_json *json, const struct ag_collection_row 
     ag_json_string(json, "runtime", row->runtime);
     ag_json_string(json, "kind", row->kind);
     ag_json_integer(json, "start_ns", row->start_ns);
-    write_known(json, "pause_ns", row->pause_ns, row->known & AG_GC_KNOWN_END);
-    write_known(json, "heap_before_bytes", row->heap_before_bytes, has_heap);
-    write_known(json, "heap_after_bytes", row->heap_after_bytes, has_heap);
-    write_known(json, "needed_bytes", row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
-    write_known(json, "promoted_bytes", row->promoted_bytes, row->known & AG_GC_KNOWN_PROMOTED);
+    ag_json_integer_if(json, "pause_ns", row->pause_ns, row->known & AG_GC_KNOWN_END);
+    ag_json_integer_if(json, "heap_before_bytes", row->heap_before_bytes, has_heap);
+    ag_json_integer_if(json, "heap_after_bytes", row->heap_after_bytes, has_heap);
+    ag_json_integer_if(json, "needed_bytes", row->needed_bytes, row->known & AG_GC_KNOWN_NEED);
+    ag_json_integer_if(json, "promoted_bytes", row->promoted_bytes,
+                       row->known & AG_GC_KNOWN_PROMOTED);
     if (row->known & AG_GC_KNOWN_ALLOCATED) { /* only known for collections observed from outside */
         ag_json_integer(json, "allocated_bytes", row->allocated_bytes);
         ag_json_integer(json, "weight_bytes", row->weight_bytes);
@@ -304,11 +297,14 @@ static struct ag_table *new_pauses(const struct pause_columns *shown) {
 
 static int write_pauses(struct ag_view *view, const struct ag_collections *collections) {
     struct ag_ranking ranking;
-    int r = rank_pauses(collections, &ranking);
+    const int r = rank_pauses(collections, &ranking);
+    if (r < 0) {
+        return r;
+    }
     const struct pause_columns columns = pause_columns_of(collections);
-    struct ag_table *table = r == 0 ? new_pauses(&columns) : NULL;
+    struct ag_table *table = new_pauses(&columns);
     uint64_t hidden_ns = 0, all_ns = 0;
-    for (size_t i = 0; table != NULL && i < ranking.count; i++) {
+    for (size_t i = 0; i < ranking.count; i++) {
         const struct ag_collection_row *row = &collections->rows[ranking.ranks[i].row];
         const uint64_t pause_ns = row->known & AG_GC_KNOWN_END ? row->pause_ns : 0;
         all_ns += pause_ns;
@@ -318,41 +314,29 @@ static int write_pauses(struct ag_view *view, const struct ag_collections *colle
             hidden_ns += pause_ns;
         }
     }
-    r = r < 0 ? r : table == NULL ? -ENOMEM : ag_table_write(table, view->page);
-    if (r == 0 && ranking.count > view->limit) {
-        ag_ranking_write_rest(view->page, ranking.count - view->limit, "shorter ones", hidden_ns,
-                              all_ns);
-    }
-    ag_table_free(table);
-    ag_ranking_end(&ranking);
-    return r;
+    return ag_ranking_write_table(&ranking, view->limit, table, view->page, "shorter ones",
+                                  hidden_ns, all_ns);
 }
 
 typedef void add_sum(struct ag_table *table, struct ag_view *view,
                      const struct ag_collections *collections, const struct ag_collection_sum *sum);
 
-/* Writes the largest sums as rows of TABLE, and frees TABLE. Returns -ENOMEM if TABLE is NULL,
- * because ag_table_new had no memory then. */
+/* Writes the largest sums as rows of TABLE, and frees TABLE. */
 static int write_ranked(struct ag_view *view, const struct ag_collections *collections,
                         const struct ag_collection_sum *sums, size_t n_sums, struct ag_table *table,
                         add_sum *add, const char *what) {
     struct ag_ranking ranking;
-    if (rank_sums(sums, n_sums, &ranking) < 0 || table == NULL) {
+    const int r = rank_sums(sums, n_sums, &ranking);
+    if (r < 0) {
         ag_table_free(table);
-        ag_ranking_end(&ranking);
-        return -ENOMEM;
+        return r;
     }
     for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
         add(table, view, collections, &sums[ranking.ranks[i].row]);
     }
-    uint64_t whole = 0;
-    for (size_t i = 0; i < ranking.count; i++) {
-        whole += ranking.ranks[i].first;
-    }
-    const int written =
-        ag_ranking_write_table(&ranking, view->limit, table, view->page, what, whole);
-    ag_ranking_end(&ranking);
-    return written;
+    return ag_ranking_write_table(&ranking, view->limit, table, view->page, what,
+                                  ag_ranking_sum(&ranking, view->limit),
+                                  ag_ranking_sum(&ranking, 0));
 }
 
 static void add_cause(struct ag_table *table, struct ag_view *view,

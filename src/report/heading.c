@@ -165,18 +165,11 @@ static void write_window_json(struct ag_json *json, const struct ag_profile *pro
     }
     ag_json_open(json, "window", '{');
     ag_json_integer(json, "from_ns", window->from_ns);
-    if (window->to_ns > 0) {
-        ag_json_integer(json, "to_ns", window->to_ns);
-    } else {
-        ag_json_null(json, "to_ns");
-    }
+    ag_json_nonzero(json, "to_ns", window->to_ns);
     ag_json_bool(json, "counts_older_blocks", window->counts_older);
     ag_json_integer(json, "frees_of_older_blocks", window->older_frees);
-    if (window->knows_before) {
-        ag_json_integer(json, "in_use_bytes_before", window->in_use_bytes_before);
-    } else {
-        ag_json_null(json, "in_use_bytes_before");
-    }
+    ag_json_integer_if(json, "in_use_bytes_before", window->in_use_bytes_before,
+                       window->knows_before);
     ag_json_close(json, '}');
 }
 
@@ -243,14 +236,11 @@ void ag_heading_trace_json(struct ag_json *json, const char *key,
     ag_json_strings(json, "command", identity->arguments, identity->n_arguments);
     ag_json_string(json, "exe", identity->exe);
     ag_json_string(json, "mode", identity->mode);
-    /* Several processes, each with its own interval. */
-    if (identity->is_sampled && identity->interval_bytes == 0) {
-        ag_json_null(json, "interval_bytes");
-    } else if (identity->is_sampled) {
-        ag_json_integer(json, "interval_bytes", identity->interval_bytes);
+    /* interval_bytes is 0 if several processes have their own intervals. */
+    const bool has_interval = identity->is_sampled && identity->interval_bytes > 0;
+    ag_json_integer_if(json, "interval_bytes", identity->interval_bytes, has_interval);
+    if (has_interval) {
         ag_json_integer(json, "seed", identity->seed);
-    } else {
-        ag_json_null(json, "interval_bytes"); /* an exact trace */
     }
     if (identity->filter != NULL) {
         ag_json_string(json, "filter", identity->filter);

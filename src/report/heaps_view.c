@@ -65,11 +65,8 @@ static void put_collected(struct ag_view *view, const struct ag_heap_row *row) {
                   {"promoted_blocks", row->sum.promoted_blocks},
                   {"collected_blocks", row->sum.collected_blocks}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        if (is_collected(row) && !ag_profile_identity(view->profile)->is_sampled) {
-            ag_json_integer(view->json, counts[i].key, counts[i].blocks);
-        } else {
-            ag_json_null(view->json, counts[i].key);
-        }
+        ag_json_integer_if(view->json, counts[i].key, counts[i].blocks,
+                           is_collected(row) && !ag_profile_identity(view->profile)->is_sampled);
     }
 }
 
@@ -160,14 +157,13 @@ int ag_heaps_view_text(struct ag_view *view) {
         {.head = "", .align = AG_ALIGN_LEFT, .style = AG_STYLE_DIM, .least_columns = 6},
     };
     struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
-    size_t n_shown = 0;
-    for (; table != NULL && n_shown < ranking.count && n_shown < view->limit; n_shown++) {
-        const struct ag_heap_row *row = &rows[ranking.ranks[n_shown].row];
+    for (size_t i = 0; i < ranking.count && i < view->limit; i++) {
+        const struct ag_heap_row *row = &rows[ranking.ranks[i].row];
         const uint64_t values[] = {row->sum.allocated_bytes, row->sum.in_use_bytes,
                                    row->sum.peak_bytes, row->sum.mapped_bytes};
-        for (size_t i = 0; i < 4; i++) {
+        for (size_t column = 0; column < 4; column++) {
             struct ag_quantity number;
-            ag_table_cell(table, ag_quantity_in(&number, values[i], units[i]));
+            ag_table_cell(table, ag_quantity_in(&number, values[column], units[column]));
         }
         ag_table_cell(table, row->name);
         ag_table_cell(table, row->allocator != NULL ? row->allocator : "");
@@ -176,9 +172,6 @@ int ag_heaps_view_text(struct ag_view *view) {
         write_note(row, note);
         ag_table_cell(table, note);
     }
-    r = table != NULL ? ag_table_write(table, view->page) : -ENOMEM;
-    ag_ranking_write_rest(view->page, ranking.count - n_shown, "heaps more", 0, 1);
-    ag_table_free(table);
-    ag_ranking_end(&ranking);
+    r = ag_ranking_write_table(&ranking, view->limit, table, view->page, "heaps more", 0, 1);
     return r < 0 ? r : ag_memory_table_text(view);
 }

@@ -64,18 +64,13 @@ static void write_survival_json(struct ag_json *json, const struct ag_survival *
     ag_json_open(json, "survived_collections", '{');
     if (is_known) {
         ag_json_decimal(json, "mean", survival->mean_collections, /* decimals= */ 6);
-        ag_json_integer(json, "max", survival->max_collections);
     } else {
         ag_json_null(json, "mean");
-        ag_json_null(json, "max");
     }
+    ag_json_integer_if(json, "max", survival->max_collections, is_known);
     ag_json_close(json, '}');
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        if (is_known) {
-            ag_json_integer(json, counts[i], values[i]);
-        } else {
-            ag_json_null(json, counts[i]);
-        }
+        ag_json_integer_if(json, counts[i], values[i], is_known);
     }
 }
 
@@ -183,9 +178,6 @@ static int write_histogram(struct ag_view *view, const struct ag_lifetimes *life
         {.head = "bytes"}, {.head = "", .align = AG_ALIGN_LEFT},
     };
     struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
-    if (table == NULL) {
-        return -ENOMEM;
-    }
     const uint64_t resolution_ns = ag_profile_summary(view->profile)->time_resolution_ns;
     struct ag_lifetime_step below = {0};
     uint64_t most = 1;
@@ -261,9 +253,7 @@ static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
         {.head = "max", .spare = 3},
         {.head = "survived"},
         {.head = "promoted", .spare = 2},
-        {.head = ag_site_key_is_named(by) ? ag_report_key_name(by)
-                 : by == AG_BY_IMAGE      ? "image"
-                                          : "function",
+        {.head = by == AG_BY_LINE ? "function" : ag_report_key_name(by),
          .align = AG_ALIGN_LEFT,
          .style = AG_STYLE_BRIGHT,
          .least_columns = 16},
@@ -284,17 +274,15 @@ static struct ag_table *new_table(enum ag_site_key by, bool has_survival) {
 }
 
 static int write_sites(struct ag_view *view, const struct ag_lifetimes *lifetimes,
-                       const struct ag_ranking *ranking) {
+                       struct ag_ranking *ranking) {
     const bool has_survival = lifetimes->all_survival.blocks > 0;
     struct ag_table *table = new_table(view->options->by, has_survival);
-    if (table == NULL) {
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
         add_row(view, table, &lifetimes->rows[ranking->ranks[i].row], has_survival);
     }
     const uint64_t whole = value_of(&lifetimes->all, view->sort);
-    return ag_ranking_write_table(ranking, view->limit, table, view->page, "more", whole);
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "more",
+                                  ag_ranking_sum(ranking, view->limit), whole);
 }
 
 static void write_survival(struct ag_view *view, const struct ag_survival *survival) {

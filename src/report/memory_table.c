@@ -45,25 +45,18 @@ static int make_rows(struct ag_view *view, struct ag_memory_row **ret_rows, size
 
 /* ---- JSON ---- */
 
-static void put_size(struct ag_view *view, const char *key, uint64_t bytes, bool is_known) {
-    if (is_known) {
-        ag_json_integer(view->json, key, bytes);
-    } else {
-        ag_json_null(view->json, key);
-    }
-}
-
 static void put_row(struct ag_view *view, const struct ag_memory_row *row) {
     ag_json_open(view->json, NULL, '{');
     ag_json_string(view->json, "name", row->name);
-    put_size(view, "time_ns", row->time_ns, row->time_ns != 0);
-    put_size(view, "reserved_bytes", row->reserved_bytes, row->has_reserved);
-    put_size(view, "committed_bytes", row->committed_bytes, row->has_committed);
+    ag_json_integer_if(view->json, "time_ns", row->time_ns, row->time_ns != 0);
+    ag_json_integer_if(view->json, "reserved_bytes", row->reserved_bytes, row->has_reserved);
+    ag_json_integer_if(view->json, "committed_bytes", row->committed_bytes, row->has_committed);
     ag_json_metric(view, "in_use_bytes", &row->metrics, AG_METRIC_IN_USE_BYTES);
     ag_json_integer(view->json, "lent_bytes", row->lent_bytes);
-    put_size(view, "fragmentation_bytes", row->fragmentation_bytes, row->has_fragmentation);
-    put_size(view, "free_bytes", row->free_bytes, row->has_free);
-    put_size(view, "of_malloc_bytes", row->of_malloc_bytes, row->has_committed);
+    ag_json_integer_if(view->json, "fragmentation_bytes", row->fragmentation_bytes,
+                       row->has_fragmentation);
+    ag_json_integer_if(view->json, "free_bytes", row->free_bytes, row->has_free);
+    ag_json_integer_if(view->json, "of_malloc_bytes", row->of_malloc_bytes, row->has_committed);
     ag_json_close(view->json, '}');
 }
 
@@ -86,7 +79,8 @@ int ag_memory_table_json(struct ag_view *view) {
         ag_json_integer(view->json, "committed_bytes", total.committed_bytes);
         ag_json_metric(view, "in_use_bytes", &total.metrics, AG_METRIC_IN_USE_BYTES);
         ag_json_integer(view->json, "fragmentation_bytes", total.fragmentation_bytes);
-        put_size(view, "resident_bytes", resident_bytes(view), resident_bytes(view) != 0);
+        ag_json_integer_if(view->json, "resident_bytes", resident_bytes(view),
+                           resident_bytes(view) != 0);
         ag_json_close(view->json, '}');
     } else {
         ag_json_null(view->json, "memory_total");
@@ -161,15 +155,13 @@ int ag_memory_table_text(struct ag_view *view) {
     ag_page_text(view->page, AG_STYLE_PLAIN, "memory at the end, as each runtime counts it\n");
     ag_page_end_line(view->page);
     struct ag_table *table = make_table(&largest, units, heads);
-    for (size_t i = 0; table != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct cells cells = cells_of(&rows[i]);
         write_cells(table, &cells, &largest, units, rows[i].name);
     }
-    if (table != NULL) {
-        ag_table_rule(table);
-        write_cells(table, &sums, &largest, units, "together");
-    }
-    r = table != NULL ? ag_table_write(table, view->page) : -ENOMEM;
+    ag_table_rule(table);
+    write_cells(table, &sums, &largest, units, "together");
+    r = ag_table_write(table, view->page);
     ag_table_free(table);
     free(rows);
     if (r == 0 && resident_bytes(view) != 0) {

@@ -55,16 +55,22 @@ void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *wh
                   ag_quantity_share(&share, part, whole));
 }
 
-int ag_ranking_write_table(const struct ag_ranking *ranking, size_t limit, struct ag_table *table,
-                           struct ag_page *page, const char *what, uint64_t whole) {
-    uint64_t hidden = 0;
-    for (size_t i = limit; i < ranking->count; i++) {
-        hidden += ranking->ranks[i].first;
+uint64_t ag_ranking_sum(const struct ag_ranking *ranking, uint64_t from) {
+    uint64_t sum = 0;
+    for (uint64_t i = from; i < ranking->count; i++) {
+        sum += ranking->ranks[i].first;
     }
+    return sum;
+}
+
+int ag_ranking_write_table(struct ag_ranking *ranking, uint64_t limit, struct ag_table *table,
+                           struct ag_page *page, const char *what, uint64_t hidden,
+                           uint64_t whole) {
     const int r = ag_table_write(table, page);
     if (r == 0 && ranking->count > limit) {
         ag_ranking_write_rest(page, ranking->count - limit, what, hidden, whole);
     }
     ag_table_free(table);
+    ag_ranking_end(ranking);
     return r;
 }

@@ -28,9 +28,11 @@ void ag_ranking_end(struct ag_ranking *ranking);
  * nothing if N_HIDDEN is 0. */
 void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *what, uint64_t part,
                            uint64_t whole);
-/* Writes and frees TABLE, which has the first LIMIT rows, then that line for the others. 0 or
- * -ENOMEM. */
-int ag_ranking_write_table(const struct ag_ranking *ranking, size_t limit, struct ag_table *table,
-                           struct ag_page *page, const char *what, uint64_t whole);
+/* Writes TABLE, which has the first LIMIT rows, then that line for the others, which have HIDDEN of
+ * WHOLE. Frees the table and the ranking. 0 or -ENOMEM. */
+int ag_ranking_write_table(struct ag_ranking *ranking, uint64_t limit, struct ag_table *table,
+                           struct ag_page *page, const char *what, uint64_t hidden, uint64_t whole);
+/* The sum of the ranks' member `first`, without the FROM largest. */
+uint64_t ag_ranking_sum(const struct ag_ranking *ranking, uint64_t from);
 
 #endif

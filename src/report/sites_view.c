@@ -176,11 +176,6 @@ int ag_sites_view_text(struct ag_view *view) {
 }
 
 int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
-    static const char *const heads[] = {
-        [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",     [AG_BY_STACK] = "stack from",
-        [AG_BY_IMAGE] = "image",       [AG_BY_THREAD] = "thread", [AG_BY_HEAP] = "heap",
-        [AG_BY_TYPE] = "type",         [AG_BY_LABEL] = "label",
-    };
     struct sites sites;
     int r = rank_sites(view, shown, &sites);
     if (r < 0) {
@@ -206,32 +201,26 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
         table_columns[n_columns++] =
             (struct ag_column){.head = columns.heads[i], .spare = is_beside};
     }
-    table_columns[n_columns++] = (struct ag_column){.head = heads[view->options->by],
-                                                    .align = AG_ALIGN_LEFT,
-                                                    .style = AG_STYLE_BRIGHT,
-                                                    .least_columns = 16};
+    table_columns[n_columns++] = (struct ag_column){
+        .head =
+            view->options->by == AG_BY_STACK ? "stack from" : ag_report_key_name(view->options->by),
+        .align = AG_ALIGN_LEFT,
+        .style = AG_STYLE_BRIGHT,
+        .least_columns = 16};
     table_columns[n_columns++] = (struct ag_column){.head = has_where ? "where" : "",
                                                     .align = AG_ALIGN_LEFT,
                                                     .style = AG_STYLE_DIM,
                                                     .least_columns = 12};
     struct ag_table *table = ag_table_new(table_columns, n_columns);
-    r = table == NULL ? -ENOMEM : 0;
     uint64_t shown_own = 0;
-    size_t n_shown = 0;
-    uint64_t whole = ag_metric_of(&total, view->sort);
-    for (; table != NULL && n_shown < sites.ranking.count && n_shown < view->limit; n_shown++) {
-        const struct ag_site_row *row = &sites.rows[sites.ranking.ranks[n_shown].row];
+    const uint64_t whole = ag_metric_of(&total, view->sort);
+    for (size_t i = 0; i < sites.ranking.count && i < view->limit; i++) {
+        const struct ag_site_row *row = &sites.rows[sites.ranking.ranks[i].row];
         add_row(table, view, row, &columns, whole);
         shown_own += ag_metric_of(&row->own, view->sort);
     }
-    if (r == 0) {
-        r = ag_table_write(table, view->page);
-    }
-    if (r == 0) {
-        ag_ranking_write_rest(view->page, sites.ranking.count - n_shown, "more", whole - shown_own,
-                              whole);
-    }
-    ag_table_free(table);
+    r = ag_ranking_write_table(&sites.ranking, view->limit, table, view->page, "more",
+                               whole - shown_own, whole);
     end_sites(&sites);
     return r;
 }

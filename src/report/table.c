@@ -44,6 +44,9 @@ struct ag_table *ag_table_free(struct ag_table *table) {
 }
 
 void ag_table_cell(struct ag_table *table, const char *text) {
+    if (table == NULL) {
+        return;
+    }
     ag_byte_list_add(&table->texts, text, strlen(text) + 1);
     if (table->texts.is_short) {
         return;
@@ -57,7 +60,9 @@ void ag_table_cell(struct ag_table *table, const char *text) {
 }
 
 void ag_table_rule(struct ag_table *table) {
-    table->rule_before = table->n_cells;
+    if (table != NULL) {
+        table->rule_before = table->n_cells;
+    }
 }
 
 /* The columns that the whole table takes on the page. */
@@ -166,7 +171,7 @@ static void write_cell(const struct ag_table *table, struct ag_page *page, const
 }
 
 int ag_table_write(const struct ag_table *table, struct ag_page *page) {
-    if (table->texts.is_short) {
+    if (table == NULL || table->texts.is_short) {
         return -ENOMEM;
     }
     size_t widths[MAX_COLUMNS];

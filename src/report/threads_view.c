@@ -118,11 +118,10 @@ int ag_threads_view_json(struct ag_view *view) {
 }
 
 static int write_threads(struct ag_view *view, const struct ag_thread_row *rows,
-                         const struct ag_ranking *ranking) {
-    uint64_t all_bytes = 0, all_freed_bytes = 0, all_blocks = 0, whole = 0;
+                         struct ag_ranking *ranking) {
+    uint64_t all_bytes = 0, all_freed_bytes = 0, all_blocks = 0;
     for (size_t i = 0; i < ranking->count; i++) {
         const struct ag_thread_sum *sum = &rows[ranking->ranks[i].row].sum;
-        whole += ranking->ranks[i].first;
         all_bytes += sum->allocated_bytes;
         all_freed_bytes += sum->freed_bytes;
         all_blocks += sum->allocated_blocks;
@@ -145,9 +144,6 @@ static int write_threads(struct ag_view *view, const struct ag_thread_row *rows,
         {.head = "name", .align = AG_ALIGN_LEFT, .style = AG_STYLE_BRIGHT, .least_columns = 16},
     };
     struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
-    if (table == NULL) {
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
         const struct ag_thread_row *row = &rows[ranking->ranks[i].row];
         struct ag_quantity number;
@@ -160,11 +156,12 @@ static int write_threads(struct ag_view *view, const struct ag_thread_row *rows,
         ag_table_cell(table, number.text);
         ag_table_cell(table, row->name);
     }
-    return ag_ranking_write_table(ranking, view->limit, table, view->page, "threads more", whole);
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "threads more",
+                                  ag_ranking_sum(ranking, view->limit), ag_ranking_sum(ranking, 0));
 }
 
 static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, size_t n_rows,
-                       const struct ag_thread_pair *pairs, const struct ag_ranking *ranking) {
+                       const struct ag_thread_pair *pairs, struct ag_ranking *ranking) {
     uint64_t all_bytes = 0, all_blocks = 0;
     for (size_t i = 0; i < ranking->count; i++) {
         all_bytes += pairs[ranking->ranks[i].row].bytes;
@@ -182,9 +179,6 @@ static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, s
         {.head = "freed by", .align = AG_ALIGN_LEFT, .least_columns = 12},
     };
     struct ag_table *table = ag_table_new(columns, sizeof columns / sizeof columns[0]);
-    if (table == NULL) {
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
         const struct ag_thread_pair *pair = &pairs[ranking->ranks[i].row];
         struct ag_quantity number;
@@ -201,7 +195,8 @@ static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, s
     }
     ag_page_end_line(view->page);
     ag_page_text(view->page, AG_STYLE_PLAIN, "allocated by one thread, freed by another\n");
-    return ag_ranking_write_table(ranking, view->limit, table, view->page, "pairs more", all_bytes);
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "pairs more",
+                                  ag_ranking_sum(ranking, view->limit), all_bytes);
 }
 
 int ag_threads_view_text(struct ag_view *view) {

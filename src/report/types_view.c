@@ -165,7 +165,7 @@ int ag_types_view_json(struct ag_view *view) {
 }
 
 static int write_table(struct ag_view *view, const struct ag_type_row *rows,
-                       const struct ag_ranking *ranking) {
+                       struct ag_ranking *ranking) {
     const struct ag_metrics total = ag_view_total(view);
     const bool is_bytes = ag_metric_is_bytes(view->sort);
     const uint64_t whole = ag_metric_of(&total, view->sort);
@@ -188,9 +188,6 @@ static int write_table(struct ag_view *view, const struct ag_type_row *rows,
     const size_t n_first = is_sampled ? 2 : 1;
     memcpy(columns + n_first, others, sizeof others);
     struct ag_table *table = ag_table_new(columns, n_first + sizeof others / sizeof others[0]);
-    if (table == NULL) {
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
         const struct ag_type_row *row = &rows[ranking->ranks[i].row];
         const uint64_t value = ag_metric_of(&row->metrics, view->sort);
@@ -204,7 +201,8 @@ static int write_table(struct ag_view *view, const struct ag_type_row *rows,
         ag_table_cell(table, ag_quantity_in(&number, row->metrics.in_use_blocks, in_use_unit));
         ag_table_cell(table, name_of(row));
     }
-    return ag_ranking_write_table(ranking, view->limit, table, view->page, "types more", whole);
+    return ag_ranking_write_table(ranking, view->limit, table, view->page, "types more",
+                                  ag_ranking_sum(ranking, view->limit), whole);
 }
 
 int ag_types_view_text(struct ag_view *view) {

@@ -66,7 +66,7 @@ ag_view_write ag_cpu_summary_text, ag_cpu_summary_json;
 int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions);
 int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions);
 
-/* The name of a key that rows are grouped by: "thread", "heap", "type" or "label".
+/* The name of a key that rows are grouped by, such as "thread".
  * ag_report_no_name is the text for rows whose key has no value. */
 const char *ag_report_key_name(enum ag_site_key by);
 const char *ag_report_no_name(enum ag_site_key by);
@@ -98,6 +98,7 @@ void ag_json_metric(const struct ag_view *view, const char *key, const struct ag
                     enum ag_metric metric);
 void ag_json_frame(struct ag_json *json,
                    const struct ag_frame *frame); /* function, file, line, image, runtime */
+void ag_json_function(struct ag_json *json, const struct ag_frame *frame); /* without the image */
 
 struct ag_lifetime;
 /* Writes "lifetime_ns": min, mean, percentiles and max; null if no block was freed. */

@@ -8,25 +8,42 @@
 #include "report/view.h"
 #include "text/nearest_name.h"
 
+enum view_flags {
+    NAMES_CODE = 1,   /* shows functions of images. Other views need no symbols, so no file of the
+                     * program is opened for them. */
+    GROUPS_ROWS = 2,  /* --by=line and other keys apply */
+    SHOWS_BLOCKS = 4, /* has nothing to show for a trace that has only samples */
+};
 static const struct view_row {
     const char *name;
     ag_view_write *text, *json;
     enum ag_metric sort; /* the view's default metric */
+    unsigned flags;
 } views[] = {
-    {"summary", ag_summary_view_text, ag_summary_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"sites", ag_sites_view_text, ag_sites_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"tree", ag_tree_view_text, ag_tree_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"types", ag_types_view_text, ag_types_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"blocks", ag_blocks_view_text, ag_blocks_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"leaks", ag_leaks_view_text, ag_leaks_view_json, AG_METRIC_IN_USE_BYTES},
-    {"peak", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_PEAK_BYTES},
-    {"temporary", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_TEMPORARY_BLOCKS},
-    {"lifetimes", ag_lifetimes_view_text, ag_lifetimes_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"timeline", ag_timeline_view_text, ag_timeline_view_json, AG_METRIC_IN_USE_BYTES},
-    {"functions", ag_functions_view_text, ag_functions_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"gc", ag_gc_view_text, ag_gc_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"heaps", ag_heaps_view_text, ag_heaps_view_json, AG_METRIC_ALLOCATED_BYTES},
-    {"threads", ag_threads_view_text, ag_threads_view_json, AG_METRIC_ALLOCATED_BYTES},
+    {"summary", ag_summary_view_text, ag_summary_view_json, AG_METRIC_ALLOCATED_BYTES,
+     NAMES_CODE | GROUPS_ROWS},
+    {"sites", ag_sites_view_text, ag_sites_view_json, AG_METRIC_ALLOCATED_BYTES,
+     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS},
+    {"tree", ag_tree_view_text, ag_tree_view_json, AG_METRIC_ALLOCATED_BYTES,
+     NAMES_CODE | SHOWS_BLOCKS},
+    {"types", ag_types_view_text, ag_types_view_json, AG_METRIC_ALLOCATED_BYTES,
+     NAMES_CODE | SHOWS_BLOCKS},
+    {"blocks", ag_blocks_view_text, ag_blocks_view_json, AG_METRIC_ALLOCATED_BYTES,
+     NAMES_CODE | SHOWS_BLOCKS},
+    {"leaks", ag_leaks_view_text, ag_leaks_view_json, AG_METRIC_IN_USE_BYTES,
+     NAMES_CODE | SHOWS_BLOCKS},
+    {"peak", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_PEAK_BYTES,
+     NAMES_CODE | SHOWS_BLOCKS},
+    {"temporary", ag_stacks_view_text, ag_stacks_view_json, AG_METRIC_TEMPORARY_BLOCKS,
+     NAMES_CODE | SHOWS_BLOCKS},
+    {"lifetimes", ag_lifetimes_view_text, ag_lifetimes_view_json, AG_METRIC_ALLOCATED_BYTES,
+     NAMES_CODE | GROUPS_ROWS | SHOWS_BLOCKS},
+    {"timeline", ag_timeline_view_text, ag_timeline_view_json, AG_METRIC_IN_USE_BYTES, 0},
+    {"functions", ag_functions_view_text, ag_functions_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
+    {"gc", ag_gc_view_text, ag_gc_view_json, AG_METRIC_ALLOCATED_BYTES, 0},
+    {"heaps", ag_heaps_view_text, ag_heaps_view_json, AG_METRIC_ALLOCATED_BYTES, SHOWS_BLOCKS},
+    {"threads", ag_threads_view_text, ag_threads_view_json, AG_METRIC_ALLOCATED_BYTES,
+     SHOWS_BLOCKS},
 };
 
 static const struct view_row *find_view(const char *name) {
@@ -36,18 +53,6 @@ static const struct view_row *find_view(const char *name) {
         }
     }
     return NULL;
-}
-
-/* Whether a view shows functions of images. The other views need no symbols, so no file of the
- * program is opened for them. */
-static bool names_code(const char *view) {
-    static const char *const nameless[] = {"timeline", "functions", "gc", "heaps", "threads"};
-    for (size_t i = 0; i < AG_ARRAY_SIZE(nameless); i++) {
-        if (strcmp(view, nameless[i]) == 0) {
-            return false;
-        }
-    }
-    return true;
 }
 
 int ag_report_check_view(const char *name, char ret_message[512]) {
@@ -72,13 +77,6 @@ const char *ag_report_no_name(enum ag_site_key by) {
     return by == AG_BY_LABEL ? "no label" : "untyped";
 }
 
-const char *ag_report_key_name(enum ag_site_key by) {
-    return by == AG_BY_THREAD  ? "thread"
-           : by == AG_BY_HEAP  ? "heap"
-           : by == AG_BY_LABEL ? "label"
-                               : "type";
-}
-
 static const char *const by_names[] = {
     [AG_BY_FUNCTION] = "function", [AG_BY_LINE] = "line",
     [AG_BY_STACK] = "stack",       [AG_BY_IMAGE] = "image",
@@ -86,6 +84,10 @@ static const char *const by_names[] = {
     [AG_BY_TYPE] = "type",         [AG_BY_LABEL] = "label",
     [AG_BY_PROCESS] = "process",   [AG_BY_INITIAL_CALL] = "initial_call",
 };
+
+const char *ag_report_key_name(enum ag_site_key by) {
+    return by_names[by];
+}
 
 bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(by_names); i++) {
@@ -111,18 +113,6 @@ static void write_schema(struct ag_json *json) {
     ag_json_string(json, "schema", "allogram-report/1");
 }
 
-/* Whether --by would change nothing, because the view does not group its rows. */
-static bool has_idle_by(const struct ag_report_options *options, const char *view) {
-    static const char *const grouping[] = {"summary", "sites", "lifetimes"};
-    for (size_t i = 0; i < AG_ARRAY_SIZE(grouping); i++) {
-        if (strcmp(view, grouping[i]) == 0) {
-            return false;
-        }
-    }
-    return options->by != AG_BY_FUNCTION && options->by != AG_BY_PROCESS &&
-           options->by != AG_BY_INITIAL_CALL;
-}
-
 /* An option that does not apply to the view is rejected before any trace is opened. */
 static int check_options(const struct ag_report_options *options, const char *view,
                          char ret_message[512]) {
@@ -135,7 +125,8 @@ static int check_options(const struct ag_report_options *options, const char *vi
         (is_by_initial_call && !is_of_functions)) {
         wrong = "--by=process needs --view=functions or --view=gc, --by=initial_call needs "
                 "--view=functions";
-    } else if (has_idle_by(options, view)) {
+    } else if (!(find_view(view)->flags & GROUPS_ROWS) && options->by != AG_BY_FUNCTION &&
+               !is_by_process && !is_by_initial_call) {
         snprintf(ret_message, 512,
                  "--by=%s does not apply to --view=%s; use it with --view=sites or "
                  "--view=lifetimes",
@@ -237,11 +228,6 @@ static enum ag_metric sort_of(const struct ag_report *report) {
     return is_peak && options->is_at_a_time ? AG_METRIC_IN_USE_BYTES : report->view->sort;
 }
 
-static bool is_of_blocks(const struct view_row *view) {
-    return view->text != ag_summary_view_text && view->text != ag_functions_view_text &&
-           view->text != ag_gc_view_text && view->text != ag_timeline_view_text;
-}
-
 static int write_only_samples(struct ag_page *page) {
     ag_page_text(
         page, AG_STYLE_PLAIN,
@@ -290,7 +276,7 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         if (report->has_written) {
             putc('\n', report->page.out);
         }
-        if (names_code(report->view->name)) {
+        if (report->view->flags & NAMES_CODE) {
             ag_profile_open_images(profile); /* so that the heading can name missing and changed
                                               * files */
         }
@@ -306,7 +292,7 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         }
         report->page.out = kept;
         ag_heading_text(&report->page, profile, options->filter);
-        r = is_of_blocks(report->view) && ag_profile_has_only_samples(profile)
+        r = (report->view->flags & SHOWS_BLOCKS) && ag_profile_has_only_samples(profile)
                 ? write_only_samples(&report->page)
                 : report->view->text(&view);
         report->page.out = out;

@@ -123,12 +123,16 @@ void ag_json_null(struct ag_json *json, const char *key) {
     fputs("null", json->out);
 }
 
-void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number) {
-    if (number != 0) {
+void ag_json_integer_if(struct ag_json *json, const char *key, uint64_t number, bool is_known) {
+    if (is_known) {
         ag_json_integer(json, key, number);
     } else {
         ag_json_null(json, key);
     }
+}
+
+void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number) {
+    ag_json_integer_if(json, key, number, number != 0);
 }
 
 void ag_json_strings(struct ag_json *json, const char *key, const char *const *texts,

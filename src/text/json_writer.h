@@ -38,6 +38,8 @@ void ag_json_percent(struct ag_json *json, const char *key, double percent);
 void ag_json_decimal(struct ag_json *json, const char *key, double number, int decimals);
 void ag_json_bool(struct ag_json *json, const char *key, bool is_true);
 void ag_json_null(struct ag_json *json, const char *key);
+/* null if IS_KNOWN is false. */
+void ag_json_integer_if(struct ag_json *json, const char *key, uint64_t number, bool is_known);
 /* 0 is written as null. */
 void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number);
 void ag_json_strings(struct ag_json *json, const char *key, const char *const *texts, size_t count);
