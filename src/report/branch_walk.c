@@ -17,27 +17,13 @@ struct ag_branch_level { /* Indices into the array ranks: start < next <= end. T
     uint32_t start, next, end;
 };
 
-int ag_branch_walk_start(struct ag_branch_walk *walk, ag_branch_get *get, const void *context,
-                         size_t n_nodes, const struct ag_view *view) {
-    *walk = (struct ag_branch_walk){.get = get,
-                                    .context = context,
-                                    .view = view,
-                                    .n_nodes = n_nodes,
-                                    .ranks = calloc(n_nodes + 1, sizeof *walk->ranks)};
-    return walk->ranks != NULL ? 0 : -ENOMEM;
-}
-
-void ag_branch_walk_end(struct ag_branch_walk *walk) {
-    free(walk->ranks);
-    free(walk->levels);
-}
-
 static void hide(struct ag_branch_walk *walk, uint64_t value) {
     walk->n_hidden += value != 0;
     walk->hidden += value;
 }
 
-int ag_branch_walk_enter(struct ag_branch_walk *walk, uint32_t node) {
+/* Opens the level of the children of NODE. 0 or -ENOMEM. */
+static int branch_walk_enter(struct ag_branch_walk *walk, uint32_t node) {
     const struct ag_report_options *options = walk->view->options;
     bool is_deepest = options->frames != 0 && walk->n_levels >= options->frames;
     uint32_t start = walk->n_ranks;
@@ -59,17 +45,36 @@ int ag_branch_walk_enter(struct ag_branch_walk *walk, uint32_t node) {
     return AG_ARRAY_ADD(walk->levels, walk->n_levels, level);
 }
 
-bool ag_branch_walk_next(struct ag_branch_walk *walk, uint32_t *ret_node) {
-    struct ag_branch_level *level = &walk->levels[walk->n_levels - 1];
-    if (level->next == level->end) {
-        return false;
+static void branch_walk_leave(struct ag_branch_walk *walk) {
+    if (walk->leave != NULL) {
+        walk->leave(walk->context);
     }
-    *ret_node = walk->ranks[level->next++].row;
-    return true;
 }
 
-void ag_branch_walk_leave(struct ag_branch_walk *walk) {
-    walk->n_ranks = walk->levels[--walk->n_levels].start;
+int ag_branch_walk_run(struct ag_branch_walk *walk) {
+    walk->ranks = calloc(walk->n_nodes + 1, sizeof *walk->ranks);
+    int r = walk->ranks == NULL ? -ENOMEM : walk->n_nodes > 0 ? branch_walk_enter(walk, 0) : 0;
+    if (walk->n_levels == 0) {
+        branch_walk_leave(walk);
+    }
+    while (walk->n_levels > 0) {
+        struct ag_branch_level *level = &walk->levels[walk->n_levels - 1];
+        if (r < 0 || level->next == level->end) {
+            walk->n_ranks = level->start;
+            walk->n_levels--;
+            branch_walk_leave(walk);
+            continue;
+        }
+        const uint32_t node = walk->ranks[level->next++].row;
+        walk->visit(walk->context, node);
+        r = branch_walk_enter(walk, node);
+        if (r < 0) { /* no level was opened for this node */
+            branch_walk_leave(walk);
+        }
+    }
+    free(walk->ranks);
+    free(walk->levels);
+    return r;
 }
 
 /* ---- text ---- */

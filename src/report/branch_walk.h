@@ -2,19 +2,9 @@
  * and leaves out and counts those that are too small or beyond the limit. In text it also draws the
  * lines that lead to a node.
  *
- *     struct ag_branch_walk walk;
- *     int r = ag_branch_walk_start(&walk, branch_of, context, n_nodes, view);
- *     r = r < 0 ? r : ag_branch_walk_enter(&walk, 0);
- *     while (r == 0 && walk.n_levels > 0) {
- *         uint32_t node;
- *         if (!ag_branch_walk_next(&walk, &node)) {
- *             ag_branch_walk_leave(&walk);
- *             continue;
- *         }
- *         ... write the node ...
- *         r = ag_branch_walk_enter(&walk, node);
- *     }
- *     ag_branch_walk_end(&walk);
+ *     struct ag_branch_walk walk = {.get = branch_of, .visit = write_node, .context = context,
+ *                                   .n_nodes = n_nodes, .view = view};
+ *     int r = ag_branch_walk_run(&walk);
  *
  * A tree can be as deep as the program's recursion, so the walk is not recursive. For each open
  * level it keeps the children to be shown, the largest first, and the index of the next one. */
@@ -30,30 +20,27 @@ struct ag_branch {
 };
 typedef struct ag_branch ag_branch_get(const void *context, uint32_t node);
 
-struct ag_branch_walk { /* Callers read n_nodes, n_levels, n_hidden and hidden. The other fields are
-                         * private. */
+typedef void ag_branch_visit(void *context, uint32_t node);
+
+struct ag_branch_walk {
     ag_branch_get *get;
-    const void *context;
+    ag_branch_visit *visit;       /* called for each shown node except node 0, which is the root */
+    void (*leave)(void *context); /* called after the children of each visited node, and after those
+                                   * of the root; NULL: none */
+    void *context;
     const struct ag_view *view; /* for its limit on children and on levels */
     size_t n_nodes;
+    uint64_t n_hidden; /* children left out; nodes below them are not counted */
+    uint64_t hidden;   /* the sum of their values */
+    /* private */
     struct ag_rank *ranks; /* a stack: the shown children of each level */
     uint32_t n_ranks;
     struct ag_branch_level *levels; /* a stack: levels[0] are the children of the root */
     size_t n_levels;
-    uint64_t n_hidden; /* children left out; nodes below them are not counted */
-    uint64_t hidden;   /* the sum of their values */
 };
 
-/* 0 or -ENOMEM. Call ag_branch_walk_end in both cases. */
-int ag_branch_walk_start(struct ag_branch_walk *walk, ag_branch_get *get, const void *context,
-                         size_t n_nodes, const struct ag_view *view);
-void ag_branch_walk_end(struct ag_branch_walk *walk);
-/* Opens the level of a node's children. 0 or -ENOMEM. */
-int ag_branch_walk_enter(struct ag_branch_walk *walk, uint32_t node);
-/* The next node of the deepest level. False: the level has no more nodes, so call
- * ag_branch_walk_leave. */
-bool ag_branch_walk_next(struct ag_branch_walk *walk, uint32_t *ret_node);
-void ag_branch_walk_leave(struct ag_branch_walk *walk);
+/* 0 or -ENOMEM. If memory is exhausted, the visited nodes are left, and no more are visited. */
+int ag_branch_walk_run(struct ag_branch_walk *walk);
 
 /* Draws the lines that lead to the current node, in at most ROOM columns. If they need more, an
  * ellipsis replaces the outermost ones. Returns the number of columns written. */

@@ -16,6 +16,16 @@
 
 enum { LEAST_NAME_COLUMNS = 24, RATE_WIDTH = 8 /* of "words/us" */ };
 
+struct tree_columns { /* of the text */
+    const char *own_head, *calls_head;
+    struct ag_unit unit;
+    int width, own_width, calls_width;
+    bool has_time; /* time was counted; its unit is time_unit */
+    struct ag_unit time_unit;
+    int time_width;
+    char time_head[32];
+    uint64_t whole;
+};
 struct call_walk {
     struct ag_view *view;
     const struct ag_functions *functions;
@@ -24,6 +34,7 @@ struct call_walk {
     enum ag_call_metric hidden_by; /* an acc_ metric: a descendant never has more than its
                                     * ancestor */
     uint64_t least;                /* nodes with less of hidden_by are hidden */
+    struct tree_columns columns;
     struct ag_branch_walk branches;
 };
 
@@ -56,8 +67,8 @@ static enum ag_call_metric accumulated(enum ag_call_metric metric) {
     return AG_CALL_METRIC_ACC_WORDS;
 }
 
-static int start_walk(struct call_walk *walk, struct ag_view *view,
-                      const struct ag_functions *functions, double usual_min_percent) {
+static void prepare_walk(struct call_walk *walk, struct ag_view *view,
+                         const struct ag_functions *functions, double usual_min_percent) {
     const struct ag_report_options *options = view->options;
     *walk = (struct call_walk){
         .view = view, .functions = functions, .is_time_only = ag_functions_is_time_only(functions)};
@@ -69,75 +80,49 @@ static int start_walk(struct call_walk *walk, struct ag_view *view,
         options->min_share_percent >= 0 ? options->min_share_percent : usual_min_percent;
     const uint64_t whole = ag_call_metric_of(&functions->total, walk->hidden_by);
     walk->least = (uint64_t)((double)whole * percent / 100);
-    int r = ag_branch_walk_start(&walk->branches, branch_of, walk, functions->n_nodes, view);
-    return r < 0 ? r : ag_branch_walk_enter(&walk->branches, /* node= */ 0);
+    walk->branches = (struct ag_branch_walk){
+        .get = branch_of, .context = walk, .n_nodes = functions->n_nodes, .view = view};
 }
 
 /* ---- JSON ---- */
 
-static void open_node(struct ag_view *view, const struct ag_functions *functions,
-                      const struct ag_function_node *node) {
+static void open_node(const struct call_walk *walk, const struct ag_function_node *node) {
     static const struct ag_frame root = {.function = "[root]"};
-    struct ag_json *json = view->json;
-    const bool is_root = node->row == UINT32_MAX;
-    const struct ag_call_counts *counts = &node->counts;
-    const struct ag_frame *frame =
-        is_root ? &root : ag_profile_frame(view->profile, functions->rows[node->row].frame);
-    ag_json_string(json, "function", frame->function);
-    ag_json_string(json, "file", frame->file);
-    ag_json_nonzero(json, "line", frame->line);
-    ag_json_string(json, "runtime", frame->runtime);
+    struct ag_json *json = walk->view->json;
+    ag_json_function(
+        json, node->row == UINT32_MAX
+                  ? &root
+                  : ag_profile_frame(walk->view->profile, walk->functions->rows[node->row].frame));
     for (enum ag_call_metric metric = AG_CALL_METRIC_CALLS; metric < AG_CALL_METRIC_END; metric++) {
-        ag_json_integer(json, ag_call_metric_name(metric), ag_call_metric_of(counts, metric));
+        ag_json_integer(json, ag_call_metric_name(metric),
+                        ag_call_metric_of(&node->counts, metric));
     }
     ag_json_open(json, "children", '[');
 }
 
-static void close_node(struct ag_json *json) {
-    ag_json_close(json, ']');
-    ag_json_close(json, '}');
+static void visit_node_json(void *context, uint32_t node) {
+    const struct call_walk *walk = context;
+    ag_json_open(walk->view->json, NULL, '{');
+    open_node(walk, &walk->functions->nodes[node]);
+}
+
+static void close_node(void *context) {
+    const struct call_walk *walk = context;
+    ag_json_close(walk->view->json, ']');
+    ag_json_close(walk->view->json, '}');
 }
 
 int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions) {
     struct call_walk walk;
-    struct ag_branch_walk *branches = &walk.branches;
-    int r = start_walk(&walk, view, functions, /* usual_min_percent= */ 0);
+    prepare_walk(&walk, view, functions, /* usual_min_percent= */ 0);
+    walk.branches.visit = visit_node_json;
+    walk.branches.leave = close_node;
     ag_json_open(view->json, "root", '{');
-    open_node(view, functions, &functions->nodes[0]);
-    if (branches->n_levels == 0) {
-        close_node(view->json);
-    }
-    while (branches->n_levels > 0) {
-        uint32_t node;
-        if (r < 0 || !ag_branch_walk_next(branches, &node)) {
-            ag_branch_walk_leave(branches);
-            close_node(view->json); /* closes the parent of the level that was left */
-            continue;
-        }
-        ag_json_open(view->json, NULL, '{');
-        open_node(view, functions, &functions->nodes[node]);
-        r = ag_branch_walk_enter(branches, node);
-        if (r < 0) { /* No level was opened for this node, so it is closed here; leaving the levels
-                      * closes the other nodes. */
-            close_node(view->json);
-        }
-    }
-    ag_branch_walk_end(branches);
-    return r;
+    open_node(&walk, &functions->nodes[0]);
+    return ag_branch_walk_run(&walk.branches);
 }
 
 /* ---- text ---- */
-
-struct tree_columns {
-    const char *own_head, *calls_head;
-    struct ag_unit unit;
-    int width, own_width, calls_width;
-    bool has_time; /* time was counted; its unit is time_unit */
-    struct ag_unit time_unit;
-    int time_width;
-    char time_head[32];
-    uint64_t whole;
-};
 
 static const char *head_of(enum ag_call_metric metric) {
     static const char *const heads[AG_CALL_METRIC_END] = {
@@ -153,8 +138,8 @@ static int wider(int columns, const char *text) {
     return other > columns ? other : columns;
 }
 
-static void choose_columns(const struct call_walk *walk, struct tree_columns *columns,
-                           char head[32]) {
+static void choose_columns(struct call_walk *walk, char head[32]) {
+    struct tree_columns *columns = &walk->columns;
     const struct ag_call_counts *total = &walk->functions->total;
     const bool is_time = walk->sort == AG_CALL_METRIC_OWN_NS || walk->sort == AG_CALL_METRIC_ACC_NS;
     columns->whole = ag_call_metric_of(total, walk->sort);
@@ -198,8 +183,10 @@ static size_t write_time(struct ag_page *page, const struct ag_call_counts *coun
     return (size_t)(columns->time_width + 2 + RATE_WIDTH + 2);
 }
 
-static void write_node(const struct call_walk *walk, const struct ag_function_node *node,
-                       const struct tree_columns *columns) {
+static void write_node(void *context, uint32_t at) {
+    const struct call_walk *walk = context;
+    const struct tree_columns *columns = &walk->columns;
+    const struct ag_function_node *node = &walk->functions->nodes[at];
     struct ag_page *page = walk->view->page;
     struct ag_quantity number, share, own, calls;
     const uint64_t value = ag_call_metric_of(&node->counts, walk->sort);
@@ -234,32 +221,21 @@ static void write_node(const struct call_walk *walk, const struct ag_function_no
 
 int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions) {
     struct call_walk walk;
-    struct tree_columns columns;
+    const struct tree_columns *columns = &walk.columns;
     char head[32];
-    struct ag_branch_walk *branches = &walk.branches;
-    int r = start_walk(&walk, view, functions, /* usual_min_percent= */ 1);
-    choose_columns(&walk, &columns, head);
+    prepare_walk(&walk, view, functions, /* usual_min_percent= */ 1);
+    choose_columns(&walk, head);
+    ag_page_print(view->page, AG_STYLE_DIM, "  %*s  share  %*s  %*s  ", columns->width, head,
+                  columns->own_width, columns->own_head, columns->calls_width, columns->calls_head);
+    if (columns->has_time) {
+        ag_page_print(view->page, AG_STYLE_DIM, "%*s  %*s  ", columns->time_width,
+                      columns->time_head, RATE_WIDTH, "words/us");
+    }
+    ag_page_print(view->page, AG_STYLE_DIM, "function\n");
+    walk.branches.visit = write_node;
+    const int r = ag_branch_walk_run(&walk.branches);
     if (r == 0) {
-        ag_page_print(view->page, AG_STYLE_DIM, "  %*s  share  %*s  %*s  ", columns.width, head,
-                      columns.own_width, columns.own_head, columns.calls_width, columns.calls_head);
-        if (columns.has_time) {
-            ag_page_print(view->page, AG_STYLE_DIM, "%*s  %*s  ", columns.time_width,
-                          columns.time_head, RATE_WIDTH, "words/us");
-        }
-        ag_page_print(view->page, AG_STYLE_DIM, "function\n");
+        ag_branch_walk_write_hidden(&walk.branches, view->page, columns->whole);
     }
-    while (r == 0 && branches->n_levels > 0) {
-        uint32_t node;
-        if (!ag_branch_walk_next(branches, &node)) {
-            ag_branch_walk_leave(branches);
-            continue;
-        }
-        write_node(&walk, &functions->nodes[node], &columns);
-        r = ag_branch_walk_enter(branches, node);
-    }
-    if (r == 0) {
-        ag_branch_walk_write_hidden(branches, view->page, columns.whole);
-    }
-    ag_branch_walk_end(branches);
     return r;
 }

@@ -14,10 +14,16 @@
 #include "report/quantity.h"
 #include "report/view.h"
 
+struct tree_columns { /* of the text */
+    struct ag_unit unit, blocks_unit;
+    int width, blocks_width; /* of the numbers and of their heads */
+    uint64_t whole;
+};
 struct tree_walk {
     struct ag_view *view;
     const struct ag_tree_node *nodes;
     uint64_t least; /* nodes with less of the metric are hidden */
+    struct tree_columns columns;
     struct ag_branch_walk branches;
 };
 
@@ -38,6 +44,7 @@ static struct ag_branch branch_of(const void *context, uint32_t number) {
 
 static int start_walk(struct tree_walk *walk, struct ag_view *view, double usual_min_percent) {
     *walk = (struct tree_walk){.view = view};
+    walk->branches = (struct ag_branch_walk){.get = branch_of, .context = walk, .view = view};
     size_t n_nodes;
     int r = ag_profile_tree(view->profile, view->options->is_bottom_up, &walk->nodes, &n_nodes);
     if (r < 0) {
@@ -47,7 +54,8 @@ static int start_walk(struct tree_walk *walk, struct ag_view *view, double usual
                                                            : usual_min_percent;
     uint64_t whole = n_nodes > 0 ? ag_metric_of(&walk->nodes[0].total, view->sort) : 0;
     walk->least = (uint64_t)((double)whole * percent / 100);
-    return ag_branch_walk_start(&walk->branches, branch_of, walk, n_nodes, view);
+    walk->branches.n_nodes = n_nodes;
+    return 0;
 }
 
 static void open_node_json(struct ag_view *view, const struct ag_tree_node *node, bool is_root) {
@@ -60,9 +68,16 @@ static void open_node_json(struct ag_view *view, const struct ag_tree_node *node
     ag_json_open(view->json, "children", '[');
 }
 
-static void close_node_json(struct ag_json *json) {
-    ag_json_close(json, ']');
-    ag_json_close(json, '}');
+static void visit_node_json(void *context, uint32_t node) {
+    const struct tree_walk *walk = context;
+    ag_json_open(walk->view->json, NULL, '{');
+    open_node_json(walk->view, &walk->nodes[node], /* is_root= */ false);
+}
+
+static void close_node_json(void *context) {
+    const struct tree_walk *walk = context;
+    ag_json_close(walk->view->json, ']');
+    ag_json_close(walk->view->json, '}');
 }
 
 int ag_tree_view_json(struct ag_view *view) {
@@ -70,46 +85,24 @@ int ag_tree_view_json(struct ag_view *view) {
     struct tree_walk walk;
     int r = start_walk(&walk, view, /* usual_min_percent= */ 0);
     if (r < 0) {
-        ag_branch_walk_end(&walk.branches);
         return r;
     }
-    struct ag_branch_walk *branches = &walk.branches;
     ag_json_open(view->json, "root", '{');
-    open_node_json(view, branches->n_nodes > 0 ? &walk.nodes[0] : &nothing, /* is_root= */ true);
-    r = branches->n_nodes > 0 ? ag_branch_walk_enter(branches, /* node= */ 0) : 0;
-    if (branches->n_levels == 0) {
-        close_node_json(view->json);
-    }
-    while (branches->n_levels > 0) {
-        uint32_t node;
-        if (r < 0 || !ag_branch_walk_next(branches, &node)) {
-            ag_branch_walk_leave(branches);
-            close_node_json(view->json); /* closes the parent of the level that was left */
-            continue;
-        }
-        ag_json_open(view->json, NULL, '{');
-        open_node_json(view, &walk.nodes[node], /* is_root= */ false);
-        r = ag_branch_walk_enter(branches, node);
-        if (r < 0) { /* No level was opened for this node, so it is closed here; leaving the levels
-                      * closes the other nodes. */
-            close_node_json(view->json);
-        }
-    }
-    ag_branch_walk_end(branches);
-    return r;
+    open_node_json(view, walk.branches.n_nodes > 0 ? &walk.nodes[0] : &nothing,
+                   /* is_root= */ true);
+    walk.branches.visit = visit_node_json;
+    walk.branches.leave = close_node_json;
+    return ag_branch_walk_run(&walk.branches);
 }
 
 /* ---- text ---- */
 
-struct tree_columns {
-    struct ag_unit unit, blocks_unit;
-    int width, blocks_width; /* of the numbers and of their heads */
-    uint64_t whole;
-};
 enum { WHERE_COLUMNS = 20, LEAST_NAME_COLUMNS = 16 };
 
-static void write_node_text(const struct tree_walk *walk, const struct ag_tree_node *node,
-                            const struct tree_columns *columns) {
+static void write_node_text(void *context, uint32_t at) {
+    const struct tree_walk *walk = context;
+    const struct ag_tree_node *node = &walk->nodes[at];
+    const struct tree_columns *columns = &walk->columns;
     struct ag_view *view = walk->view;
     struct ag_page *page = view->page;
     struct ag_quantity number, share, blocks;
@@ -148,8 +141,8 @@ static void write_node_text(const struct tree_walk *walk, const struct ag_tree_n
     ag_page_end_line(page);
 }
 
-static void choose_columns(const struct tree_walk *walk, struct tree_columns *columns,
-                           char heads[2][48]) {
+static void choose_columns(struct tree_walk *walk, char heads[2][48]) {
+    struct tree_columns *columns = &walk->columns;
     enum ag_metric metric = walk->view->sort;
     const struct ag_metrics *all = &walk->nodes[0].total;
     uint64_t whole = ag_metric_of(all, metric);
@@ -172,30 +165,18 @@ static void choose_columns(const struct tree_walk *walk, struct tree_columns *co
 int ag_tree_view_text(struct ag_view *view) {
     struct tree_walk walk;
     int r = start_walk(&walk, view, /* usual_min_percent= */ 1);
-    struct ag_branch_walk *branches = &walk.branches;
-    if (r < 0 || branches->n_nodes == 0) {
-        ag_branch_walk_end(branches);
+    if (r < 0 || walk.branches.n_nodes == 0) {
         return r;
     }
-    struct tree_columns columns;
     char heads[2][48];
-    choose_columns(&walk, &columns, heads);
-    ag_page_print(view->page, AG_STYLE_DIM, "  %*s  share  %*s  %s\n", columns.width, heads[0],
-                  columns.blocks_width, heads[1],
+    choose_columns(&walk, heads);
+    ag_page_print(view->page, AG_STYLE_DIM, "  %*s  share  %*s  %s\n", walk.columns.width, heads[0],
+                  walk.columns.blocks_width, heads[1],
                   view->options->is_bottom_up ? "function, below it its callers" : "function");
-    r = ag_branch_walk_enter(branches, /* node= */ 0);
-    while (r == 0 && branches->n_levels > 0) {
-        uint32_t node;
-        if (!ag_branch_walk_next(branches, &node)) {
-            ag_branch_walk_leave(branches);
-            continue;
-        }
-        write_node_text(&walk, &walk.nodes[node], &columns);
-        r = ag_branch_walk_enter(branches, node);
-    }
+    walk.branches.visit = write_node_text;
+    r = ag_branch_walk_run(&walk.branches);
     if (r == 0) {
-        ag_branch_walk_write_hidden(branches, view->page, columns.whole);
+        ag_branch_walk_write_hidden(&walk.branches, view->page, walk.columns.whole);
     }
-    ag_branch_walk_end(branches);
     return r;
 }
