@@ -190,11 +190,7 @@ static void put_head(struct callgrind *all) {
         fprintf(out, " %s", ag_metric_name(event_metric(all, metric)));
     }
     fputs("\nsummary:", out);
-    struct ag_metrics total = {0};
-    for (size_t row = 0; row < all->export->n_rows; row++) {
-        ag_metrics_add(&total, &all->export->rows[row].metrics);
-    }
-    put_costs(all, &total);
+    put_costs(all, ag_profile_total(all->export->profile));
 }
 
 int ag_callgrind_format(struct ag_export *export) {

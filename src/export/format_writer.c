@@ -81,26 +81,22 @@ const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_N
     if (!identity->is_sampled) {
         return text;
     }
-    struct ag_metrics total = ag_profile_nothing(export->profile);
-    for (size_t row = 0; row < export->n_rows; row++) {
-        ag_metrics_add(&total, &export->rows[row].metrics);
-    }
+    const struct ag_metrics *total = ag_profile_total(export->profile);
     size_t used = (size_t)snprintf(text, AG_EXPORT_NOTE_BYTES,
                                    "estimates from samples, one in %" PRIu64
                                    " bytes on average; bytes with 95 %% certainty: ",
                                    identity->interval_bytes);
-    used += add_interval(text + used, AG_EXPORT_NOTE_BYTES - used, "allocated", &total,
+    used += add_interval(text + used, AG_EXPORT_NOTE_BYTES - used, "allocated", total,
                          AG_METRIC_ALLOCATED_BYTES);
-    used += add_interval(text + used, AG_EXPORT_NOTE_BYTES - used, ", at the peak", &total,
+    used += add_interval(text + used, AG_EXPORT_NOTE_BYTES - used, ", at the peak", total,
                          AG_METRIC_PEAK_BYTES);
-    (void)add_interval(text + used, AG_EXPORT_NOTE_BYTES - used, ", in use at the end", &total,
+    (void)add_interval(text + used, AG_EXPORT_NOTE_BYTES - used, ", in use at the end", total,
                        AG_METRIC_IN_USE_BYTES);
     return text;
 }
 
 void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
                            const struct ag_metrics *metrics, enum ag_metric metric) {
-    const struct ag_metrics nothing = ag_profile_nothing(export->profile);
     const char *name = ag_metric_name(metric);
     char sibling[64];
     snprintf(sibling, sizeof sibling, "%s_ci95", name);
@@ -114,13 +110,9 @@ void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
         ag_json_null(json, sibling);
         return;
     }
-    const struct ag_interval interval =
-        ag_interval_of_metric(ag_metrics_are_nothing(metrics) ? &nothing : metrics, metric);
+    const struct ag_interval interval = ag_interval_in_profile(export->profile, metrics, metric);
     ag_json_integer(json, name, ag_metric_of(metrics, metric));
-    ag_json_open(json, sibling, '[');
-    ag_json_integer(json, NULL, interval.low);
-    ag_json_integer(json, NULL, interval.high);
-    ag_json_close(json, ']');
+    ag_json_range(json, sibling, interval.low, interval.high);
 }
 
 /* ---- names in formats that are lines of text ---- */

@@ -67,18 +67,14 @@ static void write_frames(struct ag_export *export, struct ag_json *json,
 static void write_timeline(struct ag_export *export, struct ag_json *json) {
     const struct ag_timeline_point *points;
     const size_t n = ag_profile_timeline(export->profile, &points);
-    const struct ag_metrics *estimates = ag_profile_timeline_estimates(export->profile);
     ag_json_open(json, "timeline", '[');
     for (size_t i = 0; i < n; i++) {
         ag_json_open(json, NULL, '{');
         ag_json_integer(json, "time_ns", points[i].time_ns);
-        const struct ag_metrics exact = {.in_use_bytes = points[i].in_use_bytes,
-                                         .in_use_blocks = points[i].in_use_blocks,
-                                         .allocated_bytes = points[i].allocated_bytes};
-        const struct ag_metrics *metrics = estimates ? &estimates[i] : &exact;
-        ag_export_json_metric(export, json, metrics, AG_METRIC_IN_USE_BYTES);
-        ag_export_json_metric(export, json, metrics, AG_METRIC_IN_USE_BLOCKS);
-        ag_export_json_metric(export, json, metrics, AG_METRIC_ALLOCATED_BYTES);
+        const struct ag_metrics metrics = ag_profile_point_metrics(export->profile, i);
+        ag_export_json_metric(export, json, &metrics, AG_METRIC_IN_USE_BYTES);
+        ag_export_json_metric(export, json, &metrics, AG_METRIC_IN_USE_BLOCKS);
+        ag_export_json_metric(export, json, &metrics, AG_METRIC_ALLOCATED_BYTES);
         ag_json_integer(json, "rss_bytes", points[i].rss_bytes);
         ag_json_close(json, '}');
     }

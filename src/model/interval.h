@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "model/metric.h"
+#include "model/profile.h"
 
 /* Convert an estimate and its variance to the types of ag_metrics. They are computed from numbers
  * in a trace, which are not trusted: a value that is out of range is clamped, a NaN becomes 0. */
@@ -26,6 +27,14 @@ struct ag_interval ag_interval_of_blocks(uint64_t estimate, double variance, dou
 struct ag_interval ag_interval_of_nothing(double scale);
 /* The interval of a metric; exact where METRICS have portion_bytes 0. */
 struct ag_interval ag_interval_of_metric(const struct ag_metrics *metrics, enum ag_metric metric);
+/* The interval of a metric of a row of PROFILE. All metrics may be 0: blocks may exist although
+ * none was sampled. */
+static inline struct ag_interval ag_interval_in_profile(const struct ag_profile *profile,
+                                                        const struct ag_metrics *metrics,
+                                                        enum ag_metric metric) {
+    const struct ag_metrics nothing = ag_profile_nothing(profile);
+    return ag_interval_of_metric(ag_metrics_are_nothing(metrics) ? &nothing : metrics, metric);
+}
 /* The interval of AFTER minus BEFORE, which come from independent samples. */
 struct ag_interval_of_change {
     int64_t low, high;

@@ -276,17 +276,13 @@ static void add_threads(struct ag_profile *merged, struct ag_merged_part *part, 
         row->sum.stream += base;
     }
     for (size_t i = 0; i < own->sums.n_pairs; i++) {
-        const struct ag_metrics *estimates = own->sums.pair_estimates;
         const size_t at = merged->sums.n_pairs++;
         struct ag_thread_pair *pair = &merged->sums.pairs[at];
         *pair = own->sums.pairs[i];
         pair->allocated_by += base;
         pair->freed_by += base;
         if (merged->sums.pair_estimates) {
-            merged->sums.pair_estimates[at] =
-                estimates
-                    ? estimates[i]
-                    : (struct ag_metrics){.freed_blocks = pair->blocks, .freed_bytes = pair->bytes};
+            merged->sums.pair_estimates[at] = ag_profile_pair_metrics(own, i);
         }
     }
 }

@@ -204,16 +204,10 @@ static void make_summary(struct ag_profile *profile) {
     }
     profile->total = all;
     if (profile->is_filtered || profile->definitions.is_sampled) {
-        summary->allocated_blocks = all.allocated_blocks;
-        summary->allocated_bytes = all.allocated_bytes;
-        summary->freed_blocks = all.freed_blocks;
-        summary->freed_bytes = all.freed_bytes;
-        summary->in_use_blocks = all.in_use_blocks;
-        summary->in_use_bytes = all.in_use_bytes;
-        summary->peak_blocks = all.peak_blocks;
-        summary->peak_bytes = all.peak_bytes;
+#define TAKE(NAME, name) summary->name = all.name;
+        AG_METRIC_TABLE(TAKE)
+#undef TAKE
         summary->peak_low_bytes = summary->peak_high_bytes = all.peak_bytes;
-        summary->temporary_blocks = all.temporary_blocks;
     }
     if (profile->is_filtered || profile->definitions.is_sampled || summary->unique_stacks == 0) {
         summary->unique_stacks = summary->truncated_stacks = summary->incomplete_stacks = 0;
@@ -661,12 +655,20 @@ size_t ag_profile_thread_pairs(const struct ag_profile *profile,
     return profile->sums.n_pairs;
 }
 
-const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile) {
-    return profile->sums.pair_estimates;
+struct ag_metrics ag_profile_pair_metrics(const struct ag_profile *profile, size_t at) {
+    const struct ag_thread_pair *pair = &profile->sums.pairs[at];
+    return profile->sums.pair_estimates
+               ? profile->sums.pair_estimates[at]
+               : (struct ag_metrics){.freed_blocks = pair->blocks, .freed_bytes = pair->bytes};
 }
 
-const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile) {
-    return profile->sums.timeline_estimates;
+struct ag_metrics ag_profile_point_metrics(const struct ag_profile *profile, size_t at) {
+    const struct ag_timeline_point *point = &profile->sums.timeline[at];
+    return profile->sums.timeline_estimates
+               ? profile->sums.timeline_estimates[at]
+               : (struct ag_metrics){.in_use_bytes = point->in_use_bytes,
+                                     .in_use_blocks = point->in_use_blocks,
+                                     .allocated_bytes = point->allocated_bytes};
 }
 
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows) {

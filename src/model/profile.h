@@ -267,10 +267,10 @@ struct ag_thread_row {
 size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows);
 size_t ag_profile_thread_pairs(const struct ag_profile *profile,
                                const struct ag_thread_pair **ret_pairs);
-/* Estimates with variances: one for each row of ag_profile_thread_pairs (freed), one for each point
- * of ag_profile_timeline (in use, allocated). NULL: the trace is exact, not sampled. */
-const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile);
-const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile);
+/* The numbers of a row of ag_profile_thread_pairs (freed), and of a point of ag_profile_timeline
+ * (in use, allocated); in a sampled trace with variances. */
+struct ag_metrics ag_profile_pair_metrics(const struct ag_profile *profile, size_t pair);
+struct ag_metrics ag_profile_point_metrics(const struct ag_profile *profile, size_t point);
 struct ag_heap_memory { /* the memory of a heap, as the runtime last reported it */
     uint32_t known;     /* flags of enum ag_memory_known; 0: nothing was recorded */
     uint64_t time_ns;   /* since the start of the recording */

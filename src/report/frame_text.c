@@ -54,7 +54,6 @@ const char *ag_quantity_spread(struct ag_quantity *buffer, const struct ag_metri
 
 void ag_json_metric(const struct ag_view *view, const char *key, const struct ag_metrics *metrics,
                     enum ag_metric metric) {
-    const struct ag_metrics nothing = ag_profile_nothing(view->profile);
     char name[64];
     if (!ag_profile_identity(view->profile)->is_sampled) {
         ag_json_integer(view->json, key, ag_metric_of(metrics, metric));
@@ -67,13 +66,9 @@ void ag_json_metric(const struct ag_view *view, const char *key, const struct ag
         ag_json_null(view->json, name);
         return;
     }
-    const struct ag_interval interval =
-        ag_interval_of_metric(ag_metrics_are_nothing(metrics) ? &nothing : metrics, metric);
+    const struct ag_interval interval = ag_interval_in_profile(view->profile, metrics, metric);
     ag_json_integer(view->json, key, ag_metric_of(metrics, metric));
-    ag_json_open(view->json, name, '[');
-    ag_json_integer(view->json, NULL, interval.low);
-    ag_json_integer(view->json, NULL, interval.high);
-    ag_json_close(view->json, ']');
+    ag_json_range(view->json, name, interval.low, interval.high);
 }
 
 void ag_json_metrics(const struct ag_view *view, const struct ag_metrics *metrics) {
@@ -165,16 +160,6 @@ void ag_table_key_cells(struct ag_table *table, enum ag_site_key by, const char 
         ag_table_cell(table, ag_frame_function(&text, frame));
         ag_table_cell(table, ag_frame_where(&text, frame));
     }
-}
-
-struct ag_metrics ag_view_total(const struct ag_view *view) {
-    const struct ag_stack_row *rows;
-    size_t n_rows = ag_profile_stacks(view->profile, &rows);
-    struct ag_metrics total = ag_profile_nothing(view->profile);
-    for (size_t i = 0; i < n_rows; i++) {
-        ag_metrics_add(&total, &rows[i].metrics);
-    }
-    return total;
 }
 
 struct ag_span ag_view_span(const struct ag_view *view) {

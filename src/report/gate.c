@@ -90,9 +90,7 @@ struct quantity { /* a number of a trace, and its bounds */
     bool is_estimate, is_unknown; /* unknown: a sampled trace does not contain the number */
 };
 
-static void widen(struct quantity *quantity, const struct ag_metrics *metrics,
-                  enum ag_metric metric) {
-    const struct ag_interval interval = ag_interval_of_metric(metrics, metric);
+static void widen(struct quantity *quantity, enum ag_metric metric, struct ag_interval interval) {
     quantity->is_estimate = true;
     quantity->is_unknown = metric == AG_METRIC_TEMPORARY_BLOCKS;
     quantity->low = quantity->is_unknown ? 0 : interval.low;
@@ -119,8 +117,7 @@ static int quantity_of_site(const struct ag_gate_term *term, struct ag_profile *
     const uint64_t value = ag_metric_of(&sum, term->metric);
     *ret_quantity = (struct quantity){.value = value, .low = value, .high = value};
     if (ag_profile_identity(profile)->is_sampled) {
-        const struct ag_metrics nothing = ag_profile_nothing(profile);
-        widen(ret_quantity, ag_metrics_are_nothing(&sum) ? &nothing : &sum, term->metric);
+        widen(ret_quantity, term->metric, ag_interval_in_profile(profile, &sum, term->metric));
     }
     return 0;
 }
@@ -135,7 +132,7 @@ static int quantity_in(const struct ag_gate_term *term, struct ag_profile *profi
     *ret_is_known = true;
     *ret_quantity = (struct quantity){.value = value, .low = value, .high = value};
     if (ag_profile_identity(profile)->is_sampled && metric != AG_METRIC_DEFAULT) {
-        widen(ret_quantity, ag_profile_total(profile), metric);
+        widen(ret_quantity, metric, ag_interval_of_metric(ag_profile_total(profile), metric));
     }
     return 0;
 }

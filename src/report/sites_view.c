@@ -181,9 +181,9 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
     if (r < 0) {
         return r;
     }
-    struct ag_metrics total = ag_view_total(view);
+    const struct ag_metrics *total = ag_profile_total(view->profile);
     struct site_columns columns;
-    choose_columns(view, &total, shown, &columns);
+    choose_columns(view, total, shown, &columns);
     const bool has_where =
         !ag_site_key_is_named(view->options->by) && view->options->by != AG_BY_IMAGE;
     const bool is_sampled = ag_profile_identity(view->profile)->is_sampled;
@@ -213,7 +213,7 @@ int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown) {
                                                     .least_columns = 12};
     struct ag_table *table = ag_table_new(table_columns, n_columns);
     uint64_t shown_own = 0;
-    const uint64_t whole = ag_metric_of(&total, view->sort);
+    const uint64_t whole = ag_metric_of(total, view->sort);
     for (size_t i = 0; i < sites.ranking.count && i < view->limit; i++) {
         const struct ag_site_row *row = &sites.rows[sites.ranking.ranks[i].row];
         add_row(table, view, row, &columns, whole);

@@ -65,17 +65,13 @@ static int write_apart_json(struct ag_view *view) {
 /* The sums of the summary as metrics; those of a sampled trace have variances. */
 static struct ag_metrics all_of(const struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
-    return ag_profile_identity(view->profile)->is_sampled
-               ? *ag_profile_total(view->profile)
-               : (struct ag_metrics){.allocated_blocks = summary->allocated_blocks,
-                                     .allocated_bytes = summary->allocated_bytes,
-                                     .freed_blocks = summary->freed_blocks,
-                                     .freed_bytes = summary->freed_bytes,
-                                     .in_use_blocks = summary->in_use_blocks,
-                                     .in_use_bytes = summary->in_use_bytes,
-                                     .peak_blocks = summary->peak_blocks,
-                                     .peak_bytes = summary->peak_bytes,
-                                     .temporary_blocks = summary->temporary_blocks};
+    struct ag_metrics all = *ag_profile_total(view->profile);
+    if (!ag_profile_identity(view->profile)->is_sampled) {
+#define TAKE(NAME, name) all.name = summary->name;
+        AG_METRIC_TABLE(TAKE)
+#undef TAKE
+    }
+    return all;
 }
 
 int ag_summary_view_json(struct ag_view *view) {
@@ -92,10 +88,7 @@ int ag_summary_view_json(struct ag_view *view) {
     ag_json_metric(view, "peak_bytes", &all, AG_METRIC_PEAK_BYTES);
     /* The order of events of different threads is not always known, so the peak lies in a range. */
     if (summary->threads > 1 && !is_sampled) {
-        ag_json_open(json, "peak_bytes_range", '[');
-        ag_json_integer(json, NULL, summary->peak_low_bytes);
-        ag_json_integer(json, NULL, summary->peak_high_bytes);
-        ag_json_close(json, ']');
+        ag_json_range(json, "peak_bytes_range", summary->peak_low_bytes, summary->peak_high_bytes);
     }
     ag_json_metric(view, "peak_blocks", &all, AG_METRIC_PEAK_BLOCKS);
     ag_json_integer(json, "peak_time_ns", summary->peak_time_ns);

@@ -19,8 +19,8 @@ struct ag_column {
     unsigned spare;         /* the column may be left out, the highest value first; 0: never */
 };
 struct ag_table;
-/* NULL: no memory. The other functions accept NULL, so that only the result of ag_table_write has to
- * be checked. */
+/* NULL: no memory. The other functions accept NULL, so that only the result of ag_table_write has
+ * to be checked. */
 struct ag_table *ag_table_new(const struct ag_column *columns, size_t n_columns);
 struct ag_table *ag_table_free(struct ag_table *table);
 void ag_table_cell(struct ag_table *table, const char *text);

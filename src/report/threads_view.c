@@ -77,7 +77,6 @@ int ag_threads_view_json(struct ag_view *view) {
     ag_heading_whole_process(view);
     const struct ag_thread_row *rows;
     const struct ag_thread_pair *pairs;
-    const struct ag_metrics *estimates = ag_profile_pair_estimates(view->profile);
     size_t n_rows;
     struct ag_ranking ranking, pair_ranking = {.ranks = NULL};
     int r = rank_threads(view, &rows, &n_rows, &ranking);
@@ -100,9 +99,7 @@ int ag_threads_view_json(struct ag_view *view) {
         for (size_t i = 0; i < pair_ranking.count && i < view->limit; i++) {
             const struct ag_thread_pair *pair = &pairs[pair_ranking.ranks[i].row];
             const struct ag_metrics freed =
-                estimates != NULL
-                    ? estimates[pair_ranking.ranks[i].row]
-                    : (struct ag_metrics){.freed_blocks = pair->blocks, .freed_bytes = pair->bytes};
+                ag_profile_pair_metrics(view->profile, pair_ranking.ranks[i].row);
             ag_json_open(view->json, NULL, '{');
             ag_json_integer(view->json, "allocated_by", id_of(rows, n_rows, pair->allocated_by));
             ag_json_integer(view->json, "freed_by", id_of(rows, n_rows, pair->freed_by));

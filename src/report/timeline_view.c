@@ -9,14 +9,9 @@ int ag_timeline_view_json(struct ag_view *view) {
     ag_heading_whole_process(view);
     const struct ag_timeline_point *points;
     size_t n_points = ag_profile_timeline(view->profile, &points);
-    const struct ag_metrics *estimates = ag_profile_timeline_estimates(view->profile);
     ag_json_open(view->json, "points", '[');
     for (size_t i = 0; i < n_points && i < view->limit; i++) {
-        const struct ag_metrics metrics =
-            estimates != NULL ? estimates[i]
-                              : (struct ag_metrics){.in_use_bytes = points[i].in_use_bytes,
-                                                    .in_use_blocks = points[i].in_use_blocks,
-                                                    .allocated_bytes = points[i].allocated_bytes};
+        const struct ag_metrics metrics = ag_profile_point_metrics(view->profile, i);
         ag_json_open(view->json, NULL, '{');
         ag_json_integer(view->json, "time_ns", points[i].time_ns);
         ag_json_metric(view, "in_use_bytes", &metrics, AG_METRIC_IN_USE_BYTES);

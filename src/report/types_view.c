@@ -166,7 +166,7 @@ int ag_types_view_json(struct ag_view *view) {
 
 static int write_table(struct ag_view *view, const struct ag_type_row *rows,
                        struct ag_ranking *ranking) {
-    const struct ag_metrics total = ag_view_total(view);
+    const struct ag_metrics total = *ag_profile_total(view->profile);
     const bool is_bytes = ag_metric_is_bytes(view->sort);
     const uint64_t whole = ag_metric_of(&total, view->sort);
     const struct ag_unit unit = is_bytes ? ag_unit_of_bytes(whole) : ag_unit_of_blocks(whole);

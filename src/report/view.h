@@ -128,7 +128,5 @@ const char *ag_frame_where(struct ag_frame_text *buffer, const struct ag_frame *
 
 /* The time window, or the whole recording. */
 struct ag_span ag_view_span(const struct ag_view *view);
-struct ag_metrics ag_view_total(
-    const struct ag_view *view); /* over all stacks that pass the filters */
 
 #endif

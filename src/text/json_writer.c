@@ -135,6 +135,13 @@ void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number) {
     ag_json_integer_if(json, key, number, number != 0);
 }
 
+void ag_json_range(struct ag_json *json, const char *key, uint64_t low, uint64_t high) {
+    ag_json_open(json, key, '[');
+    ag_json_integer(json, NULL, low);
+    ag_json_integer(json, NULL, high);
+    ag_json_close(json, ']');
+}
+
 void ag_json_strings(struct ag_json *json, const char *key, const char *const *texts,
                      size_t count) {
     ag_json_open(json, key, '[');

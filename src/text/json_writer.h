@@ -42,6 +42,8 @@ void ag_json_null(struct ag_json *json, const char *key);
 void ag_json_integer_if(struct ag_json *json, const char *key, uint64_t number, bool is_known);
 /* 0 is written as null. */
 void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number);
+/* [LOW, HIGH] */
+void ag_json_range(struct ag_json *json, const char *key, uint64_t low, uint64_t high);
 void ag_json_strings(struct ag_json *json, const char *key, const char *const *texts, size_t count);
 
 #endif

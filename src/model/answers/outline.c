@@ -373,19 +373,15 @@ static int make(struct ag_profile *profile, const struct ag_metrics *whole,
 
 int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_groups,
                     struct ag_outline *ret_outline) {
-    struct ag_metrics whole = {0};
     *ret_outline = (struct ag_outline){0};
-    for (size_t i = 0; i < profile->n_rows; i++) {
-        ag_metrics_add(&whole, &profile->rows[i].metrics);
-    }
     uint32_t *label_of_row = NULL;
     int r = ag_profile_prepare_types(profile);
-    r = r < 0 ? r : choose_labels(profile, &whole, most_groups, &label_of_row);
+    r = r < 0 ? r : choose_labels(profile, &profile->total, most_groups, &label_of_row);
     /* The number of groups below "other" nodes is not known before the outline is made. If there
      * are too many groups, it is made again with half the limit. */
     for (size_t limit = most_groups, i = 0; r == 0 && i < ATTEMPTS; i++, limit /= 2) {
         ag_outline_done(ret_outline);
-        r = make(profile, &whole, label_of_row, most_nodes, limit, ret_outline);
+        r = make(profile, &profile->total, label_of_row, most_nodes, limit, ret_outline);
         if (ret_outline->n_groups <= most_groups) {
             break;
         }

@@ -16,6 +16,7 @@
 #include "model/answers/findings.h"
 #include "model/answers/lifetimes.h"
 #include "model/answers/types.h"
+#include "model/metric.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
 #include "writer/writer.h"
@@ -70,6 +71,7 @@ struct ag_profile {
     struct ag_stack_row rows[MOST_STACKS];
     struct fake_stack stacks[MOST_STACKS];
     size_t n_stacks;
+    struct ag_metrics total; /* of all rows */
     struct ag_site_row sites[AG_SITE_KEYS][64];
     struct ag_blamed_line blamed_lines[MOST_STACKS];
     struct ag_tree_node nodes[MOST_NODES];
@@ -226,6 +228,7 @@ static void add_up(struct ag_profile *profile) {
     struct ag_summary *summary = &profile->summary;
     for (size_t i = 0; i < profile->n_stacks; i++) {
         const struct ag_metrics *metrics = &profile->rows[i].metrics;
+        ag_metrics_add(&profile->total, metrics);
         summary->allocated_blocks += metrics->allocated_blocks;
         summary->allocated_bytes += metrics->allocated_bytes;
         summary->freed_blocks += metrics->freed_blocks;
@@ -490,18 +493,18 @@ bool ag_profile_has_only_samples(const struct ag_profile *profile) {
 }
 
 const struct ag_metrics *ag_profile_total(const struct ag_profile *profile) {
-    (void)profile;
-    return NULL; /* only sampled profiles have them */
+    return &profile->total;
 }
 
-const struct ag_metrics *ag_profile_pair_estimates(const struct ag_profile *profile) {
-    (void)profile;
-    return NULL;
+struct ag_metrics ag_profile_pair_metrics(const struct ag_profile *profile, size_t pair) {
+    return (struct ag_metrics){.freed_blocks = profile->pairs[pair].blocks,
+                               .freed_bytes = profile->pairs[pair].bytes};
 }
 
-const struct ag_metrics *ag_profile_timeline_estimates(const struct ag_profile *profile) {
-    (void)profile;
-    return NULL;
+struct ag_metrics ag_profile_point_metrics(const struct ag_profile *profile, size_t point) {
+    return (struct ag_metrics){.in_use_bytes = profile->points[point].in_use_bytes,
+                               .in_use_blocks = profile->points[point].in_use_blocks,
+                               .allocated_bytes = profile->points[point].allocated_bytes};
 }
 
 size_t ag_profile_timeline(const struct ag_profile *profile,
