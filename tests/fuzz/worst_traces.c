@@ -221,6 +221,16 @@ static void few_events(uint32_t stack) {
     end_events(0);
 }
 
+/* Ends the definition of the nodes 17 to N + 16, each of which allocates one block. */
+static void one_block_of_each_node(uint64_t n) {
+    end_nodes();
+    stamp(1000);
+    for (uint64_t i = 0; i < n; i++) {
+        allocate(0x10000 + i * 16, 24, (uint32_t)i + 17);
+    }
+    end_events(0);
+}
+
 /* ---- keys that collide ---- */
 
 /* Finds the next number after `at` whose product with `multiplier`, modulo 2^64, is below `bound`,
@@ -402,43 +412,6 @@ static void realloc_pairs(uint64_t i) {
         event(&(struct ag_event){.kind = AG_RECORD_UNDO_FREE, .address = 0x10000 + i % 2 * 16});
     }
     allocate(0x10010 - i % 2 * 16, 24, 16);
-}
-
-static void repair_allocs_frees(uint64_t n) {
-    two_streams(n, one_alloc, one_free);
-}
-static void repair_frees_allocs(uint64_t n) {
-    two_streams(n, one_free, one_alloc);
-}
-static void repair_pairs(uint64_t n) {
-    two_streams(n, alloc_and_free, free_and_alloc);
-}
-static void repair_mirrored(uint64_t n) {
-    two_streams(n, free_and_alloc, alloc_and_free);
-}
-static void repair_same(uint64_t n) {
-    two_streams(n, free_and_alloc, free_and_alloc);
-}
-static void repair_allocs(uint64_t n) {
-    two_streams(n, one_alloc, one_alloc);
-}
-static void repair_frees(uint64_t n) {
-    two_streams(n, one_free, one_free);
-}
-static void repair_open_deaths(uint64_t n) {
-    two_streams(n, many_alloc_free, many_free_alloc);
-}
-static void repair_many_frees(uint64_t n) {
-    two_streams(n, many_alloc_free, many_frees);
-}
-static void repair_many_waiting(uint64_t n) {
-    two_streams(n, many_frees, many_allocs);
-}
-static void repair_backward(uint64_t n) {
-    two_streams(n, many_frees_forward, many_allocs_backward);
-}
-static void repair_reallocs(uint64_t n) {
-    two_streams(n, realloc_pairs, realloc_pairs);
 }
 
 /* Every stream frees and allocates at one address, in a time window of its own, so the order must
@@ -675,34 +648,6 @@ static void fill_block_type(struct ag_record *record, uint64_t i) {
     record->u.block_type.stack = (uint32_t)(i + 17);
 }
 
-static void marks(uint64_t n) {
-    body_records(n, fill_mark);
-}
-static void samplings(uint64_t n) {
-    body_records(n, fill_sampling);
-}
-static void maps(uint64_t n) {
-    body_records(n, fill_map);
-}
-static void unmaps(uint64_t n) {
-    body_records(n, fill_unmap_holes);
-}
-static void free_stacks(uint64_t n) {
-    body_records(n, fill_free_stack);
-}
-static void resets(uint64_t n) {
-    body_records(n, fill_reset);
-}
-static void residents(uint64_t n) {
-    body_records(n, fill_resident);
-}
-static void moves(uint64_t n) {
-    body_records(n, fill_move);
-}
-static void block_types(uint64_t n) {
-    body_records(n, fill_block_type);
-}
-
 /* ---- definitions ---- */
 
 static void many(uint64_t n, void (*fill)(struct ag_record *record, uint64_t i)) {
@@ -737,12 +682,7 @@ static void nodes_of_images(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, 0x7f0000000100 + i * 0x1000, (uint32_t)i + 2);
     }
-    end_nodes();
-    stamp(1000);
-    for (uint64_t i = 0; i < n; i++) {
-        allocate(0x10000 + i * 16, 24, (uint32_t)i + 17);
-    }
-    end_events(0);
+    one_block_of_each_node(n);
 }
 static void images(uint64_t n) {
     many(n, fill_image);
@@ -899,24 +839,14 @@ static void types(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, i + 1, UINT32_MAX - 1);
     }
-    end_nodes();
-    stamp(1000);
-    for (uint64_t i = 0; i < n; i++) {
-        allocate(0x10000 + i * 16, 24, (uint32_t)i + 17);
-    }
-    end_events(0);
+    one_block_of_each_node(n);
 }
 static void labels(uint64_t n) {
     many(n, fill_label);
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, i + 1, UINT32_MAX - 2);
     }
-    end_nodes();
-    stamp(1000);
-    for (uint64_t i = 0; i < n; i++) {
-        allocate(0x10000 + i * 16, 24, (uint32_t)i + 17);
-    }
-    end_events(0);
+    one_block_of_each_node(n);
 }
 static void stack_types(uint64_t n) {
     many(n, fill_type);
@@ -924,12 +854,7 @@ static void stack_types(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, 0x400200 + i, 1);
     }
-    end_nodes();
-    stamp(1000);
-    for (uint64_t i = 0; i < n; i++) {
-        allocate(0x10000 + i * 16, 24, (uint32_t)i + 17);
-    }
-    end_events(0);
+    one_block_of_each_node(n);
 }
 static void collections(uint64_t n) {
     many(n, fill_gc);
@@ -939,12 +864,7 @@ static void managed_nodes(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, ag_managed_pc((uint32_t)i + 1, (uint32_t)i), UINT32_MAX);
     }
-    end_nodes();
-    stamp(1000);
-    for (uint64_t i = 0; i < n; i++) {
-        allocate(0x10000 + i * 16, 24, (uint32_t)i + 17);
-    }
-    end_events(0);
+    one_block_of_each_node(n);
 }
 static void managed(uint64_t n) {
     many(n, fill_frame);
@@ -960,12 +880,7 @@ static void code(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, 0x600000 + i / 2, 0);
     }
-    end_nodes();
-    stamp(1000);
-    for (uint64_t i = 0; i < n; i++) {
-        allocate(0x10000 + i * 16, 24, (uint32_t)i + 17);
-    }
-    end_events(0);
+    one_block_of_each_node(n);
 }
 static void code_of_one(uint64_t n) {
     many(n, fill_code_same);
@@ -1187,12 +1102,7 @@ static void wide_tree(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         node((uint32_t)i + 17, 16, 0x400200 + i, 1);
     }
-    end_nodes();
-    stamp(1000);
-    for (uint64_t i = 0; i < n; i++) {
-        allocate(0x10000 + i * 16, 24, (uint32_t)i + 17);
-    }
-    end_events(0);
+    one_block_of_each_node(n);
 }
 /* Blocks at the ends of a deep chain: many stacks with the same long tail. */
 static void deep_and_wide(uint64_t n) {
@@ -1292,85 +1202,98 @@ static void index_rows(uint64_t n) {
     free(heap_sums);
 }
 
-static const struct {
+/* A trace is made by `make`, or by two_streams, or by body_records. */
+static const struct worst_case {
     const char *name;
-    void (*make)(uint64_t n);
     /* the n that makes one or two megabytes, less where more would only be output */
     uint64_t usual;
+    void (*make)(uint64_t n);
+    void (*first)(uint64_t i), (*second)(uint64_t i);
+    void (*fill)(struct ag_record *record, uint64_t i);
 } cases[] = {
-    {"plain", plain, 400000},
-    {"live_blocks", live_blocks, 400000},
-    {"colliding_addresses", colliding_addresses, 150000},
-    {"colliding_stacks", colliding_stacks, 60000},
-    {"repair_allocs_frees", repair_allocs_frees, 200000},
-    {"repair_frees_allocs", repair_frees_allocs, 200000},
-    {"repair_pairs", repair_pairs, 100000},
-    {"repair_mirrored", repair_mirrored, 100000},
-    {"repair_same", repair_same, 100000},
-    {"repair_allocs", repair_allocs, 200000},
-    {"repair_frees", repair_frees, 200000},
-    {"repair_open_deaths", repair_open_deaths, 100000},
-    {"repair_many_frees", repair_many_frees, 100000},
-    {"repair_many_waiting", repair_many_waiting, 100000},
-    {"repair_backward", repair_backward, 100000},
-    {"repair_reallocs", repair_reallocs, 100000},
-    {"repair_streams", repair_streams, 20000},
-    {"repair_collisions", repair_collisions, 50000},
-    {"repair_random", repair_random, 200000},
-    {"many_streams", many_streams, 20000},
-    {"open_records", open_records, 20000},
-    {"many_pairs", many_pairs, 20000},
-    {"pairs_of_two", pairs_of_two, 20000},
-    {"extreme_numbers", extreme_numbers, 100000},
-    {"many_stamps", many_stamps, 200000},
-    {"many_peaks", many_peaks, 50000},
-    {"marks", marks, 60000},
-    {"samplings", samplings, 60000},
-    {"maps", maps, 60000},
-    {"unmaps", unmaps, 60000},
-    {"free_stacks", free_stacks, 60000},
-    {"resets", resets, 60000},
-    {"residents", residents, 60000},
-    {"moves", moves, 60000},
-    {"block_types", block_types, 60000},
-    {"images", images, 30000},
-    {"images_overlapping", images_overlapping, 30000},
-    {"images_of_one_file", images_of_one_file, 30000},
-    {"images_undefined", images_undefined, 60000},
-    {"heaps", heaps, 30000},
-    {"memory_of_one", memory_of_one, 60000},
-    {"undecided", undecided, 30000},
-    {"runtimes", runtimes, 60000},
-    {"threads", threads, 60000},
-    {"types", types, 30000},
-    {"labels", labels, 30000},
-    {"stack_types", stack_types, 30000},
-    {"collections", collections, 30000},
-    {"managed", managed, 30000},
-    {"managed_runtimes", managed_runtimes, 30000},
-    {"code", code, 30000},
-    {"code_of_one", code_of_one, 60000},
-    {"call_trees", call_trees, 20000},
-    {"call_snapshots", call_snapshots, 30000},
-    {"calls_deep", calls_deep, 100000},
-    {"calls_wide", calls_wide, 100000},
-    {"cpu_samples", cpu_samples, 60000},
-    {"colliding_names", colliding_names, 20000},
-    {"long_names", long_names, 1000000},
-    {"nested_types", nested_types, 80000},
-    {"colliding_sites", colliding_sites, 32000},
-    {"small_nodes", small_nodes, 2000000},
-    {"sparse_nodes", sparse_nodes, 60000},
-    {"deep_stack", deep_stack, 60000},
-    {"deep_stacks", deep_stacks, 60000},
-    {"recursion", recursion, 60000},
-    {"wide_tree", wide_tree, 60000},
-    {"deep_and_wide", deep_and_wide, 60000},
-    {"labels_on_labels", labels_on_labels, 100000},
-    {"zeros", zeros, 16 << 20},
-    {"small_chunks", small_chunks, 30000},
-    {"index_rows", index_rows, 30000},
+    {"plain", 400000, .make = plain},
+    {"live_blocks", 400000, .make = live_blocks},
+    {"colliding_addresses", 150000, .make = colliding_addresses},
+    {"colliding_stacks", 60000, .make = colliding_stacks},
+    {"repair_allocs_frees", 200000, .first = one_alloc, .second = one_free},
+    {"repair_frees_allocs", 200000, .first = one_free, .second = one_alloc},
+    {"repair_pairs", 100000, .first = alloc_and_free, .second = free_and_alloc},
+    {"repair_mirrored", 100000, .first = free_and_alloc, .second = alloc_and_free},
+    {"repair_same", 100000, .first = free_and_alloc, .second = free_and_alloc},
+    {"repair_allocs", 200000, .first = one_alloc, .second = one_alloc},
+    {"repair_frees", 200000, .first = one_free, .second = one_free},
+    {"repair_open_deaths", 100000, .first = many_alloc_free, .second = many_free_alloc},
+    {"repair_many_frees", 100000, .first = many_alloc_free, .second = many_frees},
+    {"repair_many_waiting", 100000, .first = many_frees, .second = many_allocs},
+    {"repair_backward", 100000, .first = many_frees_forward, .second = many_allocs_backward},
+    {"repair_reallocs", 100000, .first = realloc_pairs, .second = realloc_pairs},
+    {"repair_streams", 20000, .make = repair_streams},
+    {"repair_collisions", 50000, .make = repair_collisions},
+    {"repair_random", 200000, .make = repair_random},
+    {"many_streams", 20000, .make = many_streams},
+    {"open_records", 20000, .make = open_records},
+    {"many_pairs", 20000, .make = many_pairs},
+    {"pairs_of_two", 20000, .make = pairs_of_two},
+    {"extreme_numbers", 100000, .make = extreme_numbers},
+    {"many_stamps", 200000, .make = many_stamps},
+    {"many_peaks", 50000, .make = many_peaks},
+    {"marks", 60000, .fill = fill_mark},
+    {"samplings", 60000, .fill = fill_sampling},
+    {"maps", 60000, .fill = fill_map},
+    {"unmaps", 60000, .fill = fill_unmap_holes},
+    {"free_stacks", 60000, .fill = fill_free_stack},
+    {"resets", 60000, .fill = fill_reset},
+    {"residents", 60000, .fill = fill_resident},
+    {"moves", 60000, .fill = fill_move},
+    {"block_types", 60000, .fill = fill_block_type},
+    {"images", 30000, .make = images},
+    {"images_overlapping", 30000, .make = images_overlapping},
+    {"images_of_one_file", 30000, .make = images_of_one_file},
+    {"images_undefined", 60000, .make = images_undefined},
+    {"heaps", 30000, .make = heaps},
+    {"memory_of_one", 60000, .make = memory_of_one},
+    {"undecided", 30000, .make = undecided},
+    {"runtimes", 60000, .make = runtimes},
+    {"threads", 60000, .make = threads},
+    {"types", 30000, .make = types},
+    {"labels", 30000, .make = labels},
+    {"stack_types", 30000, .make = stack_types},
+    {"collections", 30000, .make = collections},
+    {"managed", 30000, .make = managed},
+    {"managed_runtimes", 30000, .make = managed_runtimes},
+    {"code", 30000, .make = code},
+    {"code_of_one", 60000, .make = code_of_one},
+    {"call_trees", 20000, .make = call_trees},
+    {"call_snapshots", 30000, .make = call_snapshots},
+    {"calls_deep", 100000, .make = calls_deep},
+    {"calls_wide", 100000, .make = calls_wide},
+    {"cpu_samples", 60000, .make = cpu_samples},
+    {"colliding_names", 20000, .make = colliding_names},
+    {"long_names", 1000000, .make = long_names},
+    {"nested_types", 80000, .make = nested_types},
+    {"colliding_sites", 32000, .make = colliding_sites},
+    {"small_nodes", 2000000, .make = small_nodes},
+    {"sparse_nodes", 60000, .make = sparse_nodes},
+    {"deep_stack", 60000, .make = deep_stack},
+    {"deep_stacks", 60000, .make = deep_stacks},
+    {"recursion", 60000, .make = recursion},
+    {"wide_tree", 60000, .make = wide_tree},
+    {"deep_and_wide", 60000, .make = deep_and_wide},
+    {"labels_on_labels", 100000, .make = labels_on_labels},
+    {"zeros", 16 << 20, .make = zeros},
+    {"small_chunks", 30000, .make = small_chunks},
+    {"index_rows", 30000, .make = index_rows},
 };
+
+static void make_trace(const struct worst_case *worst, uint64_t n) {
+    if (worst->make != NULL) {
+        worst->make(n);
+    } else if (worst->first != NULL) {
+        two_streams(n, worst->first, worst->second);
+    } else {
+        body_records(n, worst->fill);
+    }
+}
 
 /* The first byte is the kind, as in fuzz_chunk.c. The number of events in the rest is not known, so
  * the header's number is a guess. A reader has to notice that it is wrong. */
@@ -1410,7 +1333,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < n_cases; i++) {
         if (argc == 4 && strcmp(argv[1], cases[i].name) == 0) {
             begin(argv[3]);
-            cases[i].make(strtoull(argv[2], NULL, 10));
+            make_trace(&cases[i], strtoull(argv[2], NULL, 10));
             end();
             return 0;
         }
