@@ -12,8 +12,6 @@
  *     leaf     the innermost frame is one of eight call sites, in turns
  *     middle   also, four frames further out take one of 16 paths, in turns: 128 stacks
  *     many     also, sixteen frames take one of 2^16 paths: many distinct stacks */
-#include <errno.h>
-#include <link.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +19,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "../tests/judge/loaded_images.h"
 #include "base/populate.h"
 #include "unwind/arch/x86_64/capture_entry.h"
 #include "unwind/stack_walker_fast.h"
@@ -46,39 +45,6 @@ __attribute__((used, visibility("hidden"))) uint32_t captured(const uintptr_t *s
 __attribute__((used, visibility("hidden"))) uint32_t not_captured(const uintptr_t *sp,
                                                                   uintptr_t rbp) {
     (void)sp, (void)rbp;
-    return 0;
-}
-
-/* ---- images -------------------------------------------------------------- */
-struct search {
-    uintptr_t pc;
-    struct ag_unwind_image image;
-};
-static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context) {
-    (void)bytes;
-    struct search *search = context;
-    struct ag_unwind_image image = {.low = UINTPTR_MAX, .id = 1};
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
-        if (header->p_type == PT_LOAD) {
-            image.low = start < image.low ? start : image.low;
-            image.high =
-                start + header->p_memsz > image.high ? start + header->p_memsz : image.high;
-        } else if (header->p_type == PT_GNU_EH_FRAME) {
-            image.eh_frame_hdr = start;
-        }
-    }
-    search->image = image;
-    return search->pc >= image.low && search->pc < image.high;
-}
-static int find_image(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context) {
-    (void)context;
-    struct search search = {.pc = pc};
-    if (dl_iterate_phdr(look_at_image, &search) == 0) {
-        return -ENOENT;
-    }
-    use(use_context, &search.image);
     return 0;
 }
 
@@ -213,7 +179,7 @@ static bool start(void) {
         return false;
     }
     space = ag_unwind_space_init(of_space, tree, AG_TREE_SIZES - 1, NULL, DEPTH_KEPT, ag_populate,
-                                 find_image, NULL);
+                                 loaded_image_find, NULL);
     walker = ag_walker_init(of_walker, DEPTH_KEPT);
     return space != NULL;
 }

@@ -14,6 +14,7 @@
 
 #include "base/populate.h"
 #include "judge.h"
+#include "loaded_images.h"
 #include "unwind/arch/x86_64/capture_entry.h"
 #include "unwind/stack_walker_fast.h"
 
@@ -37,57 +38,17 @@ struct judged_thread {
 };
 static __thread struct judged_thread *self;
 
-/* ---- images -------------------------------------------------------------- */
-struct search {
-    uintptr_t pc;
-    struct ag_unwind_image image;
-};
-static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context) {
-    (void)bytes;
-    struct search *search = context;
-    struct ag_unwind_image image = {.low = UINTPTR_MAX, .id = 1};
-    for (const char *c = info->dlpi_name; *c != 0; c++) { // the id is a hash of the file's name
-        image.id = image.id * 31 + (unsigned char)*c;
-    }
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
-        if (header->p_type == PT_LOAD) {
-            image.low = start < image.low ? start : image.low;
-            image.high =
-                start + header->p_memsz > image.high ? start + header->p_memsz : image.high;
-        } else if (header->p_type == PT_GNU_EH_FRAME) {
-            image.eh_frame_hdr = start;
-        }
-    }
-    search->image = image;
-    return search->pc >= image.low && search->pc < image.high;
-}
-static int find_image(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context) {
-    (void)context;
-    struct search search = {.pc = pc};
-    if (dl_iterate_phdr(look_at_image, &search) == 0) {
-        return -ENOENT;
-    }
-    use(use_context, &search.image);
-    return 0;
-}
-
-static void copy_image(void *context, const struct ag_unwind_image *image) {
-    *(struct ag_unwind_image *)context = *image;
-}
-
 void judged_dlclose(void *handle) {
     struct link_map *map;
-    struct search search = {0};
+    struct ag_unwind_image image, still;
     if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0) {
         return;
     }
-    const bool found = find_image(NULL, (uintptr_t)map->l_ld, copy_image, &search.image) == 0;
+    const bool found =
+        loaded_image_find(NULL, (uintptr_t)map->l_ld, loaded_image_copy, &image) == 0;
     dlclose(handle);
-    struct ag_unwind_image still;
-    if (found && find_image(NULL, search.image.low, copy_image, &still) < 0) {
-        ag_unwind_space_forget(space, search.image.low, search.image.high);
+    if (found && loaded_image_find(NULL, image.low, loaded_image_copy, &still) < 0) {
+        ag_unwind_space_forget(space, image.low, image.high);
         allogram_judge_forget();
     }
 }
@@ -108,7 +69,7 @@ static bool start_process(void) {
         return false;
     }
     space = ag_unwind_space_init(private, tree, AG_TREE_SIZES - 1, NULL, DEPTH, ag_populate,
-                                 find_image, NULL);
+                                 loaded_image_find, NULL);
     return space != NULL;
 }
 

@@ -11,17 +11,9 @@
 #include <cmocka.h>
 
 #include "ledger/live_table.h"
+#include "random_word.h"
 
 enum { BLOCKS = 5000 };
-
-static uint64_t random_state = 88172645463325252u;
-
-static uint64_t random_word(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
 
 /* The address whose home slot is at HOME / 2^64 of the table, for any size of the table. */
 static uint64_t address_of(uint64_t home) {

@@ -8,14 +8,10 @@
 #include <cmocka.h>
 
 #include "node_pace.h"
-
-static uint64_t seed = 88172645463325252u;
+#include "random_word.h"
 
 static uint32_t draw(void) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return (uint32_t)(seed >> 32);
+    return (uint32_t)(random_word() >> 32);
 }
 
 /* The weight with which a collection is reported; 0: it is not reported. */

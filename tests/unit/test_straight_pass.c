@@ -10,18 +10,15 @@
 #include <cmocka.h>
 
 #include "model/pass/straight_pass.h"
+#include "random_word.h"
 #include "trace_builder.h"
 
 enum { EVENTS_MOST = 150000, REST_EVENTS = 64 };
 
 static struct ag_event events[EVENTS_MOST], decoded[EVENTS_MOST + REST_EVENTS];
-static uint64_t random_state = 88172645463325252u;
 
 static uint32_t random_below(uint32_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state >> 33) % n;
+    return (uint32_t)(random_word() >> 33) % n;
 }
 
 struct shape {

@@ -11,17 +11,9 @@
 #include <cmocka.h>
 
 #include "ledger/sum_index.h"
+#include "random_word.h"
 
 enum { PAIRS = 60000 };
-
-static uint64_t random_state = 88172645463325252u;
-
-static uint64_t random_word(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
 
 typedef uint32_t stack_of(uint32_t pair);
 

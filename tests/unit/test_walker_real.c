@@ -1,8 +1,6 @@
 /* test_walker_real.c: the stack walker on this process's own stack, with the real .eh_frame of this
  * program and of libc. */
 #include <dlfcn.h>
-#include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "../judge/loaded_images.h"
 #include "base/populate.h"
 #include "unwind/arch/x86_64/capture_entry.h"
 #include "unwind/stack_walker.h"
@@ -23,42 +22,6 @@
 
 static struct ag_unwind_space *space;
 static void *tree;
-
-struct search {
-    uintptr_t pc;
-    struct ag_unwind_image image;
-    bool found;
-};
-static int look_at_image(struct dl_phdr_info *info, size_t bytes, void *context) {
-    (void)bytes;
-    struct search *search = context;
-    struct ag_unwind_image image = {.low = UINTPTR_MAX, .id = 1};
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
-        if (header->p_type == PT_LOAD) {
-            image.low = start < image.low ? start : image.low;
-            image.high =
-                start + header->p_memsz > image.high ? start + header->p_memsz : image.high;
-        } else if (header->p_type == PT_GNU_EH_FRAME) {
-            image.eh_frame_hdr = start;
-        }
-    }
-    search->image = image;
-    return search->found = search->pc >= image.low && search->pc < image.high;
-}
-static int find_image(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context) {
-    (void)context;
-    struct search search = {.pc = pc};
-    if (dl_iterate_phdr(look_at_image, &search) == 0) {
-        return -ENOENT;
-    }
-    use(use_context, &search.image);
-    return 0;
-}
-static void copy_image(void *context, const struct ag_unwind_image *image) {
-    *(struct ag_unwind_image *)context = *image;
-}
 
 /* The result of this thread's last capture. */
 static _Thread_local struct ag_walker *walker;
@@ -93,7 +56,7 @@ static int open_all(void **state) {
     void *private = mmap(NULL, ag_unwind_space_bytes(), PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     space = ag_unwind_space_init(private, tree, AG_TREE_SIZES - 1, NULL, DEPTH, ag_populate,
-                                 find_image, NULL);
+                                 loaded_image_find, NULL);
     open_walker();
     is_single = true;
     return space == NULL;
@@ -181,7 +144,8 @@ static void threads_capture_while_images_are_forgotten(void **state) {
     pthread_t threads[THREADS];
     int n_wrong[THREADS];
     struct ag_unwind_image image = {0};
-    assert_int_equal(find_image(NULL, (uintptr_t)capture_many, copy_image, &image), 0);
+    assert_int_equal(loaded_image_find(NULL, (uintptr_t)capture_many, loaded_image_copy, &image),
+                     0);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, capture_many, &n_wrong[i]), 0);
     }

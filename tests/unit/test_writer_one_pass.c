@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "random_word.h"
 #include "writer/one_pass.h"
 
 enum { ADDRESSES = 300, FEW_STACKS = 1000, MANY_STACKS = 40000 };
@@ -16,13 +17,9 @@ enum { ADDRESSES = 300, FEW_STACKS = 1000, MANY_STACKS = 40000 };
 static uint32_t n_stacks;
 
 static uint64_t words[AG_CHUNK_WORDS];
-static uint64_t random_state = 88172645463325252u;
 
 static uint32_t random_below(uint32_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state >> 33) % n;
+    return (uint32_t)(random_word() >> 33) % n;
 }
 
 static uint64_t any_address(void) {
