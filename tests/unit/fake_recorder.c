@@ -242,3 +242,39 @@ int fake_session_end(const char *folder, struct ag_session **session) {
     fake_session_files(folder, remove_file, NULL);
     return rmdir(folder);
 }
+
+/* ---- reading ---- */
+
+int fake_trace_read(const char *path, void (*on_event)(const struct ag_event *event, void *context),
+                    void (*on_record)(const struct ag_record *record, void *context),
+                    void *context) {
+    struct ag_trace_file *file = NULL;
+    struct ag_decode_error error;
+    const struct ag_chunk_entry *entries = NULL;
+    int r = ag_trace_file_open(path, &file, &error);
+    if (r < 0) {
+        return r;
+    }
+    const int has_index = ag_trace_file_has_index(file);
+    const size_t count = ag_trace_file_chunks(file, &entries);
+    struct ag_chunk_decoder *decoder = ag_chunk_decoder_new();
+    for (size_t i = 0; r >= 0 && i < count; i++) {
+        struct ag_event events[256];
+        struct ag_record record = {.kind = 0};
+        r = ag_chunk_decoder_start(decoder, file, &entries[i], &error);
+        for (int n = 1; r >= 0 && (n > 0 || record.kind != 0);) {
+            record.kind = 0;
+            n = ag_chunk_decoder_next(decoder, events, 256, &record, &error);
+            for (int k = 0; k < n; k++) {
+                on_event(&events[k], context);
+            }
+            if (record.kind != 0) {
+                on_record(&record, context);
+            }
+            r = n < 0 ? n : 0;
+        }
+    }
+    (void)ag_chunk_decoder_free(decoder);
+    (void)ag_trace_file_close(file);
+    return r < 0 ? r : has_index;
+}

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "format/decode.h"
 #include "writer/session.h"
 
 /* Makes a session with its live file and traces in a new folder. Returns 0 or negative. */
@@ -13,6 +14,11 @@ int fake_session_begin(uint64_t max_bytes, char ret_folder[64], struct ag_sessio
 /* Visits the traces in the folder, and the folders of live files. */
 void fake_session_files(const char *folder, void (*visit)(const char *path, void *context),
                         void *context);
+/* Passes all events and records of a trace on. Returns whether the trace has an index, or a
+ * negative errno. */
+int fake_trace_read(const char *path, void (*on_event)(const struct ag_event *event, void *context),
+                    void (*on_record)(const struct ag_record *record, void *context),
+                    void *context);
 /* Closes the session (NULL is allowed) and removes these files and folders. Returns 0, or -1 when
  * something else is left in the folder. */
 int fake_session_end(const char *folder, struct ag_session **session);
