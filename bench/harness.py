@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from measured import Spread, measure
+from measured import measure
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

@@ -13,7 +13,6 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SIX_METRICS = ["allocated_blocks", "allocated_bytes", "in_use_blocks", "in_use_bytes", "peak_blocks", "peak_bytes"]
 
 
 class Missing(Exception):

@@ -22,7 +22,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import recorded
 import tap
 
-PROGRESS_BYTES = 16 + 16 * 32
 VICTIMS = {
     "program": ["program"],
     "writer, then program": ["writer", None, "program"],

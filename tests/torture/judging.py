@@ -27,7 +27,6 @@ import surroundings
 import trace_truth
 
 MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
-ALLOGRAM_FAILED = 125
 
 ATTACHED = "allogram: attached to "  # printed by attach as soon as its hooks are active
 CLOSED = b"allogram: the live file was removed while the program ran"

@@ -22,7 +22,7 @@
 #define CERTAIN_WEIGHT \
     1.01 /* of a block that is missed less often than in one of 100 recordings \
           */
-enum { SEEDS = 4000, ENOUGH = 20, MOST_BLOCKS = 1 << 16 };
+enum { SEEDS = 4000, ENOUGH = 20 };
 
 typedef uint64_t size_of_block(uint64_t index);
 struct mix {

@@ -31,7 +31,6 @@ enum {
     STACK_TOP = 0x58,
     HEAP = 0x80,
     HEAP_END = 0x88,
-    ABANDONED = 0x90,
     HEAP_WORDS = 0x98,
     INSTRUCTION = 0x100,
     QUEUE = 0x188,

@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { PROCESS_ENDS = 10 };
-
 /* Ends the process in the way with this number, 0 to 9; for 0 it returns, so that main returns. */
 void process_end(int kind);
 

@@ -23,14 +23,12 @@
         return block;                                        \
     }
 
+/* Plugin k has the sites 32 + 2 k and the next (variants.py), C++ code 44 and 45 (cxx_plugin.cc),
+ * generated code 48 to 95 (fresh_source.py). */
 enum {
     N_GENERAL_SITES = 20, /* 0 .. 19: for block_make, with any size */
-    ODD_SITE = 22,        /* 22 .. 25: functions that compute the size themselves (strdup ...) */
-    N_ODD_SITES = 4,
-    MARK_SITE = 30,   /* each process has one block here: MARK_BYTES + its number bytes */
-    PLUGIN_SITE = 32, /* plugin k has the sites PLUGIN_SITE + 2 k and the next */
-    CXX_SITE = 44,
-    FRESH_SITE = 48, /* the first of 48 sites of generated code */
+    N_ODD_SITES = 4,      /* 22 .. 25: functions that compute the size themselves (strdup ...) */
+    MARK_SITE = 30,       /* each process has one block here: MARK_BYTES + its number bytes */
     MARK_BYTES = 4096,
 };
 
