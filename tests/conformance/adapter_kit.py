@@ -5,7 +5,6 @@ A runtime takes part with a Guest: a program that runs cases written for the run
 must contain. A rule compares the trace with what the guest printed. No rule depends on a particular runtime."""
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -48,16 +47,15 @@ def guests(tools):
 
 
 def line_of(text):
-    with open(SCRIPT, encoding="utf-8") as source:
-        return next(number for number, line in enumerate(source, 1) if text in line)
+    return recorded.line_of("lua_cases.lua", text)
 
 
 # ---- reading ----
 
 def truths_of(outcome, failures):
-    lines = [line for line in outcome.stdout.decode().splitlines() if line.startswith("{")]
-    failures.require("the guest says what it did: %r" % outcome.stderr, lines)
-    return [json.loads(line) for line in lines]
+    truths = recorded.truths_of(outcome, failures)
+    failures.require("the guest says what it did: %r" % outcome.stderr, truths)
+    return truths
 
 
 def record(tools, guest, case, folder, failures, options=(), status=0):

@@ -2,7 +2,6 @@
 """Programs that are attached to and detached from again and again, and must not notice: a wait during which an ignored signal arrives,
 and children that run in the memory of their parent."""
 
-import argparse
 import os
 import subprocess
 import sys
@@ -31,9 +30,7 @@ def attached(tools, what):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(2)
     plan.run("waits during which an ignored signal arrives", lambda: attached(tools, "waits"))
     plan.run("children that share the memory", lambda: attached(tools, "clones"))

@@ -2,7 +2,6 @@
 """Programs that run as another user than the one who started the recording: by setpriv, runuser or su, as in the entry point of a
 container. Each must be recorded whole, and no process of another user may access the session's files."""
 
-import argparse
 import os
 import shutil
 import stat
@@ -101,10 +100,7 @@ def strangers(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     user = str(NOBODY)
     wrappers = {"setpriv": ["setpriv", "--reuid=" + user, "--regid=" + user, "--clear-groups", "PROGRAM", "BLOCKS"],
                 "runuser": ["runuser", "-u", "nobody", "--", "PROGRAM", "BLOCKS"],

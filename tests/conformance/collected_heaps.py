@@ -3,7 +3,6 @@
 threads and a child process. The collector is a shared library or linked into the program. With --adapters=none it is not
 recorded."""
 
-import argparse
 import os
 import sys
 
@@ -192,9 +191,7 @@ def left_alone(tools, program):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = (entries, dies_when_the_collector_says_so, threads, sampled, child)
     programs = [name for name in ("collected", "collected_static") if os.path.exists(tools.program(name))]
     wild_programs = [name for name in ("collected_wild", "collected_wild_static") if os.path.exists(tools.program(name))]

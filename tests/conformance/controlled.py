@@ -2,7 +2,6 @@
 """`allogram control PID` on a running recording: its contents, to the unit, with a program that allocates and frees by commands
 (told.c); and one line on standard error for each request that is refused."""
 
-import argparse
 import os
 import signal
 import subprocess
@@ -20,11 +19,7 @@ SAMPLES_OF_ALL = ("--mode=sample", "--interval=1")
 def program_of(told):
     """The pid of told.c, a child of `allogram run`."""
     def find():
-        with open("/proc/%d/task/%d/children" % (told.process.pid, told.process.pid), encoding="ascii") as children:
-            for pid in children.read().split():
-                if os.readlink("/proc/%s/exe" % pid).endswith("/told"):
-                    return int(pid)
-        return None
+        return next((pid for pid in recorded.children_of(told.process.pid) if recorded.name_of(pid) == "told"), None)
     snapshots.wait_for("told.c", find)
     return find()
 
@@ -262,9 +257,7 @@ def wrong_words(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = (pause_and_resume, pause_and_resume_samples, the_signal_goes_on_from_what_was_asked, reset, reset_samples,
              a_reset_that_no_event_follows, dumps, dumps_of_samples, a_dump_of_a_program_that_ends_meanwhile, stop,
              what_waits_for_its_delay, an_attached_program, wrong_words, a_program_that_changed_its_root)

@@ -6,7 +6,6 @@ message about a wrong file. tests/roots runs the same cases with the newer relea
 The compiler needs half a minute for a release build, nearly all of it for the code that prints the stacks of exceptions. So that
 code is left out here (-Dwithout_traces), unless AG_TEST_SCALE is full: then the build has it, and JSON too."""
 
-import argparse
 import concurrent.futures
 import os
 import sys
@@ -278,9 +277,7 @@ def run_cases(plan, where):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(len(CASES))
     with place.Place(tools) as where:
         run_cases(plan, where)

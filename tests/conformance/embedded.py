@@ -2,7 +2,6 @@
 """Programs that report their own memory with allogram.h: the reports of an example counted by hand, and every rule of the header.
 Each runs with the library alone and under `allogram run`; one also with neither."""
 
-import argparse
 import os
 import re
 import sys
@@ -12,12 +11,6 @@ import tap
 
 MIB = 1 << 20
 COUNTED = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees")
-
-
-def cases():
-    """The names of the cases in the table of embedding.c."""
-    with open(recorded.source_of("embedding.c"), encoding="utf-8") as source:
-        return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
 
 
 # ---- the example ----
@@ -158,20 +151,12 @@ def compare(tools, trace, wanted, failures, focus=(), by_events=True):
     failures.expect("by its events", again["allocated_blocks"], wanted["allocated_blocks"])
 
 
-def told_lines(outcome, failures):
-    lines = outcome.stdout.decode().splitlines()
-    for line in lines:
-        if line.startswith("wrong: "):
-            failures.append(line)
-    return [recorded.json.loads(line) for line in lines if line.startswith("{")]
-
-
 def rule_alone(tools, case):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("embedding"), case], cwd=folder)
         failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
-        truths = told_lines(outcome, failures)
+        truths = recorded.truths_of(outcome, failures)
         failures.require("it says what it did", truths)
         for truth in truths:
             compare(tools, os.path.join(folder, truth["trace"]), truth, failures, by_events=case != "dropped")
@@ -198,7 +183,7 @@ def rule_under_run(tools, case):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("embedding"), case], folder)
-        truths = told_lines(outcome, failures)
+        truths = recorded.truths_of(outcome, failures)
         failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
         failures.expect("bytes", heap_sums(tools, traces[0]), sum(truth["allocated_bytes"] for truth in truths))
         failures.expect("lost", recorded.report(tools, traces[0])["lost_events"]["total"], 0)
@@ -213,7 +198,7 @@ def rule_with_nothing(tools):
         failures.expect("status", outcome.status, 9)
         failures.require("it is told why there is no session", b"not linked with liballogram" in outcome.stdout)
         outcome, traces = recorded.record(tools, [tools.program("embedding_alone"), "reallocs"], folder)
-        truth = told_lines(outcome, failures)[0]
+        truth = recorded.truths_of(outcome, failures)[0]
         failures.expect("under run it is recorded all the same", heap_sums(tools, traces[0]), truth["allocated_bytes"])
     return failures
 
@@ -222,7 +207,7 @@ def collections_are_told(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("embedding"), "collections"], cwd=folder)
-        trace = told_lines(outcome, failures)[0]["trace"]
+        trace = recorded.truths_of(outcome, failures)[0]["trace"]
         dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
         told = re.findall(r" gc known=(\d) start_ns=\d+ pause_ns=\d+ heap_before_bytes=(\d+) heap_after_bytes=(\d+) "
                           r'needed_bytes=(\d+) stack=(\d+) thread_id=\d+ runtime="(\w*)" kind="(\w*)"', dump)
@@ -260,9 +245,9 @@ def dropped_under_run(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("embedding"), "dropped"], folder)
-        truth = [line for line in outcome.stdout.decode().splitlines() if line.startswith("{")]
-        failures.expect("truths", len(truth), 1)
-        wanted = recorded.json.loads(truth[0])["allocated_bytes"]
+        truths = recorded.truths_of(outcome, failures)
+        failures.expect("truths", len(truths), 1)
+        wanted = truths[0]["allocated_bytes"]
         failures.expect("bytes", heap_sums(tools, traces[0]), wanted)
         failures.require("all of it", heap_sums(tools, traces[0], "--from=1ns", "--older") > wanted)
         text = recorded.run([tools.allogram, "report", traces[0]]).stdout.decode()
@@ -277,7 +262,7 @@ def exact_after_sampled(tools):
         command = ["env", "-u", "LD_PRELOAD", tools.program("embedding"), "after_sampled"]
         outcome, _ = recorded.record(tools, command, folder, options=("--mode=sample", "--interval=512K"), cwd=folder)
         failures.expect("status", outcome.status, 0)
-        truth = told_lines(outcome, failures)[0]
+        truth = recorded.truths_of(outcome, failures)[0]
         failures.require("the trace is its own: " + truth["trace"], not truth["trace"].startswith("/dev/shm"))
         compare(tools, os.path.join(folder, truth["trace"]), truth, failures, by_events=True)
     return failures
@@ -324,11 +309,8 @@ def run_tracker_rules(tools, results):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
-    rules = cases()
+    tools = recorded.tools_of_arguments()
+    rules = recorded.cases_of("embedding")
     results = tap.Plan(10 - len(OF_THEIR_OWN) + 2 * len(rules) - len(NOT_UNDER_RUN) + 2 * (len(tracker_rules(tools)) + 1))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+import erlang_counted
 import recorded
 import tap
 
@@ -507,11 +508,6 @@ def load_does_not_grow(place):
     return failures
 
 
-def why_not(tools):
-    return "no Erlang here (packages erlang-base, erlang-dev)" if not shutil.which("erlc") else \
-        "the tracer was not built" if not os.path.exists(os.path.join(tools.build, "adapters/erlang/inside/allogram.beam")) else ""
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
@@ -524,7 +520,7 @@ def main():
              ("other tracers", others_are_left_alone), ("refusals", refusals_are_one_line), ("load", load_does_not_grow)]
     cases = [(name, case) for name, case in cases if arguments.case in name]
     results = tap.Plan(len(cases))
-    why = why_not(tools)
+    why = erlang_counted.why_not(tools)
     with recorded.Folder() as folder:
         place = None if why else Place(tools, folder)
         try:

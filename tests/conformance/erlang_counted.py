@@ -3,7 +3,6 @@
 allogram:run/4; messages and arguments, which are counted apart; callers. A program that is not recorded sees nothing of the
 tracer."""
 
-import argparse
 import os
 import shutil
 import sys
@@ -269,9 +268,7 @@ def run_cases(tools, cases, of_elixir, **options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = [("a program, with four schedulers", program_is_counted), ("processes", processes_have_their_own),
              ("time", times_are_right),
              ("messages and arguments", stands_apart), ("allogram:run from Erlang", from_erlang),

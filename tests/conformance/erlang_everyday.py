@@ -4,7 +4,6 @@ process that is not traced and never collects. Servers, processes that hibernate
 by hand and with what the program itself measures. Then nodes are started in the usual ways: by escript, by elixir -e, by a
 release's script."""
 
-import argparse
 import os
 import sys
 
@@ -103,9 +102,7 @@ def elixir_evaluates(erlang):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = [("heaps grow by what is counted", heaps_grow_by_what_is_counted), ("servers, sleepers, ports", servers_and_sleepers),
              ("a release's script", release_is_counted), ("elixir -e", elixir_evaluates)]
     return erlang_counted.run_cases(tools, cases, [elixir_evaluates], programs=("everyday",))

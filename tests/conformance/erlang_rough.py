@@ -2,7 +2,6 @@
 """Erlang nodes that are hard to trace, or cannot be traced: the node is not harmed, one clear line says what is not counted, and
 all that can be counted is counted. The traced program is hard_to_trace.erl."""
 
-import argparse
 import os
 import shutil
 import sys
@@ -131,9 +130,7 @@ OF_ANY_RELEASE = [("many processes", many_processes), ("killed in the middle of 
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     results = tap.Plan(len(OF_ANY_RELEASE))
     why = erlang_counted.why_not(tools)
     with recorded.Folder() as folder:

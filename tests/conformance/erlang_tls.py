@@ -3,7 +3,6 @@
 setelement/3. Two transfers of different length are recorded (tls_transfer.erl). Their difference is the cost of the additional
 TLS records, each of which is encoded and decoded once, so the calls can be counted by hand."""
 
-import argparse
 import sys
 
 import erlang_counted
@@ -80,9 +79,7 @@ def callers_of_setelement(erlang, runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = [("a table whose sums agree", table_is_whole), ("each record of TLS once", records_are_counted),
              ("who makes setelement/3 allocate", callers_of_setelement)]
     results = tap.Plan(len(cases))

@@ -2,7 +2,6 @@
 """`run --filter` records exactly the blocks that the filter selects from a full recording of the same program: no other block, no
 ghost (a free of an unknown block) and no loss."""
 
-import argparse
 import fnmatch
 import os
 import sys
@@ -132,10 +131,7 @@ def run_says_it(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     results = tap.Plan(len(FILTERS) + len(LUA_FILTERS) + 2)
     cases = {"filtered": (FILTERS, filter_takes_what_it_says), "lua": (LUA_FILTERS, filter_of_lua)}
     for name, (filters, case) in cases.items():

@@ -2,7 +2,6 @@
 """A program with one planted fault gets exactly that finding, at its line and with its numbers; a program without faults gets
 none. Options of `report` and merged traces that remove the evidence also remove the finding."""
 
-import argparse
 import json
 import os
 import re
@@ -30,12 +29,10 @@ FAULTS = {
     "outsized": ("outsized_blocks", "make", {"blocks": 1, "bytes": 4 << 20, "largest_bytes": 4 << 20, "other_blocks": 500,
                                              "other_bytes": 500 * 32}),
 }
-SOURCE = recorded.source_of("faults.c")
 
 
 def planted_line(fault):
-    lines = open(SOURCE, encoding="utf-8").read().splitlines()
-    return next(i + 1 for i, line in enumerate(lines) if "FAULT " + fault in line)
+    return recorded.line_of("faults.c", "FAULT " + fault)
 
 
 def told(tools, fault, wanted):
@@ -112,10 +109,7 @@ def narrowed(tools, fault, kept, taken):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     results = tap.Plan(len(FAULTS) + len(NARROWED))
     for fault, wanted in FAULTS.items():
         results.run(fault, lambda fault=fault, wanted=wanted: told(tools, fault, wanted))

@@ -3,7 +3,6 @@
 a trace of its own, and must not write into its parent's chunk (the part of the live file that a thread writes events to): the
 parent's counts stay exact to the unit."""
 
-import argparse
 import sys
 
 import recorded
@@ -47,9 +46,7 @@ def fork_often(tools, mode, *arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = [(mode, how) for mode in MODES for how in (["fork"], ["fork", "allocate"], ["_Fork"], ["raw"], ["raw", "allocate"])]
     plan = tap.Plan(len(cases))
     for mode, how in cases:

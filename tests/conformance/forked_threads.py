@@ -2,7 +2,6 @@
 """Threads of forked children: threads that begin all at the same time, threads that record events before the forked thread does, and
 children that begin and end while the writer does not run. All their events are in the traces when `run` returns."""
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -52,9 +51,7 @@ def unseen(tools, n_children):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(4)
     for n_threads in (3, 8):
         plan.run("%d threads begin at once" % n_threads, lambda n_threads=n_threads: all_at_once(tools, "fork", 100, n_threads))

@@ -2,7 +2,6 @@
 """Frames of a program's own virtual machine between native frames. Each case tests one rule of allogram.h, with the library alone
 and under `allogram run`."""
 
-import argparse
 import re
 import sys
 
@@ -132,9 +131,7 @@ def is_told_of_collections(tools, is_under_run):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     results = tap.Plan(2 * (len(STACKS) + 3) + 2)
     for is_under_run in (False, True):
         where = "under run" if is_under_run else "alone"

@@ -2,7 +2,6 @@
 """With run --free-stacks every block that died has the stack of its free: by free, by realloc in both ways, by the forms of
 delete, in another thread, in a child; in merged traces too. Without the option a trace has no bytes for such stacks."""
 
-import argparse
 import json
 import os
 import re
@@ -118,9 +117,7 @@ def another_unwinder_agrees(tools, judge):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = (every_death_has_its_stack, a_child_frees_what_it_inherited, without_the_option_nothing_is_there, sums_are_the_same)
     results = tap.Plan(len(cases) + 1)
     for case in cases:

@@ -2,10 +2,8 @@
 """Programs that count their functions with allogram.h: the table of an example counted by hand, built with pkg-config as a user
 would, and every rule of the header, with the library alone and under `allogram run`."""
 
-import argparse
 import glob
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -119,12 +117,6 @@ def built_with_pkg_config(tools):
 
 # ---- the rules ----
 
-def cases():
-    """The names of the cases in the table of function_counters.c."""
-    with open(recorded.source_of("function_counters.c"), encoding="utf-8") as source:
-        return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
-
-
 def compare(tools, trace, wanted, failures):
     outcome = recorded.run([tools.allogram, "check", trace]) # `check` also seals the trace of a killed program
     failures.expect("check", outcome.status, 0)
@@ -139,14 +131,6 @@ def compare(tools, trace, wanted, failures):
     failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], wanted["lost"])
 
 
-def told_lines(outcome, failures):
-    lines = outcome.stdout.decode().splitlines()
-    for line in lines:
-        if line.startswith("wrong: "):
-            failures.append(line)
-    return [recorded.json.loads(line) for line in lines if line.startswith("{")]
-
-
 def rule(tools, case, is_under_run):
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -156,7 +140,7 @@ def rule(tools, case, is_under_run):
         else:
             outcome = recorded.run(command, cwd=folder)
         failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
-        truths = told_lines(outcome, failures)
+        truths = recorded.truths_of(outcome, failures)
         if not is_under_run:
             truths = truths[:1] if case == "forked_child" else truths
             traces = [truth["trace"] for truth in truths]
@@ -174,7 +158,7 @@ def one_name(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("function_counters"), "one_name"], cwd=folder)
-        trace = os.path.join(folder, told_lines(outcome, failures)[0]["trace"])
+        trace = os.path.join(folder, recorded.truths_of(outcome, failures)[0]["trace"])
         view = [tools.allogram, "report", trace, "--view=functions"]
         rows = recorded.report(tools, trace, "--view=functions")["functions"]
         failures.expect("rows", {(row["function"], row["file"], row["line"]): (row["calls"], row["own_words"]) for row in rows},
@@ -235,7 +219,7 @@ def rule_without_the_library(tools):
         failures.expect("status", outcome.status, 0)
         failures.expect("no trace", os.listdir(folder), [])
         outcome, traces = recorded.record(tools, [program, "reset"], folder)
-        compare(tools, traces[0], told_lines(outcome, failures)[0], failures)
+        compare(tools, traces[0], recorded.truths_of(outcome, failures)[0], failures)
     return failures
 
 
@@ -244,11 +228,8 @@ ONLY_UNDER_RUN = {"left_by__exit", "left_by_quick_exit", "left_in_a_handler"} # 
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
-    rules = cases()
+    tools = recorded.tools_of_arguments()
+    rules = recorded.cases_of("function_counters")
     results = tap.Plan(7 + 2 * len(rules) - len(NOT_UNDER_RUN) - len(ONLY_UNDER_RUN))
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))

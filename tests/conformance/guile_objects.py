@@ -3,7 +3,6 @@
 The collector also hands out lists of blocks, from which Guile then takes blocks by itself; the runtime's note says
 how many blocks were handed out in lists. tests/roots runs the same test with the newer collector."""
 
-import argparse
 import sys
 
 import place
@@ -51,9 +50,7 @@ def run_cases(plan, where):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(1)
     with place.Place(tools) as where:
         run_cases(plan, where)

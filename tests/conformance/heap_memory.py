@@ -2,7 +2,6 @@
 """The table of memory in the heaps view: what malloc, the Boehm collector, Lua and OCaml report of themselves. Each byte counts
 once, and the numbers agree with the other views."""
 
-import argparse
 import json
 import os
 import shutil
@@ -89,9 +88,7 @@ def luas(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     libgc = [name for name in ("collected_wild", "collected_wild_static") if os.path.exists(tools.program(name))]
     plan = tap.Plan(2 + len(libgc))
     plan.run("malloc", lambda: mallocs(tools))

@@ -5,7 +5,6 @@ arguments, or as data. They compute the same as without the recorder, and what t
 The names come from the adapters' sources: all strings and .def entries that look like a symbol of an allocator or of a
 runtime."""
 
-import argparse
 import glob
 import os
 import re
@@ -133,9 +132,7 @@ def compare_counts(tools, trace, kind, failures):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--build", required=True)
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(6)
     for kind in ("functions", "zeros", "noise"):
         for is_shared in (True, False):

@@ -35,7 +35,7 @@ def refused(tools, version, program, words):
 
 
 def main():
-    tools = recorded.Tools(sys.argv[sys.argv.index("--build") + 1])
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(len(CASES))
     for version, (program, words) in CASES.items():
         plan.run(f"{version} of {program}",

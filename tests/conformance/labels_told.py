@@ -2,7 +2,6 @@
 """Labels of allogram.h, from the program to every report and export that shows them: the program and its table of counts are
 labelled.c."""
 
-import argparse
 import csv
 import json
 import os
@@ -124,10 +123,7 @@ def added(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     results = tap.Plan(4)
     results.run("sites by label", lambda: sites(tools))
     results.run("under run", lambda: under_run(tools))

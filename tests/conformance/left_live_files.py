@@ -31,22 +31,6 @@ STRANGER = 12345
 COMMANDS = (["report", "--json"], ["check"], ["report", "--json"], ["check", "--json"])
 
 
-def children(pid):
-    try:
-        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as file:
-            return [int(child) for child in file.read().split()]
-    except OSError:
-        return []
-
-
-def is_writer(pid):
-    """Whether PID executes allogram; the writer is such a child of `run`, in a session of its own."""
-    try:
-        return os.path.basename(os.readlink("/proc/%d/exe" % pid)) == "allogram"
-    except OSError:
-        return False
-
-
 def wait_for(what, seconds=30):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -74,7 +58,7 @@ def leave_behind(tools, folder):
     try:
         live = wait_for(lambda: live_file(run.pid))
         first = wait_for(lambda: glob.glob(os.path.join(folder, "t.*.allogram")))[0]
-        writers = wait_for(lambda: [pid for pid in children(run.pid) if is_writer(pid) and os.getsid(pid) != run.pid])
+        writers = [wait_for(lambda: recorded.writer_of(run.pid))]
         for pid in [run.pid] + writers:
             os.kill(pid, signal.SIGSTOP)
         run.stdin.write(b"\n")

@@ -2,7 +2,6 @@
 """Tests of the Lua adapter alone: scripts counted by hand in the static interpreter, coroutines, and a Lua release that the
 adapter does not know."""
 
-import argparse
 import os
 import shutil
 import sys
@@ -299,9 +298,7 @@ def a_plugin(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = {
         "blocks and bytes by hand": counts_by_hand,
         "coroutines": coroutines_have_frames,

@@ -3,7 +3,6 @@
 tables of a script. The Lua adapter reports the events; the program starts trackers with allogram.h. Each rule is one test with
 the same name."""
 
-import argparse
 import os
 import sys
 
@@ -19,9 +18,7 @@ def same_rules(tools, program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     program = tools.program("lua_tracker_rules")
     rules = embedded.tracker_rules(tools)
     commands = {rule: [program, rule] for rule in rules}

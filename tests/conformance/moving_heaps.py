@@ -3,29 +3,18 @@
 that become known late. Every rule of the header is tested with a program whose blocks are counted by hand, with the library alone
 and under `allogram run`."""
 
-import argparse
 import re
 import sys
 
 import recorded
 import tap
 
-SOURCE = recorded.source_of("moving_heap.c")
 COUNTED = ("allocated_blocks", "allocated_bytes", "freed_blocks", "freed_bytes", "ghost_frees")
 BY_COLLECTORS = ("moved_blocks", "promoted_blocks", "collected_blocks")
 
 
-def cases():
-    """The names of the cases in the table of moving_heap.c."""
-    with open(SOURCE, encoding="utf-8") as source:
-        return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
-
-
-def told(outcome, failures):
-    for line in outcome.stdout.decode().splitlines():
-        if line.startswith("wrong: "):
-            failures.append(line)
-    truths = [recorded.json.loads(line) for line in outcome.stdout.decode().splitlines() if line.startswith("{")]
+def truth_of(outcome, failures):
+    truths = recorded.truths_of(outcome, failures)
     failures.expect("truths", len(truths), 1)
     return truths[0] if truths else None
 
@@ -65,7 +54,7 @@ def rule(tools, case, is_under_run):
         else:
             outcome = recorded.run(command, cwd=folder)
         failures.expect("status", outcome.status, 0)
-        truth = told(outcome, failures)
+        truth = truth_of(outcome, failures)
         if truth:
             compare(tools, traces[0] if is_under_run else truth["trace"], truth, failures, not is_under_run)
     return failures
@@ -76,7 +65,7 @@ def a_moved_block_stays_itself(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("moving_heap"), "moves"], cwd=folder)
-        trace = told(outcome, failures)["trace"]
+        trace = truth_of(outcome, failures)["trace"]
         blocks = {(block["state"], block["size"]): block for block in recorded.report(tools, trace, "--view=blocks")["blocks"]
                   if block["state"] != "ghost"}
         failures.expect("blocks", {key: (block["address"], block["stack"][0]["function"]) for key, block in blocks.items()},
@@ -97,7 +86,7 @@ def threads_that_stop_are_in_order(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder)
-        truth = told(outcome, failures)
+        truth = truth_of(outcome, failures)
         dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout.decode()
         failures.expect("repairs", re.findall(r" order_repairs=(\d+)", dump), ["0"])
         failures.expect("collections", len(recorded.report(tools, traces[0], "--view=gc", "--limit=0")["collections"]), 40)
@@ -131,7 +120,7 @@ def samples_move(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "stopped_threads"], folder, ("--mode=sample", "--interval=1"))
-        truth = told(outcome, failures)
+        truth = truth_of(outcome, failures)
         summary = recorded.report(tools, traces[0])
         failures.expect("ghosts", summary["ghost_frees"], 0)
         heap = heaps_of(tools, traces[0])["young"]
@@ -142,17 +131,14 @@ def samples_move(tools):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("moving_heap"), "many_late_types"], folder,
                                           ("--mode=sample", "--interval=1"))
-        wanted = told(outcome, failures)["types"]
+        wanted = truth_of(outcome, failures)["types"]
         failures.expect("late types of samples", types_of(tools, traces[0], wanted), wanted)
     return failures
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
-    rules = cases()
+    tools = recorded.tools_of_arguments()
+    rules = recorded.cases_of("moving_heap")
     results = tap.Plan(4 + 2 * len(rules))
     results.run("a moved block stays itself", lambda: a_moved_block_stays_itself(tools))
     results.run("threads that stop are in order", lambda: threads_that_stop_are_in_order(tools))

@@ -3,7 +3,6 @@
 holds. The program behaves as without allogram, and every block belongs to the function that allocated it, in the object that was
 loaded at that time."""
 
-import argparse
 import os
 import re
 import shutil
@@ -124,10 +123,7 @@ def attached(tools, threads):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     cases = {
         "converters": lambda: converters(tools, 0),
         "converters beside threads": lambda: converters(tools, 3),

@@ -13,7 +13,7 @@ import sys
 import recorded
 import tap
 import views_agree
-from ocaml_programs import SOURCES, Toolchain, line_of, own, paths, runtime, told_and_counted
+from ocaml_programs import SOURCES, Toolchain, own, paths, runtime, told_and_counted
 
 def nearly_all(failures, tools, trace):
     """At least 99.9 % of the words that the runtime itself counted are in the trace, by the coverage in the summary."""
@@ -24,9 +24,9 @@ def nearly_all(failures, tools, trace):
 # ---- cases ----
 
 PAIRS = {
-    line_of("counted.ml", "(x, (* [2]"): (1500, 1500 * 16, 1000),
-    line_of("counted.ml", "Some (* [1]"): (1500, 1500 * 8, 1000),
-    line_of("counted.ml", "(float_of_int y"): (3000, 1500 * (16 + 8), 2000),
+    recorded.line_of("counted.ml", "(x, (* [2]"): (1500, 1500 * 16, 1000),
+    recorded.line_of("counted.ml", "Some (* [1]"): (1500, 1500 * 8, 1000),
+    recorded.line_of("counted.ml", "(float_of_int y"): (3000, 1500 * (16 + 8), 2000),
 }
 
 
@@ -38,7 +38,7 @@ def counted(tools, folder, chain):
     outcome, traces = recorded.record(tools, [program], folder)
     failures.expect("exit status", outcome.status, 0)
     trace = traces[0]
-    at = lambda text: line_of("counted.ml", text)
+    at = lambda text: recorded.line_of("counted.ml", text)
     closure = lambda text, words: {at(text): (1, 8 * words, 1)} if chain.is_bytecode else {}
     failures.expect("pair", own(tools, trace, "Counted.pair"), {**PAIRS, **closure("let pair", 2)})
     failures.expect("build", own(tools, trace, "Counted.build"), {at("pair n n :: acc"): (1500, 1500 * 16, 1000)})
@@ -181,7 +181,7 @@ def between(tools, folder, chain):
     failures.require("main ... %s: %s" % (" ".join(wanted), mine), mine and all(
         "main" in path and " ".join(wanted) in " ".join(path) for path in mine))
     failures.require("what C takes from malloc is behind it", any(path[-1] == "between_take" for path in mine))
-    at = lambda text: line_of("between.ml", text)
+    at = lambda text: recorded.line_of("between.ml", text)
     failures.expect("own", own(tools, traces[0], "Between.inner"), {at("let made = make 300"): (10, 24000, 10),
                                                                    at("(n, made)"): (10, 160, 10)})
     return failures
@@ -247,7 +247,7 @@ def later_release(tools, folder, chain):
 def interpreted(tools, folder, chain):
     """Bytecode in a file of its own, run by the interpreter, with and without debug information."""
     failures = tap.Failures()
-    run, at = chain.interpreter(folder), lambda text: line_of("counted.ml", text)
+    run, at = chain.interpreter(folder), lambda text: recorded.line_of("counted.ml", text)
     for options, made in (("-g", "counted.byte"), ("-bin-annot", "plain.byte")):
         program = chain.compile(folder, made, ["counted.ml"], [options], debug=options == "-g")
         outcome, traces = recorded.record(tools, [run, program], folder)
@@ -316,7 +316,7 @@ def sampled(tools, folder, chain):
         failures.expect("exit status", outcome.status, 0)
         for line, row in own(tools, os.path.join(folder, "s%d.allogram" % seed), "Counted.pair").items():
             sums.setdefault(line, []).append(row[0])
-    at = lambda text: line_of("counted.ml", text)
+    at = lambda text: recorded.line_of("counted.ml", text)
     for text, words, each in (("(x, (* [2]", 2, 1500), ("Some (* [1]", 1, 1500)):
         got = sums.get(at(text), [])
         chance = 1 - math.exp(-8 * (words + 1) / interval)

@@ -2,7 +2,6 @@
 """The OCaml library: examples/recorded.ml alone and under `allogram run`, built native, as bytecode and static; and a program
 without changes, to which OCAMLPARAM adds the library. The counts are those of the example's first comment, to the unit."""
 
-import argparse
 import os
 import shutil
 import sys
@@ -110,10 +109,8 @@ def without_a_change(tools, library):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools, library = recorded.Tools(options.build), Library(os.path.abspath(options.build))
+    tools = recorded.tools_of_arguments()
+    library = Library(tools.build)
     static = ["-ccopt", "-static -L" + library.static, "-cclib", "-lzstd"]
     bytecode = ["-custom", *library.dynamic()]
     cases = [("native", lambda: by_environment(tools, library, library.dynamic())),

@@ -60,11 +60,6 @@ class Toolchain:
         return self.compile(folder, name, sources, [*options, *(["-custom"] if self.is_bytecode else [])])
 
 
-def line_of(source, text):
-    lines = open(os.path.join(SOURCES, source), encoding="utf-8").read().split("\n")
-    return next(number for number, line in enumerate(lines, 1) if text in line)
-
-
 def runtime(summary, name="ocaml"):
     return next((row for row in summary["runtimes"] if row["name"] == name), {})
 

@@ -5,9 +5,9 @@ ways. Their results are the same without the recorder and with it: exact, sample
 The compiler knows which registers and which part of the stack such an allocator changes, and the callers rely on it; so the
 recorder must not change more."""
 
-import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -30,10 +30,6 @@ ROUNDS = "300"
 OUTSIDE = 20  # blocks of the start-up code and of the C library, at most
 
 
-def has(compiler):
-    return subprocess.run(["which", compiler], capture_output=True, check=False).returncode == 0
-
-
 def has_avx2():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         return re.search(r"^flags.*\bavx2\b", file.read(), re.MULTILINE) is not None
@@ -43,11 +39,6 @@ def build(folder, command):
     program = os.path.join(folder, "program")
     subprocess.run([command[0], *EVERYWHERE, VECTORS["-mavx2" in command], *command[1:], SOURCE, "-o", program], check=True, timeout=120)
     return program
-
-
-def truth_of(path):
-    with open(path, encoding="utf-8") as file:
-        return {key: int(value) for key, value in (line.split() for line in file)}
 
 
 def compare_counts(tools, trace, truth, failures):
@@ -74,7 +65,7 @@ def a_build(tools, command):
             failures.expect("stderr, " + what, outcome.stderr, plain.stderr)
             failures.expect("traces, " + what, len(traces), 1)
             if "--mode=exact" in mode and traces:
-                compare_counts(tools, traces[0], truth_of(truth), failures)
+                compare_counts(tools, traces[0], recorded.counts_in(truth), failures)
     return failures
 
 
@@ -98,7 +89,7 @@ def attached_build(tools, command):
             finally:
                 process.kill()
         if not failures:
-            compare_counts(tools, trace, truth_of(truth), failures)
+            compare_counts(tools, trace, recorded.counts_in(truth), failures)
     return failures
 
 
@@ -202,7 +193,7 @@ def inlined(tools, command, mode):
         how = command if any("INLINING" in word for word in command) else [*command, "-DINLINING=unused"]
         subprocess.run([*how, "-fno-builtin", "-w", "-DVECTOR_BYTES=16", SOURCE, "-o", program], check=True, timeout=120)
         plain = recorded.run([program, "3000"], env={"TRUTH_FILE": truth})
-        counts = truth_of(truth)
+        counts = recorded.counts_in(truth)
         outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), *mode, "--", program, "3000"])
         failures.expect("status", outcome.status, plain.status)
         failures.expect("output", outcome.stdout, plain.stdout)
@@ -219,9 +210,7 @@ def inlined(tools, command, mode):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(len(BUILDS) + len(ENTRIES) + len(ATTACHED) + 2 + len(INLINED) * 2)
     for name, (family, allocator, how) in ENTRIES.items():
         if isinstance(allocator, str) and not os.path.exists(allocator):
@@ -238,7 +227,7 @@ def main():
         plan.run("attached, built by " + " ".join(command), lambda command=command: attached_build(tools, command))
     for command in BUILDS:
         name = "built by " + " ".join(command)
-        if not has(command[0]):
+        if not shutil.which(command[0]):
             plan.skip(name, command[0] + " is not installed")
         elif "-mavx2" in command and not has_avx2():
             plan.skip(name, "this CPU has no AVX2")

@@ -4,8 +4,8 @@ their functions change. The program's results are the same without and with the 
 
 The programs are own_collector.c, built in many ways, and own_lua.c with Lua's archive."""
 
-import argparse
 import os
+import shutil
 import subprocess
 import sys
 
@@ -21,15 +21,6 @@ LUA = "/usr/lib/x86_64-linux-gnu/liblua5.4.a"
 LUA_BUILDS = (["gcc", "-O2"], ["gcc", "-O2", "-fno-pie", "-no-pie"])
 MODES = (["--mode=exact"], ["--mode=sample", "--interval=1KiB"])
 ROUNDS = "300"
-
-
-def has(compiler):
-    return subprocess.run(["which", compiler], capture_output=True, check=False).returncode == 0
-
-
-def truth_of(path):
-    with open(path, encoding="utf-8") as file:
-        return {key: int(value) for key, value in (line.split() for line in file)}
 
 
 def same_in_all_modes(tools, command, folder, failures, truth):
@@ -65,8 +56,8 @@ def a_collector(tools, command):
         summary = same_in_all_modes(tools, [program, ROUNDS], folder, failures, truth)
         failures.expect("hooked", runtime(summary, "bdwgc").get("hooked"), True)
         for key in ("allocated_blocks", "freed_blocks"):
-            failures.require("%s: %s, should be %d" % (key, summary.get(key), truth_of(truth)[key]),
-                             0 <= summary.get(key, -1) - truth_of(truth)[key] <= 20)
+            failures.require("%s: %s, should be %d" % (key, summary.get(key), recorded.counts_in(truth)[key]),
+                             0 <= summary.get(key, -1) - recorded.counts_in(truth)[key] <= 20)
     return failures
 
 
@@ -84,13 +75,11 @@ def a_lua(tools, command):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(len(BUILDS) + len(LUA_BUILDS))
     for command in BUILDS:
         name = "a collector, built by " + " ".join(command)
-        if has(command[0]):
+        if shutil.which(command[0]):
             plan.run(name, lambda command=command: a_collector(tools, command))
         else:
             plan.skip(name, command[0] + " is not installed")

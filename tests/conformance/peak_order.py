@@ -3,7 +3,6 @@
 every event (ALLOGRAM_STAMP_EVERY=1) the peak has to be exact to one event of each thread. With the usual stamps the reported
 range has to contain the true peak, in every run."""
 
-import argparse
 import os
 import sys
 
@@ -59,10 +58,7 @@ def dead_threads(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     truth = true_peak(tools)
     results = tap.Plan(3)
     results.run("usual stamps: the range holds the truth", lambda: usual_stamps(tools, truth))

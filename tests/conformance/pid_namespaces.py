@@ -2,7 +2,6 @@
 """Processes in pid namespaces of their own, as in containers: a process's own number does not exist outside, or is that of
 another process there. Each process has to be recorded to its end, and its trace must not be sealed earlier."""
 
-import argparse
 import os
 import shutil
 import signal
@@ -20,15 +19,18 @@ def can_unshare():
     return subprocess.run(["unshare", "-p", "-f", "--mount-proc", "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def expect_whole(failures, tools, trace, truth):
-    status, verdict = recorded.check(tools, trace)
-    summary = recorded.report(tools, trace)
-    name = os.path.basename(trace)
-    failures.expect(name + ": check", (status, verdict.get("whole")), (0, True))
-    failures.expect(name + ": end", summary["trace"]["end"], "exit")
-    failures.expect(name + ": lost", summary["lost_events"]["total"], 0)
-    for key, value in truth.items():
-        failures.expect("%s: %s" % (name, key), summary[key], value)
+def expect_traces(failures, tools, traces, n, truth):
+    """N traces, each whole and with the counts of TRUTH."""
+    failures.expect("traces", len(traces), n)
+    for trace in traces:
+        status, verdict = recorded.check(tools, trace)
+        summary = recorded.report(tools, trace)
+        name = os.path.basename(trace)
+        failures.expect(name + ": check", (status, verdict.get("whole")), (0, True))
+        failures.expect(name + ": end", summary["trace"]["end"], "exit")
+        failures.expect(name + ": lost", summary["lost_events"]["total"], 0)
+        for key, value in truth.items():
+            failures.expect("%s: %s" % (name, key), summary[key], value)
 
 
 def of_program(tools, traces, program):
@@ -44,10 +46,7 @@ def one(tools, *options):
         outcome, traces = recorded.record(tools, ["unshare", "-p", "-f", *options, program], folder)
         failures.expect("status", outcome.status, 0)
         failures.expect("standard output", outcome.stdout, b"a million\n")
-        found = of_program(tools, traces, program)
-        failures.expect("traces of it", len(found), 1)
-        for trace in found:
-            expect_whole(failures, tools, trace, TRUTH)
+        expect_traces(failures, tools, of_program(tools, traces, program), 1, TRUTH)
     return failures
 
 
@@ -59,10 +58,7 @@ def twins(tools):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, ["sh", "-c", script, program], folder)
         failures.expect("status", outcome.status, 0)
-        found = of_program(tools, traces, program)
-        failures.expect("traces of them", len(found), 2)
-        for trace in found:
-            expect_whole(failures, tools, trace, TRUTH)
+        expect_traces(failures, tools, of_program(tools, traces, program), 2, TRUTH)
     return failures
 
 
@@ -77,9 +73,7 @@ def same_number(tools):
         failures.expect("status", outcome.status, 0)
         found = of_program(tools, recorded.wait_until_ended(tools, folder), program)
         failures.expect("numbers of them", len({recorded.report(tools, trace)["trace"]["pid"] for trace in found}), 1)
-        failures.expect("traces of them", len(found), 2)
-        for trace in found:
-            expect_whole(failures, tools, trace, TRUTH)
+        expect_traces(failures, tools, found, 2, TRUTH)
     return failures
 
 
@@ -92,8 +86,7 @@ def chosen(tools):
         failures.expect("status", (outcome.status, outcome.stdout), (0, b"three\n"))
         blocks = sorted(recorded.report(tools, trace)["allocated_blocks"] for trace in traces)
         failures.expect("blocks of the processes", blocks, [200, 400, 600, 5000])
-        for trace in traces:
-            expect_whole(failures, tools, trace, {})
+        expect_traces(failures, tools, traces, 4, {})
     return failures
 
 
@@ -120,10 +113,9 @@ def living(tools):
         while len(recorded.traces_in(folder)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.2)
-        for pid in children_of(process.pid):
-            if command_of(pid).startswith("allogram-collec"):
-                os.kill(process.pid, signal.SIGKILL)  # `run` first, or it starts another writer
-                os.kill(pid, signal.SIGKILL)
+        writer = recorded.writer_of(process.pid)
+        os.kill(process.pid, signal.SIGKILL)  # `run` first, or it starts another writer
+        os.kill(writer, signal.SIGKILL)
         process.wait()
         early = {trace: recorded.check(tools, trace)[0] for trace in recorded.traces_in(folder)}
         process.stdin.write(b"go\n")
@@ -135,32 +127,8 @@ def living(tools):
         time.sleep(0.2)
         for trace in recorded.traces_in(folder):
             recorded.check(tools, trace)
-        found = of_program(tools, recorded.traces_in(folder), "temporary")
-        failures.expect("traces of it", len(found), 1)
-        for trace in found:
-            expect_whole(failures, tools, trace, {"allocated_blocks": 6010})
+        expect_traces(failures, tools, of_program(tools, recorded.traces_in(folder), "temporary"), 1, {"allocated_blocks": 6010})
     return failures
-
-
-def children_of(parent):
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open("/proc/%s/stat" % name, encoding="utf-8", errors="replace") as file:
-                    if int(file.read().rpartition(")")[2].split()[1]) == parent:
-                        found.append(int(name))
-            except OSError:
-                pass
-    return found
-
-
-def command_of(pid):
-    try:
-        with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 NOBODY = 65534
@@ -207,9 +175,9 @@ def hidden(tools, kind, n_processes, *wrapper):
             time.sleep(0.05)
         failures.expect("live files", live_files(NOBODY), [])
         found = of_program(tools, recorded.traces_in(folder), "hidden")
-        failures.expect("traces of it", len(found), n_processes)
+        expect_traces(failures, tools, found, n_processes,
+                      {"allocated_blocks": BLOCKS, "allocated_bytes": 40 * BLOCKS, "freed_blocks": BLOCKS})
         for trace in found:
-            expect_whole(failures, tools, trace, {"allocated_blocks": BLOCKS, "allocated_bytes": 40 * BLOCKS, "freed_blocks": BLOCKS})
             # 0 when it is not known; otherwise the size of the process itself, not of init
             resident = recorded.report(tools, trace)["rss_peak_bytes"]
             failures.expect("%s: resident size %d" % (os.path.basename(trace), resident), resident < 8 << 20, True)
@@ -223,10 +191,7 @@ def can_be_nobody():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     cases = {"number 1 under the old /proc": lambda: one(tools),
              "number 1 under a /proc of its own": lambda: one(tools, "--mount-proc"),
              "two with number 1": lambda: twins(tools),

@@ -1,5 +1,6 @@
 """Runs programs plainly, under the judge (counting_preload.c) and under allogram, and reads the results."""
 
+import argparse
 import glob
 import json
 import os
@@ -7,6 +8,7 @@ import re
 import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -21,6 +23,28 @@ def source_of(name):
     return glob.glob(os.path.join(PROGRAMS, "**", name), recursive=True)[0]
 
 
+def line_of(name, text):
+    """The number of the first line of a source file of tests/programs that contains the text."""
+    with open(source_of(name), encoding="utf-8") as source:
+        return next(number for number, line in enumerate(source, 1) if text in line)
+
+
+def cases_of(name):
+    """The names of the cases in the table of a program of tests/programs/embed."""
+    with open(source_of(name + ".c"), encoding="utf-8") as source:
+        return re.findall(r'^    \{"(\w+)", \w+\},$', source.read(), re.MULTILINE)
+
+
+def truths_of(outcome, failures):
+    """What a program of tests/programs/embed printed: objects of JSON, a line each, with what its trace must contain. A line "wrong: ..." is a
+    failure."""
+    lines = outcome.stdout.decode().splitlines()
+    for line in lines:
+        if line.startswith("wrong: "):
+            failures.append(line)
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
 class Tools:
     def __init__(self, build):
         self.build = os.path.abspath(build)
@@ -31,6 +55,19 @@ class Tools:
 
     def program(self, name):
         return os.path.join(self.programs, name)
+
+
+def counts_in(path):
+    """{name: number} from the lines "name number" of a file that a program of tests/programs wrote."""
+    with open(path, encoding="utf-8") as file:
+        return {key: int(value) for key, value in (line.split() for line in file)}
+
+
+def tools_of_arguments():
+    """The tools of a test whose only option is --build."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    return Tools(parser.parse_args().build)
 
 
 class Outcome:
@@ -93,6 +130,28 @@ def record(tools, command, folder, options=(), **how):
     """(outcome, trace paths) of `allogram run -q -o FOLDER/t.%p.allogram OPTIONS -- COMMAND`."""
     outcome = run([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), *options, "--", *command], **how)
     return outcome, traces_in(folder)
+
+
+def children_of(pid):
+    """The processes that the first thread of a process started."""
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as file:
+            return [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+
+
+def name_of(pid):
+    try:
+        with open("/proc/%d/comm" % pid, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def writer_of(run):
+    """The pid of the writer, a child of `allogram run`; None: there is none."""
+    return next((pid for pid in children_of(run) if name_of(pid) == "allogram-collec"), None)
 
 
 def wait_until_ended(tools, folder, seconds=15, n_traces=0):

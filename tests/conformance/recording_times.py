@@ -2,7 +2,6 @@
 """`run --delay`, `--duration` and `--signal`: what is recorded at which time, to the unit, with a program that allocates and
 frees by commands (told.c)."""
 
-import argparse
 import os
 import signal
 import sys
@@ -148,9 +147,7 @@ def wrong_words_are_refused(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = (a_signal_pauses_and_resumes, a_pause_of_samples, a_signal_begins, a_delay_passes, a_duration_passes, children_wait_too,
              what_stays_is_in_the_curve, wrong_words_are_refused)
     results = tap.Plan(len(cases))

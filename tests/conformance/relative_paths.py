@@ -2,7 +2,6 @@
 """A program opens a plugin by a relative path and changes its working directory before and after. The report names the plugin's
 functions even when it runs in another directory."""
 
-import argparse
 import os
 import subprocess
 import sys
@@ -54,9 +53,7 @@ def relative_plugin(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(1)
     plan.run("a plugin opened by a relative path", lambda: relative_plugin(tools))
     sys.exit(plan.status())

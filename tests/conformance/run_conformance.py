@@ -130,10 +130,6 @@ def compare_details(failures, tools, trace, process):
         failures.expect("temporary within %d" % within, sum(stack["temporary_blocks"] for stack in stacks), blocks)
 
 
-def told_counts(path):
-    return {key: int(value) for key, value in (line.split() for line in open(path))}
-
-
 def processes_for(processes, n):
     """Expected counts for n process images: the last ones given stand for all further images."""
     return [processes[min(i, len(processes) - 1)] for i in range(n)]
@@ -169,7 +165,7 @@ def run_case(tools, name):
         for i, process in enumerate(processes_for(processes, len(counts))):
             compare_hand(failures, "%s (%d)" % (process.name, i), process, names, counts[i])
         if os.path.exists(told_path):
-            for key, value in told_counts(told_path).items():
+            for key, value in recorded.counts_in(told_path).items():
                 failures.expect("told " + key, counts[0][key], value)
     if failures:
         return failures
@@ -192,7 +188,7 @@ def run_case(tools, name):
             if i < len(counts):
                 compare_counts(failures, what, summary, counts[i], process.varies)
             if os.path.exists(told_path):
-                for key, value in told_counts(told_path).items():
+                for key, value in recorded.counts_in(told_path).items():
                     failures.expect("told " + key, summary[SUMMARY_KEYS.get(key, key)], value)
             compare_views(failures, tools, traces[i], summary)
             compare_details(failures, tools, traces[i], process)

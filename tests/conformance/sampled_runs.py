@@ -5,7 +5,6 @@ Questions that samples cannot answer are refused in one line.
 
 Seeds are fixed and the program does the same in every run, so a case passes always or never."""
 
-import argparse
 import csv
 import gzip
 import json
@@ -528,9 +527,7 @@ def merged_processes_add_up(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = [("periodic sizes", lambda: estimates_hold(tools, "periodic")), ("powers of two", lambda: estimates_hold(tools, "powers")),
              ("a heavy tail", lambda: estimates_hold(tools, "heavy")),
              ("heaps of the program's own", lambda: estimates_hold(tools, "told", program="sampled_heap")),

@@ -3,7 +3,6 @@
 that the program needs and those that SECURITY.md lists for the agent, and no others: these fail, raise SIGSYS, or kill the
 process. So the test fails when the agent makes a system call that is not in that list."""
 
-import argparse
 import os
 import signal
 import subprocess
@@ -110,21 +109,12 @@ def refused(tools, how):
     return failures
 
 
-def writer_of(run):
-    """The child of `run` that executes allogram."""
-    with open("/proc/%d/task/%d/children" % (run, run), encoding="ascii") as children:
-        for pid in children.read().split():
-            if os.path.basename(os.readlink("/proc/%s/exe" % pid)) == "allogram":
-                return int(pid)
-    raise RuntimeError("no writer")
-
-
 def while_the_writer_is_stopped(tools, kind, how, folder):
     run = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--",
                             tools.program("strict_sandbox"), kind, how, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE)
     first = run.stdout.readline()
-    writer = writer_of(run.pid)
+    writer = recorded.writer_of(run.pid)
     os.kill(writer, signal.SIGSTOP)
     try:
         run.stdin.write(b"go\n")
@@ -182,9 +172,7 @@ def names(tools, *before):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = [("run %s: %s, %s" % (mode, kind, how), lambda kind=kind, how=how, mode=mode: under_run(tools, kind, how, mode))
              for mode in MODES for kind in KINDS for how in TRUTH]
     cases += [("attach: %s, %s" % (kind, how), lambda kind=kind, how=how: attached(tools, kind, how))

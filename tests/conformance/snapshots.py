@@ -5,7 +5,6 @@ pprof.
 The program allocates and frees by commands and answers when it has done so (told.c). So each snapshot is compared, to the unit,
 with the commands up to then, and the trace of the whole run is the same as without snapshots."""
 
-import argparse
 import http.client
 import os
 import re
@@ -334,9 +333,7 @@ def silent_clients_delay_no_other(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     cases = [("every so many bytes", every_so_many_bytes), ("at a new peak", at_a_new_peak), ("every so often", every_so_often),
              ("at each collection", at_each_collection), ("at a signal", at_a_signal),
              ("nothing is overwritten", nothing_is_overwritten), ("wrong words are refused", wrong_words_are_refused),

@@ -3,7 +3,6 @@
 of its call path (programs/stacks/random_paths.c), so it shows which stack is right. Where stacks cannot be kept, the report begins with
 the number of such blocks, and no other function gets these blocks."""
 
-import argparse
 import os
 import re
 import resource
@@ -121,9 +120,7 @@ def no_id_is_spent_on_walks_that_are_discarded(tools, command_of):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(5)
     plan.run("no stack is lost, however many there are", lambda: no_stack_is_lost(tools))
     plan.run("a stack that cannot be kept is counted", lambda: a_stack_that_is_not_kept_is_counted(tools))

@@ -4,7 +4,6 @@ calls are those of the program's own allocator, whose functions have detours, an
 interposed (programs/allocators/stepped.c). Every block is recorded once, none is a ghost (a free of an unknown block), and
 nothing hangs."""
 
-import argparse
 import collections
 import os
 import re
@@ -81,9 +80,7 @@ def a_case(tools, program, act, how, mode):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(len(CASES))
     for program, act, how, mode in CASES:
         name = " ".join([program, act, *how, *mode])

@@ -2,7 +2,6 @@
 """The memory of the writer and of the live file does not grow with the number of short threads that a program creates: when a
 thread has ended, its stream (its buffers in the live file and its state in the writer) is written and released."""
 
-import argparse
 import os
 import re
 import subprocess
@@ -25,10 +24,6 @@ def read(path):
         return ""
 
 
-def children(pid):
-    return [int(child) for child in read("/proc/%d/task/%d/children" % (pid, pid)).split()]
-
-
 def resident(pid, what):
     match = re.search(what + r":\s+(\d+) kB", read("/proc/%d/status" % pid))
     return int(match.group(1)) if match else 0
@@ -42,8 +37,8 @@ def many_threads(tools):
         with subprocess.Popen([tools.allogram, "run", "-q", "--mode=exact", "-o", trace, "--",
                                tools.program("many_threads"), str(THREADS)]) as process:
             while process.poll() is None:
-                for pid in children(process.pid):
-                    if not read("/proc/%d/comm" % pid).startswith("many_threads"):
+                for pid in recorded.children_of(process.pid):
+                    if not recorded.name_of(pid).startswith("many_threads"):
                         for what, peak in peaks.items():
                             peaks[what] = max(peak, resident(pid, what))
                 time.sleep(0.01)
@@ -58,9 +53,7 @@ def many_threads(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True)
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     plan = tap.Plan(1)
     plan.run("%d short threads" % THREADS, lambda: many_threads(tools))
     sys.exit(plan.status())

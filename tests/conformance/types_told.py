@@ -2,7 +2,6 @@
 """Programs in C++ and Rust, counted by hand: the report has the right number of blocks of each type and of no type. The programs
 are built with optimization, where all functions that carry a type are inlined, and without."""
 
-import argparse
 import os
 import re
 import sys
@@ -47,10 +46,7 @@ def told(tools, program, source, main):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     results = tap.Plan(len(CASES))
     for program, source, entry in CASES:
         if os.path.exists(tools.program(program)):

@@ -2,7 +2,6 @@
 """What `run` prints about processes that it could not record: their number and their names. And the writer can be ended with a
 signal."""
 
-import argparse
 import json
 import os
 import re
@@ -126,15 +125,6 @@ def unseen_allocator(tools):
     return failures
 
 
-def writer_of(process):
-    with open("/proc/%d/task/%d/children" % (process, process), encoding="ascii") as children:
-        for child in children.read().split():
-            with open("/proc/%s/comm" % child, encoding="ascii") as comm:
-                if comm.read().startswith("allogram-collec"):
-                    return int(child)
-    return None
-
-
 def is_over(pid):
     try:
         with open("/proc/%d/stat" % pid, encoding="ascii", errors="replace") as file:
@@ -152,10 +142,10 @@ def the_writer_ends(tools):
         process = subprocess.Popen([tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "bash", "-c",
                                     '"$0" 3000 & read line; exit 4', plain], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         deadline = time.monotonic() + 20
-        while (len(recorded.traces_in(folder)) < 2 or writer_of(process.pid) is None) and time.monotonic() < deadline:
+        while (len(recorded.traces_in(folder)) < 2 or recorded.writer_of(process.pid) is None) and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.3)  # in that time the child executes its program
-        writer = writer_of(process.pid)
+        writer = recorded.writer_of(process.pid)
         os.kill(writer, signal.SIGTERM)
         time.sleep(0.2)
         failures.expect("it ended before the program", is_over(writer), False)
@@ -190,10 +180,7 @@ def statuses(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     cases = {"processes that are not recorded are counted and named": counted, "none where children are not followed": without_following,
              "a live file that was removed": removed_file,
              "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,

@@ -4,7 +4,6 @@
 The tables below are the contract. When the output gets a new key, add it here. Removing or renaming a key, or changing its kind,
 breaks the scripts of users."""
 
-import argparse
 import json
 import sys
 
@@ -152,9 +151,7 @@ def hostile_forms():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    tools = recorded.Tools(parser.parse_args().build)
+    tools = recorded.tools_of_arguments()
     results = tap.Plan(len(VIEWS) + 3)
     results.run("a missing key or another kind is seen", hostile_forms)
     with recorded.Folder() as folder:

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The views of one trace agree: over ten traces, whole and narrowed by options, the sums of any two views are equal."""
 
-import argparse
 import json
 import os
 import sys
@@ -151,10 +150,7 @@ def several_as_one(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
-    tools = recorded.Tools(options.build)
+    tools = recorded.tools_of_arguments()
     results = tap.Plan(len(PROGRAMS) + 1)
     for number, program in enumerate(PROGRAMS):
         if os.path.exists(tools.program(program)):

@@ -104,21 +104,27 @@ def one_whose_first_thread_has_ended():
         assert target.ask("go") == f"{ROUNDS} OK"
 
 
+def lines_while_signals_come(pid, interval_s, *signals):
+    """What `allogram attach` prints in each of a few cycles, while the process gets the signals in a loop."""
+    is_over = threading.Event()
+
+    def send():
+        while not is_over.wait(interval_s):
+            for number in signals:
+                os.kill(pid, number)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    lines = [one_line(pid) for _ in range(3 * CYCLES)]
+    is_over.set()
+    sender.join()
+    return lines
+
+
 @test
 def one_that_is_stopped_and_goes_on_meanwhile():
     with rough("calls") as target:
-        is_over = threading.Event()
-
-        def stop_and_go():
-            while not is_over.wait(0.003):
-                os.kill(target.pid, signal.SIGSTOP)
-                os.kill(target.pid, signal.SIGCONT)
-
-        stopper = threading.Thread(target=stop_and_go)
-        stopper.start()
-        said = [one_line(target.pid) for _ in range(3 * CYCLES)]
-        is_over.set()
-        stopper.join()
+        said = lines_while_signals_come(target.pid, 0.003, signal.SIGSTOP, signal.SIGCONT)
         assert all(not line or "is stopped" in line or "stopped by a signal" in line for line in said), said
         assert target.ask("go") == f"{ROUNDS} OK"
 
@@ -131,18 +137,7 @@ def signals_that_no_mask_holds_up_arrive_later():
               "for line in sys.stdin:\n    print('seen' if count[0] else 'none', flush=True)\n")
     with Target(sys.executable, "-c", script) as target:
         assert target.answer() == "ready"
-        is_over = threading.Event()
-
-        def send():
-            while not is_over.wait(0.0005):
-                os.kill(target.pid, signal.SIGTRAP)
-                os.kill(target.pid, signal.SIGFPE)
-
-        sender = threading.Thread(target=send)
-        sender.start()
-        said = [one_line(target.pid) for _ in range(3 * CYCLES)]
-        is_over.set()
-        sender.join()
+        said = lines_while_signals_come(target.pid, 0.0005, signal.SIGTRAP, signal.SIGFPE)
         assert not any(said), said
         assert target.ask("?") == "seen"
 

@@ -13,26 +13,19 @@ import sys
 import tempfile
 import time
 
+import attached
 from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 
-class Target:
-    """A program that prints "ready", and is killed at the end of the test."""
+class Target(attached.Target):
+    """A program that prints "ready"."""
 
     def __init__(self, name, *arguments):
         path = os.path.join(PROGRAMS, name)
         if not os.path.exists(path):
             raise Skip(f"{name} was not built: its compiler is missing")
-        self.process = subprocess.Popen([path, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout.readline() == "ready\n"
-        self.pid = self.process.pid
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
+        super().__init__(path, *arguments)
+        assert self.answer() == "ready"
 
     def tell(self, line="go\n"):
         self.process.stdin.write(line)

@@ -8,18 +8,17 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../conformance"))
 import erlang_attached  # noqa: E402
+import erlang_counted  # noqa: E402
 import own_mounts  # noqa: E402
 import recorded  # noqa: E402
 import tap  # noqa: E402
 
 
 def main():
-    root, build = (os.path.abspath(path) for path in sys.argv[1:3])
-    if not os.path.exists(os.path.join(root, ".complete")):
-        own_mounts.skip_all(f"no root {root} (tests/roots/make_roots.sh says why)")
+    root, build = own_mounts.arguments()
     tools = recorded.Tools(build)
-    if erlang_attached.why_not(tools):
-        own_mounts.skip_all(erlang_attached.why_not(tools))
+    if erlang_counted.why_not(tools):
+        own_mounts.skip_all(erlang_counted.why_not(tools))
     own_mounts.enter()
     cases = [("exact counts", erlang_attached.counts_are_exact), ("control", erlang_attached.control_is_obeyed),
              ("cycles", erlang_attached.cycles_leave_nothing), ("ends", erlang_attached.ends_in_every_way),

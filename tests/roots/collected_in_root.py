@@ -16,9 +16,7 @@ import tap  # noqa: E402
 
 
 def main():
-    root, build = (os.path.abspath(path) for path in sys.argv[1:3])
-    if not os.path.exists(os.path.join(root, ".complete")):
-        own_mounts.skip_all(f"no root {root} (tests/roots/make_roots.sh says why)")
+    root, build = own_mounts.arguments()
     own_mounts.enter()
     agents = os.path.join(build, "adapters/libc")
     for folder in ("/dev/shm", "/proc", agents):

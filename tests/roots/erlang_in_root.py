@@ -90,9 +90,7 @@ def as_tprof_counts(erlang):
 
 
 def main():
-    root, build = (os.path.abspath(path) for path in sys.argv[1:3])
-    if not os.path.exists(os.path.join(root, ".complete")):
-        own_mounts.skip_all(f"no root {root} (tests/roots/make_roots.sh says why)")
+    root, build = own_mounts.arguments()
     tools = recorded.Tools(build)
     if erlang_counted.why_not(tools):
         own_mounts.skip_all(erlang_counted.why_not(tools))

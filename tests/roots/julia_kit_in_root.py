@@ -17,8 +17,7 @@ SELDOM = ("moves", "deaths", "every block", ": _exit", "quick_exit", "abort", "w
 
 
 def line_of(text):
-    with open(recorded.source_of(SCRIPT), encoding="utf-8") as source:
-        return next(number for number, line in enumerate(source, 1) if text in line)
+    return recorded.line_of(SCRIPT, text)
 
 
 def guest(root):

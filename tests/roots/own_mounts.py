@@ -7,6 +7,14 @@ import subprocess
 import sys
 
 
+def arguments():
+    """(root, build): the paths in the arguments of a test. Skips the test if the root is not there."""
+    root, build = (os.path.abspath(path) for path in sys.argv[1:3])
+    if not os.path.exists(os.path.join(root, ".complete")):
+        skip_all(f"no root {root} (tests/roots/make_roots.sh says why)")
+    return root, build
+
+
 def enter():
     """Executes the script again in a mount namespace of its own; skips the test if that is not possible."""
     if os.environ.get("AG_OWN_MOUNTS"):

@@ -5,7 +5,6 @@ The children begin faster than their slots in the live segment (the shared memor
 process while a new child, which inherited its parent's slot number, still refers to it. Every process must have a complete trace of its own,
 with exactly its own allocations."""
 
-import argparse
 import os
 import sys
 
@@ -42,11 +41,9 @@ def storm(tools):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default="build")
-    options = parser.parse_args()
+    tools = recorded.tools_of_arguments()
     results = tap.Plan(1)
-    results.run("%d x %d short children" % (FAMILIES, CHILDREN), lambda: storm(recorded.Tools(options.build)))
+    results.run("%d x %d short children" % (FAMILIES, CHILDREN), lambda: storm(tools))
     return results.status()
 
 
