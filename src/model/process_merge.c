@@ -51,8 +51,7 @@ static int add_nodes(struct ag_profile *merged, size_t number) {
         const struct ag_node node = {
             .id = AG_NODE_FIRST + (uint32_t)nodes->count,
             .parent = AG_IS_ROOT(parent) ? UINT32_MAX - parent : part->ids[parent],
-            .pc = (uint64_t)number << AG_MERGED_SITE_BITS | (uint64_t)own->nodes[i].site << 1 |
-                  part->profile->node_is_exact[i]};
+            .pc = (uint64_t)number << AG_MERGED_SITE_BITS | own->nodes[i].site};
         part->ids[i] = node.id;
         r = ag_stack_nodes_add(nodes, &node);
     }
@@ -179,7 +178,7 @@ static int merge_frames(struct ag_profile *merged) {
             &merged->parts[pc >> AG_MERGED_SITE_BITS].profile->frames;
         const struct ag_frame_answer *answer =
             &own->answers[pc & ((UINT64_C(1) << AG_MERGED_SITE_BITS) - 1)];
-        merged->frames.answers[2 * site].is_shim = answer->is_shim;
+        merged->frames.answers[site].is_shim = answer->is_shim;
         for (uint32_t i = 0; i < answer->count && r == 0; i++) {
             const uint32_t frame = own->list[answer->first + i];
             r = ag_frame_table_add_frame(&merged->frames, (uint32_t)site,
@@ -632,8 +631,7 @@ static int merge(struct ag_profile *merged) {
     r = r < 0 ? r : merge_timelines(merged);
     const size_t n_nodes = definitions->nodes.count;
     merged->node_is_used = malloc(n_nodes + 1);
-    merged->node_is_exact = calloc(n_nodes + 1, sizeof(*merged->node_is_exact));
-    if (r < 0 || !merged->node_is_used || !merged->node_is_exact) {
+    if (r < 0 || !merged->node_is_used) {
         return r < 0 ? r : -ENOMEM;
     }
     memset(merged->node_is_used, true, n_nodes + 1);

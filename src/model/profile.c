@@ -541,7 +541,6 @@ struct ag_profile *ag_profile_close(struct ag_profile *profile) {
     free(profile->rows);
     free(profile->row_nodes);
     free(profile->node_is_used);
-    free(profile->node_is_exact);
     free(profile->live);
     ag_model_sums_done(&profile->sums);
     ag_frame_table_done(&profile->frames);

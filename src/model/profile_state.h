@@ -43,8 +43,7 @@ struct ag_merged_part { /* process_merge.c: one process of a merged profile */
     size_t image_base;    /* number of its first image in the merged profile */
 };
 /* A site of a merged profile (a code address in a stack) has no address of its own. Its pc is:
- * number of the part << this | number of the part's site << 1 | 1 if its pc is exact, which means
- * that a signal interrupted the frame there. */
+ * number of the part << this | number of the part's site. */
 enum { AG_MERGED_SITE_BITS = 40 };
 
 struct ag_profile {
@@ -72,8 +71,6 @@ struct ag_profile {
     uint32_t *row_nodes; /* the innermost node of each row's stack, or AG_NODE_ROOT */
     size_t n_rows;
     bool *node_is_used; /* by node: the stack of some row contains it */
-    /* by node: its pc is exact, because a signal interrupted the frame there */
-    bool *node_is_exact;
     bool nodes_are_resolved;
 
     struct ag_index_map frame_lists; /* stack -> index in lists */
@@ -91,7 +88,7 @@ struct ag_profile {
     uint32_t *line_of_row;
     struct ag_site_row *sites[AG_SITE_KEYS];
     size_t n_sites[AG_SITE_KEYS];
-    uint32_t *site_types; /* types.c: by 2 * site + (1 if the pc is exact) */
+    uint32_t *site_types; /* by site, see types.c */
     bool has_learned_types;
     struct ag_index_map learned_types; /* types.c: type number -> text id of the name */
     struct ag_type_row *types;

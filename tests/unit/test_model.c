@@ -710,12 +710,14 @@ static void no_trace_is_one_line(void **state) {
 /* ---- signals ---- */
 
 /* The names matter: the symbolizer finds them in this program's symbol table. */
-__attribute__((noinline, used)) void ag_test_interrupted(void);
+void ag_test_interrupted(void);
+void ag_test_after_it(void);
 __attribute__((noinline, used)) void __restore_rt(void);
 __attribute__((noinline, used)) void ag_test_handler(void);
-__attribute__((noinline, used, aligned(64))) void ag_test_interrupted(void) {
-    __asm__ volatile("nop; nop; ret; .skip 32, 0x90");
-}
+__asm__(".text; .p2align 6; .type ag_test_interrupted, @function; .globl ag_test_interrupted\n"
+        "ag_test_interrupted: nop; hlt; .size ag_test_interrupted, . - ag_test_interrupted\n"
+        ".type ag_test_after_it, @function; .globl ag_test_after_it\n"
+        "ag_test_after_it: nop; ret; .size ag_test_after_it, . - ag_test_after_it\n");
 __attribute__((noinline, used, aligned(64))) void __restore_rt(void) {
     __asm__ volatile("nop; nop; ret; .skip 32, 0x90");
 }
@@ -729,7 +731,7 @@ static int find_bias(struct dl_phdr_info *info, size_t size, void *context) {
     return 1; /* stops after the first object, which is the program */
 }
 
-static void what_a_signal_interrupted_is_looked_up_exactly(void **state) {
+static void the_interrupted_instruction_is_looked_up(void **state) {
     (void)state;
     uint64_t bias = 0;
     char path[4096] = "";
@@ -745,9 +747,10 @@ static void what_a_signal_interrupted_is_looked_up_exactly(void **state) {
                          .high = bias + (1 << 28),
                          .path = {.data = path, .length = (uint32_t)strlen(path)}}};
     trace_record(&trace, &image);
-    /* the first instruction of a function, which is never a return address */
+    /* one byte after the interrupted instruction, as recorded: here the next function begins, since
+     * the instruction is the last one of its function and has one byte */
     const struct ag_node stack[] = {
-        {.id = 100, .parent = 0, .pc = (uint64_t)(uintptr_t)ag_test_interrupted, .image = 1},
+        {.id = 100, .parent = 0, .pc = (uint64_t)(uintptr_t)ag_test_after_it, .image = 1},
         {.id = 101, .parent = 100, .pc = (uint64_t)(uintptr_t)__restore_rt, .image = 1},
         {.id = 102, .parent = 101, .pc = (uint64_t)(uintptr_t)ag_test_handler + 2, .image = 1},
     };
@@ -786,7 +789,7 @@ int main(void) {
         cmocka_unit_test(a_trace_that_is_cut_gives_what_is_whole),
         cmocka_unit_test(a_flipped_chunk_is_named_and_the_rest_is_read),
         cmocka_unit_test(no_trace_is_one_line),
-        cmocka_unit_test(what_a_signal_interrupted_is_looked_up_exactly),
+        cmocka_unit_test(the_interrupted_instruction_is_looked_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* places.c: gives exporters the addresses, images and frames of stacks. The number of a place is
- * its index in frame_table.answers: 2 * site, plus 1 if a signal interrupted the frame at the pc,
- * which is then no return address. (A site is a pc in an image.) */
+ * that of its site (a pc in an image). */
 #include "model/answers/places.h"
 
 #include "model/profile_state.h"
@@ -35,7 +34,7 @@ size_t ag_profile_images(const struct ag_profile *profile, struct ag_image_row *
 }
 
 uint32_t ag_profile_place_limit(const struct ag_profile *profile) {
-    return (uint32_t)(2 * profile->definitions.nodes.n_sites);
+    return (uint32_t)profile->definitions.nodes.n_sites;
 }
 
 size_t ag_profile_stack_places(struct ag_profile *profile, uint32_t row, uint32_t *ret_places) {
@@ -46,14 +45,14 @@ size_t ag_profile_stack_places(struct ag_profile *profile, uint32_t row, uint32_
     }
     for (uint32_t node = profile->row_nodes[row]; !AG_IS_ROOT(node) && count < AG_PLACES_MOST;
          node = nodes->nodes[node].parent) {
-        ret_places[count++] = 2 * nodes->nodes[node].site + profile->node_is_exact[node];
+        ret_places[count++] = nodes->nodes[node].site;
     }
     return count;
 }
 
 struct ag_place ag_profile_place(struct ag_profile *profile, uint32_t place) {
     const struct ag_definitions *definitions = &profile->definitions;
-    const struct ag_stack_site *site = &definitions->nodes.sites[place / 2];
+    const struct ag_stack_site *site = &definitions->nodes.sites[place];
     const struct ag_frame_answer *answer = &profile->frames.answers[place];
     /* merged: frames come from the merged profile; address and image come from the process */
     if (profile->n_parts > 0) {
@@ -66,8 +65,7 @@ struct ag_place ag_profile_place(struct ag_profile *profile, uint32_t place) {
         return found;
     }
     const uint32_t image = ag_index_map_find(&definitions->image_index, site->image);
-    const bool has_no_step = place & 1 || site->pc == 0;
-    const uint64_t address = site->image == AG_IMAGE_MANAGED ? 0 : site->pc - !has_no_step;
+    const uint64_t address = site->image == AG_IMAGE_MANAGED ? 0 : site->pc - (site->pc != 0);
     return (struct ag_place){.address = address,
                              .image = image == AG_INDEX_NONE ? AG_NO_IMAGE : image,
                              .frames = profile->frames.list + answer->first,

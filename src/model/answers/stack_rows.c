@@ -36,19 +36,10 @@ int ag_profile_resolve(struct ag_profile *profile) {
     if (profile->nodes_are_resolved) {
         return 0;
     }
-    /* Children are looked up first: a child may be the signal trampoline, which shows that a signal
-     * interrupted its parent. */
     for (size_t i = nodes->count; i-- > 0;) {
-        if (!profile->node_is_used[i]) {
-            continue;
-        }
-        const struct ag_frame_answer *answer =
-            ag_frame_table_site(&profile->frames, nodes->nodes[i].site, profile->node_is_exact[i]);
-        if (!answer) {
+        if (profile->node_is_used[i] &&
+            !ag_frame_table_site(&profile->frames, nodes->nodes[i].site)) {
             return -ENOMEM;
-        }
-        if (answer->is_trampoline && !AG_IS_ROOT(nodes->nodes[i].parent)) {
-            profile->node_is_exact[nodes->nodes[i].parent] = true;
         }
     }
     profile->nodes_are_resolved = true;
@@ -61,8 +52,7 @@ int ag_profile_resolve(struct ag_profile *profile) {
 uint32_t ag_profile_start_node(const struct ag_profile *profile, uint32_t node) {
     const struct ag_stack_node *nodes = profile->definitions.nodes.nodes;
     while (!AG_IS_ROOT(node) && !AG_IS_ROOT(nodes[node].parent) &&
-           profile->frames.answers[2 * (size_t)nodes[node].site + profile->node_is_exact[node]]
-               .is_shim) {
+           profile->frames.answers[nodes[node].site].is_shim) {
         node = nodes[node].parent;
     }
     return node;
@@ -71,8 +61,7 @@ uint32_t ag_profile_start_node(const struct ag_profile *profile, uint32_t node) 
 const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node,
                                        size_t *ret_count) {
     const struct ag_stack_node *where = &profile->definitions.nodes.nodes[node];
-    const struct ag_frame_answer *answer =
-        &profile->frames.answers[2 * (size_t)where->site + profile->node_is_exact[node]];
+    const struct ag_frame_answer *answer = &profile->frames.answers[where->site];
     *ret_count = answer->count;
     return profile->frames.list + answer->first;
 }
@@ -220,9 +209,7 @@ int ag_profile_make_rows(struct ag_profile *profile) {
     profile->rows = calloc(sums->n_stacks + 1, sizeof(*profile->rows));
     profile->row_nodes = calloc(sums->n_stacks + 1, sizeof(*profile->row_nodes));
     profile->node_is_used = calloc(n_nodes + 1, sizeof(*profile->node_is_used));
-    profile->node_is_exact = calloc(n_nodes + 1, sizeof(*profile->node_is_exact));
-    if (!profile->rows || !profile->row_nodes || !profile->node_is_used ||
-        !profile->node_is_exact) {
+    if (!profile->rows || !profile->row_nodes || !profile->node_is_used) {
         return -ENOMEM;
     }
     struct ag_runtime_filter filter;
@@ -266,10 +253,9 @@ size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row *
 static size_t list_frames(struct ag_profile *profile, uint32_t node, uint32_t *to) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     size_t count = 0;
-    bool is_exact = false;
     for (; !AG_IS_ROOT(node); node = nodes->nodes[node].parent) {
-        const struct ag_frame_answer *answer = ag_frame_table_site(
-            &profile->frames, nodes->nodes[node].site, is_exact || profile->node_is_exact[node]);
+        const struct ag_frame_answer *answer =
+            ag_frame_table_site(&profile->frames, nodes->nodes[node].site);
         if (!answer) {
             break;
         }
@@ -280,7 +266,6 @@ static size_t list_frames(struct ag_profile *profile, uint32_t node, uint32_t *t
             memcpy(to + count, profile->frames.list + answer->first, answer->count * sizeof(*to));
         }
         count += answer->count;
-        is_exact = answer->is_trampoline;
     }
     return count;
 }

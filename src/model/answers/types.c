@@ -327,8 +327,7 @@ static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
     if (AG_IS_ROOT(node) || !profile->node_is_used[node]) {
         return 0;
     }
-    uint32_t *known =
-        &profile->site_types[2 * (size_t)nodes->nodes[node].site + profile->node_is_exact[node]];
+    uint32_t *known = &profile->site_types[nodes->nodes[node].site];
     if (*known >= KNOWN) {
         return *known - KNOWN;
     }
@@ -358,7 +357,7 @@ int ag_profile_prepare_types(struct ag_profile *profile) {
     int r = ag_profile_resolve(profile);
     if (r == 0 && !profile->site_types) {
         profile->site_types =
-            calloc(2 * profile->definitions.nodes.n_sites + 1, sizeof(*profile->site_types));
+            calloc(profile->definitions.nodes.n_sites + 1, sizeof(*profile->site_types));
     }
     r = r < 0 ? r : profile->site_types ? 0 : -ENOMEM;
     return r < 0 ? r : types_learn(profile);

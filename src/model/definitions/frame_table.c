@@ -1,11 +1,10 @@
 /* frame_table.c: converts the code addresses of stacks (sites) to frames as users see them, for all
  * queries of the model. It calls the symbolizer once for each site, and stores equal frames once.
  *
- * A frame that a signal interrupted is recognized by the frame that it seems to have called: the
- * kernel's signal trampoline, __restore_rt in libc. The handler "returns" to the first instruction
- * of the trampoline. The usual lookup of a return address uses pc - 1, which here belongs to the
- * function before the trampoline. So if that lookup finds no function, it is repeated with the pc
- * itself. */
+ * Each pc is a return address, or one more than the address of an instruction that a signal
+ * interrupted. So pc - 1 is looked up. One frame is different: a signal handler "returns" to the
+ * first instruction of the kernel's signal trampoline, __restore_rt in libc, and pc - 1 is before
+ * it. So if that lookup finds no function, it is repeated with the pc itself. */
 #include "model/definitions/frame_table.h"
 
 #include <errno.h>
@@ -106,7 +105,7 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
 }
 
 int ag_frame_table_make_answers(struct ag_frame_table *table) {
-    table->answers = calloc(2 * table->definitions->nodes.n_sites + 1, sizeof(*table->answers));
+    table->answers = calloc(table->definitions->nodes.n_sites + 1, sizeof(*table->answers));
     return table->answers ? 0 : -ENOMEM;
 }
 
@@ -217,9 +216,8 @@ static size_t count_shims(const struct ag_symbol_frame *frames, size_t n) {
     return count;
 }
 
-const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site,
-                                                  bool is_exact) {
-    struct ag_frame_answer *answer = &table->answers[2 * (size_t)site + is_exact];
+const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site) {
+    struct ag_frame_answer *answer = &table->answers[site];
     if (answer->count > 0) {
         return answer;
     }
@@ -234,8 +232,8 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
     }
     const struct ag_symbol_frame *found;
     size_t n = ag_symbolizer_frames(table->symbolizer, where->image, where->pc,
-                                    /* return_address= */ !is_exact, &found);
-    if (!is_exact && !found[0].is_known) {
+                                    /* return_address= */ true, &found);
+    if (!found[0].is_known) {
         const struct ag_symbol_frame *here;
         const size_t n_here = ag_symbolizer_frames(table->symbolizer, where->image, where->pc,
                                                    /* return_address= */ false, &here);
@@ -263,7 +261,6 @@ const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, 
     answer->first = first;
     answer->count = (uint32_t)table->n_list - first;
     answer->is_shim = n_shims == n;
-    answer->is_trampoline = is_trampoline(&found[0]);
     return answer;
 }
 
@@ -280,14 +277,13 @@ uint32_t ag_frame_table_copy(struct ag_frame_table *table, const struct ag_frame
 
 int ag_frame_table_add_frame(struct ag_frame_table *table, uint32_t site,
                              const struct ag_frame *frame) {
-    struct ag_frame_answer *answers = &table->answers[2 * (size_t)site];
+    struct ag_frame_answer *answer = &table->answers[site];
     const uint32_t number = ag_frame_table_copy(table, frame);
     if (number == AG_INDEX_NONE || AG_ARRAY_ADD(table->list, table->n_list, number) < 0) {
         return -ENOMEM;
     }
-    if (answers[0].count++ == 0) {
-        answers[0].first = (uint32_t)table->n_list - 1;
+    if (answer->count++ == 0) {
+        answer->first = (uint32_t)table->n_list - 1;
     }
-    answers[1] = answers[0];
     return 0;
 }

@@ -1,10 +1,6 @@
 /* frame_table.h: converts sites (a site is a pc in an image) to frames as users see them. Each site
- * is looked up once.
- *
- * The pc of a frame is normally a return address, and the call before it is looked up. If a signal
- * interrupted the frame, the pc is exact, and the pc itself is looked up. So each site has two
- * answers, for both cases. A managed frame (of a virtual machine's function) has no address: the
- * trace itself defines it, and both answers are the same. */
+ * is looked up once. A managed frame (of a virtual machine's function) has no address: the trace
+ * itself defines it. */
 #ifndef AG_FRAME_TABLE_H
 #define AG_FRAME_TABLE_H
 
@@ -16,8 +12,6 @@ struct ag_model_frame {
 };
 struct ag_frame_answer { /* frames [first, first + count) of `list`; count 0: not looked up yet */
     uint32_t first, count;
-    /* the kernel's signal trampoline: its caller was interrupted and has an exact pc */
-    bool is_trampoline;
     bool is_shim; /* all its frames only forward a runtime's call to its allocator */
 };
 enum { AG_FRAME_PAGE = 1024 };
@@ -30,10 +24,9 @@ struct ag_frame_table {
     struct ag_index_map by_hash;
     uint32_t *list;
     size_t n_list;
-    /* index: 2 * site + (1 if the pc is exact, 0 if it is a return address) */
-    struct ag_frame_answer *answers;
-    uint32_t no_stack; /* the frame "[no stack]", shown for a stack without frames */
-    uint32_t native;   /* id of the text "c", the runtime of native frames */
+    struct ag_frame_answer *answers; /* by site */
+    uint32_t no_stack;               /* the frame "[no stack]", shown for a stack without frames */
+    uint32_t native;                 /* id of the text "c", the runtime of native frames */
 };
 
 static inline struct ag_model_frame *ag_frame_table_get(const struct ag_frame_table *table,
@@ -47,7 +40,7 @@ int ag_frame_table_init(struct ag_frame_table *table, struct ag_definitions *def
 /* Makes room for the answers. Call it once, after the nodes are loaded and before
  * ag_frame_table_site or ag_frame_table_add_frame. 0 or -ENOMEM. */
 int ag_frame_table_make_answers(struct ag_frame_table *table);
-/* Adds a frame to both answers of a site, which the symbolizer is then not asked for. The texts are
+/* Adds a frame to the answer of a site, which the symbolizer is then not asked for. The texts are
  * copied. The calls for one site must follow each other. 0 or -ENOMEM. */
 int ag_frame_table_add_frame(struct ag_frame_table *table, uint32_t site,
                              const struct ag_frame *frame);
@@ -63,7 +56,6 @@ void ag_frame_table_open_images(struct ag_frame_table *table);
 void ag_frame_table_done(struct ag_frame_table *table);
 /* The frames of a site, innermost first, at least one. The result is valid until the next call.
  * NULL: no memory. */
-const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site,
-                                                  bool is_exact);
+const struct ag_frame_answer *ag_frame_table_site(struct ag_frame_table *table, uint32_t site);
 
 #endif
