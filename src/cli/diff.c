@@ -10,9 +10,9 @@
 static int compare_traces(const struct ag_report_request *request, char **paths) {
     struct ag_profile *before = NULL, *after = NULL;
     char message[512] = "";
-    int status = ag_report_request_open(request, paths[0], &before);
+    int status = ag_trace_request_open(&request->trace, paths[0], &before);
     if (status == AG_EXIT_OK) {
-        status = ag_report_request_open(request, paths[1], &after);
+        status = ag_trace_request_open(&request->trace, paths[1], &after);
     }
     if (status == AG_EXIT_OK) {
         const int r = ag_report_difference(stdout, &request->report, before, after, message);

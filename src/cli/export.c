@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/open_trace.h"
@@ -20,23 +19,9 @@
 #include "export/export.h"
 #include "model/process_merge.h"
 #include "model/profile.h"
-#include "symbol/symbol.h"
 #include "text/nearest_name.h"
 
-enum {
-    OPTION_TO = AG_OPTION_LONG_ONLY,
-    OPTION_METRIC,
-    OPTION_FROM,
-    OPTION_UNTIL,
-    OPTION_MERGE,
-    OPTION_FOCUS,
-    OPTION_IGNORE,
-    OPTION_THREAD,
-    OPTION_RUNTIME,
-    OPTION_SYSROOT,
-    OPTION_DEBUG_DIR,
-    OPTION_DEBUGINFOD,
-};
+enum { OPTION_TO = AG_OPTION_LONG_ONLY, OPTION_METRIC, OPTION_UNTIL, OPTION_MERGE };
 static const struct ag_option table[] = {
     {OPTION_TO, "to", "FORMAT",
      "pprof, dhat, massif, folded, speedscope, callgrind, heapprofile,\n"
@@ -47,27 +32,24 @@ static const struct ag_option table[] = {
      "allocated_bytes (default), allocated_blocks, in_use_bytes,\n"
      "in_use_blocks, peak_bytes, peak_blocks, temporary_blocks,\n"
      "freed_bytes, freed_blocks"},
-    {OPTION_FROM, "from", "TIME",
+    {AG_OPTION_FROM, "from", "TIME",
      "start of the window: seconds, or a number with ns, us, ms, s, m, h"},
     {OPTION_UNTIL, "until", "TIME", "end of the window, like --to of report"},
     {OPTION_MERGE, "merge", NULL, "several traces as one, like report --merge"},
-    {OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
-    {OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
-    {OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},
-    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
-    {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
-    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
+    {AG_OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
+    {AG_OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
+    {AG_OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},
+    {AG_OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
+    {AG_OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
+    {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
     AG_OPTIONS_OF_DECODERS,
-    {OPTION_DEBUGINFOD, "debuginfod", NULL,
+    {AG_OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
 };
-enum { MAX_DEBUG_DIRS = 64 };
 
 struct request { /* what the command line asks for */
-    struct ag_profile_options profile;
-    struct ag_symbol_options symbol; /* used by profile */
+    struct ag_trace_request trace;
     struct ag_export_options export;
-    const char *debug_dirs[MAX_DEBUG_DIRS];
     const char *output; /* NULL: standard output */
     bool is_merged;
 };
@@ -104,26 +86,8 @@ static int set_format(struct request *request, const char *value) {
     return r == 0 ? AG_EXIT_OK : ag_fail(AG_EXIT_USAGE, "export: --to=%s", message);
 }
 
-static int set_window(struct request *request, int id, const char *value) {
-    const bool is_from = id == OPTION_FROM;
-    uint64_t *time_ns = is_from ? &request->profile.from_ns : &request->profile.to_ns;
-    if (!ag_parse_time(value, time_ns) || (!is_from && *time_ns == 0)) {
-        return ag_fail(
-            AG_EXIT_USAGE,
-            "export: --%s=%s: not a time%s: seconds such as 1.5, or a number with ns, us, "
-            "ms, s, m or h",
-            is_from ? "from" : "until", value, is_from ? "" : " after the start");
-    }
-    return AG_EXIT_OK;
-}
-
 static int set_option(void *context, int id, const char *value) {
     struct request *request = context;
-    struct ag_symbol_options *symbol = &request->symbol;
-    uint64_t number;
-    if (id >= AG_OPTION_OF_DECODERS) {
-        return ag_types_file_read("export", id, value, AG_EXIT_FAILURE, &request->profile);
-    }
     switch (id) {
     case OPTION_TO:
         return set_format(request, value);
@@ -132,47 +96,19 @@ static int set_option(void *context, int id, const char *value) {
         return AG_EXIT_OK;
     case OPTION_METRIC:
         return ag_metric_parse(value, &request->export.metric) ? AG_EXIT_OK : wrong_metric(value);
-    case OPTION_FROM:
     case OPTION_UNTIL:
-        return set_window(request, id, value);
+        return ag_trace_request_end_time(&request->trace, "until", value,
+                                         &request->trace.profile.to_ns);
     case OPTION_MERGE:
         request->is_merged = true;
         return AG_EXIT_OK;
-    case OPTION_FOCUS:
-        request->profile.focus = value;
-        return ag_check_regex("export", "focus", value);
-    case OPTION_IGNORE:
-        request->profile.ignore = value;
-        return ag_check_regex("export", "ignore", value);
-    case OPTION_THREAD:
-        if (!ag_parse_count(value, &number) || number > INT32_MAX) {
-            return ag_fail(AG_EXIT_USAGE, "export: --thread=%s: not the number of a thread", value);
-        }
-        request->profile.thread = (int64_t)number;
-        return AG_EXIT_OK;
-    case OPTION_RUNTIME:
-        request->profile.runtime = value;
-        return AG_EXIT_OK;
-    case OPTION_SYSROOT:
-        symbol->sysroot = value;
-        return AG_EXIT_OK;
-    case OPTION_DEBUG_DIR:
-        if (symbol->n_debug_dirs == MAX_DEBUG_DIRS) {
-            return ag_fail(AG_EXIT_USAGE, "export: --debug-dir=%s: given more than %d times", value,
-                           MAX_DEBUG_DIRS);
-        }
-        request->debug_dirs[symbol->n_debug_dirs++] = value;
-        return AG_EXIT_OK;
-    case OPTION_DEBUGINFOD:
-        symbol->allow_debuginfod = true;
-        return AG_EXIT_OK;
     }
-    return AG_EXIT_USAGE;
+    return ag_trace_request_set(&request->trace, id, value);
 }
 
 static int open_trace(const struct request *request, const char *path,
                       struct ag_profile **ret_profile) {
-    const int status = ag_open_trace("export", path, &request->profile, ret_profile);
+    const int status = ag_trace_request_open(&request->trace, path, ret_profile);
     if (status != AG_EXIT_OK) {
         return status;
     }
@@ -251,7 +187,7 @@ static int export_traces(const struct request *request, char **paths, int n_path
         status = ag_fail(AG_EXIT_FAILURE, "export: %s", message);
     }
     if (strcmp(request->export.format, "perf-map") != 0) {
-        ag_warn_if_nothing_matches("export", paths[0], profile, &request->profile, NULL);
+        ag_warn_if_nothing_matches("export", paths[0], profile, &request->trace.profile, NULL);
     }
     /* Checked only now: the events are read while the export is written. */
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
@@ -287,7 +223,8 @@ static int check_request(const struct request *request, const struct ag_options 
                        "separately",
                        request->export.format);
     }
-    if (request->profile.to_ns != 0 && request->profile.to_ns <= request->profile.from_ns) {
+    if (request->trace.profile.to_ns != 0 &&
+        request->trace.profile.to_ns <= request->trace.profile.from_ns) {
         return ag_fail(AG_EXIT_USAGE, "export: --until must be later than --from");
     }
     if (!request->output && ag_export_is_binary(request->export.format) && isatty(STDOUT_FILENO)) {
@@ -300,12 +237,9 @@ static int check_request(const struct request *request, const struct ag_options 
 
 int ag_command_export(int argc, char **argv) {
     struct request request = {
-        .profile = {.size = sizeof request.profile, .thread = -1, .symbol = &request.symbol},
-        .symbol = {.size = sizeof request.symbol,
-                   .debug_dirs = request.debug_dirs,
-                   .runtimes = ag_runtimes},
         .export = {.size = sizeof request.export, .version = AG_VERSION},
     };
+    ag_trace_request_start(&request.trace, "export");
     struct ag_options options = {
         .usage = "export TRACE... --to=FORMAT [-o FILE] [OPTIONS]",
         .about = "Writes a trace in the format of another tool; sums are equal to the byte.",

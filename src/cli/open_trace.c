@@ -16,10 +16,80 @@
 #include "symbol/decoder.h"
 #include "writer/writer.h"
 
-int ag_open_trace(const char *command, const char *path, const struct ag_profile_options *options,
-                  struct ag_profile **ret_profile) {
+void ag_trace_request_start(struct ag_trace_request *request, const char *command) {
+    *request = (struct ag_trace_request){
+        .command = command,
+        .profile = {.size = sizeof request->profile, .thread = -1, .symbol = &request->symbol},
+        .symbol = {.size = sizeof request->symbol,
+                   .debug_dirs = request->debug_dirs,
+                   .runtimes = ag_runtimes},
+    };
+}
+
+static int refuse_time(const struct ag_trace_request *request, const char *option,
+                       const char *value, const char *when) {
+    return ag_fail(AG_EXIT_USAGE,
+                   "%s: --%s=%s: not a time%s: seconds such as 1.5, or a number with ns, us, ms, "
+                   "s, m or h",
+                   request->command, option, value, when);
+}
+
+int ag_trace_request_end_time(const struct ag_trace_request *request, const char *option,
+                              const char *value, uint64_t *ret_time_ns) {
+    return ag_parse_time(value, ret_time_ns) && *ret_time_ns > 0
+               ? AG_EXIT_OK
+               : refuse_time(request, option, value, " after the start");
+}
+
+int ag_trace_request_set(struct ag_trace_request *request, int id, const char *value) {
+    struct ag_profile_options *profile = &request->profile;
+    struct ag_symbol_options *symbol = &request->symbol;
+    uint64_t number;
+    if (id >= AG_OPTION_OF_DECODERS) {
+        return ag_types_file_read(request->command, id, value, AG_EXIT_FAILURE, profile);
+    }
+    switch ((enum ag_trace_option)id) {
+    case AG_OPTION_SYSROOT:
+        symbol->sysroot = value;
+        break;
+    case AG_OPTION_DEBUG_DIR:
+        if (symbol->n_debug_dirs == AG_DEBUG_DIRS_MOST) {
+            return ag_fail(AG_EXIT_USAGE, "%s: --debug-dir=%s: given more than %d times",
+                           request->command, value, AG_DEBUG_DIRS_MOST);
+        }
+        request->debug_dirs[symbol->n_debug_dirs++] = value;
+        break;
+    case AG_OPTION_DEBUGINFOD:
+        symbol->allow_debuginfod = true;
+        break;
+    case AG_OPTION_FOCUS:
+        profile->focus = value;
+        return ag_check_regex(request->command, "focus", value);
+    case AG_OPTION_IGNORE:
+        profile->ignore = value;
+        return ag_check_regex(request->command, "ignore", value);
+    case AG_OPTION_THREAD:
+        if (!ag_parse_count(value, &number) || number > INT32_MAX) {
+            return ag_fail(AG_EXIT_USAGE, "%s: --thread=%s: not the number of a thread",
+                           request->command, value);
+        }
+        profile->thread = (int64_t)number;
+        break;
+    case AG_OPTION_RUNTIME:
+        profile->runtime = value;
+        break;
+    case AG_OPTION_FROM:
+        return ag_parse_time(value, &profile->from_ns) ? AG_EXIT_OK
+                                                       : refuse_time(request, "from", value, "");
+    }
+    return AG_EXIT_OK;
+}
+
+int ag_trace_request_open(const struct ag_trace_request *request, const char *path,
+                          struct ag_profile **ret_profile) {
+    const char *command = request->command;
     char message[512] = "", copy_message[512] = "", copy_path[64];
-    struct ag_profile_options with_copy = *options;
+    struct ag_profile_options with_copy = request->profile;
     int copy = -1;
     const int completed = ag_writer_complete_copy(path, &copy, copy_message);
     if (completed > 0) {

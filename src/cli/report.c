@@ -16,7 +16,7 @@
 static void warn_if_nothing_matches(const struct ag_report_request *request,
                                     struct ag_profile *profile, const char *path) {
     if (!request->report.is_json) {
-        ag_warn_if_nothing_matches("report", path, profile, &request->profile,
+        ag_warn_if_nothing_matches("report", path, profile, &request->trace.profile,
                                    request->report.view);
     }
 }
@@ -37,7 +37,7 @@ static int report_trace(struct ag_report *report, const struct ag_report_request
                         struct ag_report_gate *gate, const char *path) {
     struct ag_profile *profile;
     char message[512] = "";
-    const int status = ag_report_request_open(request, path, &profile);
+    const int status = ag_trace_request_open(&request->trace, path, &profile);
     if (status != AG_EXIT_OK) {
         ag_report_gate_add_unread(gate, path);
         return status;
@@ -82,7 +82,7 @@ static int report_merged(const struct ag_report_request *request, struct ag_repo
     size_t n_parts = 0;
     int status = AG_EXIT_OK;
     for (int i = 0; parts != NULL && i < n_paths; i++) {
-        int trace_status = ag_report_request_open(request, paths[i], &parts[n_parts]);
+        int trace_status = ag_trace_request_open(&request->trace, paths[i], &parts[n_parts]);
         if (trace_status == AG_EXIT_OK) {
             n_parts++;
         } else {

@@ -31,7 +31,7 @@ int ag_report_gate_start(struct ag_report_gate *gate, const struct ag_report_req
         return ag_fail(r == -EINVAL ? AG_EXIT_USAGE : AG_EXIT_FAILURE, "report: %s", message);
     }
     const int status = wanted->base != NULL
-                           ? ag_report_request_open(request, wanted->base, &gate->base)
+                           ? ag_trace_request_open(&request->trace, wanted->base, &gate->base)
                            : AG_EXIT_OK;
     if (status != AG_EXIT_OK) {
         gate->gate = ag_gate_free(gate->gate);

@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "base/compiler.h"
-#include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/message.h"
-#include "cli/open_trace.h"
 #include "model/answers/blocks.h"
 #include "text/nearest_name.h"
 
@@ -18,12 +16,7 @@ enum {
     OPTION_JSON,
     OPTION_SORT,
     OPTION_LIMIT,
-    OPTION_FOCUS,
-    OPTION_IGNORE,
-    OPTION_FROM,
     OPTION_TO,
-    OPTION_THREAD,
-    OPTION_RUNTIME,
     OPTION_BY,
     OPTION_BOTTOM_UP,
     OPTION_FRAMES,
@@ -32,9 +25,6 @@ enum {
     OPTION_WITHIN,
     OPTION_TAIL,
     OPTION_SUPPRESSIONS,
-    OPTION_SYSROOT,
-    OPTION_DEBUG_DIR,
-    OPTION_DEBUGINFOD,
     OPTION_COLOR,
     OPTION_AT,
     OPTION_MERGE,
@@ -61,17 +51,17 @@ static const struct ag_option table[] = {
      "freed_blocks; each view has its own default. functions: calls,\n"
      "own_words, own_bytes, own_ns, acc_words, acc_bytes, acc_ns"},
     {OPTION_LIMIT, "limit", "N", "rows, or children of a node: 20 in text, all in JSON; 0: all"},
-    {OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
-    {OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
-    {OPTION_FROM, "from", "TIME",
+    {AG_OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
+    {AG_OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
+    {AG_OPTION_FROM, "from", "TIME",
      "only blocks allocated since then: seconds from the start, or\n"
      "a number with ns, us, ms, s, m, h"},
     {OPTION_TO, "to", "TIME", "only events until then; in use means in use then"},
     {OPTION_OLDER, "older", NULL,
      "--from: count older blocks as well: in use, at the peak, freed\n"
      "(reads the trace from its beginning)"},
-    {OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},
-    {OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
+    {AG_OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},
+    {AG_OPTION_RUNTIME, "runtime", "NAME", "only blocks of this runtime (c: native blocks)"},
     {OPTION_BY, "by", "KEY",
      "sites: by function (default), line, stack, image, thread,\n"
      "heap, type, label; lifetimes: by function, line, image, type,\nlabel; functions: process, "
@@ -88,9 +78,9 @@ static const struct ag_option table[] = {
     {OPTION_TAIL, "tail", "PERCENT", "leaks: leave out blocks of the last part of the recording"},
     {OPTION_SUPPRESSIONS, "suppressions", "FILE",
      "leaks: leave out stacks that match an LSan suppression file"},
-    {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
-    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
-    {OPTION_DEBUGINFOD, "debuginfod", NULL,
+    {AG_OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
+    {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
+    {AG_OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
     AG_OPTIONS_OF_DECODERS,
     {OPTION_COLOR, "color", "WHEN", "auto (default), always, never"},
@@ -118,7 +108,8 @@ static const char groups[] =
 
 static int wrong_value(const struct ag_report_request *request, const char *option,
                        const char *value, const char *wanted) {
-    return ag_fail(AG_EXIT_USAGE, "%s: --%s=%s: not %s", request->command, option, value, wanted);
+    return ag_fail(AG_EXIT_USAGE, "%s: --%s=%s: not %s", request->trace.command, option, value,
+                   wanted);
 }
 
 /* NAMES: the allowed values, separated by blanks. */
@@ -128,8 +119,8 @@ static int unknown_name(const struct ag_report_request *request, const char *opt
     ag_nearest_name_start(&nearest, value);
     ag_nearest_name_offer_list(&nearest, names);
     const char *hint = ag_nearest_name_hint(&nearest, "");
-    return ag_fail(AG_EXIT_USAGE, "%s: --%s=%s: not one of %s%s", request->command, option, value,
-                   names, hint);
+    return ag_fail(AG_EXIT_USAGE, "%s: --%s=%s: not one of %s%s", request->trace.command, option,
+                   value, names, hint);
 }
 
 static int unknown_metric(const struct ag_report_request *request, const char *value) {
@@ -139,12 +130,12 @@ static int unknown_metric(const struct ag_report_request *request, const char *v
     ag_nearest_name_offer_list(&nearest, call_metrics);
     const char *hint = ag_nearest_name_hint(&nearest, "");
     return hint[0] != '\0'
-               ? ag_fail(AG_EXIT_USAGE, "%s: --sort=%s: unknown metric%s", request->command, value,
-                         hint)
+               ? ag_fail(AG_EXIT_USAGE, "%s: --sort=%s: unknown metric%s", request->trace.command,
+                         value, hint)
                : ag_fail(AG_EXIT_USAGE,
                          "%s: --sort=%s: unknown metric; the metrics are %s for --view=functions, "
                          "for other views %s",
-                         request->command, value, call_metrics, metrics);
+                         request->trace.command, value, call_metrics, metrics);
 }
 
 static void add_filter(struct ag_report_request *request, const char *words, const char *value) {
@@ -154,75 +145,43 @@ static void add_filter(struct ag_report_request *request, const char *words, con
     request->report.filter = request->filter;
 }
 
-static int set_window(struct ag_report_request *request, int id, const char *value) {
-    struct ag_profile_options *profile = &request->profile;
+/* Options that filter what the profile counts. The report shows them. */
+static int set_filter(struct ag_report_request *request, int id, const char *value) {
+    struct ag_profile_options *profile = &request->trace.profile;
+    uint64_t number;
+    char last[64];
+    int status = AG_EXIT_OK;
+    request->report.has_stack_filter |=
+        id == AG_OPTION_FOCUS || id == AG_OPTION_IGNORE || id == AG_OPTION_RUNTIME;
+    request->has_window |= id == AG_OPTION_FROM || id == OPTION_TO;
     switch (id) {
-    case OPTION_FROM:
-        if (!ag_parse_time(value, &profile->from_ns)) {
-            return wrong_value(
-                request, "from", value,
-                "a time: seconds such as 1.5, or a number with ns, us, ms, s, m or h");
-        }
-        request->has_window = true;
+    case AG_OPTION_FOCUS:
+        add_filter(request, "stacks with ", value);
+        break;
+    case AG_OPTION_IGNORE:
+        add_filter(request, "stacks without ", value);
+        break;
+    case AG_OPTION_FROM:
         add_filter(request, "from ", value);
-        return AG_EXIT_OK;
+        break;
+    case AG_OPTION_THREAD:
+        add_filter(request, "thread ", value);
+        break;
+    case AG_OPTION_RUNTIME:
+        add_filter(request, "runtime ", value);
+        break;
     case OPTION_TO:
-        if (!ag_parse_time(value, &profile->to_ns) || profile->to_ns == 0) {
-            return wrong_value(
-                request, "to", value,
-                "a time after the start: seconds such as 1.5, or a number with ns, us, ms, s, m or h");
-        }
-        request->has_window = true;
         add_filter(request, "to ", value);
-        return AG_EXIT_OK;
+        return ag_trace_request_end_time(&request->trace, "to", value, &profile->to_ns);
     case OPTION_AT:
-        if (!ag_parse_time(value, &profile->to_ns) || profile->to_ns == 0) {
-            return wrong_value(
-                request, "at", value,
-                "a time after the start: seconds such as 1.5, or a number with ns, us, ms, s, m or h");
-        }
+        status = ag_trace_request_end_time(&request->trace, "at", value, &profile->to_ns);
         profile->to_ns += profile->to_ns < UINT64_MAX; /* includes events at exactly this time */
         request->report.is_at_a_time = true;
         add_filter(request, "what was in use at ", value);
-        return AG_EXIT_OK;
+        return status;
     case OPTION_OLDER:
         profile->counts_older = true;
         add_filter(request, "and older blocks", "");
-        return AG_EXIT_OK;
-    }
-    return AG_EXIT_USAGE;
-}
-
-/* Options that filter what the profile counts. */
-static int set_filter(struct ag_report_request *request, int id, const char *value) {
-    struct ag_profile_options *profile = &request->profile;
-    uint64_t number;
-    request->report.has_stack_filter |=
-        id == OPTION_FOCUS || id == OPTION_IGNORE || id == OPTION_RUNTIME;
-    switch (id) {
-    case OPTION_FOCUS:
-        profile->focus = value;
-        add_filter(request, "stacks with ", value);
-        return ag_check_regex(request->command, "focus", value);
-    case OPTION_IGNORE:
-        profile->ignore = value;
-        add_filter(request, "stacks without ", value);
-        return ag_check_regex(request->command, "ignore", value);
-    case OPTION_FROM:
-    case OPTION_TO:
-    case OPTION_AT:
-    case OPTION_OLDER:
-        return set_window(request, id, value);
-    case OPTION_THREAD:
-        if (!ag_parse_count(value, &number) || number > INT32_MAX) {
-            return wrong_value(request, "thread", value, "the number of a thread");
-        }
-        profile->thread = (int64_t)number;
-        add_filter(request, "thread ", value);
-        return AG_EXIT_OK;
-    case OPTION_RUNTIME:
-        profile->runtime = value;
-        add_filter(request, "runtime ", value);
         return AG_EXIT_OK;
     case OPTION_WITHIN:
         if (!ag_parse_count(value, &number) || number > UINT32_MAX) {
@@ -234,12 +193,11 @@ static int set_filter(struct ag_report_request *request, int id, const char *val
         if (!ag_parse_percent(value, &profile->tail_percent)) {
             return wrong_value(request, "tail", value, "a percentage from 0 to 100");
         }
-        char last[64];
         snprintf(last, sizeof last, "%g %% of the recording", profile->tail_percent);
         add_filter(request, "blocks from before the last ", last);
         return AG_EXIT_OK;
     }
-    return AG_EXIT_USAGE;
+    return ag_trace_request_set(&request->trace, id, value);
 }
 
 static int set_states(struct ag_report_request *request, const char *value) {
@@ -288,9 +246,10 @@ static int set_view(struct ag_report_request *request, int id, const char *value
         if (!ag_report_parse_by(value, &report->by)) {
             return unknown_name(request, "by", value, groups);
         }
-        request->profile.call_group = report->by == AG_BY_PROCESS        ? AG_CALLS_BY_PROCESS
-                                      : report->by == AG_BY_INITIAL_CALL ? AG_CALLS_BY_INITIAL_CALL
-                                                                         : AG_CALLS_TOGETHER;
+        request->trace.profile.call_group = report->by == AG_BY_PROCESS ? AG_CALLS_BY_PROCESS
+                                            : report->by == AG_BY_INITIAL_CALL
+                                                ? AG_CALLS_BY_INITIAL_CALL
+                                                : AG_CALLS_TOGETHER;
         return AG_EXIT_OK;
     case OPTION_FRAMES:
         return ag_parse_count(value, &report->frames)
@@ -318,7 +277,7 @@ static int set_gate(struct ag_report_request *request, int id, const char *value
     case OPTION_FAIL_IF:
         if (gate->n_expressions == AG_REPORT_GATES) {
             return ag_fail(AG_EXIT_USAGE, "%s: --fail-if: given more than %d times",
-                           request->command, AG_REPORT_GATES);
+                           request->trace.command, AG_REPORT_GATES);
         }
         gate->expressions[gate->n_expressions++] = value;
         break;
@@ -357,10 +316,6 @@ static int set_side(struct ag_report_request *request, int id, const char *value
 
 int ag_report_request_set(void *context, int id, const char *value) {
     struct ag_report_request *request = context;
-    struct ag_symbol_options *symbol = &request->symbol;
-    if (id >= AG_OPTION_OF_DECODERS) {
-        return ag_types_file_read(request->command, id, value, AG_EXIT_FAILURE, &request->profile);
-    }
     switch (id) {
     case OPTION_VIEW:
         request->report.view = value;
@@ -378,19 +333,6 @@ int ag_report_request_set(void *context, int id, const char *value) {
         return set_side(request, id, value);
     case OPTION_SUPPRESSIONS:
         request->report.suppressions_path = value;
-        return AG_EXIT_OK;
-    case OPTION_SYSROOT:
-        symbol->sysroot = value;
-        return AG_EXIT_OK;
-    case OPTION_DEBUG_DIR:
-        if (symbol->n_debug_dirs == AG_REPORT_DEBUG_DIRS) {
-            return ag_fail(AG_EXIT_USAGE, "%s: --debug-dir=%s: given more than %d times",
-                           request->command, value, AG_REPORT_DEBUG_DIRS);
-        }
-        request->debug_dirs[symbol->n_debug_dirs++] = value;
-        return AG_EXIT_OK;
-    case OPTION_DEBUGINFOD:
-        symbol->allow_debuginfod = true;
         return AG_EXIT_OK;
     case OPTION_MERGE:
         request->is_merged = true;
@@ -437,38 +379,29 @@ size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_
 
 void ag_report_request_start(struct ag_report_request *request, const char *command) {
     *request = (struct ag_report_request){
-        .command = command,
-        .profile = {.size = sizeof request->profile, .thread = -1, .symbol = &request->symbol},
-        .symbol = {.size = sizeof request->symbol,
-                   .debug_dirs = request->debug_dirs,
-                   .runtimes = ag_runtimes},
         .report = {.size = sizeof request->report,
                    .limit = AG_REPORT_USUAL_LIMIT,
                    .min_share_percent = -1},
     };
+    ag_trace_request_start(&request->trace, command);
 }
 
 int ag_report_request_finish(struct ag_report_request *request) {
-    const struct ag_profile_options *profile = &request->profile;
+    const struct ag_profile_options *profile = &request->trace.profile;
     if (request->report.is_at_a_time && request->has_window) {
         return ag_fail(AG_EXIT_USAGE, "%s: --at cannot be combined with --from or --to",
-                       request->command);
+                       request->trace.command);
     }
     if (profile->counts_older && profile->from_ns == 0) {
         return ag_fail(AG_EXIT_USAGE,
                        "%s: --older needs --from; without it, all blocks count anyway",
-                       request->command);
+                       request->trace.command);
     }
     if (profile->to_ns != 0 && profile->to_ns <= profile->from_ns) {
-        return ag_fail(AG_EXIT_USAGE, "%s: --to must be later than --from", request->command);
+        return ag_fail(AG_EXIT_USAGE, "%s: --to must be later than --from", request->trace.command);
     }
     request->report.has_window = request->has_window;
     request->report.columns = ag_terminal_columns();
     request->report.has_colour = ag_terminal_has_colour(request->colour);
     return AG_EXIT_OK;
-}
-
-int ag_report_request_open(const struct ag_report_request *request, const char *path,
-                           struct ag_profile **ret_profile) {
-    return ag_open_trace(request->command, path, &request->profile, ret_profile);
 }

@@ -2,23 +2,20 @@
  *
  *     ag_report_request_start(&request, "report");
  *     ag_options_read(&options, argc, argv, ag_report_request_set, &request)
- *     status = ag_report_request_finish(&request);
- *     status = ag_report_request_open(&request, path, &profile);
- *
- * The last two return an exit status and print errors. */
+ *     status = ag_report_request_finish(&request); // an exit status; it prints errors
+ *     status = ag_trace_request_open(&request.trace, path, &profile); */
 #ifndef AG_REPORT_REQUEST_H
 #define AG_REPORT_REQUEST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/open_trace.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
-#include "model/profile.h"
 #include "report/report.h"
-#include "symbol/symbol.h"
 
-enum { AG_REPORT_DEBUG_DIRS = 64, AG_REPORT_OPTIONS_MOST = 64, AG_REPORT_GATES = 64 };
+enum { AG_REPORT_OPTIONS_MOST = 64, AG_REPORT_GATES = 64 };
 
 struct ag_report_gate_request { /* for `report`: see report_gate.h */
     const char *expressions[AG_REPORT_GATES];
@@ -27,11 +24,8 @@ struct ag_report_gate_request { /* for `report`: see report_gate.h */
 };
 
 struct ag_report_request {
-    const char *command; /* for messages */
-    struct ag_profile_options profile;
-    struct ag_symbol_options symbol; /* used by profile */
+    struct ag_trace_request trace;
     struct ag_report_options report;
-    const char *debug_dirs[AG_REPORT_DEBUG_DIRS];
     enum ag_colour colour;
     bool has_window; /* --from or --to was given */
     bool is_merged;  /* --merge */
@@ -45,7 +39,5 @@ const struct ag_option *ag_report_request_options(size_t *ret_count);
 size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_options);
 ag_option_set ag_report_request_set; /* its request is a struct ag_report_request */
 int ag_report_request_finish(struct ag_report_request *request);
-int ag_report_request_open(const struct ag_report_request *request, const char *path,
-                           struct ag_profile **ret_profile);
 
 #endif

@@ -14,71 +14,43 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "base/runtimes.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/open_trace.h"
 #include "cli/options.h"
 #include "model/profile.h"
 #include "page/html_page.h"
-#include "symbol/symbol.h"
 
-enum {
-    OPTION_SYSROOT = AG_OPTION_LONG_ONLY,
-    OPTION_DEBUG_DIR,
-    OPTION_DEBUGINFOD,
-    OPTION_NO_OPEN,
-    MAX_DEBUG_DIRS = 64,
-    PATH_BYTES = 4096,
-};
+enum { OPTION_NO_OPEN = AG_OPTION_LONG_ONLY, PATH_BYTES = 4096 };
 static const struct ag_option table[] = {
     {'o', "output", "OUT.html",
      "file of the page; an existing one is replaced; -: standard\n"
      "output (default: the trace's name with .html, in this folder)"},
     {OPTION_NO_OPEN, "no-open", NULL, "do not open the page in a browser"},
-    {OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
-    {OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
+    {AG_OPTION_SYSROOT, "sysroot", "DIR", "look for images and debug files below DIR"},
+    {AG_OPTION_DEBUG_DIR, "debug-dir", "DIR", "another place for debug files; may be repeated"},
     AG_OPTIONS_OF_DECODERS,
-    {OPTION_DEBUGINFOD, "debuginfod", NULL,
+    {AG_OPTION_DEBUGINFOD, "debuginfod", NULL,
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
 };
 
 struct view_request { /* what the command line asks for */
-    struct ag_profile_options profile;
-    struct ag_symbol_options symbol; /* used by profile */
-    const char *debug_dirs[MAX_DEBUG_DIRS];
+    struct ag_trace_request trace;
     const char *output;
     bool opens;
 };
 
 static int set_option(void *context, int id, const char *value) {
     struct view_request *request = context;
-    struct ag_symbol_options *symbol = &request->symbol;
-    if (id >= AG_OPTION_OF_DECODERS) {
-        return ag_types_file_read("view", id, value, AG_EXIT_FAILURE, &request->profile);
-    }
     switch (id) {
     case 'o':
         request->output = value;
-        break;
+        return AG_EXIT_OK;
     case OPTION_NO_OPEN:
         request->opens = false;
-        break;
-    case OPTION_SYSROOT:
-        symbol->sysroot = value;
-        break;
-    case OPTION_DEBUGINFOD:
-        symbol->allow_debuginfod = true;
-        break;
-    case OPTION_DEBUG_DIR:
-        if (symbol->n_debug_dirs == MAX_DEBUG_DIRS) {
-            return ag_fail(AG_EXIT_USAGE, "view: --debug-dir=%s: given more than %d times", value,
-                           MAX_DEBUG_DIRS);
-        }
-        request->debug_dirs[symbol->n_debug_dirs++] = value;
-        break;
+        return AG_EXIT_OK;
     }
-    return AG_EXIT_OK;
+    return ag_trace_request_set(&request->trace, id, value);
 }
 
 /* Makes "allogram.jq.4711.html" from "/tmp/allogram.jq.4711.allogram". */
@@ -174,9 +146,9 @@ static int view_traces(const struct view_request *request, char **paths, int n_p
         name_output(output, sizeof output, paths[0]);
     }
     struct ag_profile *profile = NULL, *before = NULL;
-    int status = ag_open_trace("view", paths[0], &request->profile, &profile);
+    int status = ag_trace_request_open(&request->trace, paths[0], &profile);
     if (status == AG_EXIT_OK && n_paths == 2) {
-        status = ag_open_trace("view", paths[1], &request->profile, &before);
+        status = ag_trace_request_open(&request->trace, paths[1], &before);
     }
     if (status == AG_EXIT_OK && strcmp(output, "-") == 0) {
         status = write_page(stdout, "standard output", profile, before);
@@ -190,22 +162,14 @@ static int view_traces(const struct view_request *request, char **paths, int n_p
             show_in_browser(output);
         }
     }
-    if (profile) {
-        ag_profile_close(profile);
-    }
-    if (before) {
-        ag_profile_close(before);
-    }
+    ag_profile_close(profile);
+    ag_profile_close(before);
     return status;
 }
 
 int ag_command_view(int argc, char **argv) {
-    struct view_request request = {
-        .profile = {.size = sizeof request.profile, .thread = -1, .symbol = &request.symbol},
-        .symbol = {.size = sizeof request.symbol,
-                   .debug_dirs = request.debug_dirs,
-                   .runtimes = ag_runtimes},
-        .opens = true};
+    struct view_request request = {.opens = true};
+    ag_trace_request_start(&request.trace, "view");
     struct ag_options options = {
         .usage = "view TRACE [BEFORE] [OPTIONS]",
         .about = "Writes a trace as one self-contained HTML page; with BEFORE, also what grew and\n"
