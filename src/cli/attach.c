@@ -48,20 +48,12 @@
 #include "remote/glibc_heap.h"
 #include "remote/machine_link.h"
 #include "report/quantity.h"
-#include "text/nearest_name.h"
 #include "writer/live_session.h"
 
 enum {
-    OPTION_MODE = AG_OPTION_LONG_ONLY,
-    OPTION_DEPTH,
-    OPTION_ADAPTERS,
-    OPTION_MAX_SIZE,
-    OPTION_FREE_STACKS,
-    OPTION_FILTER,
-    OPTION_DURATION,
+    OPTION_DURATION = AG_OPTION_LONG_ONLY,
     OPTION_PROCESS,
     OPTION_TRACE,
-    MAX_DEPTH = 65536,
     BACKGROUND_TRIES = 100,
     BACKGROUND_NAP_MS = 100,
 };
@@ -71,17 +63,17 @@ static const struct ag_option table[] = {
     {'o', "output", "PATTERN",
      "the trace's name; %e program, %p pid, %h host, %t time\n(default: "
      "allogram.%e.%p.allogram in the current folder)"},
-    {OPTION_MODE, "mode", "exact|sample",
+    {AG_OPTION_MODE, "mode", "exact|sample",
      "record a sample (default), which costs very little, or every\nallocation"},
     {OPTION_DURATION, "duration", "TIME", "how long to record (default: until Ctrl-C)"},
     AG_OPTIONS_OF_SAMPLING,
-    {OPTION_DEPTH, "depth", "N", "largest number of frames of a stack (default: 256)"},
-    {OPTION_ADAPTERS, "adapters", "auto|none|LIST",
+    {AG_OPTION_DEPTH, "depth", "N", "largest number of frames of a stack (default: 256)"},
+    {AG_OPTION_ADAPTERS, "adapters", "auto|none|LIST",
      "which runtime adapters may act (default: all that can be\nstarted late)"},
-    {OPTION_MAX_SIZE, "max-size", "BYTES", "limit of the trace's size; suffixes K, M, G"},
-    {OPTION_FREE_STACKS, "free-stacks", NULL,
+    {AG_OPTION_MAX_SIZE, "max-size", "BYTES", "limit of the trace's size; suffixes K, M, G"},
+    {AG_OPTION_FREE_STACKS, "free-stacks", NULL,
      "record the stack of every free too, for report --view=blocks"},
-    {OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
+    {AG_OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
     {'q', "quiet", NULL, "print nothing but failures"},
     AG_OPTIONS_OF_LINKS,
     {OPTION_PROCESS, "process", "WHICH",
@@ -112,42 +104,9 @@ static const struct ag_attach_end asked_end = {.asked_ns = ag_end_guard_asked_ns
 
 /* ---- options ---- */
 
-static int refuse_value(int id, const char *value) {
-    const char *wanted = "", *name = "", *hint = "";
-    struct ag_nearest_name nearest;
-    for (size_t i = 0; i < AG_ARRAY_SIZE(table); i++) {
-        name = table[i].id == id ? table[i].name : name;
-    }
-    switch (id) {
-    case OPTION_MODE:
-        ag_nearest_name_start(&nearest, value);
-        ag_nearest_name_offer_list(&nearest, "exact sample");
-        wanted = "not exact or sample";
-        hint = ag_nearest_name_hint(&nearest, "");
-        break;
-    case OPTION_DEPTH:
-        wanted = "not a number from 1 to 65536";
-        break;
-    case OPTION_MAX_SIZE:
-        wanted = "not a number of bytes such as 64M";
-        break;
-    case OPTION_DURATION:
-        wanted = "not a time; seconds, or a number with ms, s, m, h";
-        break;
-    case OPTION_PROCESS:
-    case OPTION_TRACE:
-        wanted = "given too many times";
-        break;
-    }
-    return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s=%s: %s%s", name, value, wanted, hint);
-}
-
-static int set_sampling(struct request *request, enum ag_sampling_option option,
-                        const char *value) {
-    const char *name = request->sampling_option = ag_sampling_option_name(option);
-    const char *refusal = ag_sampling_option_set(&request->session, option, value);
-    return refusal ? ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s=%s: %s", name, value, refusal)
-                   : AG_EXIT_OK;
+static int refuse_value(int id, const char *value, const char *wanted) {
+    return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s=%s: %s", ag_option_name(table, id), value,
+                   wanted);
 }
 
 /* Adds the parts of LIST, which commas separate; their memory is never freed. Returns false if
@@ -170,29 +129,23 @@ static bool set_choice(struct ag_link_attach *link, int id, const char *value) {
     return add_choices(id == OPTION_PROCESS ? &link->processes : &link->functions, value);
 }
 
-static int set_filter(struct request *request, const char *value) {
-    char message[512];
-    request->process_option = "--filter";
-    request->session.filter = value;
-    return ag_filter_option_check(value, message)
+static int set_recording_option(struct request *request, enum ag_recording_option option,
+                                const char *value) {
+    char message[1024];
+    const char *name = ag_option_name(table, (int)option);
+    if (option <= AG_OPTION_SEED) {
+        request->sampling_option = name;
+    } else if (option != AG_OPTION_MODE && option != AG_OPTION_MAX_SIZE) {
+        request->process_option = name;
+    }
+    request->adapters = option == AG_OPTION_ADAPTERS ? value : request->adapters;
+    return ag_recording_option_set(&request->session, option, value, message)
                ? AG_EXIT_OK
-               : ag_fail(AG_EXIT_OWN_FAILURE, "attach: --filter=%s", message);
-}
-
-static int set_adapters(struct request *request, const char *list) {
-    char message[512];
-    request->process_option = "--adapters";
-    request->adapters = list;
-    return ag_adapter_list_check(list, message)
-               ? AG_EXIT_OK
-               : ag_fail(AG_EXIT_OWN_FAILURE, "attach: --adapters=%s", message);
+               : ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s=%s", name, message);
 }
 
 static int set_option(void *context, int id, const char *value) {
     struct request *request = context;
-    struct ag_session_options *session = &request->session;
-    uint64_t number = 0;
-    bool is_good = true;
     if (id >= AG_OPTION_OF_LINKS) {
         request->link.option = ag_runtimes[id - AG_OPTION_OF_LINKS].link->option;
         request->link.kind_option = value;
@@ -200,44 +153,22 @@ static int set_option(void *context, int id, const char *value) {
     }
     switch (id) {
     case 'o':
-        session->output_pattern = value;
-        break;
+        request->session.output_pattern = value;
+        return AG_EXIT_OK;
     case 'q':
         request->is_quiet = true;
-        break;
-    case OPTION_FREE_STACKS:
-        request->process_option = "--free-stacks";
-        session->has_free_stacks = true;
-        break;
-    case OPTION_MODE:
-        is_good = strcmp(value, "exact") == 0 || strcmp(value, "sample") == 0;
-        session->is_sampling = strcmp(value, "sample") == 0;
-        break;
-    case AG_OPTION_INTERVAL:
-    case AG_OPTION_BUDGET:
-    case AG_OPTION_SEED:
-        return set_sampling(request, (enum ag_sampling_option)id, value);
-    case OPTION_FILTER:
-        return set_filter(request, value);
-    case OPTION_DEPTH:
-        is_good = ag_parse_count(value, &number) && number >= 1 && number <= MAX_DEPTH;
-        request->process_option = "--depth";
-        session->depth = (uint32_t)number;
-        break;
-    case OPTION_ADAPTERS:
-        return set_adapters(request, value);
-    case OPTION_MAX_SIZE:
-        is_good = ag_parse_bytes(value, &session->max_bytes) && session->max_bytes > 0;
-        break;
+        return AG_EXIT_OK;
     case OPTION_DURATION:
-        is_good = ag_parse_time(value, &request->duration_ns) && request->duration_ns > 0;
-        break;
+        return ag_parse_time(value, &request->duration_ns) && request->duration_ns > 0
+                   ? AG_EXIT_OK
+                   : refuse_value(id, value, "not a time; seconds, or a number with ms, s, m, h");
     case OPTION_PROCESS:
     case OPTION_TRACE:
-        is_good = set_choice(&request->link, id, value);
-        break;
+        return set_choice(&request->link, id, value)
+                   ? AG_EXIT_OK
+                   : refuse_value(id, value, "given too many times");
     }
-    return is_good ? AG_EXIT_OK : refuse_value(id, value);
+    return set_recording_option(request, (enum ag_recording_option)id, value);
 }
 
 /* ---- the recording ---- */
@@ -493,7 +424,7 @@ static int attach_named(struct request *request, const char *name,
     const char *meaningless =
         request->sampling_option ? request->sampling_option : request->process_option;
     if (meaningless) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s does not apply to %s, which is a node",
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s does not apply to %s, which is a node",
                        meaningless, name);
     }
     link->name = name;
@@ -507,8 +438,7 @@ static int attach_named(struct request *request, const char *name,
 }
 
 static int parse_pid(const struct request *request, const char *text, pid_t *ret_pid) {
-    uint64_t number;
-    if (!ag_parse_count(text, &number) || number == 0 || number > INT32_MAX) {
+    if (!ag_parse_pid(text, ret_pid)) {
         return ag_fail(AG_EXIT_OWN_FAILURE,
                        "attach: %s: neither a process number (`pgrep NAME` finds it) nor a node's "
                        "name@host",
@@ -518,7 +448,6 @@ static int parse_pid(const struct request *request, const char *text, pid_t *ret
         return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s does not apply to a process",
                        request->link.option);
     }
-    *ret_pid = (pid_t)number;
     return AG_EXIT_OK;
 }
 
@@ -552,7 +481,7 @@ int ag_command_attach(int argc, char **argv) {
         return attach_named(&request, options.operands[0], kind);
     }
     if (request.sampling_option && !request.session.is_sampling) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: %s does not apply to --mode=exact",
+        return ag_fail(AG_EXIT_OWN_FAILURE, "attach: --%s does not apply to --mode=exact",
                        request.sampling_option);
     }
     const int status = parse_pid(&request, options.operands[0], &request.pid);

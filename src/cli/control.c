@@ -209,14 +209,6 @@ static bool is_action(const char *word) {
     return found;
 }
 
-/* Parses a pid. false: TEXT is not one. */
-static bool parse_pid(const char *text, pid_t *ret_pid) {
-    uint64_t number;
-    const bool is_one = ag_parse_count(text, &number) && number > 0 && number <= INT32_MAX;
-    *ret_pid = is_one ? (pid_t)number : 0;
-    return is_one;
-}
-
 struct link_option { /* the option that a kind of machine adds; name NULL: not given */
     const char *name, *value;
 };
@@ -252,7 +244,7 @@ int ag_command_control(int argc, char **argv) {
     const char *name = options.operands[0], *action = options.operands[1];
     const struct ag_link_kind *kind = ag_link_kind_of(name);
     pid_t pid = 0;
-    if (!kind && !parse_pid(name, &pid)) {
+    if (!kind && !ag_parse_pid(name, &pid)) {
         return ag_fail(AG_EXIT_USAGE,
                        "control: %s: neither a process number nor a node's name@host", name);
     }

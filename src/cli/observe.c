@@ -140,16 +140,6 @@ static int set_option(void *context, int id, const char *value) {
     return set_flag(request, id);
 }
 
-static int parse_pid(const char *text, pid_t *ret_pid) {
-    uint64_t number;
-    if (!ag_parse_count(text, &number) || number == 0 || number > INT32_MAX) {
-        return ag_fail(AG_EXIT_USAGE, "observe: %s: not a process number; `pgrep NAME` finds it",
-                       text);
-    }
-    *ret_pid = (pid_t)number;
-    return AG_EXIT_OK;
-}
-
 /* ---- the observation ---- */
 
 static void show_live(void *context) {
@@ -279,11 +269,14 @@ int ag_command_observe(int argc, char **argv) {
     if (request.live && request.json) {
         return ag_fail(AG_EXIT_USAGE, "observe: --live and --json cannot be combined");
     }
-    const int status = parse_pid(options.operands[0], &request.options.pid);
+    if (!ag_parse_pid(options.operands[0], &request.options.pid)) {
+        return ag_fail(AG_EXIT_USAGE, "observe: %s: not a process number; `pgrep NAME` finds it",
+                       options.operands[0]);
+    }
     request.options.what = request.selection.what;
     if (request.live) {
         request.options.tick = show_live;
         request.options.context = &request;
     }
-    return status == AG_EXIT_OK ? observe_process(&request) : status;
+    return observe_process(&request);
 }

@@ -197,6 +197,13 @@ bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_optio
     return true;
 }
 
+const char *ag_option_name(const struct ag_option *table, int id) {
+    while (table->id != id) {
+        table++;
+    }
+    return table->name;
+}
+
 int ag_option_set_bool(void *request, int id, const char *value) {
     bool *is_set = request;
     (void)id;
@@ -217,6 +224,15 @@ bool ag_parse_count(const char *text, uint64_t *ret_count) {
         }
     }
     *ret_count = count;
+    return true;
+}
+
+bool ag_parse_pid(const char *text, pid_t *ret_pid) {
+    uint64_t number;
+    if (!ag_parse_count(text, &number) || number == 0 || number > INT32_MAX) {
+        return false;
+    }
+    *ret_pid = (pid_t)number;
     return true;
 }
 

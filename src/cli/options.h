@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct ag_option {
     int id;               /* passed to the command; a letter is also the short option (-o) */
@@ -68,12 +69,15 @@ typedef int ag_option_set(void *request, int id, const char *value);
 /* Reads the options and passes each to SET. false: the command must end with options->status. */
 bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_option_set *set,
                      void *request);
+/* Returns the long name of the option ID of a table that has it, without dashes. */
+const char *ag_option_name(const struct ag_option *table, int id);
 /* For a command with one option, which has no value: REQUEST is the bool that it sets. */
 int ag_option_set_bool(void *request, int id, const char *value);
 
 /* These functions parse values. Each returns false if TEXT is not valid, and leaves *ret unchanged.
  */
 bool ag_parse_count(const char *text, uint64_t *ret_count); /* decimal digits */
+bool ag_parse_pid(const char *text, pid_t *ret_pid);
 bool ag_parse_bytes(const char *text,
                     uint64_t *ret_bytes); /* a count with K, M or G (powers of 1024) */
 bool ag_parse_time(const char *text,

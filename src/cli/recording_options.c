@@ -1,5 +1,4 @@
-/* recording_options.c: parses and checks the values of --filter, --interval, --budget, --seed,
- * --adapters and --dump-at, for `run` and `attach`. */
+/* recording_options.c: parses and checks the values of options of `run` and `attach`. */
 #include "cli/recording_options.h"
 
 #include <signal.h>
@@ -14,46 +13,11 @@
 #include "text/nearest_name.h"
 
 #define MIN_BUDGET_PERCENT 0.01
-
-/* ---- --filter ---- */
+enum { MAX_DEPTH = 65536 };
 
 const char ag_filter_option_help[] = "record only blocks for which all terms hold:\n"
                                      "domain=cpu|gpu|external, allocator=NAME, heap=NAME,\n"
                                      "size=LOW..HIGH, type=GLOB, joined by commas; ! negates one";
-
-bool ag_filter_option_check(const char *value, char ret_message[512]) {
-    struct ag_block_filter filter;
-    return ag_block_filter_parse(value, &filter, ret_message) == 0;
-}
-
-/* ---- --interval, --budget, --seed ---- */
-
-const char *ag_sampling_option_name(enum ag_sampling_option option) {
-    static const char *const names[] = {"--interval", "--budget", "--seed"};
-    return names[option - AG_OPTION_INTERVAL];
-}
-
-const char *ag_sampling_option_set(struct ag_session_options *session,
-                                   enum ag_sampling_option option, const char *value) {
-    switch (option) {
-    case AG_OPTION_INTERVAL:
-        return ag_parse_bytes(value, &session->interval_bytes) && session->interval_bytes > 0 &&
-                       session->interval_bytes <= AG_INTERVAL_MAX_BYTES
-                   ? NULL
-                   : "not a number of bytes from 1 to 8192G, such as 512K";
-    case AG_OPTION_BUDGET:
-        return ag_parse_percent(value, &session->budget_percent) &&
-                       session->budget_percent >= MIN_BUDGET_PERCENT
-                   ? NULL
-                   : "not a share of CPU from 0.01 to 100 percent";
-    case AG_OPTION_SEED:
-        session->has_seed = true;
-        return ag_parse_count(value, &session->seed) ? NULL : "not a number from 0 to 2^64 - 1";
-    }
-    return NULL;
-}
-
-/* ---- --adapters ---- */
 
 static bool is_adapter(const char *name, size_t length) {
     for (const struct ag_runtime *row = ag_runtimes; row->name; row++) {
@@ -64,7 +28,9 @@ static bool is_adapter(const char *name, size_t length) {
     return false;
 }
 
-bool ag_adapter_list_check(const char *list, char ret_message[512]) {
+/* LIST: "auto", "none", or adapter names joined by commas. Returns false, with the error and the
+ * valid names in ret_message, if it is invalid. */
+static bool check_adapters(const char *list, char ret_message[512]) {
     if (strcmp(list, "auto") == 0 || strcmp(list, "none") == 0) {
         return true;
     }
@@ -95,6 +61,69 @@ bool ag_adapter_list_check(const char *list, char ret_message[512]) {
             return true;
         }
     }
+}
+
+static bool set_mode(struct ag_session_options *session, const char *value, char ret_why[512]) {
+    struct ag_nearest_name nearest;
+    session->is_sampling = strcmp(value, "sample") == 0;
+    if (session->is_sampling || strcmp(value, "exact") == 0) {
+        return true;
+    }
+    ag_nearest_name_start(&nearest, value);
+    ag_nearest_name_offer_list(&nearest, "exact sample");
+    (void)snprintf(ret_why, 512, "not exact or sample%s", ag_nearest_name_hint(&nearest, ""));
+    return false;
+}
+
+bool ag_recording_option_set(struct ag_session_options *session, enum ag_recording_option option,
+                             const char *value, char ret_message[1024]) {
+    struct ag_block_filter filter;
+    uint64_t number = 0;
+    char why[512] = "";
+    bool is_good = true;
+    const char *wanted = why;
+    switch (option) {
+    case AG_OPTION_INTERVAL:
+        is_good = ag_parse_bytes(value, &session->interval_bytes) && session->interval_bytes > 0 &&
+                  session->interval_bytes <= AG_INTERVAL_MAX_BYTES;
+        wanted = "not a number of bytes from 1 to 8192G, such as 512K";
+        break;
+    case AG_OPTION_BUDGET:
+        is_good = ag_parse_percent(value, &session->budget_percent) &&
+                  session->budget_percent >= MIN_BUDGET_PERCENT;
+        wanted = "not a share of CPU from 0.01 to 100 percent";
+        break;
+    case AG_OPTION_SEED:
+        session->has_seed = true;
+        is_good = ag_parse_count(value, &session->seed);
+        wanted = "not a number from 0 to 2^64 - 1";
+        break;
+    case AG_OPTION_MODE:
+        is_good = set_mode(session, value, why);
+        break;
+    case AG_OPTION_DEPTH:
+        is_good = ag_parse_count(value, &number) && number >= 1 && number <= MAX_DEPTH;
+        session->depth = (uint32_t)number;
+        wanted = "not a number from 1 to 65536";
+        break;
+    case AG_OPTION_MAX_SIZE:
+        is_good = ag_parse_bytes(value, &session->max_bytes) && session->max_bytes > 0;
+        wanted = "not a number of bytes such as 64M";
+        break;
+    case AG_OPTION_FREE_STACKS:
+        session->has_free_stacks = true;
+        break;
+    case AG_OPTION_FILTER: /* the message begins with the invalid term */
+        session->filter = value;
+        return ag_block_filter_parse(value, &filter, ret_message) == 0;
+    case AG_OPTION_ADAPTERS:
+        is_good = check_adapters(value, why);
+        break;
+    }
+    if (!is_good) {
+        (void)snprintf(ret_message, 1024, "%.400s: %s", value, wanted);
+    }
+    return is_good;
 }
 
 /* ---- --dump-at ---- */

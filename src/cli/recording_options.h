@@ -9,13 +9,19 @@
 #include "writer/live_session.h"
 #include "writer/snapshot.h"
 
-/* --filter: which blocks are recorded. Returns false, with the invalid term and what is expected in
- * ret_message. */
-extern const char ag_filter_option_help[];
-bool ag_filter_option_check(const char *value, char ret_message[512]);
-
-/* The options of sample mode: their ids, and their rows in the table of a command. */
-enum ag_sampling_option { AG_OPTION_INTERVAL = 2048, AG_OPTION_BUDGET, AG_OPTION_SEED };
+/* Options that are stored in the session's options, or checked: their ids in the table of a command.
+ * Those up to AG_OPTION_SEED are valid only in sample mode. */
+enum ag_recording_option {
+    AG_OPTION_INTERVAL = 2048,
+    AG_OPTION_BUDGET,
+    AG_OPTION_SEED,
+    AG_OPTION_MODE,
+    AG_OPTION_DEPTH,
+    AG_OPTION_MAX_SIZE,
+    AG_OPTION_FREE_STACKS,
+    AG_OPTION_FILTER,
+    AG_OPTION_ADAPTERS, /* is only checked */
+};
 #define AG_OPTIONS_OF_SAMPLING                                                                \
     {AG_OPTION_INTERVAL, "interval", "BYTES",                                                 \
      "sample: mean bytes between samples; suffixes K, M\n(default: 512K)"},                   \
@@ -24,15 +30,11 @@ enum ag_sampling_option { AG_OPTION_INTERVAL = 2048, AG_OPTION_BUDGET, AG_OPTION
     {                                                                                         \
         AG_OPTION_SEED, "seed", "N", "seed of the sampler's random numbers (default: random)" \
     }
-const char *ag_sampling_option_name(enum ag_sampling_option option); /* "--interval" */
-/* Stores the value in SESSION. Returns NULL, or why the value is invalid ("not a number of bytes
- * ..."). */
-const char *ag_sampling_option_set(struct ag_session_options *session,
-                                   enum ag_sampling_option option, const char *value);
-
-/* --adapters: "auto", "none", or adapter names joined by commas. Returns false, with the error and
- * the valid names in ret_message. */
-bool ag_adapter_list_check(const char *list, char ret_message[512]);
+extern const char ag_filter_option_help[];
+/* Stores the value in SESSION. Returns false if it is invalid, with the value and the reason
+ * ("0: not a number ...") in ret_message. */
+bool ag_recording_option_set(struct ag_session_options *session, enum ag_recording_option option,
+                             const char *value, char ret_message[1024]);
 
 /* --dump-at: gc, peak, every=BYTES, every=TIME, signal=NAME. A number that ends in s, m or h is a
  * time, any other is bytes: 5m are minutes, 5M are MiB. Returns false if TEXT is none of them. */

@@ -5,7 +5,6 @@
 #include "cli/recording_times.h"
 
 #include <limits.h>
-#include <string.h>
 
 #include "cli/options.h"
 #include "cli/recording_options.h"
@@ -21,19 +20,24 @@ static bool parse_ms(const char *text, uint64_t *ret_ms) {
     return true;
 }
 
-bool ag_recording_times_set(struct ag_recording_times *times, const char *name, const char *value) {
-    if (strstr(name, "SIGNAL") || strstr(name, "signal")) {
-        uint64_t number;
-        const bool is_known = ag_dump_signal_parse(value, &number);
-        times->signal = is_known ? (int)number : times->signal;
-        return is_known;
-    }
-    if (strstr(name, "DELAY") || strstr(name, "delay")) {
+bool ag_recording_times_set(struct ag_recording_times *times, enum ag_times_option option,
+                            const char *value) {
+    uint64_t number;
+    switch (option) {
+    case AG_OPTION_DELAY:
         times->has_delay = parse_ms(value, &times->delay_ms);
         return times->has_delay;
+    case AG_OPTION_DURATION:
+        times->has_duration = parse_ms(value, &times->duration_ms) && times->duration_ms > 0;
+        return times->has_duration;
+    case AG_OPTION_SIGNAL:
+        if (!ag_dump_signal_parse(value, &number)) {
+            return false;
+        }
+        times->signal = (int)number;
+        return true;
     }
-    times->has_duration = parse_ms(value, &times->duration_ms) && times->duration_ms > 0;
-    return times->has_duration;
+    return false;
 }
 
 static void recording_times_begin(struct ag_recording_times *times, struct ag_session *session,

@@ -16,9 +16,10 @@ struct ag_recording_times {
     uint64_t begin_ms;
 };
 
-/* Parses the value of one option. NAME is the option ("--delay") or its environment variable
- * ("ALLOGRAM_DELAY"). Returns false if the value is invalid. */
-bool ag_recording_times_set(struct ag_recording_times *times, const char *name, const char *value);
+enum ag_times_option { AG_OPTION_DELAY = 3072, AG_OPTION_DURATION, AG_OPTION_SIGNAL };
+/* Parses the value of an option. Returns false if the value is invalid. */
+bool ag_recording_times_set(struct ag_recording_times *times, enum ag_times_option option,
+                            const char *value);
 /* Called before the program runs, at NOW_MS of the monotonic clock. */
 void ag_recording_times_start(struct ag_recording_times *times, struct ag_session *session,
                               uint64_t now_ms);

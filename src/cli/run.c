@@ -33,57 +33,48 @@
 #include "cli/supervisor.h"
 #include "cli/target.h"
 #include "symbol/decoder.h"
-#include "text/nearest_name.h"
 
-enum { MAX_DEPTH = 65536, MAX_STAMP_EVERY = 1 << 20, FIRST_TRACE_BYTES = 4096 };
+enum { MAX_STAMP_EVERY = 1 << 20, FIRST_TRACE_BYTES = 4096 };
 
 /* ---- options ---- */
 
 enum {
-    OPTION_MODE = AG_OPTION_LONG_ONLY,
-    OPTION_DEPTH,
-    OPTION_FOLLOW,
-    OPTION_MAX_SIZE,
+    OPTION_FOLLOW = AG_OPTION_LONG_ONLY,
     OPTION_STAMP_EVERY,
-    OPTION_FREE_STACKS,
-    OPTION_ADAPTERS,
     OPTION_DUMP_AT,
     OPTION_SERVE,
     OPTION_CALLS,
-    OPTION_DELAY,
-    OPTION_DURATION,
-    OPTION_SIGNAL,
-    OPTION_FILTER,
 };
 
 static const struct ag_option option_table[] = {
     {'o', "output", "PATTERN",
      "the trace's name; %e program, %p pid, %h host, %t time\n(default: allogram.%e.%p.allogram in the current folder)"},
-    {OPTION_MODE, "mode", "exact|sample",
+    {AG_OPTION_MODE, "mode", "exact|sample",
      "record every allocation (default), or a sample, which costs\nvery little and gives each number with its interval"},
     AG_OPTIONS_OF_SAMPLING,
-    {OPTION_DEPTH, "depth", "N", "largest number of frames of a stack (default: 256)"},
+    {AG_OPTION_DEPTH, "depth", "N", "largest number of frames of a stack (default: 256)"},
     {OPTION_FOLLOW, "follow", "all|none",
      "record child processes too, each in its own trace (default: all)"},
-    {OPTION_MAX_SIZE, "max-size", "BYTES", "limit of the trace's size; suffixes K, M, G"},
+    {AG_OPTION_MAX_SIZE, "max-size", "BYTES", "limit of the trace's size; suffixes K, M, G"},
     {OPTION_STAMP_EVERY, "stamp-every", "N",
      "events of a thread between two time stamps (default: 64; 1 gives\nthe most exact order between "
      "threads, at the highest cost)"},
-    {OPTION_FREE_STACKS, "free-stacks", NULL,
+    {AG_OPTION_FREE_STACKS, "free-stacks", NULL,
      "record the stack of every free too, for report --view=blocks;\na free then costs as much as an allocation"},
-    {OPTION_ADAPTERS, "adapters", "auto|none|LIST",
+    {AG_OPTION_ADAPTERS, "adapters", "auto|none|LIST",
      "which runtimes' adapters may act (default: auto, all)"},
-    {OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
+    {AG_OPTION_FILTER, "filter", "EXPR", ag_filter_option_help},
     {OPTION_CALLS, "calls", NULL,
      "count calls and words of functions, for report --view=functions\n(Lua; adds a cost to every call)"},
     {OPTION_DUMP_AT, "dump-at", "WHEN",
      "write a trace of the recording so far, next to the trace, at: gc,\npeak, every=BYTES, every=TIME, signal=NAME (sent to allogram);\nmay be given several times"},
     {OPTION_SERVE, "serve", "PORT",
      "pprof endpoint on loopback while the program runs: /debug/pprof/\nheap, allocs, growth; 0: any free port; the token is printed once"},
-    {OPTION_DELAY, "delay", "TIME",
+    {AG_OPTION_DELAY, "delay", "TIME",
      "start recording after this time: seconds, or a number with ms,\ns, m, h"},
-    {OPTION_DURATION, "duration", "TIME", "stop recording after this time; the program continues"},
-    {OPTION_SIGNAL, "signal", "NAME",
+    {AG_OPTION_DURATION, "duration", "TIME",
+     "stop recording after this time; the program continues"},
+    {AG_OPTION_SIGNAL, "signal", "NAME",
      "signal to allogram that starts, pauses and resumes the recording:\nHUP, QUIT, USR1 or USR2"},
     AG_OPTIONS_OF_DECODERS,
     {'q', "quiet", NULL, "print no closing summary"},
@@ -100,13 +91,6 @@ struct run_request {
     bool is_quiet;
     struct ag_recording_times times;
 };
-
-static int set_sampling_option(struct run_request *request, enum ag_sampling_option option,
-                               const char *name, const char *value) {
-    const char *refusal = ag_sampling_option_set(&request->session, option, value);
-    request->sampling_option = ag_sampling_option_name(option);
-    return refusal ? ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: %s", name, value, refusal) : 0;
-}
 
 static int add_dump(struct run_request *request, const char *name, const char *value) {
     struct ag_session_options *session = &request->session;
@@ -150,29 +134,6 @@ static int refuse_bytes_of_samples(const struct ag_session_options *session) {
     return 0;
 }
 
-static int set_adapters(struct run_request *request, const char *name, const char *value) {
-    char message[512];
-    if (!ag_adapter_list_check(value, message)) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: %s", name, value, message);
-    }
-    request->adapters = value;
-    return 0;
-}
-
-static int set_filter(struct run_request *request, const char *name, const char *value) {
-    char message[512];
-    request->session.filter = value;
-    return ag_filter_option_check(value, message)
-               ? 0
-               : ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s", name, message);
-}
-
-static bool *flag_of(struct run_request *request, int id) {
-    return id == 'q'            ? &request->is_quiet
-           : id == OPTION_CALLS ? &request->has_calls
-                                : &request->session.has_free_stacks;
-}
-
 /* Converts the name of an option to that of its environment variable: max-size to
  * ALLOGRAM_MAX_SIZE. */
 static void twin_name(const char *option, char ret_name[64]) {
@@ -199,23 +160,13 @@ static int set_types_file(int id, const char *value) {
     return status;
 }
 
-static int set_max_size(struct run_request *request, const char *name, const char *value) {
-    uint64_t number;
-    if (!ag_parse_bytes(value, &number) || number == 0) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number of bytes such as 64M", name,
-                       value);
-    }
-    request->session.max_bytes = number;
-    return 0;
-}
-
 static int set_times(struct run_request *request, int id, const char *name, const char *value) {
-    if (ag_recording_times_set(&request->times, name, value)) {
+    if (ag_recording_times_set(&request->times, (enum ag_times_option)id, value)) {
         return 0;
     }
     return ag_fail(AG_EXIT_OWN_FAILURE,
-                   id == OPTION_SIGNAL ? "%s=%s: not one of HUP, QUIT, USR1, USR2"
-                                       : "%s=%s: not a time such as 10s, 500ms or 2m",
+                   id == AG_OPTION_SIGNAL ? "%s=%s: not one of HUP, QUIT, USR1, USR2"
+                                          : "%s=%s: not a time such as 10s, 500ms or 2m",
                    name, value);
 }
 
@@ -231,16 +182,19 @@ static int refuse_one_signal_for_two(const struct run_request *request) {
     return 0;
 }
 
-static int set_mode(struct run_request *request, const char *name, const char *value) {
-    if (strcmp(value, "exact") != 0 && strcmp(value, "sample") != 0) {
-        struct ag_nearest_name nearest;
-        ag_nearest_name_start(&nearest, value);
-        ag_nearest_name_offer_list(&nearest, "exact sample");
-        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not exact or sample%s", name, value,
-                       ag_nearest_name_hint(&nearest, ""));
+static int set_recording_option(struct run_request *request, enum ag_recording_option option,
+                                const char *name, const char *value) {
+    char message[1024];
+    if (!ag_recording_option_set(&request->session, option, value, message)) {
+        return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s", name, message);
     }
-    request->is_exact = strcmp(value, "exact") == 0;
-    request->session.is_sampling = !request->is_exact;
+    if (option <= AG_OPTION_SEED) {
+        request->sampling_option = ag_option_name(option_table, (int)option);
+    } else if (option == AG_OPTION_MODE) {
+        request->is_exact = !request->session.is_sampling;
+    } else if (option == AG_OPTION_ADAPTERS) {
+        request->adapters = value;
+    }
     return 0;
 }
 
@@ -256,31 +210,27 @@ static int set_option(struct run_request *request, int id, const char *name, con
         request->session.output_pattern = value;
         return 0;
     case 'q':
-    case OPTION_FREE_STACKS:
-    case OPTION_CALLS:
-        *flag_of(request, id) = true;
+        request->is_quiet = true;
         return 0;
-    case OPTION_MODE:
-        return set_mode(request, name, value);
+    case OPTION_CALLS:
+        request->has_calls = true;
+        return 0;
     case AG_OPTION_INTERVAL:
     case AG_OPTION_BUDGET:
     case AG_OPTION_SEED:
-        return set_sampling_option(request, (enum ag_sampling_option)id, name, value);
-    case OPTION_DEPTH:
-        if (!ag_parse_count(value, &number) || number == 0 || number > MAX_DEPTH) {
-            return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
-                           MAX_DEPTH);
-        }
-        request->session.depth = (uint32_t)number;
-        return 0;
+    case AG_OPTION_MODE:
+    case AG_OPTION_DEPTH:
+    case AG_OPTION_MAX_SIZE:
+    case AG_OPTION_FREE_STACKS:
+    case AG_OPTION_FILTER:
+    case AG_OPTION_ADAPTERS:
+        return set_recording_option(request, (enum ag_recording_option)id, name, value);
     case OPTION_FOLLOW:
         if (strcmp(value, "all") != 0 && strcmp(value, "none") != 0) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not all or none", name, value);
         }
         request->session.no_children = strcmp(value, "none") == 0;
         return 0;
-    case OPTION_MAX_SIZE:
-        return set_max_size(request, name, value);
     case OPTION_STAMP_EVERY:
         if (!ag_parse_count(value, &number) || number == 0 || number > MAX_STAMP_EVERY) {
             return ag_fail(AG_EXIT_OWN_FAILURE, "%s=%s: not a number from 1 to %d", name, value,
@@ -292,13 +242,9 @@ static int set_option(struct run_request *request, int id, const char *name, con
         return add_dump(request, name, value);
     case OPTION_SERVE:
         return set_port(request, name, value);
-    case OPTION_ADAPTERS:
-        return set_adapters(request, name, value);
-    case OPTION_FILTER:
-        return set_filter(request, name, value);
-    case OPTION_DELAY:
-    case OPTION_DURATION:
-    case OPTION_SIGNAL:
+    case AG_OPTION_DELAY:
+    case AG_OPTION_DURATION:
+    case AG_OPTION_SIGNAL:
         return set_times(request, id, name, value);
     }
     return ag_fail(AG_EXIT_OWN_FAILURE, "%s: not supported by this build", name);
@@ -331,10 +277,8 @@ static int read_environment(struct run_request *request) {
 /* Sets an option of the command line; error messages use its long name. */
 static int set_typed_option(void *request, int id, const char *value) {
     char name[64] = "";
-    for (size_t i = 0; i < AG_ARRAY_SIZE(option_table); i++) {
-        if (option_table[i].id == id) {
-            (void)snprintf(name, sizeof(name), "--%s", option_table[i].name);
-        }
+    if (id < AG_OPTION_OF_DECODERS) {
+        (void)snprintf(name, sizeof(name), "--%s", ag_option_name(option_table, id));
     }
     return set_option(request, id, name, value);
 }
@@ -497,7 +441,7 @@ int ag_command_run(int argc, char **argv) {
         request.session.is_sampling = true;
     }
     if (request.sampling_option && !request.session.is_sampling) {
-        return ag_fail(AG_EXIT_OWN_FAILURE, "run: %s requires --mode=sample",
+        return ag_fail(AG_EXIT_OWN_FAILURE, "run: --%s requires --mode=sample",
                        request.sampling_option);
     }
     status = refuse_bytes_of_samples(&request.session);
