@@ -60,14 +60,6 @@ static struct ranked *rank(const struct ag_functions *functions, size_t *ret_cou
     return ranks;
 }
 
-static void join_columns(struct ag_byte_list *all, struct ag_byte_list *columns, size_t n) {
-    for (size_t k = 0; k < n; k++) {
-        ag_byte_list_add(all, columns[k].bytes, columns[k].count);
-        all->is_short |= columns[k].is_short;
-        ag_byte_list_done(&columns[k]);
-    }
-}
-
 static void add_functions(struct ag_byte_list *all, struct ag_page_trace *trace,
                           const struct ag_functions *functions, const struct ranked *ranks,
                           size_t count) {
@@ -90,7 +82,7 @@ static void add_functions(struct ag_byte_list *all, struct ag_page_trace *trace,
         }
     }
     ag_byte_list_number(all, count);
-    join_columns(all, columns, FUNCTION_COLUMNS);
+    ag_byte_list_join(all, columns, FUNCTION_COLUMNS);
 }
 
 /* A pair of two functions that are both on the page. */
@@ -145,7 +137,7 @@ static int add_edges(struct ag_byte_list *all, const struct ag_call_edge *edges,
     }
     free(shown);
     ag_byte_list_number(all, count);
-    join_columns(all, columns, EDGE_COLUMNS);
+    ag_byte_list_join(all, columns, EDGE_COLUMNS);
     return 0;
 }
 

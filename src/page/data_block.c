@@ -30,19 +30,19 @@ static void encode_base64(FILE *out, const uint8_t *bytes, size_t count) {
     fwrite(line, 1, used, out);
 }
 
-int ag_data_block_write(FILE *out, unsigned trace, const char *id,
-                        const struct ag_byte_list *list) {
+int ag_data_block_write(FILE *out, unsigned trace, const char *id, struct ag_byte_list *list) {
     uLongf n_packed = compressBound(list->count);
     uint8_t *packed = malloc(n_packed);
-    if (list->is_short || !packed ||
+    const bool is_packed =
+        !list->is_short && packed &&
         compress2(packed, &n_packed, list->bytes ? list->bytes : packed, list->count,
-                  /* level= */ 6) != Z_OK) {
-        free(packed);
-        return -ENOMEM;
+                  /* level= */ 6) == Z_OK;
+    if (is_packed) {
+        fprintf(out, "<script type=\"text/plain\" id=\"b%u-%s\">", trace, id);
+        encode_base64(out, packed, n_packed);
+        fputs("</script>\n", out);
     }
-    fprintf(out, "<script type=\"text/plain\" id=\"b%u-%s\">", trace, id);
-    encode_base64(out, packed, n_packed);
-    fputs("</script>\n", out);
     free(packed);
-    return 0;
+    ag_byte_list_done(list);
+    return is_packed ? 0 : -ENOMEM;
 }

@@ -10,8 +10,8 @@
 
 #include "table/byte_list.h"
 
-/* Writes LIST as the block ID of trace number TRACE; its element gets an id such as "b0-frames". 0
- * or -ENOMEM. */
-int ag_data_block_write(FILE *out, unsigned trace, const char *id, const struct ag_byte_list *list);
+/* Writes LIST as the block ID of trace number TRACE, and frees it; its element gets an id such as
+ * "b0-frames". 0 or -ENOMEM. */
+int ag_data_block_write(FILE *out, unsigned trace, const char *id, struct ag_byte_list *list);
 
 #endif

@@ -47,9 +47,7 @@ int ag_name_table_write(const struct ag_name_table *table, unsigned trace, FILE 
     ag_byte_list_add(&list, table->lengths.bytes, table->lengths.count);
     ag_byte_list_add(&list, table->texts.bytes, table->texts.count);
     list.is_short |= table->lengths.is_short || table->texts.is_short;
-    const int r = ag_data_block_write(out, trace, "names", &list);
-    ag_byte_list_done(&list);
-    return r;
+    return ag_data_block_write(out, trace, "names", &list);
 }
 
 void ag_name_table_done(struct ag_name_table *table) {

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/compiler.h"
 #include "model/interval.h"
 #include "page/call_tables.h"
 #include "text/json_writer.h"
@@ -61,7 +62,7 @@ static void write_intervals(struct ag_json *json, const struct ag_metrics *total
         {"peak_blocks_ci95", AG_METRIC_PEAK_BLOCKS},
         {"peak_bytes_ci95", AG_METRIC_PEAK_BYTES},
     };
-    for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(sums); i++) {
         const struct ag_interval interval = ag_interval_of_metric(total, sums[i].metric);
         ag_json_open(json, sums[i].name, '[');
         ag_json_integer(json, NULL, interval.low);
@@ -100,7 +101,7 @@ static void write_summary(struct ag_json *json, const struct ag_profile *profile
         {"events", summary->events},
     };
     ag_json_open(json, "summary", '{');
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(numbers); i++) {
         ag_json_integer(json, numbers[i].name, numbers[i].value);
     }
     if (ag_profile_identity(profile)->is_sampled) {
@@ -133,13 +134,13 @@ static void write_losses(struct ag_json *json, const struct ag_profile *profile)
     ag_json_close(json, ']');
 }
 
-/* Writes the number at OFFSET of each point as an array. */
-static void write_curve(struct ag_json *json, const char *name,
-                        const struct ag_timeline_point *points, size_t n, size_t offset) {
+/* Writes the number at OFFSET of each of N rows as an array. */
+static void write_column(struct ag_json *json, const char *name, const void *rows, size_t n,
+                         size_t row_bytes, size_t offset) {
     ag_json_open(json, name, '[');
     for (size_t i = 0; i < n; i++) {
-        const uint64_t *value = (const uint64_t *)((const char *)&points[i] + offset);
-        ag_json_integer(json, NULL, *value);
+        ag_json_integer(json, NULL,
+                        *(const uint64_t *)((const char *)rows + i * row_bytes + offset));
     }
     ag_json_close(json, ']');
 }
@@ -148,19 +149,11 @@ static void write_timeline(struct ag_json *json, const struct ag_profile *profil
     const struct ag_timeline_point *points;
     const size_t n = ag_profile_timeline(profile, &points);
     ag_json_open(json, "timeline", '{');
-    write_curve(json, "time_ns", points, n, offsetof(struct ag_timeline_point, time_ns));
-    write_curve(json, "rss_bytes", points, n, offsetof(struct ag_timeline_point, rss_bytes));
+    write_column(json, "time_ns", points, n, sizeof(*points),
+                 offsetof(struct ag_timeline_point, time_ns));
+    write_column(json, "rss_bytes", points, n, sizeof(*points),
+                 offsetof(struct ag_timeline_point, rss_bytes));
     ag_json_close(json, '}');
-}
-
-static void write_column(struct ag_json *json, const char *name, const struct ag_history *history,
-                         size_t offset) {
-    ag_json_open(json, name, '[');
-    for (size_t i = 0; i < history->n_slices; i++) {
-        ag_json_integer(json, NULL,
-                        *(const uint64_t *)((const char *)&history->slices[i] + offset));
-    }
-    ag_json_close(json, ']');
 }
 
 static void write_slices(struct ag_json *json, const struct ag_history *history) {
@@ -169,12 +162,20 @@ static void write_slices(struct ag_json *json, const struct ag_history *history)
     ag_json_integer(json, "slice_ns", history->slice_ns);
     ag_json_integer(json, "orders", AG_HISTORY_ORDERS);
     ag_json_bool(json, "has_other_threads", history->has_other_threads);
-    write_column(json, "peak_bytes", history, offsetof(struct ag_history_slice, peak_bytes));
-    write_column(json, "peak_blocks", history, offsetof(struct ag_history_slice, peak_blocks));
-    write_column(json, "peak_time_ns", history, offsetof(struct ag_history_slice, peak_time_ns));
-    write_column(json, "in_use_bytes", history, offsetof(struct ag_history_slice, in_use_bytes));
-    write_column(json, "allocated_bytes", history,
-                 offsetof(struct ag_history_slice, allocated_bytes));
+    static const struct {
+        const char *name;
+        size_t offset;
+    } columns[] = {
+        {"peak_bytes", offsetof(struct ag_history_slice, peak_bytes)},
+        {"peak_blocks", offsetof(struct ag_history_slice, peak_blocks)},
+        {"peak_time_ns", offsetof(struct ag_history_slice, peak_time_ns)},
+        {"in_use_bytes", offsetof(struct ag_history_slice, in_use_bytes)},
+        {"allocated_bytes", offsetof(struct ag_history_slice, allocated_bytes)},
+    };
+    for (size_t i = 0; i < AG_ARRAY_SIZE(columns); i++) {
+        write_column(json, columns[i].name, history->slices, history->n_slices,
+                     sizeof(*history->slices), columns[i].offset);
+    }
     ag_json_close(json, '}');
 }
 

@@ -127,12 +127,6 @@ static int start_numbering(struct numbering *numbering) {
 
 /* ---- frames, nodes, groups ---- */
 
-static void join_column(struct ag_byte_list *all, struct ag_byte_list *column) {
-    ag_byte_list_add(all, column->bytes, column->count);
-    all->is_short |= column->is_short;
-    ag_byte_list_done(column);
-}
-
 static int write_frames(const struct numbering *numbering, FILE *out) {
     struct ag_page_trace *trace = numbering->trace;
     struct ag_byte_list columns[5] = {{0}}, all = {0};
@@ -146,12 +140,8 @@ static int write_frames(const struct numbering *numbering, FILE *out) {
                                              (uint64_t)ag_frame_owner(frame) * 4u);
     }
     ag_byte_list_number(&all, numbering->n_frames);
-    for (size_t k = 0; k < 5; k++) {
-        join_column(&all, &columns[k]);
-    }
-    const int r = ag_data_block_write(out, trace->number, "frames", &all);
-    ag_byte_list_done(&all);
-    return r;
+    ag_byte_list_join(&all, columns, 5);
+    return ag_data_block_write(out, trace->number, "frames", &all);
 }
 
 static int write_nodes(const struct numbering *numbering, FILE *out) {
@@ -170,10 +160,8 @@ static int write_nodes(const struct numbering *numbering, FILE *out) {
                                          ? 1
                                          : numbering->frame_numbers[node->frame] + 1);
     }
-    join_column(&parents, &frames);
-    const int r = ag_data_block_write(out, numbering->trace->number, "nodes", &parents);
-    ag_byte_list_done(&parents);
-    return r;
+    ag_byte_list_join(&parents, &frames, 1);
+    return ag_data_block_write(out, numbering->trace->number, "nodes", &parents);
 }
 
 /* In the order of struct ag_metrics. */
@@ -236,15 +224,11 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
             trace->other_bytes += group->metrics.allocated_bytes;
         }
     }
-    join_column(&nodes, &vias);
-    join_column(&nodes, &types);
-    join_column(&nodes, &labels);
-    for (size_t k = 0; k < N_COLUMNS; k++) {
-        join_column(&nodes, &columns[k]);
-    }
-    const int r = ag_data_block_write(out, trace->number, "groups", &nodes);
-    ag_byte_list_done(&nodes);
-    return r;
+    ag_byte_list_join(&nodes, &vias, 1);
+    ag_byte_list_join(&nodes, &types, 1);
+    ag_byte_list_join(&nodes, &labels, 1);
+    ag_byte_list_join(&nodes, columns, N_COLUMNS);
+    return ag_data_block_write(out, trace->number, "groups", &nodes);
 }
 
 /* ---- sizes, lifetimes, leaks, threads ---- */
@@ -326,9 +310,7 @@ static int write_leaks(const struct ag_page_trace *trace, FILE *out) {
         ag_byte_list_number(&list, leak->bytes);
         before = leak->slice;
     }
-    const int r = ag_data_block_write(out, trace->number, "leaks", &list);
-    ag_byte_list_done(&list);
-    return r;
+    return ag_data_block_write(out, trace->number, "leaks", &list);
 }
 
 /* The block "threads": n; u name and u kernel id of each thread; for each slice and thread u
@@ -363,9 +345,7 @@ static int write_threads(struct ag_page_trace *trace, FILE *out) {
         ag_byte_list_number(&list, pair->blocks);
         ag_byte_list_number(&list, pair->bytes);
     }
-    const int r = ag_data_block_write(out, trace->number, "threads", &list);
-    ag_byte_list_done(&list);
-    return r;
+    return ag_data_block_write(out, trace->number, "threads", &list);
 }
 
 int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FILE *out) {

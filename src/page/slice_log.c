@@ -84,7 +84,8 @@ struct folding {
     uint32_t *other_of;  /* by node: the first group below that "other", or NOT_SEEN */
     uint32_t *next_of;   /* by group: the next group below the same "other", or NOT_SEEN */
     uint32_t *last_seen; /* by group: the slice it was last counted in */
-    size_t n_groups;     /* of the outline before folding */
+    size_t n_next_of, n_last_seen;
+    size_t n_groups; /* of the outline before folding */
 };
 
 static int by_weight(const void *a, const void *b, void *context) {
@@ -114,16 +115,6 @@ static size_t count_entries(const struct folding *folding) {
     return count;
 }
 
-/* Room for one more group. */
-static int slices_make_room(struct folding *folding) {
-    const size_t n = folding->outline->n_groups + 1;
-    uint32_t *last_seen = realloc(folding->last_seen, n * sizeof(*last_seen));
-    folding->last_seen = last_seen ? last_seen : folding->last_seen;
-    uint32_t *next_of = realloc(folding->next_of, n * sizeof(*next_of));
-    folding->next_of = next_of ? next_of : folding->next_of;
-    return last_seen && next_of ? 0 : -ENOMEM;
-}
-
 static int add_node(struct ag_outline *outline, uint32_t parent, uint32_t frame,
                     uint32_t *ret_node) {
     *ret_node = (uint32_t)outline->n_nodes;
@@ -138,7 +129,9 @@ static int add_other(struct folding *folding, uint32_t node, const struct ag_out
         .via_name = like->via_name, .type = like->type, .label = like->label};
     /* Read before the arrays grow, which may move LIKE. */
     const uint32_t frame = outline->nodes[like->node].frame;
-    int r = slices_make_room(folding);
+    const size_t n_groups = outline->n_groups + 1;
+    int r = AG_ARRAY_EXTEND(folding->last_seen, folding->n_last_seen, n_groups);
+    r = r < 0 ? r : AG_ARRAY_EXTEND(folding->next_of, folding->n_next_of, n_groups);
     if (r == 0 && folding->place_of[node] == NOT_SEEN) {
         r = add_node(outline, node, AG_OUTLINE_OTHER, &folding->place_of[node]);
     }
@@ -283,10 +276,10 @@ int ag_slice_log_fold(const struct ag_slice_log *log, struct ag_outline *outline
     const size_t nodes_bytes = (outline->n_nodes + 1) * sizeof(*folding.other_of);
     folding.place_of = malloc(nodes_bytes);
     folding.other_of = malloc(nodes_bytes);
-    folding.last_seen = malloc((outline->n_groups + 1) * sizeof(*folding.last_seen));
-    folding.next_of = malloc((outline->n_groups + 1) * sizeof(*folding.next_of));
-    int r = -ENOMEM;
-    if (folding.place_of && folding.other_of && folding.last_seen && folding.next_of) {
+    int r = AG_ARRAY_EXTEND(folding.last_seen, folding.n_last_seen, outline->n_groups);
+    r = r < 0 ? r : AG_ARRAY_EXTEND(folding.next_of, folding.n_next_of, outline->n_groups);
+    r = folding.place_of && folding.other_of ? r : -ENOMEM;
+    if (r == 0) {
         memset(folding.place_of, 0xff, nodes_bytes); /* NOT_SEEN */
         memset(folding.other_of, 0xff, nodes_bytes);
         r = fold(&folding, most_entries);
@@ -352,16 +345,10 @@ int ag_slice_log_write(const struct ag_slice_log *log, const uint32_t *number_of
             *sum = (struct sum){0};
         }
     }
-    ag_byte_list_add(&counts, numbers.bytes, numbers.count);
-    for (size_t k = 0; k < FIELDS; k++) {
-        ag_byte_list_add(&counts, columns[k].bytes, columns[k].count);
-        counts.is_short |= columns[k].is_short;
-        ag_byte_list_done(&columns[k]);
-    }
-    counts.is_short |= numbers.is_short;
+    ag_byte_list_join(&counts, &numbers, 1);
+    ag_byte_list_join(&counts, columns, FIELDS);
     r = r < 0 ? r : ag_data_block_write(out, trace, "history", &counts);
     ag_byte_list_done(&counts);
-    ag_byte_list_done(&numbers);
     free(sums);
     free(touched);
     return r;

@@ -25,6 +25,14 @@ void ag_byte_list_signed(struct ag_byte_list *list, int64_t number) {
     ag_byte_list_number(list, ag_zigzag((uint64_t)number));
 }
 
+void ag_byte_list_join(struct ag_byte_list *list, struct ag_byte_list *parts, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        ag_byte_list_add(list, parts[i].bytes, parts[i].count);
+        list->is_short |= parts[i].is_short;
+        ag_byte_list_done(&parts[i]);
+    }
+}
+
 void ag_byte_list_done(struct ag_byte_list *list) {
     free(list->bytes);
     *list = (struct ag_byte_list){0};

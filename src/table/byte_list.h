@@ -16,6 +16,8 @@ struct ag_byte_list { /* zero-initialize; freed by ag_byte_list_done */
 void ag_byte_list_add(struct ag_byte_list *list, const void *bytes, size_t count);
 void ag_byte_list_number(struct ag_byte_list *list, uint64_t number); /* a varint */
 void ag_byte_list_signed(struct ag_byte_list *list, int64_t number);  /* a zigzag-encoded varint */
+/* Appends the contents of PARTS, an array of N lists, and frees these. */
+void ag_byte_list_join(struct ag_byte_list *list, struct ag_byte_list *parts, size_t n);
 void ag_byte_list_done(struct ag_byte_list *list);
 
 #endif
