@@ -17,7 +17,6 @@
 #include "attach/attaching.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,7 +28,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -37,6 +35,7 @@
 #include "base/runtimes.h"
 #include "cli/agent_place.h"
 #include "cli/attach_link.h"
+#include "cli/background.h"
 #include "cli/command.h"
 #include "cli/end_guard.h"
 #include "cli/launch.h"
@@ -243,10 +242,7 @@ static bool finish_in_background(struct request *request) {
         return child > 0; /* without a child the next attach unloads the agent */
     }
     (void)setsid(); /* cannot fail in a fresh child */
-    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO && null >= 0; fd++) {
-        (void)dup2(null, fd); /* cannot fail: both descriptors are valid */
-    }
+    ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
     ag_attach_take_time(request->attach);
     int r = ag_attach_claim(request->pid, &(struct ag_attach_end){0}, &request->claim, unused);
     /* if all tries fail, the next attach unloads the agent */

@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -38,6 +37,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "cli/background.h"
 
 enum {
     REQUEST_BYTES = 8192,
@@ -317,30 +317,14 @@ static void wait_for_clients(struct server *server, int listen_fd) {
 /* ---- life ---- */
 
 static void isolate_server(int listen_fd) {
-    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM};
-    const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL},
-                           over = {.sa_handler = end_it};
-    for (size_t i = 0; i < AG_ARRAY_SIZE(ignored); i++) {
-        (void)sigaction(ignored[i], &ignore, NULL); /* cannot fail for these */
-    }
-    (void)sigaction(SIGCHLD, &usual, NULL);
+    static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, 0};
+    const struct sigaction usual = {.sa_handler = SIG_DFL}, over = {.sa_handler = end_it};
+    (void)sigaction(SIGCHLD, &usual, NULL); /* cannot fail for these */
     (void)sigaction(SIGTERM, &over, NULL);
-    sigset_t none;
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)setsid(); /* cannot fail: a fresh child leads no process group */
-    (void)prctl(PR_SET_NAME, "allogram-serve");
-    const int null_fd = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd <= 2 && null_fd >= 0; fd++) {
-        (void)dup2(null_fd, fd); /* else this process would keep the program's output open */
-    }
-    if (dup2(listen_fd, 3) == 3) {
-        (void)fcntl(3, F_SETFD, FD_CLOEXEC);
-    }
-    const long most = sysconf(_SC_OPEN_MAX);
-    for (int fd = 4; fd < (most > 0 && most < 65536 ? most : 65536); fd++) {
-        (void)close(fd); /* most of them are not open */
-    }
+    ag_background_begin("allogram-serve", ignored);
+    /* else this process would keep the program's output open */
+    ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
+    ag_background_close_all_but(&listen_fd, 1);
 }
 
 static _Noreturn void serve(const struct ag_endpoint *endpoint,
@@ -357,7 +341,7 @@ static _Noreturn void serve(const struct ag_endpoint *endpoint,
         _exit(1);
     }
     while (!is_over && getppid() == parent) {
-        wait_for_clients(&server, /* listen_fd= */ 3);
+        wait_for_clients(&server, endpoint->listen_fd);
     }
     (void)rmdir(server.folder);
     _exit(0);

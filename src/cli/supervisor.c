@@ -19,10 +19,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -31,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/background.h"
 #include "remote/remote_process.h"
 
 enum {
@@ -43,59 +40,14 @@ enum {
 static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
                                 SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
 
-/* ---- descriptors ---- */
-
-static int by_value(const void *left, const void *right) {
-    const int *a = left, *b = right;
-    return *a < *b ? -1 : *a > *b;
-}
-
-static void close_from_to(unsigned from, unsigned to) {
-    if (from > to || syscall(SYS_close_range, from, to, 0) == 0) {
-        return;
-    }
-    struct rlimit limit = {0};
-    (void)getrlimit(RLIMIT_NOFILE, &limit); /* cannot fail for a known limit */
-    for (unsigned fd = from; fd <= to && fd < limit.rlim_cur; fd++) {
-        (void)close((int)fd); /* most of them are not open */
-    }
-}
-
-/* Closes all descriptors from 3 on except these. */
-static void close_all_but(int *keep, size_t count) {
-    unsigned from = 3;
-    qsort(keep, count, sizeof(*keep), by_value);
-    for (size_t i = 0; i < count; i++) {
-        if (keep[i] >= (int)from) {
-            close_from_to(from, (unsigned)keep[i] - 1);
-            from = (unsigned)keep[i] + 1;
-        }
-    }
-    close_from_to(from, UINT32_MAX);
-}
-
-static void replace_by_null(int first, int last) {
-    const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = first; fd <= last; fd++) {
-        if (null_fd < 0) {
-            (void)close(fd); /* there is no /dev/null in this root: leaves it closed */
-        } else if (null_fd != fd) {
-            (void)dup2(null_fd, fd); /* cannot fail: both descriptors are valid */
-        }
-    }
-    if (null_fd > last) {
-        (void)close(null_fd); /* nothing was written */
-    }
-}
-
 void ag_supervisor_step_back(const struct ag_supervisor *supervisor) {
     int keep[AG_SESSION_MAX_DESCRIPTORS + 2];
     size_t count = ag_session_descriptors(supervisor->session, keep);
     keep[count++] = supervisor->report_fd;
     keep[count++] = supervisor->signal_fd;
-    close_all_but(keep, count);
-    replace_by_null(
-        0, 1); /* a reader of the program's output must see its end when the program closes it */
+    ag_background_close_all_but(keep, count);
+    /* a reader of the program's output must see its end when the program closes it */
+    ag_background_replace_by_null(STDIN_FILENO, STDOUT_FILENO);
 }
 
 /* ---- the writer ---- */
@@ -106,30 +58,23 @@ static void ask_to_end(int unused) {
 }
 
 static _Noreturn void run_writer(struct ag_session *session, int report_fd) {
-    static const int ignored[] = {SIGHUP,  SIGQUIT, SIGPIPE, SIGXFSZ,
-                                  SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP};
-    const struct sigaction ignore = {.sa_handler = SIG_IGN}, ask = {.sa_handler = ask_to_end};
+    static const int ignored[] = {SIGHUP,  SIGQUIT, SIGPIPE, SIGXFSZ, SIGUSR1,
+                                  SIGUSR2, SIGALRM, SIGTSTP, 0};
+    const struct sigaction ask = {.sa_handler = ask_to_end};
     (void)sigaction(SIGINT, &ask, NULL); /* cannot fail for these */
     (void)sigaction(SIGTERM, &ask, NULL);
-    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
-        (void)sigaction(ignored[i], &ignore, NULL); /* cannot fail for these */
-    }
-    sigset_t none;
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)setsid(); /* fails only for the leader of a process group, which a fresh child is not */
-    (void)prctl(PR_SET_NAME, "allogram-collec");
+    ag_background_begin("allogram-collec", ignored);
     struct rlimit files = {0};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max; /* it opens four per recorded process */
         /* a process for which none are left has no trace, and `run` reports that */
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    replace_by_null(0, 2);
+    ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
     int keep[AG_SESSION_MAX_DESCRIPTORS + 1];
     size_t count = ag_session_descriptors(session, keep);
     keep[count++] = report_fd;
-    close_all_but(keep, count);
+    ag_background_close_all_but(keep, count);
     (void)!chdir("/"); /* does not keep a file system busy: all names in use are absolute */
     _exit(ag_writer_run(session, report_fd) < 0);
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "cli/background.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/open_trace.h"
@@ -123,12 +124,7 @@ static void show_in_browser(const char *path) {
     }
     const pid_t child = fork();
     if (child == 0) {
-        const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (null >= 0) {
-            dup2(null, STDIN_FILENO);
-            dup2(null, STDOUT_FILENO);
-            dup2(null, STDERR_FILENO);
-        }
+        ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
         execlp("xdg-open", "xdg-open", path, (char *)NULL);
         _exit(127);
     }
