@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -46,12 +45,14 @@ static const char *const control_actions[] = {
     [AG_CONTROL_DUMP] = "dump",   [AG_CONTROL_STOP] = "stop",     NULL,
 };
 
-static enum ag_control action_of(const char *word) {
-    int action = AG_CONTROL_PAUSE;
-    while (strcmp(control_actions[action], word) != 0) {
-        action++;
+/* Returns the action, an enum ag_control; -1: there is none of that name. */
+static int action_of(const char *word) {
+    for (int i = 0; control_actions[i]; i++) {
+        if (strcmp(control_actions[i], word) == 0) {
+            return i;
+        }
     }
-    return (enum ag_control)action;
+    return -1;
 }
 
 static bool is_file_of(const struct ag_remote_mapping *mapping, pid_t pid, const char *path) {
@@ -176,7 +177,7 @@ static int ask_session(struct ag_session *session, const struct ag_remote_proces
                : AG_EXIT_OK;
 }
 
-static int control_process(pid_t pid, const char *action) {
+static int control_process(pid_t pid, enum ag_control action) {
     struct ag_remote_process process;
     struct ag_session *session = NULL;
     char live[4096], message[512];
@@ -192,7 +193,7 @@ static int control_process(pid_t pid, const char *action) {
     if (ag_session_open(live, &session, message) < 0) {
         return ag_fail(AG_EXIT_FAILURE, "control: %s", message);
     }
-    const int status = ask_session(session, &process, action_of(action));
+    const int status = ask_session(session, &process, action);
     (void)ag_session_close(session); /* returns NULL */
     return status;
 }
@@ -200,14 +201,6 @@ static int control_process(pid_t pid, const char *action) {
 /* ---- the command ---- */
 
 static const struct ag_option table[] = {AG_OPTIONS_OF_LINKS};
-
-static bool is_action(const char *word) {
-    bool found = false;
-    for (size_t i = 0; control_actions[i]; i++) {
-        found |= strcmp(word, control_actions[i]) == 0;
-    }
-    return found;
-}
 
 struct link_option { /* the option that a kind of machine adds; name NULL: not given */
     const char *name, *value;
@@ -248,7 +241,7 @@ int ag_command_control(int argc, char **argv) {
         return ag_fail(AG_EXIT_USAGE,
                        "control: %s: neither a process number nor a node's name@host", name);
     }
-    if (!is_action(action)) {
+    if (action_of(action) < 0) {
         static const char actions[] = "pause, resume, reset, dump, stop";
         struct ag_nearest_name nearest;
         ag_nearest_name_start(&nearest, action);
@@ -259,5 +252,6 @@ int ag_command_control(int argc, char **argv) {
     if (option.name && (!kind || kind->option != option.name)) {
         return ag_fail(AG_EXIT_USAGE, "control: --%s does not apply to %s", option.name, name);
     }
-    return kind ? ag_control_link(name, kind, option.value, action) : control_process(pid, action);
+    return kind ? ag_control_link(name, kind, option.value, action)
+                : control_process(pid, (enum ag_control)action_of(action));
 }

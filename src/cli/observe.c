@@ -7,7 +7,6 @@
 #include <fnmatch.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,8 +72,36 @@ struct request {
     struct ag_observation *observation;
 };
 
-static int set_flag(struct request *request, int id) {
+static int set_option(void *context, int id, const char *value) {
+    struct request *request = context;
+    uint64_t count;
     switch (id) {
+    case OPTION_DURATION:
+        if (!ag_parse_time(value, &request->options.duration_ns)) {
+            return ag_fail(AG_EXIT_USAGE,
+                           "observe: --duration=%s: not a time; seconds, or a number with ms, s, m",
+                           value);
+        }
+        break;
+    case OPTION_RATE:
+        if (!ag_parse_count(value, &count) || count == 0 || count > MOST_RATE) {
+            return ag_fail(AG_EXIT_USAGE, "observe: --rate=%s: not a number from 1 to %d", value,
+                           MOST_RATE);
+        }
+        request->options.rate = count;
+        break;
+    case OPTION_LIMIT:
+        if (!ag_parse_count(value, &count)) {
+            return ag_fail(AG_EXIT_USAGE, "observe: --limit=%s: not a number", value);
+        }
+        request->selection.limit = count;
+        break;
+    case OPTION_BLAME:
+        request->selection.blame = value;
+        break;
+    case 'o':
+        request->output = value;
+        break;
     case OPTION_STACKS:
         request->selection.stacks = true;
         break;
@@ -104,40 +131,6 @@ static int set_flag(struct request *request, int id) {
         break;
     }
     return AG_EXIT_OK;
-}
-
-static int set_option(void *context, int id, const char *value) {
-    struct request *request = context;
-    uint64_t count;
-    switch (id) {
-    case OPTION_DURATION:
-        if (!ag_parse_time(value, &request->options.duration_ns)) {
-            return ag_fail(AG_EXIT_USAGE,
-                           "observe: --duration=%s: not a time; seconds, or a number with ms, s, m",
-                           value);
-        }
-        return AG_EXIT_OK;
-    case OPTION_RATE:
-        if (!ag_parse_count(value, &count) || count == 0 || count > MOST_RATE) {
-            return ag_fail(AG_EXIT_USAGE, "observe: --rate=%s: not a number from 1 to %d", value,
-                           MOST_RATE);
-        }
-        request->options.rate = count;
-        return AG_EXIT_OK;
-    case OPTION_LIMIT:
-        if (!ag_parse_count(value, &count)) {
-            return ag_fail(AG_EXIT_USAGE, "observe: --limit=%s: not a number", value);
-        }
-        request->selection.limit = count;
-        return AG_EXIT_OK;
-    case OPTION_BLAME:
-        request->selection.blame = value;
-        return AG_EXIT_OK;
-    case 'o':
-        request->output = value;
-        return AG_EXIT_OK;
-    }
-    return set_flag(request, id);
 }
 
 /* ---- the observation ---- */

@@ -55,7 +55,11 @@ static void text_heading(struct ag_page *page, struct ag_observation *observatio
     ag_page_end_line(page);
 }
 
+/* TABLE is NULL if out of memory. */
 static void write_table(struct ag_page *page, struct ag_table *table) {
+    if (table == NULL) {
+        return;
+    }
     (void)ag_table_write(table, page); /* without memory this table is missing */
     (void)ag_table_free(table);
     ag_page_end_line(page);
@@ -88,9 +92,7 @@ static void text_functions(struct ag_page *page, const struct ag_observed_functi
         ag_table_cell(table, name);
         ag_table_cell(table, list[i].frame->image != NULL ? list[i].frame->image : "");
     }
-    if (table != NULL) {
-        write_table(page, table);
-    }
+    write_table(page, table);
 }
 
 /* Prints a frame in one line. If name and location do not fit, the location is cut first, but not
@@ -199,9 +201,7 @@ static void text_allocators(struct ag_page *page, struct ag_observation *observa
         ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].mapped_bytes));
         ag_table_cell(table, ag_quantity_bytes(&quantity, list[i].resident_bytes));
     }
-    if (table != NULL) {
-        write_table(page, table);
-    }
+    write_table(page, table);
 }
 
 static void text_processes(struct ag_page *page, struct ag_observation *observation, size_t limit) {
@@ -225,9 +225,7 @@ static void text_processes(struct ag_page *page, struct ag_observation *observat
         ag_table_cell(table, list[i].current_function != NULL ? list[i].current_function : "");
         ag_table_cell(table, list[i].name != NULL ? list[i].name : "");
     }
-    if (table != NULL) {
-        write_table(page, table);
-    }
+    write_table(page, table);
 }
 
 static void text_collections_heading(struct ag_page *page, struct ag_observation *observation) {
@@ -281,9 +279,7 @@ static void text_collections(struct ag_page *page, struct ag_observation *observ
         ag_table_cell(table, ag_quantity_share(&quantity, list[i].bytes, all));
         ag_table_cell(table, list[i].function);
     }
-    if (table != NULL) {
-        write_table(page, table);
-    }
+    write_table(page, table);
     free(list);
 }
 

@@ -65,23 +65,21 @@ static void options_add(struct ag_options *options, struct ag_option row) {
     }
 }
 
-static void options_add_of_decoders(struct ag_options *options) {
+/* FIRST_ID: AG_OPTION_OF_DECODERS or AG_OPTION_OF_LINKS. */
+static void options_add_of_runtimes(struct ag_options *options, int first_id) {
     for (int i = 0; ag_runtimes[i].name; i++) {
         const struct ag_decoder *decoder = ag_runtimes[i].decoder;
-        if (decoder && decoder->types_option) {
-            options_add(options,
-                        (struct ag_option){AG_OPTION_OF_DECODERS + i, decoder->types_option, "FILE",
-                                           decoder->types_help});
-        }
-    }
-}
-
-static void options_add_of_links(struct ag_options *options) {
-    for (int i = 0; ag_runtimes[i].name; i++) {
         const struct ag_link_kind *link = ag_runtimes[i].link;
-        if (link && link->option) {
-            options_add(options, (struct ag_option){AG_OPTION_OF_LINKS + i, link->option, "FILE",
-                                                    link->option_help});
+        struct ag_option row = {.id = first_id + i, .argument = "FILE"};
+        if (first_id == AG_OPTION_OF_DECODERS && decoder) {
+            row.name = decoder->types_option;
+            row.help = decoder->types_help;
+        } else if (first_id == AG_OPTION_OF_LINKS && link) {
+            row.name = link->option;
+            row.help = link->option_help;
+        }
+        if (row.name) {
+            options_add(options, row);
         }
     }
 }
@@ -89,10 +87,9 @@ static void options_add_of_links(struct ag_options *options) {
 static void options_make_rows(struct ag_options *options) {
     options->n_rows = 0;
     for (size_t i = 0; i < options->n_table; i++) {
-        if (options->table[i].id == AG_OPTION_OF_DECODERS) {
-            options_add_of_decoders(options);
-        } else if (options->table[i].id == AG_OPTION_OF_LINKS) {
-            options_add_of_links(options);
+        const int id = options->table[i].id;
+        if (id == AG_OPTION_OF_DECODERS || id == AG_OPTION_OF_LINKS) {
+            options_add_of_runtimes(options, id);
         } else {
             options_add(options, options->table[i]);
         }

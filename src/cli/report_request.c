@@ -271,9 +271,43 @@ static int set_view(struct ag_report_request *request, int id, const char *value
     return AG_EXIT_USAGE;
 }
 
-static int set_gate(struct ag_report_request *request, int id, const char *value) {
+int ag_report_request_set(void *context, int id, const char *value) {
+    struct ag_report_request *request = context;
+    struct ag_report_options *report = &request->report;
     struct ag_report_gate_request *gate = &request->gate;
     switch (id) {
+    case OPTION_VIEW:
+        report->view = value;
+        break;
+    case OPTION_JSON:
+        report->is_json = true;
+        break;
+    case OPTION_FINDINGS:
+        report->has_all_findings = true;
+        break;
+    case OPTION_BOTTOM_UP:
+        report->is_bottom_up = true;
+        break;
+    case OPTION_TREE:
+        report->is_tree = true;
+        break;
+    case OPTION_CALLERS:
+        report->callers = value;
+        break;
+    case OPTION_BLAME:
+        report->has_blame = true;
+        break;
+    case OPTION_SUPPRESSIONS:
+        report->suppressions_path = value;
+        break;
+    case OPTION_MERGE:
+        request->is_merged = true;
+        break;
+    case OPTION_TYPE:
+        report->type = value;
+        break;
+    case OPTION_STATE:
+        return set_states(request, value);
     case OPTION_FAIL_IF:
         if (gate->n_expressions == AG_REPORT_GATES) {
             return ag_fail(AG_EXIT_USAGE, "%s: --fail-if: given more than %d times",
@@ -290,63 +324,6 @@ static int set_gate(struct ag_report_request *request, int id, const char *value
     case OPTION_SARIF:
         gate->sarif = value;
         break;
-    }
-    return AG_EXIT_OK;
-}
-
-/* Options that choose a variant of a view. */
-static int set_side(struct ag_report_request *request, int id, const char *value) {
-    struct ag_report_options *report = &request->report;
-    switch (id) {
-    case OPTION_BOTTOM_UP:
-        report->is_bottom_up = true;
-        break;
-    case OPTION_TREE:
-        report->is_tree = true;
-        break;
-    case OPTION_CALLERS:
-        report->callers = value;
-        break;
-    case OPTION_BLAME:
-        report->has_blame = true;
-        break;
-    }
-    return AG_EXIT_OK;
-}
-
-int ag_report_request_set(void *context, int id, const char *value) {
-    struct ag_report_request *request = context;
-    switch (id) {
-    case OPTION_VIEW:
-        request->report.view = value;
-        return AG_EXIT_OK;
-    case OPTION_JSON:
-        request->report.is_json = true;
-        return AG_EXIT_OK;
-    case OPTION_FINDINGS:
-        request->report.has_all_findings = true;
-        return AG_EXIT_OK;
-    case OPTION_BOTTOM_UP:
-    case OPTION_TREE:
-    case OPTION_CALLERS:
-    case OPTION_BLAME:
-        return set_side(request, id, value);
-    case OPTION_SUPPRESSIONS:
-        request->report.suppressions_path = value;
-        return AG_EXIT_OK;
-    case OPTION_MERGE:
-        request->is_merged = true;
-        return AG_EXIT_OK;
-    case OPTION_TYPE:
-        request->report.type = value;
-        return AG_EXIT_OK;
-    case OPTION_STATE:
-        return set_states(request, value);
-    case OPTION_FAIL_IF:
-    case OPTION_BASE:
-    case OPTION_JUNIT:
-    case OPTION_SARIF:
-        return set_gate(request, id, value);
     case OPTION_SORT:
     case OPTION_LIMIT:
     case OPTION_BY:
@@ -358,6 +335,7 @@ int ag_report_request_set(void *context, int id, const char *value) {
     default:
         return set_filter(request, id, value);
     }
+    return AG_EXIT_OK;
 }
 
 const struct ag_option *ag_report_request_options(size_t *ret_count) {

@@ -185,8 +185,12 @@ static void print_missing(const struct ag_writer_report *report) {
     }
 }
 
-/* Prints a warning if the trace has all events but no index. */
-static void print_unsealed(const struct ag_writer_report *report) {
+/* Prints a warning if the trace ends early, or has all events but no index. */
+static void print_incomplete(const struct ag_writer_report *report) {
+    if (report->is_cut && report->missing_error == 0) {
+        ag_say("recording stopped: %s; the program continued, the trace ends there",
+               report->error ? strerror((int)report->error) : "the trace has reached --max-size");
+    }
     if (!report->is_cut && !report->is_missing && report->error != 0) {
         ag_say(
             "the trace could not be sealed: %s; reports read all of its events, check reports it as "
@@ -203,11 +207,7 @@ void ag_run_summary_print_trace(const struct ag_writer_report *report, const cha
         print_missing(report);
         return;
     }
-    if (report->is_cut) {
-        ag_say("recording stopped: %s; the program continued, the trace ends there",
-               report->error ? strerror((int)report->error) : "the trace has reached --max-size");
-    }
-    print_unsealed(report);
+    print_incomplete(report);
     ag_say("trace %s, %s of %s%s%s   ->  allogram report %s --view=%s", path,
            ag_quantity_bytes(&size, report->trace_bytes),
            ag_quantity_time(&time, report->duration_ns),
@@ -224,11 +224,7 @@ void ag_run_summary_print(const struct ag_writer_report *report, const char *pro
         print_closed(report);
         return;
     }
-    if (report->is_cut && report->missing_error == 0) {
-        ag_say("recording stopped: %s; the program continued, the trace ends there",
-               report->error ? strerror((int)report->error) : "the trace has reached --max-size");
-    }
-    print_unsealed(report);
+    print_incomplete(report);
     if (report->n_refused > 0) {
         ag_say(
             "%u processes were not recorded: too many ran at once, or there was no memory for them",
