@@ -16,7 +16,6 @@
 #include "stopped_threads.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -40,7 +39,8 @@ static char state_of(pid_t pid, pid_t tid) {
     return state == NULL || state[1] == '\0' ? 'X' : state[2];
 }
 
-bool ag_thread_has_ended(pid_t pid, pid_t tid) {
+/* Whether the thread has ended. It may still be listed, as a first thread is while others live. */
+static bool thread_has_ended(pid_t pid, pid_t tid) {
     const char state = state_of(pid, tid);
     return state == 'Z' || state == 'X';
 }
@@ -108,7 +108,7 @@ int ag_stopped_threads_one(struct ag_stopped_threads *threads, pid_t tid,
         patience_ns = ONE_PATIENCE_NS;
     }
     if (r < 0) {
-        return r == -EPERM && ag_thread_has_ended(threads->process->pid, tid) ? -ESRCH : r;
+        return r == -EPERM && thread_has_ended(threads->process->pid, tid) ? -ESRCH : r;
     }
     r = finish_stop(threads, &thread, ag_monotonic_ns() + patience_ns);
     if (r == -ETIMEDOUT) {
@@ -221,7 +221,7 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
         const int r =
             ag_traced_thread_begin_stop(process->pid, tids[i], &threads->items[threads->n]);
         threads->n += r == 0;
-        if (r != 0 && r != -ESRCH && !ag_thread_has_ended(process->pid, tids[i])) {
+        if (r != 0 && r != -ESRCH && !thread_has_ended(process->pid, tids[i])) {
             refused = ag_error_message(message, r, "%d (%s): cannot trace thread %d: %s",
                                        process->pid, process->name, tids[i], strerror(-r));
         }

@@ -35,7 +35,4 @@ uint64_t ag_stopped_threads_release(struct ag_stopped_threads *threads);
  * PATIENCE_NS for those that have not stopped. */
 void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t patience_ns);
 
-/* Whether the thread has ended. It may still be listed, as a first thread is while others live. */
-bool ag_thread_has_ended(pid_t pid, pid_t tid);
-
 #endif

@@ -2,7 +2,6 @@
  * otherwise it is 1, and the first damaged place is printed. The number of lost events is printed
  * in any case. This is the only command that changes a trace: it first seals what a killed
  * recording left. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>

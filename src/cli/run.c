@@ -12,7 +12,6 @@
  *     the child executes           on failure the trace and the segment are removed
  *     wait, seal, summary          exits with the program's status */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

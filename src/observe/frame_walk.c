@@ -22,7 +22,6 @@
  * ABI requires in the outermost frame. */
 #include "frame_walk.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -13,7 +13,6 @@
  * used. */
 #include "generated_code.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * inspector is a runtime's code that reads a process of that runtime from outside. */
 #include <allogram/inspector.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

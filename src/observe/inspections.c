@@ -6,7 +6,6 @@
  * nodes are made from its end. Reported processes, allocators and collections are copied. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/runtimes.h"

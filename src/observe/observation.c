@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -137,10 +136,9 @@ static int open_sources(struct ag_observation *observation, char message[512]) {
     }
     const int r =
         (what & AG_OBSERVE_MAPS) != 0 ? add_map_sources(observation, sources, message) : 0;
-    const struct ag_perf_watch_options options = {.wakes_at_once = must_read_soon(observation)};
     return r < 0 ? r
                  : ag_perf_watch_open(&observation->process, sources, observation->n_sources,
-                                      &options, &observation->watch, message);
+                                      must_read_soon(observation), &observation->watch, message);
 }
 
 static void attach_programs(struct ag_observation *observation) {

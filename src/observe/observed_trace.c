@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/encode.h"
@@ -33,7 +32,6 @@ enum {
     PAGE_BYTES = 4096,
     TREE_FRAMES = 1 << 20,
     COMMAND_BYTES = 64 << 10,
-    EVENTS_AT_ONCE = 512,
 };
 
 struct writing {

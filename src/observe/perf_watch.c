@@ -69,8 +69,7 @@ struct ag_perf_watch {
     struct ag_remote_process process;
     struct ag_perf_source sources[AG_PERF_SOURCES];
     size_t n_sources, n_cpus;
-    struct ag_perf_watch_options options;
-    bool excludes_kernel, inherits_processes;
+    bool wakes_at_once, excludes_kernel, inherits_processes;
     struct ring *rings;
     struct event *events; /* sorted by id once all are open */
     size_t n_events;
@@ -110,7 +109,7 @@ static int open_event(const struct ag_perf_watch *watch, const struct ag_perf_so
     } else {
         attr.sample_period = source->period;
     }
-    if (watch->options.wakes_at_once) {
+    if (watch->wakes_at_once) {
         attr.wakeup_events = 1;
     } else {
         attr.watermark = 1;
@@ -318,8 +317,7 @@ static int open_somehow(struct ag_perf_watch *watch) {
 }
 
 int ag_perf_watch_open(const struct ag_remote_process *process,
-                       const struct ag_perf_source *sources, size_t n_sources,
-                       const struct ag_perf_watch_options *options,
+                       const struct ag_perf_source *sources, size_t n_sources, bool wakes_at_once,
                        struct ag_perf_watch **ret_watch, char ret_message[512]) {
     const long n_cpus = sysconf(_SC_NPROCESSORS_CONF);
     struct ag_perf_watch *watch = calloc(1, sizeof *watch);
@@ -329,8 +327,7 @@ int ag_perf_watch_open(const struct ag_remote_process *process,
         return -ENOMEM;
     }
     watch->process = *process;
-    watch->options = *options;
-    watch->excludes_kernel = options->is_user_only;
+    watch->wakes_at_once = wakes_at_once;
     memcpy(watch->sources, sources, n_sources * sizeof *sources);
     watch->n_sources = n_sources;
     watch->n_cpus = (size_t)n_cpus;

@@ -45,15 +45,11 @@ bool ag_kernel_number(const char *path, long *ret_number);
 #define AG_PERF_PARANOID "/proc/sys/kernel/perf_event_paranoid"
 
 struct ag_perf_watch;
-struct ag_perf_watch_options {
-    bool wakes_at_once; /* at each sample, not when a buffer is half full */
-    bool is_user_only;  /* time in the kernel is not requested */
-};
-/* Opens all sources, disabled. Returns 0; or a negative errno with a message that names the
+/* Opens all sources, disabled. wakes_at_once: ag_perf_watch_wait returns at each sample, not when a
+ * buffer is half full. Returns 0; or a negative errno with a message that names the
  * cause and the remedy. */
 int ag_perf_watch_open(const struct ag_remote_process *process,
-                       const struct ag_perf_source *sources, size_t n_sources,
-                       const struct ag_perf_watch_options *options,
+                       const struct ag_perf_source *sources, size_t n_sources, bool wakes_at_once,
                        struct ag_perf_watch **ret_watch, char ret_message[512]);
 struct ag_perf_watch *ag_perf_watch_close(struct ag_perf_watch *watch);
 /* Sets a BPF program to run at each event of the source before it is written. Returns 0 or a

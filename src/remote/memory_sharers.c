@@ -7,7 +7,6 @@
 #include "remote/memory_sharers.h"
 
 #include <linux/kcmp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
