@@ -1,6 +1,7 @@
 /* background.c: detaches processes of allogram from the terminal and from the profiled program: the
  * writer, the pprof endpoint, and what goes on after `attach` has ended. Signals that the terminal
- * sends must not end them, and a descriptor that stays open would keep a pipe open for its reader. */
+ * sends must not end them, and a descriptor that stays open would keep a pipe open for its reader.
+ */
 #include "cli/background.h"
 
 #include <fcntl.h>

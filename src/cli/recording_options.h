@@ -9,7 +9,7 @@
 #include "writer/live_session.h"
 #include "writer/snapshot.h"
 
-/* Options that are stored in the session's options, or checked: their ids in the table of a command.
+/* Options that are stored in the session's options, or checked: their ids in a command's table.
  * Those up to AG_OPTION_SEED are valid only in sample mode. */
 enum ag_recording_option {
     AG_OPTION_INTERVAL = 2048,
