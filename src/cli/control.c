@@ -65,14 +65,13 @@ static bool is_file_of(const struct ag_remote_mapping *mapping, pid_t pid, const
  * file was created, so the path is also tried in the root of this process. Returns false if there
  * is none. */
 static bool find_live(const struct ag_remote_process *process, char ret_path[4096]) {
-    static const char mark[] = "/.allogram-live.";
     struct ag_remote_maps maps = {0};
     bool is_found = false;
     if (ag_remote_maps_read(&maps, process->pid) == 0) {
         for (size_t i = 0; i < maps.n && !is_found; i++) {
             const char *path = maps.items[i].path;
             const char *roots[] = {process->root, ""};
-            const bool is_live = strstr(path, mark) && !strstr(path, " (deleted)");
+            const bool is_live = strstr(path, AG_LIVE_FOLDER_MARK) && !strstr(path, " (deleted)");
             for (size_t j = 0; is_live && !is_found && j < AG_ARRAY_SIZE(roots); j++) {
                 (void)snprintf(ret_path, 4096, "%s%s", roots[j], path);
                 is_found = is_file_of(&maps.items[i], process->pid, ret_path);

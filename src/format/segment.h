@@ -93,6 +93,10 @@ enum {
 };
 #define AG_SEGMENT_MAGIC UINT64_C(0x3145564947414c41) /* "ALAGIVE1" as little-endian bytes */
 
+/* In the path of each live file: the beginning of the name of its folder, before the session's
+ * number. */
+#define AG_LIVE_FOLDER_MARK "/.allogram-live."
+
 /* ---- header ---- */
 enum ag_mode { AG_MODE_EXACT = 0, AG_MODE_SAMPLE = 1 };
 enum ag_clock_kind { AG_CLOCK_TSC = 0, AG_CLOCK_MONOTONIC = 1 };

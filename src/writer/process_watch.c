@@ -32,6 +32,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "format/segment.h"
+
 static int open_proc(uint32_t pid, const char *name) {
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
@@ -61,15 +63,19 @@ void ag_process_watch_done(struct ag_process_watch *watch) {
     *watch = (struct ag_process_watch){.pidfd = -1, .statm_fd = -1};
 }
 
-/* Returns the fields of /proc/PID/stat after the name, which may contain any bytes. The first field
- * is the process' state. */
-static const char *read_stat(uint32_t pid, char text[1024]) {
-    const int fd = open_proc(pid, "stat");
-    const bool is_there = read_small(fd, text, 1024);
+static bool read_proc(uint32_t pid, const char *name, char *text, size_t capacity) {
+    const int fd = open_proc(pid, name);
+    const bool is_there = read_small(fd, text, capacity);
     if (fd >= 0) {
         (void)close(fd); /* nothing was written */
     }
-    const char *behind_name = is_there ? strrchr(text, ')') : NULL;
+    return is_there;
+}
+
+/* Returns the fields of /proc/PID/stat after the name, which may contain any bytes. The first field
+ * is the process' state. */
+static const char *read_stat(uint32_t pid, char text[1024]) {
+    const char *behind_name = read_proc(pid, "stat", text, 1024) ? strrchr(text, ')') : NULL;
     return behind_name && behind_name[1] == ' ' ? behind_name + 2 : NULL;
 }
 
@@ -208,10 +214,11 @@ bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t
 }
 
 /* Returns the folder and file name at the end of a live file's path. The name is random, so a
- * process that maps a file of this name, wherever its mounts show it, has this file. (The device
- * numbers in maps differ from those of stat on btrfs and overlays.) */
+ * process that has mapped a file with this name has mapped this file, whatever path its mounts give
+ * it. (Device and inode numbers do not tell: on btrfs and overlays, those in maps and those of stat
+ * differ.) */
 static const char *live_name(const char *path) {
-    const char *name = strstr(path, "/.allogram-live.");
+    const char *name = strstr(path, AG_LIVE_FOLDER_MARK);
     return name ? name : path;
 }
 
@@ -239,15 +246,20 @@ static enum answer has_mapped(uint32_t pid, const char *path) {
 
 /* ---- processes in other PID namespaces ---- */
 
-static uint64_t namespace_of(const char *process) {
-    char path[64];
+static uint64_t inode_of(const char *path) {
     struct stat status;
-    (void)snprintf(path, sizeof(path), "/proc/%.32s/ns/pid", process);
     return stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
+/* WHICH: "pid", or "pid_for_children", which differs after unshare or setns. 0: unknown. */
+static uint64_t namespace_of(uint32_t pid, const char *which) {
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%u/ns/%s", pid, which);
+    return inode_of(path);
+}
+
 uint64_t ag_process_own_namespace(void) {
-    return namespace_of("self");
+    return inode_of("/proc/self/ns/pid");
 }
 
 bool ag_process_has_mapped(uint32_t pid, const char *path) {
@@ -256,10 +268,8 @@ bool ag_process_has_mapped(uint32_t pid, const char *path) {
 }
 
 uint32_t ag_process_own_pid(uint32_t pid, uint64_t *ret_namespace) {
-    char process[16];
     struct process_facts facts;
-    (void)snprintf(process, sizeof(process), "%u", pid);
-    *ret_namespace = namespace_of(process);
+    *ret_namespace = namespace_of(pid, "pid");
     return *ret_namespace != 0 && read_facts(pid, &facts) && facts.own_pid != 0 ? facts.own_pid
                                                                                 : pid;
 }
@@ -311,7 +321,7 @@ uint64_t ag_process_start_ticks(uint32_t pid) {
 /* *ret_is_sure: the candidate must be the process, because both are certainly in one namespace,
  * where a pid is unique. */
 static bool is_candidate(const struct ag_process_sought *sought, uint32_t candidate,
-                         const char *name, struct process_facts *ret_facts, bool *ret_is_sure) {
+                         struct process_facts *ret_facts, bool *ret_is_sure) {
     if (!read_facts(candidate, ret_facts) || ret_facts->is_over ||
         (ret_facts->own_pid != 0 ? ret_facts->own_pid : candidate) != sought->own_pid) {
         return false;
@@ -320,7 +330,7 @@ static bool is_candidate(const struct ag_process_sought *sought, uint32_t candid
         return false;
     }
     const uint64_t namespace =
-        ret_facts->n_levels == 1 ? ag_process_own_namespace() : namespace_of(name);
+        ret_facts->n_levels == 1 ? ag_process_own_namespace() : namespace_of(candidate, "pid");
     if (namespace != 0 && sought->namespace != 0 && namespace != sought->namespace &&
         !sought->namespace_is_inherited) {
         return false;
@@ -329,15 +339,6 @@ static bool is_candidate(const struct ag_process_sought *sought, uint32_t candid
                    (!sought->namespace_is_inherited ||
                     (sought->parent != 0 && ret_facts->parent == sought->parent));
     return has_mapped(candidate, sought->path) != NO;
-}
-
-/* The PID namespace for children of this process: its own, unless it called unshare or setns. 0:
- * unknown. */
-static uint64_t namespace_of_children(uint32_t pid) {
-    char path[64];
-    struct stat status;
-    (void)snprintf(path, sizeof(path), "/proc/%u/ns/pid_for_children", pid);
-    return stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
 /* A forked child does not look up its PID namespace: it reports that of its parent, which need not
@@ -356,7 +357,7 @@ static bool is_in_own_namespace(const struct ag_process_sought *sought) {
                 (is_orphan && has_mapped(sought->own_pid, sought->path) == YES));
     }
     return sought->parent != 0 &&
-           namespace_of_children(sought->parent) == ag_process_own_namespace();
+           namespace_of(sought->parent, "pid_for_children") == ag_process_own_namespace();
 }
 
 enum ag_process_found ag_process_find(const struct ag_process_sought *sought, uint32_t *ret_pid) {
@@ -373,7 +374,7 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
     for (struct dirent *entry; processes && !is_sure && (entry = readdir(processes));) {
         const uint32_t pid = (uint32_t)strtoul(entry->d_name, NULL, 10);
         struct process_facts facts;
-        if (pid == 0 || !is_candidate(sought, pid, entry->d_name, &facts, &is_sure)) {
+        if (pid == 0 || !is_candidate(sought, pid, &facts, &is_sure)) {
             continue;
         }
         n_candidates = is_sure ? 1 : n_candidates + 1;
@@ -416,14 +417,10 @@ bool ag_process_has_surely_mapped(uint32_t pid, const char *path) {
 
 /* Reads a file that holds a name and a newline. ret_name is unchanged when it cannot be read. */
 static void read_name(uint32_t pid, const char *file, char ret_name[16]) {
-    const int fd = open_proc(pid, file);
     char name[17]; /* 15 bytes from the kernel, a newline, a NUL */
-    if (read_small(fd, name, sizeof(name))) {
+    if (read_proc(pid, file, name, sizeof(name))) {
         name[strcspn(name, "\n")] = '\0';
         memcpy(ret_name, name, 16);
-    }
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
     }
 }
 

@@ -64,9 +64,9 @@ struct ag_recording {
     uint32_t n_runtimes;
     uint64_t lost[AG_LOST_CAUSES]; /* events lost by the writer; the slot counts the recorder's */
     uint64_t n_collections;        /* of the program's garbage collectors */
-    uint64_t last_event_ns, end_ns, rss_peak_bytes;
-    uint64_t reset_ns;         /* reports begin here, set by the last reset event; 0: none */
-    struct ag_index_sums sums; /* filled by the end */
+    uint64_t last_event_ns, rss_peak_bytes;
+    uint64_t reset_ns;         /* of the last reset event: reports begin there; 0: none */
+    struct ag_index_sums sums; /* set by ag_recording_finish */
 };
 
 /* Opens the trace of the process in SLOT: a new file, or the one that a previous writer began.
@@ -113,11 +113,13 @@ void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns);
 /* Writes the streams' events to the trace, if the first one that waits is from before OLDER_THAN_NS
  * (session time; UINT64_MAX: all). */
 void ag_recording_flush(struct ag_recording *recording, uint64_t older_than_ns);
+/* Records the resident memory of the process. */
 void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes);
 struct ag_recording_end {
     uint32_t how; /* enum ag_slot_end */
     uint64_t time_ns;
-    uint64_t profiler_rss_bytes, profiler_cpu_ns, target_cpu_ns;
+    uint64_t profiler_rss_bytes, profiler_cpu_ns; /* of the writer process */
+    uint64_t target_cpu_ns;                       /* of the recorded process */
 };
 /* Seals the trace: writes the remaining data, the end, the sums and the index. */
 void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end);
@@ -134,6 +136,7 @@ uint64_t ag_recording_lost(const struct ag_recording *recording);
 void ag_recording_cut(struct ag_recording *recording, int error);
 /* Adds a record that must be written before the next events. */
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record);
+/* Both write the records that wait; ag_recording_write_definitions writes new nodes as well. */
 void ag_recording_write_definitions(struct ag_recording *recording);
 void ag_recording_write_records(struct ag_recording *recording, struct ag_blob *blob);
 

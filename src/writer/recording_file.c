@@ -169,7 +169,8 @@ static void leave_note(const struct ag_recording *recording) {
     }
 }
 
-int ag_recording_resume_writer(struct ag_recording *recording) {
+/* Creates a trace writer that appends to the file, with a descriptor of its own. */
+static int resume_writer(struct ag_recording *recording) {
     const int fd = fcntl(recording->trace_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
         return -errno;
@@ -206,7 +207,7 @@ static int resume_trace(struct ag_recording *recording, const struct ag_process_
         recording->is_cut = true; /* nothing more is written */
         return 0;
     }
-    const int r = ag_recording_resume_writer(recording);
+    const int r = resume_writer(recording);
     if (r == 0 && ag_trace_writer_bytes(recording->writer) <= AG_SESSION_EMPTY_TRACE_BYTES) {
         define_process(recording, copy); /* its first chunk was incomplete */
         ag_recording_write_definitions(recording);
@@ -296,7 +297,8 @@ int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64
     return r == -EINTR ? 0 : r; /* reserved before the next chunk */
 }
 
-void ag_trace_room_done(struct ag_trace_room *room, uint64_t trace_bytes) {
+/* Returns the reserved space that was not used. */
+static void room_done(const struct ag_trace_room *room, uint64_t trace_bytes) {
     if (room->fd >= 0 && room->reserved_to > trace_bytes) {
         /* blocks that stay reserved are wasted but harmless */
         (void)!ftruncate(room->fd, (off_t)trace_bytes);
@@ -401,7 +403,7 @@ static int make_sums(struct ag_recording *recording, const struct ag_index_facts
 static void revive_writer(struct ag_recording *recording) {
     recording->writer = ag_trace_writer_free(recording->writer);
     if (recording->trace_fd >= 0) {
-        (void)ag_recording_resume_writer(recording); /* if this fails, the trace gets no end */
+        (void)resume_writer(recording); /* if this fails, the trace gets no end */
     }
 }
 
@@ -458,7 +460,7 @@ void ag_recording_finish(struct ag_recording *recording, const struct ag_recordi
         actual.time_ns = recording->start_ns + recording->sums.summary.duration_ns;
         r = write_end(recording, &actual, &sums);
     }
-    ag_trace_room_done(&recording->room, ag_recording_bytes(recording));
+    room_done(&recording->room, ag_recording_bytes(recording));
     if (r < 0 && recording->error == 0) {
         recording->error = r; /* `run` reports it; readers work without the index */
     }

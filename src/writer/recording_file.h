@@ -12,8 +12,6 @@ struct ag_recording;
 /* Opens or creates the trace of the process, and starts or resumes its trace writer. COPY is a copy
  * of the process' slot. 0, or negative errno: the recording has no file. */
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy);
-/* Creates a trace writer that appends to the file, with a descriptor of its own. */
-int ag_recording_resume_writer(struct ag_recording *recording);
 
 /* ---- room ---- */
 
@@ -37,7 +35,5 @@ enum { AG_ROOM_AS_ASKED = 1 };
  * -ENOSPC, -EDQUOT, -EFBIG: there is no room. */
 int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64_t bytes,
                         uint64_t n_stacks);
-/* Returns the reserved space that was not used. */
-void ag_trace_room_done(struct ag_trace_room *room, uint64_t trace_bytes);
 
 #endif

@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error_message.h"
 #include "base/populate.h"
 #include "base/stack_tree.h"
 #include "process_watch.h"
@@ -69,8 +70,8 @@ static const struct {
 } layouts[] = {{512, 65536, 3}, {512, 65536, 1}, {64, 16384, 1}, {8, 8192, 1}, {2, 1024, 0}};
 
 static int fail(char ret_message[512], int error, const char *what, const char *path) {
-    (void)snprintf(ret_message, 512, "cannot %s %.400s: %s", what, path, strerror(-error));
-    return error;
+    return ag_error_message(ret_message, error, "cannot %s %.400s: %s", what, path,
+                            strerror(-error));
 }
 
 static uint64_t round_up(uint64_t bytes) {
@@ -208,11 +209,10 @@ static int size_and_map(struct ag_session *session) {
 
 /* ---- creating ---- */
 
-#define LIVE_FOLDER_MARK "/.allogram-live."
 enum { NAME_DIGITS = 32 };
 
 static void live_folder(const char *folder, uint64_t id, char ret_path[4096]) {
-    (void)snprintf(ret_path, 4096, "%.4000s" LIVE_FOLDER_MARK "%016llx", folder,
+    (void)snprintf(ret_path, 4096, "%.4000s" AG_LIVE_FOLDER_MARK "%016llx", folder,
                    (unsigned long long)id);
 }
 
@@ -230,7 +230,7 @@ static void remove_live_folder(const char *live_path) {
     const char *slash = strrchr(live_path, '/');
     (void)snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - live_path) : 0, live_path);
     const char *name = strrchr(folder, '/');
-    if (name && strncmp(name, LIVE_FOLDER_MARK, strlen(LIVE_FOLDER_MARK)) == 0) {
+    if (name && strncmp(name, AG_LIVE_FOLDER_MARK, strlen(AG_LIVE_FOLDER_MARK)) == 0) {
         (void)rmdir(folder); /* a folder with another file stays */
     }
 }
@@ -392,19 +392,18 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
 static int check_options(const struct ag_session_options *options, char ret_message[512]) {
     struct ag_block_filter filter;
     if (options->size != sizeof(*options)) {
-        (void)snprintf(ret_message, 512, "the options are of another version of allogram");
-        return -EINVAL;
+        return ag_error_message(ret_message, -EINVAL,
+                                "the options are of another version of allogram");
     }
     if (options->depth > MAX_DEPTH) {
-        (void)snprintf(ret_message, 512, "a depth of %u frames is more than the limit of %u",
-                       options->depth, MAX_DEPTH);
-        return -EINVAL;
+        return ag_error_message(ret_message, -EINVAL,
+                                "a depth of %u frames is more than the limit of %u", options->depth,
+                                MAX_DEPTH);
     }
     if (options->stamp_every > MAX_STAMP_EVERY) {
-        (void)snprintf(ret_message, 512,
-                       "a time stamp every %u events is too rare; the limit is %u events",
-                       options->stamp_every, MAX_STAMP_EVERY);
-        return -EINVAL;
+        return ag_error_message(ret_message, -EINVAL,
+                                "a time stamp every %u events is too rare; the limit is %u events",
+                                options->stamp_every, MAX_STAMP_EVERY);
     }
     return ag_block_filter_parse(options->filter, &filter, ret_message);
 }
@@ -689,10 +688,9 @@ static int refuse_strange_output(const struct ag_session *session,
         S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) {
         return 0; /* creating the file reports other errors */
     }
-    (void)snprintf(ret_message, 512, "output %.400s: %s", path,
-                   S_ISDIR(status.st_mode) ? "is a folder; name a file in it"
-                                           : "is not a regular file; name a new one");
-    return -EEXIST;
+    return ag_error_message(ret_message, -EEXIST, "output %.400s: %s", path,
+                            S_ISDIR(status.st_mode) ? "is a folder; name a file in it"
+                                                    : "is not a regular file; name a new one");
 }
 
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
@@ -713,10 +711,9 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
     const int fd =
         ag_trace_file_create(session->trace_pattern, &names, &header, session->first_trace_path);
     if (fd < 0) {
-        (void)snprintf(ret_message, 512,
-                       "cannot create the trace %.400s: %s; choose another place with -o",
-                       session->first_trace_path, strerror(-fd));
-        return fd;
+        return ag_error_message(ret_message, fd,
+                                "cannot create the trace %.400s: %s; choose another place with -o",
+                                session->first_trace_path, strerror(-fd));
     }
     session->first_pid = pid;
     session->first_own_pid = own_pid;

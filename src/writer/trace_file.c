@@ -38,6 +38,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/error_message.h"
 #include "format/decode.h"
 
 #define DEFAULT_PATTERN "allogram.%e.%p.allogram"
@@ -75,15 +76,14 @@ size_t ag_trace_pattern_escape(const char *folder, char *ret_pattern, size_t pat
 int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char ret_message[512]) {
     pattern = pattern ? pattern : DEFAULT_PATTERN;
     if (pattern[0] == '\0') {
-        (void)snprintf(ret_message, 512, "output: its name is empty; name a file");
-        return -EINVAL;
+        return ag_error_message(ret_message, -EINVAL, "output: its name is empty; name a file");
     }
     for (const char *at = strchr(pattern, '%'); at; at = strchr(at + 2, '%')) {
         if (at[1] == '\0' || !strchr("epht%", at[1])) {
-            (void)snprintf(ret_message, 512,
-                           "output %s: unknown placeholder %%%c; use %%e, %%p, %%h, %%t or %%%%",
-                           pattern, at[1] ? at[1] : ' ');
-            return -EINVAL;
+            return ag_error_message(
+                ret_message, -EINVAL,
+                "output %s: unknown placeholder %%%c; use %%e, %%p, %%h, %%t or %%%%", pattern,
+                at[1] ? at[1] : ' ');
         }
     }
     size_t length = 0;
@@ -91,8 +91,8 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
         char folder[PATH_BYTES];
         if (!getcwd(folder, sizeof(folder))) {
             const int error = errno;
-            (void)snprintf(ret_message, 512, "cannot find the current folder: %s", strerror(error));
-            return -error;
+            return ag_error_message(ret_message, -error, "cannot find the current folder: %s",
+                                    strerror(error));
         }
         length = ag_trace_pattern_escape(folder, ret_pattern, 1024);
         if (length < 1024) {
@@ -101,10 +101,10 @@ int ag_trace_pattern_complete(const char *pattern, char ret_pattern[1024], char 
         length++;
     }
     if (length + strlen(pattern) >= 1024 || pattern[strlen(pattern) - 1] == '/') {
-        (void)snprintf(ret_message, 512, "output %.200s: %s", pattern,
-                       length + strlen(pattern) >= 1024 ? "name too long; use a shorter one"
-                                                        : "is a folder; name a file in it");
-        return -EINVAL;
+        return ag_error_message(ret_message, -EINVAL, "output %.200s: %s", pattern,
+                                length + strlen(pattern) >= 1024
+                                    ? "name too long; use a shorter one"
+                                    : "is a folder; name a file in it");
     }
     memcpy(ret_pattern + length, pattern, strlen(pattern) + 1);
     return 0;
