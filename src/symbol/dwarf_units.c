@@ -299,7 +299,7 @@ static bool is_container(int tag) {
     case DW_TAG_union_type:
     case DW_TAG_interface_type:
     case DW_TAG_enumeration_type: /* enumerations of Rust have functions */
-    case DW_TAG_subprogram:       /* local classes */
+    case DW_TAG_subprogram:       /* has local classes */
         return true;
     default:
         return false;

@@ -1,6 +1,6 @@
-/* elf_file.c: see elf_file.h. libelf maps the file, and checks every offset against the size at
- * opening. If the file is truncated while it is read, the part after its end reads as zeros
- * (writer/cut_files.h). */
+/* elf_file.c: opens ELF files (elf_file.h). libelf maps a file, and checks every offset against the
+ * size that it had when it was opened. If the file is truncated while it is read, the part after
+ * its end reads as zeros (writer/cut_files.h). */
 #include "elf_file.h"
 
 #include <elfutils/libdwelf.h>

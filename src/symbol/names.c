@@ -8,7 +8,7 @@
 
 #include "symbol.h"
 
-enum { TEXT_BYTES = 32 }; /* what an interned text occupies beside itself, about */
+enum { TEXT_BYTES = 32 }; /* about what an interned text occupies besides its bytes */
 
 static const char not_mangled[] = ""; /* in names->demangled */
 

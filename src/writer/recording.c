@@ -223,7 +223,7 @@ static void put_encoder(struct ag_recording *recording, struct ag_stream *stream
     if (recording->n_spare < AG_ARRAY_SIZE(recording->spare_encoders)) {
         recording->spare_encoders[recording->n_spare++] = stream->encoder;
     } else {
-        (void)ag_event_encoder_free(stream->encoder); /* NULL */
+        (void)ag_event_encoder_free(stream->encoder); /* returns NULL */
     }
     stream->encoder = NULL;
 }
@@ -299,9 +299,9 @@ void ag_recording_write_definitions(struct ag_recording *recording) {
     struct ag_stack_harvest *stacks = &recording->stacks;
     for (size_t i = 0; i < stacks->n_nodes; i += NODES_AT_ONCE) {
         const size_t left = stacks->n_nodes - i;
+        /* an error stays in the blob, and the write returns it */
         (void)ag_record_append_nodes(&recording->records, stacks->nodes + i,
                                      left < NODES_AT_ONCE ? left : NODES_AT_ONCE);
-        /* a failure is reported by the write */
         if (recording->records.length > RECORDS_MAX_BYTES) {
             ag_recording_write_records(recording, &recording->records);
         }
@@ -311,7 +311,8 @@ void ag_recording_write_definitions(struct ag_recording *recording) {
 }
 
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record) {
-    (void)ag_record_append(&recording->records, record); /* sticky: reported by the write */
+    /* an error stays in the blob, and the write returns it */
+    (void)ag_record_append(&recording->records, record);
 }
 
 /* ---- events ---- */
@@ -345,8 +346,8 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
                 ag_stack_harvest_learn(&recording->stacks, events[i].stack);
             }
         }
-        (void)ag_event_encoder_add(stream->encoder, events,
-                                   count); /* sticky in the body's blob: reported by the write */
+        /* an error stays in the encoder's body, and the write returns it */
+        (void)ag_event_encoder_add(stream->encoder, events, count);
     }
     if (destinations & TO_TOTALS) {
         totals_add_events(recording, number, events, count);
@@ -447,7 +448,7 @@ static void trace_take_record(struct ag_recording *recording, struct ag_stream *
         break;
     }
     if (is_among_events) {
-        (void)ag_event_encoder_add_record(stream->encoder, record); /* reported by the write */
+        (void)ag_event_encoder_add_record(stream->encoder, record); /* as in take_batch */
     } else {
         ag_recording_define(recording, record);
     }
@@ -614,8 +615,8 @@ static void forget_window_ends(struct ag_stream *stream) {
     stream->n_window_ends = 0;
 }
 
-/* Counts the chunks that are missing before this one as lost. What waits is written before, because
- * the sequences of a trace chunk have no gap. */
+/* Counts the chunks that are missing before this one as lost. The stream's waiting events are
+ * written before, because a trace chunk has raw chunks of consecutive sequences. */
 static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
                     const struct ag_chunk_ready *ready) {
     if (stream->encoder) {
@@ -662,7 +663,8 @@ static void recording_take_chunk(struct ag_recording *recording, struct ag_strea
     if (words->reset_ns > 0) {
         recording->reset_ns = words->reset_ns;
     }
-    if (recording->ledger && words->reset_ns > 0) { /* the clock factor may have changed since */
+    /* The totals may have this reset already, with the time of another clock factor. */
+    if (recording->ledger && words->reset_ns > 0) {
         ag_ledger_reset_at(recording->ledger, words->reset_ns);
     }
     stream->totaled_words = stream->seen_words = 0;
@@ -706,7 +708,7 @@ bool ag_recording_take(struct ag_recording *recording, const struct ag_chunk_rea
         return true;
     }
     struct ag_stream *stream = stream_of(recording, ready->stream);
-    if (!stream || ready->sequence < stream->next_sequence) { /* it is in the trace already */
+    if (!stream || ready->sequence < stream->next_sequence) { /* invalid, or in the trace already */
         recording->lost[AG_LOST_DAMAGED] += !stream;
         ag_session_release_chunk(recording->session, ready->chunk);
         return true;
@@ -835,7 +837,7 @@ void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns) {
 void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes) {
     const struct ag_record record = {.kind = AG_RECORD_RESIDENT,
                                      .u.resident = {.time_ns = time_ns, .bytes = rss_bytes}};
-    (void)ag_record_append(&recording->samples, &record); /* sticky: reported by the write */
+    (void)ag_record_append(&recording->samples, &record); /* as in ag_recording_define */
     recording->rss_peak_bytes =
         rss_bytes > recording->rss_peak_bytes ? rss_bytes : recording->rss_peak_bytes;
     if (recording->ledger) {
@@ -857,7 +859,7 @@ bool ag_recording_has_trace(const struct ag_recording *recording) {
     if (recording->trace_fd < 0 || fstat(recording->trace_fd, &file) < 0) {
         return false;
     }
-    return file.st_nlink > 0 || /* or the file system does not count links */
+    return file.st_nlink > 0 || /* some file systems do not count links: then the name decides */
            (lstat(recording->path, &name) == 0 && name.st_dev == file.st_dev &&
             name.st_ino == file.st_ino);
 }
@@ -904,7 +906,7 @@ static void free_stream(struct ag_recording *recording, uint32_t number, struct 
     (void)recording;
     (void)number;
     (void)unused;
-    (void)ag_event_encoder_free(stream->encoder); /* NULL */
+    (void)ag_event_encoder_free(stream->encoder); /* returns NULL */
     free(stream->window_ends);
     free(stream);
 }

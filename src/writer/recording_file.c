@@ -336,7 +336,7 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
             .kind = AG_RECORD_LOST,
             .u.lost = {.cause = cause, .events = lost_by(recording, cause)}};
         if (lost.u.lost.events > 0) {
-            (void)ag_record_append(blob, &lost); /* sticky: reported by the write, as all below */
+            (void)ag_record_append(blob, &lost); /* the write returns errors of these calls */
         }
     }
     const struct ag_record profiler = {

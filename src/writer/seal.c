@@ -158,7 +158,7 @@ static int seal(const char *path, char ret_message[512]) {
         (void)snprintf(ret_message, 512, "cannot seal the events in %.400s: %s", live,
                        strerror((int)-r));
     }
-    (void)ag_session_close(session); /* NULL */
+    (void)ag_session_close(session); /* returns NULL */
     return r > 0 ? 1 : (int)r;
 }
 
@@ -240,6 +240,6 @@ int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]
                            strerror(-r));
         }
     }
-    (void)ag_session_close(session); /* NULL */
+    (void)ag_session_close(session); /* returns NULL */
     return r;
 }

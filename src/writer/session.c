@@ -1,4 +1,4 @@
-/* session.c: creates, opens, checks, shrinks and removes the live segment of a session (segment.h).
+/* session.c: creates, opens, checks and removes the live segment of a session (segment.h).
  *
  * Access. A process of the session may run as another user when it maps the file: after setpriv,
  * runuser, or a container's entry point. So the file's mode lets all users read and write, and its
@@ -127,7 +127,7 @@ static int populate_at(const struct ag_session *session, uint64_t offset, uint64
     return 0;
 }
 
-/* Populates the parts that every process touches without populating them. */
+/* Populates the header and the first page of controls, which all processes touch. */
 static int populate_front(struct ag_session *session) {
     const int r = populate_at(session, 0, AG_SEGMENT_HEADER_BYTES);
     return r < 0 ? r : populate_at(session, session->controls_offset, PAGE_BYTES);
@@ -545,7 +545,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
     *ret_session = session;
     return 0;
 failed:
-    (void)ag_session_close(session); /* NULL */
+    (void)ag_session_close(session); /* returns NULL */
     return r;
 }
 
@@ -606,7 +606,7 @@ static int open_session(const char *path, bool is_private, struct ag_session **r
     }
     if (r < 0) {
         (void)fail(ret_message, r, "open the live file", path);
-        (void)ag_session_close(session); /* NULL */
+        (void)ag_session_close(session); /* returns NULL */
         return r;
     }
     session->id = header.session;

@@ -262,7 +262,7 @@ static void dump_when_due(struct ag_writer *writer, uint32_t index, uint64_t ses
     }
 }
 
-/* Writes the trace that is requested through the requests, to the requested path. */
+/* Writes the trace that `run` or its endpoint has requested (section 4). */
 static void serve_request(struct ag_writer *writer, uint32_t index) {
     struct ag_snapshot_requests *requests = writer->session->requests;
     struct ag_watched_slot *watched = &writer->slots[index];
@@ -415,6 +415,6 @@ int ag_writer_snapshot_own(const char *live, const char *pattern, char ret_path[
             (void)unlink(ret_path); /* an incomplete file is of no use */
         }
     }
-    (void)ag_session_close(session); /* NULL */
+    (void)ag_session_close(session); /* returns NULL */
     return r;
 }

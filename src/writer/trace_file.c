@@ -248,7 +248,7 @@ bool ag_trace_file_is_sealed(int fd) {
         return false;
     }
     const bool has_index = ag_trace_file_has_index(file);
-    (void)ag_trace_file_close(file); /* NULL */
+    (void)ag_trace_file_close(file); /* returns NULL */
     return has_index;
 }
 

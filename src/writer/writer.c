@@ -52,10 +52,11 @@ enum {
     FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* the longest that data waits for its trace chunk */
     /* the time a forked child may need to its first instruction */
     RETIRE_AFTER_NS = 300 * 1000 * 1000,
-    STATUS_PATIENCE_NS = 500 * 1000 * 1000, /* `run` reports within microseconds, or was killed */
-    LOOK_EVERY_NS = 20 * 1000 * 1000,       /* at locks, and at /proc if there are no pidfds */
-    SEARCH_EVERY_NS = 250 * 1000 * 1000,    /* in /proc, for a process whose pid is not known */
-    N_WOKEN = 64,
+    /* longest wait for `run` to report how its child ended: microseconds, unless it was killed */
+    STATUS_PATIENCE_NS = 500 * 1000 * 1000,
+    LOOK_EVERY_NS = 20 * 1000 * 1000,    /* checks of locks, and of /proc if there are no pidfds */
+    SEARCH_EVERY_NS = 250 * 1000 * 1000, /* searches of /proc for a process whose pid is unknown */
+    N_WOKEN = 64,                        /* events of one epoll_wait */
     FIRST_PROCESS = UINT32_MAX, /* epoll's number for the first process; other numbers are slots */
 };
 
@@ -112,7 +113,8 @@ static void note_end(struct ag_writer *writer, uint32_t index, uint64_t now_ns) 
     watched->has_ended = true;
     watched->has_unread = true; /* until a round has examined its ACTIVE chunks too */
     watched->ended_ns = now_ns;
-    if (writer->session->is_attached && watched->is_first) { /* it may continue unrecorded */
+    if (writer->session->is_attached && watched->is_first) {
+        /* it has left the session, and may continue unrecorded */
         writer->first_has_ended = true;
         writer->first_ended_ns = now_ns;
     }
@@ -132,8 +134,8 @@ static bool was_forked(const struct ag_session *session, uint32_t index) {
 }
 
 /* Notes the end of the older of two recordings with the same pid: its process has executed another
- * program, even if its slot does not say so. If the newer process was forked, it has not been
- * executed; then the pid was reused, or one of the two is wrong, and both continue. */
+ * program, even if its slot does not say so. If the newer process was forked, it was not executed:
+ * then the pid was reused, or a reported pid is wrong, and no recording ends. */
 static void end_replaced(struct ag_writer *writer, uint32_t index) {
     const struct ag_session *session = writer->session;
     const uint64_t start_raw = ag_session_slot(session, index)->start_raw;
@@ -369,7 +371,7 @@ static void clear_unused_tree(const struct ag_writer *writer, uint32_t tree, uin
     }
     struct ag_process_slot *owner = ag_session_slot(writer->session, tree);
     atomic_fetch_add_explicit(&owner->tree_generation, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in keep_tree */
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with keep_tree in record/process.c */
     if (!tree_is_in_use(writer, tree, except)) {
         ag_session_clear_tree(writer->session, tree);
     }
@@ -758,7 +760,8 @@ static void report_when_due(struct ag_writer *writer, int report_fd) {
     }
     ag_snapshots_finish(writer);
     writer->has_reported = true;
-    if (writer->session->stop_error < 0 && !writer->report.is_cut) { /* in another process */
+    if (writer->session->stop_error < 0 &&
+        !writer->report.is_cut) { /* a trace of another process was cut */
         writer->report.is_cut = 1;
         writer->report.error = (uint32_t)-writer->session->stop_error;
     }
@@ -839,7 +842,7 @@ static void loop(struct ag_writer *writer, int report_fd) {
     bool is_over = false;
     while (!is_over) {
         const uint64_t now_ns = ag_session_clock_tick(&writer->clock, writer->session);
-        const bool first_had_ended = writer->first_has_ended; /* before the look for new slots */
+        const bool first_had_ended = writer->first_has_ended; /* before new slots are looked for */
         const bool ends_now = is_asked_to_end(writer);
         look_for_processes(writer);
         if (ends_now) {
