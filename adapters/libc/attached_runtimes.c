@@ -6,7 +6,6 @@
 
 #include "attached.h"
 #include "embed/adapter.h"
-#include "embed/counters.h"
 #include "embed/session_joined.h"
 #include "record/recorder.h"
 
@@ -36,13 +35,13 @@ int ag_agent_switch_runtimes(int is_on) {
 }
 
 bool ag_attached_runtimes_are_there(void) {
-    return ag_adapters_are_there() || ag_counters_are_there();
+    return ag_adapters_are_there();
 }
 
 void ag_attached_runtimes_end(void) {
     static _Atomic int is_over;
     if (!atomic_exchange_explicit(&is_over, 1, memory_order_relaxed)) {
         ag_adapters_end();
-        ag_host_exiting();
+        ag_host_leave();
     }
 }

@@ -19,7 +19,6 @@
 
 #include "arena_sizes.h"
 #include "embed/adapter.h"
-#include "embed/counters.h"
 #include "embed/session_joined.h"
 #include "foreign_allocator.h"
 #include "heaps.h"
@@ -159,7 +158,7 @@ __attribute__((constructor)) static void start_with_the_program(void) {
 }
 
 bool ag_libc_has_last_words(void) {
-    return ag_adapters_are_there() || ag_counters_are_there();
+    return ag_adapters_are_there();
 }
 
 void ag_libc_end(void) {
@@ -167,7 +166,6 @@ void ag_libc_end(void) {
     const uint32_t pid = ag_libc_has_last_words() ? ag_recorder.pid : 0;
     if (pid != 0 && atomic_exchange_explicit(&ended, pid, memory_order_relaxed) != pid) {
         ag_adapters_end();
-        ag_host_exiting();
     }
     ag_recorder_exiting();
 }

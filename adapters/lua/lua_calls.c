@@ -104,7 +104,7 @@ static uint32_t node_of(struct ag_lua_state *state, lua_State *L, void *ci) {
 
 /* The nodes (numbers of call paths) in the notes are valid in one recording and process only. */
 static void forget_if_stale(struct ag_lua_state *state) {
-    if (!ag_counters_are_of_now(state->counters)) {
+    if (!ag_counters_are_current(state->counters)) {
         drop_calls(state);
     }
 }

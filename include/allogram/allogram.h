@@ -128,9 +128,8 @@ ALLOGRAM_WEAK_ int allogram_session_stop(void);
  * function. */
 ALLOGRAM_WEAK_ int allogram_session_join(const char *live_path, char *ret_message,
                                          size_t message_bytes);
-/* Writes the function counters into the trace, as the end of the session does. If the program is
- * killed afterwards, the counts so far are not lost. The time is proportional to the number of call
- * paths. Must not be called from signal handlers. */
+/* Does nothing: the function counters are in shared memory, and nothing of them is lost if the
+ * program is killed. It exists for programs that were compiled when it was needed. */
 ALLOGRAM_WEAK_ void allogram_session_tell(void);
 /* The path of the session's trace, or of the last session's if none runs; "" before the first
  * session. For a joined session it is the path of the live file. */
@@ -283,11 +282,9 @@ ALLOGRAM_WEAK_ int allogram_discard_tracker(int tracker);
  * handler may use a set of its own. Using one set from two threads at once is an error that the
  * library does not detect.
  *
- * A set counts while a session runs (under `allogram run` always), and begins at 0 in each session.
- * The counts are written into the trace by allogram_stop, at exit, when the set is freed, and by
- * allogram_counters_tell; under `allogram run` also by _exit, _Exit and quick_exit (before the
- * handlers of quick_exit). If the program ends in another way (by a signal, by exec), counts that
- * were not written before are not in the trace. */
+ * A set counts while a session runs (under `allogram run` always) and is not paused, and begins at
+ * 0 in each session. The counts are in the trace however the program ends, also if it is killed,
+ * and in each dump. `allogram control PID reset` resets them to 0. */
 
 typedef uint32_t allogram_function; /* 0: not a registered function */
 /* every function accepts NULL and then does nothing */
@@ -341,7 +338,7 @@ struct allogram_counters_options {
 };
 /* Makes a set whose counts are 0, and which is outside of all functions. options NULL: all
  * defaults. Returns NULL if there is no memory, the options are of another version, or there is no
- * library. A set needs a page, and 48 bytes for each path of calls from the 64th on. */
+ * library. A set needs 2 KiB, and 48 bytes for each path of calls from the 16th on. */
 ALLOGRAM_WEAK_ allogram_counters *allogram_make_counters(
     const struct allogram_counters_options *options);
 /* Writes the counts of the set into the trace and frees it. */

@@ -5,17 +5,19 @@
  * no separate stack is needed: the current node contains its caller. A tail call is a step to a
  * sibling. Nodes lie in pages that never move, and are found by a hash table.
  *
- * 2. Ownership. A set has one owner at a time, which alone adds nodes and counts; enter and leave
- * take no lock and write nothing that other threads write. A thread that reports a snapshot reads
- * complete nodes and their counters, which are atomic for that reason alone. Operations that remove
- * nodes (a reset, another recording, the set's end) take the lock of the list of sets, which the
- * reporting thread holds.
+ * 2. Ownership. A set has one owner at a time, which alone adds nodes and counts, without a lock.
+ * The nodes lie in the live segment (format/counter_set.h), where the writer reads them at any time
+ * and after the end of the process: it reads complete nodes only, and counters are atomic for that
+ * reason alone. What only the owner needs lies in memory of the process.
+ *
+ * A forked child with a trace of its own begins at 0 on the current path, because it continues
+ * there. It copies that path from its parent's nodes and then uses nodes of its own. If the parent
+ * resets its counters meanwhile the copied path may be wrong, but it ends.
  *
  * 3. Balance. As long as a session runs every enter and leave is followed, also in a pause, which
  * only stops the counting. A call for which there is no node (no memory, or a million paths) is
  * counted in `beyond` and as lost; its words and time are added to the innermost node. A leave
- * without an enter is ignored: a session may begin in the middle of calls. In a forked child with a
- * trace of its own the set begins at 0 on the current path, because the child continues there.
+ * without an enter is ignored: a session may begin in the middle of calls.
  *
  * 4. Time is counted per set, from step to step, for the function that was current before the step.
  *
@@ -34,24 +36,22 @@
 
 #include "allogram/allogram.h"
 #include "base/raw_syscall.h"
+#include "counter_blocks.h"
 #include "counter_memory.h"
 #include "host_events.h"
 #include "host_heaps.h"
-#include "host_lock.h"
 #include "record/raw_clock.h"
 #include "record/recorder.h"
+#include "record/thread_state.h"
 
 enum {
     FIRST_LEVELS = 64,
     FOLD_LEVELS = 256, /* how far up an older node is searched, once for each new path */
 };
-_Static_assert(sizeof(struct allogram_counters) <= 2048, "as ag_counter_memory has it");
+_Static_assert(sizeof(struct allogram_counters) <= 1024, "as ag_counter_memory has it");
 
 static struct {
-    struct ag_host_lock lock;
-    /* this and the following members are written under the lock */
-    struct allogram_counters *_Atomic first;
-    uint32_t last_tree;
+    _Atomic uint32_t last_tree;
     _Atomic uint32_t following; /* number of sessions begun */
 } all;
 
@@ -73,8 +73,12 @@ static void add_words(_Atomic uint64_t *counter, uint64_t words) {
     atomic_store_explicit(counter, is_less ? 0 : now + words, memory_order_relaxed);
 }
 
+/* For a set that is_ready. */
 static bool counters_are_on(const struct allogram_counters *set) {
-    return !set->is_paused && allogram_mode_ & ALLOGRAM_TELLS_;
+    return !set->is_paused && allogram_mode_ & ALLOGRAM_TELLS_ &&
+           atomic_load_explicit(&ag_recorder.header->paused, memory_order_relaxed) ==
+               AG_PAUSE_NONE &&
+           atomic_load_explicit(&ag_recorder.paused, memory_order_relaxed) == AG_PAUSE_NONE;
 }
 
 /* ---- nodes ---- */
@@ -127,18 +131,66 @@ static bool grow_places(struct allogram_counters *set, uint32_t n_nodes) {
     return true;
 }
 
+static bool has_large_page(struct allogram_counters *set, uint32_t page) {
+    if (!set->large) {
+        set->large = ag_counter_memory(AG_COUNTER_LARGE_PAGES * sizeof(*set->large));
+    }
+    if (!set->table) {
+        const struct ag_counter_block block =
+            ag_counter_block_take(AG_COUNTER_LARGE_PAGES * sizeof(*set->table));
+        set->table = block.memory;
+        atomic_store_explicit(&set->shared->table, block.reference, memory_order_relaxed);
+    }
+    if (set->large && set->table && !set->large[page]) {
+        const struct ag_counter_block block = ag_counter_block_take(AG_CHUNK_BYTES);
+        set->large[page] = block.memory;
+        atomic_store_explicit(&set->table[page], block.reference, memory_order_relaxed);
+    }
+    return set->large && set->large[page];
+}
+
+static size_t small_page_bytes(uint32_t page) {
+    return ((size_t)AG_COUNTER_FIRST_NODES << page) * sizeof(struct ag_counter_node);
+}
+
 /* Makes sure that the node's page exists. */
 static bool has_page(struct allogram_counters *set, uint32_t node) {
-    const uint32_t page =
-        31 - (uint32_t)__builtin_clz(node + AG_COUNTER_FIRST_NODES) - AG_COUNTER_FIRST_LOG2;
+    const uint32_t at = node + AG_COUNTER_FIRST_NODES;
     if (node >= AG_COUNTER_NODES_MOST) {
         return false;
     }
-    if (!set->pages[page]) {
-        set->pages[page] = ag_counter_memory(((size_t)AG_COUNTER_FIRST_NODES << page) *
-                                             sizeof(struct ag_counter_node));
+    if (at >= AG_COUNTER_LARGE_NODES) {
+        return has_large_page(set, at >> AG_COUNTER_LARGE_LOG2);
     }
-    return set->pages[page] != NULL;
+    const uint32_t page = 31 - (uint32_t)__builtin_clz(at) - AG_COUNTER_FIRST_LOG2;
+    if (!set->small[page]) {
+        const struct ag_counter_block block = ag_counter_block_take(small_page_bytes(page));
+        set->small[page] = block.memory;
+        atomic_store_explicit(&set->shared->pages[page - 1], block.reference, memory_order_relaxed);
+    }
+    return set->small[page] != NULL;
+}
+
+/* Frees everything that the set has in the live segment of this recording. */
+static void give_nodes(struct allogram_counters *set) {
+    struct ag_counter_set *shared = set->shared;
+    /* the writer reads it no more */
+    atomic_fetch_add_explicit(&shared->version, 1, memory_order_release);
+    for (uint32_t page = 1; set->large && page < AG_COUNTER_LARGE_PAGES; page++) {
+        if (set->large[page]) {
+            ag_counter_block_give(set->large[page],
+                                  atomic_load_explicit(&set->table[page], memory_order_relaxed),
+                                  AG_CHUNK_BYTES);
+        }
+    }
+    ag_counter_block_give(set->table, atomic_load_explicit(&shared->table, memory_order_relaxed),
+                          AG_COUNTER_LARGE_PAGES * sizeof(*set->table));
+    for (uint32_t page = 1; page <= AG_COUNTER_SMALL_PAGES; page++) {
+        ag_counter_block_give(set->small[page],
+                              atomic_load_explicit(&shared->pages[page - 1], memory_order_relaxed),
+                              small_page_bytes(page));
+    }
+    ag_counter_set_give(shared);
 }
 
 /* Whether the function is that of NODE or of a node above it. */
@@ -171,7 +223,7 @@ static uint32_t fold_recursion(struct allogram_counters *set, uint32_t parent, u
 AG_COLD static uint32_t new_child(struct allogram_counters *set, uint32_t parent,
                                   uint32_t function) {
     const uint32_t older = set->is_folding ? fold_recursion(set, parent, function) : 0;
-    const uint32_t node = atomic_load_explicit(&set->n_nodes, memory_order_relaxed);
+    const uint32_t node = atomic_load_explicit(&set->shared->n_nodes, memory_order_relaxed);
     if (!has_page(set, node) || !grow_places(set, node)) {
         return older;
     }
@@ -180,8 +232,8 @@ AG_COLD static uint32_t new_child(struct allogram_counters *set, uint32_t parent
                                  .function = function | (older != 0 ? AG_COUNTER_FOLDED : 0),
                                  .calls = older};
     *place_of(set, parent, function) = node;
-    /* publishes the complete node */
-    atomic_store_explicit(&set->n_nodes, node + 1, memory_order_release);
+    /* release: pairs with the writer's acquire; the node is complete */
+    atomic_store_explicit(&set->shared->n_nodes, node + 1, memory_order_release);
     return older != 0 ? older : node;
 }
 
@@ -218,97 +270,121 @@ static bool has_level(struct allogram_counters *set) {
 
 /* ---- resetting ---- */
 
-/* Reverses the pointers of the current path: each node's parent is then the node that it called.
- * Returns the outermost node. */
-static uint32_t turn_path(struct allogram_counters *set) {
-    uint32_t outer = 0;
-    for (uint32_t node = set->current; node != 0;) {
-        struct ag_counter_node *turned = ag_counter_node(set, node);
-        const uint32_t caller = turned->parent;
-        turned->parent = outer;
-        outer = node;
-        node = caller;
+/* The functions on the current path, the outermost first, in memory of *RET_BYTES bytes. Returns
+ * their number; 0: there are none, or there is no memory. */
+static uint64_t copy_path(const struct allogram_counters *set, uint32_t **ret_functions,
+                          size_t *ret_bytes) {
+    const uint64_t n = set->depth - set->beyond;
+    uint32_t node = set->current;
+    *ret_bytes = n * sizeof(**ret_functions);
+    *ret_functions = n > 0 ? ag_counter_memory(*ret_bytes) : NULL;
+    if (!*ret_functions) {
+        return 0;
     }
-    return outer;
+    for (uint64_t i = n; i-- > 0;) {
+        const struct ag_counter_node *from = ag_counter_node(set, node);
+        (*ret_functions)[i] = from->function & ~AG_COUNTER_FOLDED;
+        node = set->is_folding       ? set->levels[i]
+               : from->parent < node ? from->parent
+                                     : 0; /* the parent process reset its set */
+    }
+    return n;
 }
 
-/* As keep_path, for folded recursion: `levels` has the path, which the nodes do not show. */
-static void keep_levels(struct allogram_counters *set) {
-    const uint64_t n = set->depth - set->beyond;
-    for (uint64_t i = 0; i < n; i++) { /* replace each node by the function entered from it */
-        const uint32_t node = i + 1 < n ? set->levels[i + 1] : set->current;
-        set->levels[i] = ag_counter_node(set, node)->function;
+/* Takes memory for the set in this recording of this process. */
+static bool set_attach(struct allogram_counters *set) {
+    struct ag_counter_set *shared = ag_counter_set_take();
+    if (!shared) {
+        return false;
     }
-    *ag_counter_node(set, 0) = (struct ag_counter_node){0};
-    atomic_store_explicit(&set->n_nodes, 1, memory_order_release);
+    shared->tree = set->tree;
+    shared->word_bytes = set->word_bytes;
+    shared->is_clocked = set->is_clocked;
+    shared->thread_id = set->is_of_thread ? (uint32_t)ag_syscall1(SYS_gettid, 0) : 0;
+    memcpy(shared->runtime, set->runtime, sizeof(shared->runtime));
+    memcpy(shared->process, set->process, sizeof(shared->process));
+    memcpy(shared->initial_call, set->initial_call, sizeof(shared->initial_call));
+    memset(set->small, 0, sizeof(set->small));
+    if (set->large) {
+        memset(set->large, 0, AG_COUNTER_LARGE_PAGES * sizeof(*set->large));
+    }
+    set->table = NULL;
+    set->small[0] = shared->first;
+    set->shared = shared;
+    set->recording = ag_recorder.recording;
+    set->slot = ag_recorder.slot_index;
+    set->slot_generation = ag_recorder.slot_generation;
+    return true;
+}
+
+/* Resets all counters to 0, keeps the current path, and makes the set readable. IS_NEW: it takes
+ * other memory than before. */
+static bool begin_anew(struct allogram_counters *set, bool is_new) {
+    uint32_t *functions = NULL;
+    size_t bytes = 0;
+    uint64_t n = copy_path(set, &functions, &bytes);
+    if (is_new && !set_attach(set)) {
+        ag_counter_memory_free(functions, bytes);
+        return false;
+    }
+    struct ag_counter_set *shared = set->shared;
+    if (!is_new) {
+        /* release: what follows is not seen with the old version */
+        atomic_fetch_add_explicit(&shared->version, 1, memory_order_seq_cst);
+    }
+    atomic_store_explicit(&shared->n_nodes, 1, memory_order_relaxed);
+    *ag_counter_node(set, 0) = (struct ag_counter_node){.parent = 0};
+    memset(shared->apart, 0, sizeof(shared->apart));
     memset(set->places, 0, set->n_places * sizeof(*set->places));
     set->current = 0;
     for (uint64_t i = 0; i < n; i++) {
-        /* cannot fail: these nodes had room before */
-        const uint32_t node = child_of(set, set->current, set->levels[i]);
-        set->levels[i] = set->current;
+        const uint32_t node = child_of(set, set->current, functions[i]);
+        if (node == 0) { /* no memory */
+            n = i;
+            break;
+        }
+        if (set->is_folding) {
+            set->levels[i] = set->current;
+        }
         set->current = node;
     }
-}
-
-/* Keeps only the nodes of the current path, moved to the front: callers are older than their
- * callees, so none is overwritten before it is read. */
-static void keep_path(struct allogram_counters *set) {
-    uint32_t last = 0;
-    for (uint32_t node = turn_path(set); node != 0;) {
-        const struct ag_counter_node kept = *ag_counter_node(set, node);
-        *ag_counter_node(set, last + 1) =
-            (struct ag_counter_node){.parent = last, .function = kept.function};
-        last++;
-        node = kept.parent; /* the node that it called, see turn_path */
-    }
-    *ag_counter_node(set, 0) = (struct ag_counter_node){0};
-    set->current = last;
-    atomic_store_explicit(&set->n_nodes, last + 1, memory_order_release);
-    memset(set->places, 0, set->n_places * sizeof(*set->places));
-    fill_places(set, last + 1);
-}
-
-/* Resets all counters to 0. */
-static void begin_anew_locked(struct allogram_counters *set) {
-    if (set->is_folding) {
-        keep_levels(set);
-    } else {
-        keep_path(set);
-    }
-    memset(set->apart, 0, sizeof(set->apart));
+    set->beyond = set->depth - n;
+    ag_counter_memory_free(functions, bytes);
     set->collecting.start_raw = 0;
     set->since_raw = elapsed_raw();
+    atomic_store_explicit(&shared->n_resets,
+                          atomic_load_explicit(&ag_recorder.header->n_resets, memory_order_relaxed),
+                          memory_order_relaxed);
+    /* release: pairs with the writer's acquire; the set is complete */
+    atomic_fetch_add_explicit(&shared->version, 1, memory_order_release);
+    return true;
 }
 
-/* Called before the set's first step in a recording; false: the step cannot be counted. */
+/* Called before the set's first step in a recording, and after a reset; false: the step cannot be
+ * counted. */
 AG_COLD static bool renew(struct allogram_counters *set) {
     const uint32_t following = atomic_load_explicit(&all.following, memory_order_relaxed);
-    if (!ag_recorder_is_active() || !ag_host_lock_take(&all.lock)) {
+    if (!ag_recorder_is_active() || !ag_thread_ready()) { /* begins a forked child's recording */
         return false;
     }
     if (set->following != following) { /* calls in between were not followed */
         set->current = 0;
         set->depth = set->beyond = 0;
+        set->following = following;
     }
-    begin_anew_locked(set);
-    set->following = following;
-    set->recording = ag_recorder.recording;
-    set->slot = ag_recorder.slot_index;
-    set->slot_generation = ag_recorder.slot_generation;
-    set->snapshot = 0;
-    set->n_lost_reported = 0;
-    atomic_store_explicit(&set->n_lost, 0, memory_order_relaxed);
-    if (set->is_of_thread) {
-        set->thread_id = (uint32_t)ag_syscall1(SYS_gettid, 0);
+    const bool is_new = !set->shared || set->recording != ag_recorder.recording ||
+                        set->slot != ag_recorder.slot_index ||
+                        set->slot_generation != ag_recorder.slot_generation;
+    if (!begin_anew(set, is_new)) {
+        ag_record_lost(AG_LOST_NO_MEMORY, 1);
+        return false;
     }
-    ag_host_lock_give(&all.lock);
     return true;
 }
 
 AG_FAST bool is_ready(struct allogram_counters *set) {
     const uint32_t following = atomic_load_explicit(&all.following, memory_order_relaxed);
-    return AG_LIKELY(ag_counters_are_of_now(set) && set->following == following) || renew(set);
+    return AG_LIKELY(ag_counters_are_current(set) && set->following == following) || renew(set);
 }
 
 /* ---- steps ---- */
@@ -347,7 +423,7 @@ static void step_into(struct allogram_counters *set, uint32_t parent, allogram_f
         set->beyond++;
     }
     if (counters_are_on(set)) {
-        add_to(node != 0 ? &ag_counter_node(set, node)->calls : &set->n_lost, 1);
+        add_to(node != 0 ? &ag_counter_node(set, node)->calls : &set->shared->n_lost, 1);
     }
 }
 
@@ -433,7 +509,7 @@ void allogram_count_calls_(allogram_counters *set, allogram_function function, u
     }
     const uint32_t node = child_of(set, set->current, registered_or_none(function));
     if (node == 0) {
-        add_to(&set->n_lost, calls);
+        add_to(&set->shared->n_lost, calls);
         return;
     }
     add_to(&ag_counter_node(set, node)->calls, calls);
@@ -449,19 +525,25 @@ uint64_t allogram_count_depth_(allogram_counters *set) {
 
 uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32_t function) {
     const bool is_on = allogram_mode_ & ALLOGRAM_COUNTS_;
-    return is_on && is_ready(set) ? child_of(set, parent, function) : 0;
+    if (!is_on || !is_ready(set)) {
+        return 0;
+    }
+    /* PARENT may be a number from before a reset */
+    const uint32_t n_nodes = atomic_load_explicit(&set->shared->n_nodes, memory_order_relaxed);
+    return child_of(set, parent < n_nodes ? parent : 0, function);
 }
 
 uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function) {
     const uint32_t node = ag_counters_path(set, parent, function);
-    if (allogram_mode_ & ALLOGRAM_COUNTS_ && counters_are_on(set)) {
-        add_to(node != 0 ? &ag_counter_node(set, node)->calls : &set->n_lost, 1);
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set) && counters_are_on(set)) {
+        add_to(node != 0 ? &ag_counter_node(set, node)->calls : &set->shared->n_lost, 1);
     }
     return node;
 }
 
 void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t words) {
-    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set) && counters_are_on(set)) {
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set) && counters_are_on(set) &&
+        node < atomic_load_explicit(&set->shared->n_nodes, memory_order_relaxed)) {
         add_to(&ag_counter_node(set, node)->words, words);
     }
 }
@@ -485,18 +567,18 @@ void allogram_resume_counters(allogram_counters *set) {
 void allogram_tell_apart(allogram_counters *set, enum allogram_apart what, uint64_t count,
                          uint64_t words) {
     if ((uint32_t)what < AG_COUNTER_APARTS && is_ready(set) && counters_are_on(set)) {
-        add_to(&set->apart[what].count, count);
-        add_to(&set->apart[what].words, words);
+        add_to(&set->shared->apart[what].count, count);
+        add_to(&set->shared->apart[what].words, words);
     }
 }
 
 void allogram_visit_counters(allogram_counters *set, void *context,
                              void (*visit)(void *context, const struct allogram_path *path)) {
-    if (!(allogram_mode_ & ALLOGRAM_COUNTS_) || !is_ready(set) || !ag_host_lock_take(&all.lock)) {
+    if (!(allogram_mode_ & ALLOGRAM_COUNTS_) || !is_ready(set)) {
         return;
     }
     take_time(set);
-    const uint32_t n_nodes = atomic_load_explicit(&set->n_nodes, memory_order_relaxed);
+    const uint32_t n_nodes = atomic_load_explicit(&set->shared->n_nodes, memory_order_relaxed);
     for (uint32_t node = 0; node < n_nodes; node++) {
         const struct ag_counter_node *from = ag_counter_node(set, node);
         const struct allogram_path path = {
@@ -511,7 +593,6 @@ void allogram_visit_counters(allogram_counters *set, void *context,
             visit(context, &path);
         }
     }
-    ag_host_lock_give(&all.lock);
 }
 
 void allogram_begin_counters_gc(allogram_counters *set, uint64_t needed_bytes,
@@ -537,9 +618,8 @@ void allogram_end_counters_gc(allogram_counters *set, const char *kind, uint64_t
 }
 
 void allogram_reset_counters(allogram_counters *set) {
-    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set) && ag_host_lock_take(&all.lock)) {
-        begin_anew_locked(set);
-        ag_host_lock_give(&all.lock);
+    if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set)) {
+        (void)begin_anew(set, /* is_new= */ false); /* cannot fail */
     }
 }
 
@@ -547,25 +627,8 @@ void allogram_tell_counters(allogram_counters *set) {
     if (allogram_mode_ & ALLOGRAM_COUNTS_ && is_ready(set)) {
         take_time(set);
         ag_host_get_ready();
-        if (ag_host_lock_take(&all.lock)) {
-            ag_counters_report_locked(set);
-            ag_host_lock_give(&all.lock);
-        }
+        ag_counters_report(set);
     }
-}
-
-void ag_counters_report_all(void) {
-    ag_host_get_ready();
-    if (ag_host_lock_take(&all.lock)) {
-        for (struct allogram_counters *set = all.first; set; set = set->next) {
-            ag_counters_report_locked(set);
-        }
-        ag_host_lock_give(&all.lock);
-    }
-}
-
-bool ag_counters_are_there(void) {
-    return atomic_load_explicit(&all.first, memory_order_relaxed) != NULL;
 }
 
 void ag_counters_follow(void) {
@@ -583,10 +646,6 @@ allogram_counters *allogram_make_counters(const struct allogram_counters_options
     if (!set) {
         return NULL;
     }
-    if (!ag_host_lock_take(&all.lock)) {
-        ag_counter_memory_free(set, sizeof(*set));
-        return NULL;
-    }
     set->word_bytes = options->word_bytes;
     set->is_clocked = options->clock != 0;
     set->is_folding = options->size >= sizeof(*options) && options->recursion != 0;
@@ -594,50 +653,28 @@ allogram_counters *allogram_make_counters(const struct allogram_counters_options
     ag_host_text_copy(set->runtime, sizeof(set->runtime), options->runtime, "c");
     ag_host_text_copy(set->process, sizeof(set->process), options->process, "");
     ag_host_text_copy(set->initial_call, sizeof(set->initial_call), options->initial_call, "");
-    set->pages[0] = set->first_nodes;
     set->places = set->first_places;
     set->n_places = AG_ARRAY_SIZE(set->first_places);
-    atomic_store_explicit(&set->n_nodes, 1, memory_order_relaxed);
-    set->tree = ++all.last_tree;
-    set->next = all.first;
-    if (all.first) {
-        all.first->before = set;
-    }
-    all.first = set;
-    ag_host_lock_give(&all.lock);
+    set->tree = atomic_fetch_add_explicit(&all.last_tree, 1, memory_order_relaxed) + 1;
     return set;
 }
 
 void allogram_rename_counters(allogram_counters *set, const char *process) {
-    if (process && process[0] && ag_host_lock_take(&all.lock)) {
+    if (process && process[0]) {
         ag_host_text_copy(set->process, sizeof(set->process), process, "");
-        ag_host_lock_give(&all.lock);
-    }
-}
-
-static void take_off_list(struct allogram_counters *set) {
-    if (set->next) {
-        set->next->before = set->before;
-    }
-    if (set->before) {
-        set->before->next = set->next;
-    } else {
-        all.first = set->next;
+        if (ag_counters_are_of_now(set)) {
+            memcpy(set->shared->process, set->process, sizeof(set->process));
+        }
     }
 }
 
 void allogram_free_counters(allogram_counters *set) {
     allogram_tell_counters(set);
-    if (!ag_host_lock_take(&all.lock)) {
-        return; /* a handler that interrupted start or stop, which is not permitted */
+    if (ag_counters_are_of_now(set)) {
+        give_nodes(set);
     }
-    take_off_list(set);
-    ag_host_lock_give(&all.lock);
     drop_places(set);
     ag_counter_memory_free(set->levels, set->n_levels * sizeof(*set->levels));
-    for (uint32_t page = 1; page < AG_COUNTER_PAGES && set->pages[page]; page++) {
-        ag_counter_memory_free(set->pages[page], ((size_t)AG_COUNTER_FIRST_NODES << page) *
-                                                     sizeof(struct ag_counter_node));
-    }
+    ag_counter_memory_free(set->large, AG_COUNTER_LARGE_PAGES * sizeof(*set->large));
     ag_counter_memory_free(set, sizeof(*set));
 }

@@ -1,6 +1,6 @@
-/* counters_report.c: writes a counter set (counters.h) into the trace as a snapshot: a record
- * AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. The set's owner may continue to count
- * meanwhile: then each number is the value at some time between begin and end of the snapshot. */
+/* counters_report.c: writes a counter set (counters.h) into the trace while the program runs: a
+ * record AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. This is needed for sets that are
+ * freed; the last values of the others are taken from the live segment by the writer. */
 #include "counters.h"
 
 #include <string.h>
@@ -8,12 +8,15 @@
 #include "allogram/allogram.h"
 #include "base/raw_syscall.h"
 #include "host_heaps.h"
+#include "host_lock.h"
 #include "record/raw_clock.h"
 #include "record/recorder.h"
 #include "record/thread_state.h"
 
-/* Used under the lock of the list. Not on the stack, where 6 KiB may not fit. */
+/* Not on the stack, where 6 KiB may not fit. */
 static struct {
+    struct ag_host_lock lock;
+    /* this and the following members are under the lock */
     struct ag_call_path rows[AG_WORD_RECORD_MOST_ROWS];
     uint32_t n_rows;
 } batch;
@@ -28,44 +31,16 @@ static void report_batch(void) {
     batch.n_rows = 0;
 }
 
-static void report_row(struct allogram_counters *set, uint32_t node, uint32_t number) {
-    const struct ag_counter_node *from = ag_counter_node(set, node);
-    const uint64_t time = atomic_load_explicit(&from->time, memory_order_relaxed);
-    batch.rows[batch.n_rows++] = (struct ag_call_path){
-        .tree = set->tree,
-        .snapshot = set->snapshot,
-        .node = number,
-        .parent = from->parent,
-        .frame = from->function != 0 ? from->function : (uint32_t)AG_NO_FUNCTION_FRAME,
-        .calls = atomic_load_explicit(&from->calls, memory_order_relaxed),
-        .own_words = atomic_load_explicit(&from->words, memory_order_relaxed),
-        .own_ns = set->is_clocked ? ag_segment_ns(ag_recorder.header, time) : time,
-    };
+static void report_row(const struct ag_counter_set *set, uint32_t snapshot, uint32_t number,
+                       const struct ag_counter_node *node) {
+    batch.rows[batch.n_rows++] =
+        ag_counter_set_row(ag_recorder.header, set, snapshot, number, node);
     if (batch.n_rows == AG_WORD_RECORD_MOST_ROWS) {
         report_batch();
     }
 }
 
-struct apart {
-    uint64_t count, words;
-};
-
-static struct apart apart_of(const struct allogram_counters *set, enum allogram_apart what) {
-    return (struct apart){
-        .count = atomic_load_explicit(&set->apart[what].count, memory_order_relaxed),
-        .words = atomic_load_explicit(&set->apart[what].words, memory_order_relaxed),
-    };
-}
-
-static bool has_apart(const struct allogram_counters *set) {
-    uint64_t all = 0;
-    for (uint32_t what = 0; what < AG_COUNTER_APARTS; what++) {
-        all |= apart_of(set, what).count | apart_of(set, what).words;
-    }
-    return all != 0;
-}
-
-static uint32_t count_folded(struct allogram_counters *set, uint32_t n_nodes) {
+static uint32_t count_folded(const struct allogram_counters *set, uint32_t n_nodes) {
     uint32_t n_folded = 0;
     for (uint32_t node = 1; set->is_folding && node < n_nodes; node++) {
         n_folded += (ag_counter_node(set, node)->function & AG_COUNTER_FOLDED) != 0;
@@ -73,61 +48,41 @@ static uint32_t count_folded(struct allogram_counters *set, uint32_t n_nodes) {
     return n_folded;
 }
 
-static void report_heading(const struct allogram_counters *set, uint32_t n_rows) {
+static void report_locked(struct allogram_counters *set) {
+    struct ag_counter_set *shared = set->shared;
     const struct ag_segment_header *header = ag_recorder.header;
-    const struct ag_record record = {
-        .kind = AG_RECORD_FUNCTIONS,
-        .u.functions = {.tree = set->tree,
-                        .snapshot = set->snapshot,
-                        .epoch = 1,
-                        .n_calls = n_rows,
-                        .word_bytes = set->word_bytes,
-                        .thread_id = set->thread_id,
-                        .time_ns = ag_segment_ns(header, ag_raw_clock_elapsed(header)),
-                        .messages = apart_of(set, ALLOGRAM_MESSAGES).count,
-                        .message_words = apart_of(set, ALLOGRAM_MESSAGES).words,
-                        .spawns = apart_of(set, ALLOGRAM_ARGUMENTS).count,
-                        .spawn_words = apart_of(set, ALLOGRAM_ARGUMENTS).words,
-                        .profiler_events = apart_of(set, ALLOGRAM_PROFILER).count,
-                        .profiler_words = apart_of(set, ALLOGRAM_PROFILER).words,
-                        .runtime = ag_bytes_of(set->runtime, sizeof(set->runtime)),
-                        .process = ag_bytes_of(set->process, sizeof(set->process)),
-                        .initial_call = ag_bytes_of(set->initial_call, sizeof(set->initial_call))}};
-    ag_recorder_append(&record);
-}
-
-static void report_lost(struct allogram_counters *set) {
-    const uint64_t n_lost = atomic_load_explicit(&set->n_lost, memory_order_relaxed);
-    if (n_lost != set->n_lost_reported) {
-        ag_record_lost(AG_LOST_NO_MEMORY, n_lost - set->n_lost_reported);
-        set->n_lost_reported = n_lost;
-    }
-}
-
-void ag_counters_report_locked(struct allogram_counters *set) {
-    if (!ag_counters_are_of_now(set) || !ag_recorder_is_active()) {
-        return;
-    }
-    /* acquire: pairs with the release that publishes a complete node */
-    const uint32_t n_nodes = atomic_load_explicit(&set->n_nodes, memory_order_acquire);
-    const bool has_outside =
-        atomic_load_explicit(&ag_counter_node(set, 0)->words, memory_order_relaxed) > 0;
+    const uint32_t n_nodes = atomic_load_explicit(&shared->n_nodes, memory_order_relaxed);
+    const bool has_outside = ag_counter_value(&ag_counter_node(set, 0)->words) > 0;
     const uint32_t n_rows = n_nodes - 1 - count_folded(set, n_nodes) + has_outside;
-    if (n_rows == 0 && set->snapshot == 0 && !has_apart(set)) {
+    const uint32_t snapshot = atomic_load_explicit(&shared->snapshot, memory_order_relaxed) + 1;
+    if (n_rows == 0 && snapshot == 1 && !ag_counter_set_has_apart(shared)) {
         return;
     }
-    set->snapshot++;
-    report_heading(set, n_rows);
+    const struct ag_record heading = ag_counter_set_heading(
+        shared, snapshot, n_rows, ag_segment_ns(header, ag_raw_clock_elapsed(header)));
+    ag_recorder_append(&heading);
     for (uint32_t node = 1; node < n_nodes; node++) {
         if (!(ag_counter_node(set, node)->function & AG_COUNTER_FOLDED)) {
-            report_row(set, node, node);
+            report_row(shared, snapshot, node, ag_counter_node(set, node));
         }
     }
     if (has_outside) {
-        report_row(set, 0, n_nodes);
+        report_row(shared, snapshot, n_nodes, ag_counter_node(set, 0));
     }
     report_batch();
-    report_lost(set);
+    atomic_store_explicit(&shared->snapshot, snapshot, memory_order_relaxed);
+    const uint64_t n_lost = ag_counter_value(&shared->n_lost);
+    if (n_lost > 0) {
+        ag_record_lost(AG_LOST_NO_MEMORY, n_lost);
+        atomic_store_explicit(&shared->n_lost, 0, memory_order_relaxed);
+    }
+}
+
+void ag_counters_report(struct allogram_counters *set) {
+    if (ag_recorder_is_active() && ag_host_lock_take(&batch.lock)) {
+        report_locked(set);
+        ag_host_lock_give(&batch.lock);
+    }
 }
 
 void ag_counters_report_collection(const struct allogram_counters *set, const char *kind,

@@ -8,14 +8,11 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "format/counter_set.h"
 
 enum {
-    AG_REGISTERED_FUNCTIONS_MOST =
-        1048575, /* of 16,777,215 that the trace has room for; takes 32 MiB, and the texts */
     AG_REGISTERED_FUNCTION_PAGE = 1024,
     AG_REGISTERED_FUNCTION_PAGES = (AG_REGISTERED_FUNCTIONS_MOST + 1) / AG_REGISTERED_FUNCTION_PAGE,
-    /* frame for everything that belongs to no registered function */
-    AG_NO_FUNCTION_FRAME = AG_REGISTERED_FUNCTIONS_MOST + 1,
 };
 struct ag_registered_function {
     const char *name, *file, *runtime; /* in mapped memory, never moved */

@@ -23,9 +23,8 @@ void ag_host_join(void) {
     ag_host_rate_follow(/* has_tracker= */ false);
 }
 
-void ag_host_exiting(void) {
+void ag_host_leave(void) {
     ag_host_mode(0, ALLOGRAM_COUNTS_);
-    ag_counters_report_all();
 }
 
 static int session_refuse(const char *why, int error, char *ret_message, size_t message_bytes) {
@@ -49,7 +48,7 @@ int allogram_session_join(const char *live_path, char *ret_message, size_t messa
 }
 
 void allogram_session_tell(void) {
-    ag_counters_report_all();
+    /* the counters are in the live segment */
 }
 
 int allogram_session_stop(void) {

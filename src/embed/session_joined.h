@@ -4,7 +4,7 @@
 
 /* Called once, when the recorder has started. */
 void ag_host_join(void);
-/* Called when exit has begun: records the function counters. */
-void ag_host_exiting(void);
+/* Ends the counting of functions, before the agent leaves the process. */
+void ag_host_leave(void);
 
 #endif

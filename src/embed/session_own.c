@@ -182,14 +182,7 @@ int allogram_session_join(const char *live_path, char *ret_message, size_t messa
 }
 
 void allogram_session_tell(void) {
-    const int host_errno = errno;
-    if (ag_host_lock_take(&session.lock)) {
-        if (is_ours()) {
-            ag_counters_report_all();
-        }
-        ag_host_lock_give(&session.lock);
-    }
-    errno = host_errno;
+    /* the counters are in the live segment */
 }
 
 static int stop_locked(void) {
@@ -198,7 +191,6 @@ static int stop_locked(void) {
         return -ENOENT;
     }
     ag_host_mode(0, ALLOGRAM_TELLS_ | ALLOGRAM_COUNTS_);
-    ag_counters_report_all();
     ag_recorder_leave();
     session.is_active = false;
     const int r = session.is_joined ? 0 : ag_writer_seal_own(session.trace, message);
@@ -277,7 +269,6 @@ static int snapshot_locked(const struct allogram_snapshot_options *options, char
         (void)snprintf(message, 512, "the session belongs to another process");
         return -ENOTSUP;
     }
-    ag_counters_report_all();
     if (options->output) {
         return ag_writer_snapshot_own(session.live, options->output, path, message);
     }

@@ -72,7 +72,13 @@
  * A forked child may not be allowed to open files, so it has no description of its own: it is known
  * to have ended when its family's lock is released. The places are offsets that are computed from
  * identities, far beyond the file's end. If the file system does not support this (has_locks is 0),
- * pids are used. */
+ * pids are used.
+ *
+ * 7. Function counters
+ *
+ * Chunks of the state COUNTERS are no streams: the program counts calls of its functions in them,
+ * in place (counter_set.h). They belong to their process until it is sealed, and are not counted in
+ * n_chunks_in_use, so that they cause no back pressure. */
 #ifndef AG_SEGMENT_H
 #define AG_SEGMENT_H
 
@@ -84,7 +90,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 11,
+    AG_SEGMENT_VERSION = 12,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a few hot chunks stay in L2; 300 idle threads cost 19 MiB */
@@ -178,7 +184,7 @@ struct ag_segment_header {
      * (chunk index + 1):32; the list is LIFO, so that the hottest chunk is reused. */
     AG_CACHE_ALIGNED _Atomic uint64_t free_head;
     _Atomic uint32_t n_chunks_touched;    /* chunks [0, this) have been populated and used */
-    _Atomic uint32_t n_chunks_in_use;     /* taken and not returned */
+    _Atomic uint32_t n_chunks_in_use;     /* taken and not returned, without COUNTERS */
     _Atomic uint32_t n_slots_used;        /* only slots and trees [0, this) have ever been used */
     _Atomic uint32_t n_refused_processes; /* found all slots or trees taken */
     /* Set by the writer, which keeps some chunks ahead: chunks [0, this) and their controls have
@@ -299,7 +305,12 @@ _Static_assert(AG_SLOT_TRACE_OFFSET + sizeof(struct ag_slot_trace) <= AG_SLOT_BY
  * tids stay below 2^22. */
 #define AG_THREAD_NESTED (UINT32_C(1) << 31)
 
-enum ag_chunk_state { AG_CHUNK_FREE = 0, AG_CHUNK_ACTIVE = 1, AG_CHUNK_FULL = 2 };
+enum ag_chunk_state {
+    AG_CHUNK_FREE = 0,
+    AG_CHUNK_ACTIVE = 1,
+    AG_CHUNK_FULL = 2,
+    AG_CHUNK_COUNTERS = 3, /* section 7 */
+};
 
 /* One cache line: written by the owning thread at each event, read by the writer. */
 struct ag_chunk_control {
@@ -307,7 +318,7 @@ struct ag_chunk_control {
     AG_CACHE_ALIGNED _Atomic uint32_t used_words;
     _Atomic uint32_t state; /* enum ag_chunk_state */
     uint32_t slot, slot_generation;
-    uint32_t stream; /* number of the stream in its process, from 0 */
+    uint32_t stream; /* number of the stream in its process, from 0; enum ag_counter_chunk */
     /* kernel tid; with AG_THREAD_NESTED for the stream of its signal handlers */
     uint32_t thread_id;
     uint64_t sequence;          /* of this chunk in its stream, from 0 */

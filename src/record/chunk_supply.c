@@ -26,6 +26,7 @@
 #include "chunk_supply.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/pages.h"
 #include "base/populate.h"
@@ -154,12 +155,15 @@ static uint64_t elapsed_ns(void) {
 
 /* If a signal handler interrupts this function or take_fresh and forks, the child takes no chunk:
  * take_new_chunk (stream.c) finds that the thread's state is not the child's own. */
+static bool may_take(const struct ag_thread *thread) {
+    return thread ? ag_thread_is_own(thread) : !ag_process_is_forked();
+}
+
 static int64_t pop_free(const struct ag_thread *thread, struct ag_segment_header *header) {
     uint64_t head = atomic_load_explicit(&header->free_head, memory_order_acquire);
     for (;;) {
         const uint32_t index_plus_one = (uint32_t)head;
-        if (index_plus_one == 0 || index_plus_one > ag_recorder.n_chunks ||
-            !ag_thread_is_own(thread)) {
+        if (index_plus_one == 0 || index_plus_one > ag_recorder.n_chunks || !may_take(thread)) {
             return -1;
         }
         struct ag_chunk_control *control = &ag_recorder.controls[index_plus_one - 1];
@@ -221,7 +225,7 @@ static int64_t take_fresh(const struct ag_thread *thread, struct ag_segment_head
             atomic_store_explicit(&barren_tick, tick + 1, memory_order_relaxed);
             return -1;
         }
-        if (!ag_thread_is_own(thread)) {
+        if (!may_take(thread)) {
             return -1;
         }
     } while (!atomic_compare_exchange_weak_explicit(&header->n_chunks_touched, &touched,
@@ -322,4 +326,25 @@ int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control
     *ret_control = control;
     *ret_words = (uint64_t *)bytes;
     return 0;
+}
+
+int64_t ag_chunk_supply_take_counters(enum ag_counter_chunk kind, unsigned char **ret_bytes) {
+    struct ag_segment_header *header = ag_recorder.header;
+    int64_t index = pop_free(/* thread= */ NULL, header);
+    if (index < 0) {
+        index = take_fresh(/* thread= */ NULL, header);
+    }
+    unsigned char *bytes = index >= 0 ? chunk_bytes_at((uint32_t)index) : NULL;
+    if (!bytes) {
+        return -1;
+    }
+    memset(bytes, 0, AG_CHUNK_BYTES);
+    struct ag_chunk_control *control = &ag_recorder.controls[index];
+    control->slot = ag_recorder.slot_index;
+    control->slot_generation = ag_recorder.slot_generation;
+    control->stream = kind;
+    /* release: the fields above are valid when the writer reads the state */
+    atomic_store_explicit(&control->state, AG_CHUNK_COUNTERS, memory_order_release);
+    *ret_bytes = bytes;
+    return index;
 }

@@ -3,6 +3,7 @@
 #ifndef AG_CHUNK_SUPPLY_H
 #define AG_CHUNK_SUPPLY_H
 
+#include "format/counter_set.h"
 #include "recorder.h"
 
 struct ag_thread;
@@ -12,6 +13,10 @@ struct ag_thread;
  * forked and this is the child; -ENOMEM: the segment's file has no room. Async-signal-safe. */
 int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control **ret_control,
                          uint64_t **ret_words);
+
+/* Takes a chunk for function counters (format/counter_set.h) and fills it with zeros; never waits.
+ * Returns its number; -1: there is no room, or this is a forked child that has not begun. */
+int64_t ag_chunk_supply_take_counters(enum ag_counter_chunk kind, unsigned char **ret_bytes);
 
 /* Makes a second mapping of so many bytes of the live file, from the place that is mapped at
  * `mapped` on. NULL: no memory. */

@@ -40,7 +40,7 @@ static bool control_examine(struct ag_writer *writer, uint32_t chunk,
     /* acquire: pairs with the recorder's release: the other fields are set; if the state is FULL,
      * all words are, too */
     const uint32_t state = atomic_load_explicit(&control->state, memory_order_acquire);
-    if (state != AG_CHUNK_ACTIVE && state != AG_CHUNK_FULL) {
+    if (state != AG_CHUNK_ACTIVE && state != AG_CHUNK_FULL && state != AG_CHUNK_COUNTERS) {
         return false;
     }
     const uint32_t generation = control->slot_generation;
@@ -67,7 +67,7 @@ static bool control_examine(struct ag_writer *writer, uint32_t chunk,
         return false;
     }
     const struct ag_watched_slot *watched = &writer->slots[ret_ready->slot];
-    if (watched->phase != AG_PHASE_OPEN) {
+    if (watched->phase != AG_PHASE_OPEN || state == AG_CHUNK_COUNTERS) {
         return false;
     }
     if (!watched->has_ended) {

@@ -931,6 +931,7 @@ struct ag_recording *ag_recording_free(struct ag_recording *recording) {
         ag_stack_harvest_done(&recording->stacks);
         ag_blob_done(&recording->records);
         ag_blob_done(&recording->samples);
+        ag_blob_done(&recording->counters);
         free(recording);
     }
     return NULL;

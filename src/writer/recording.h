@@ -41,8 +41,10 @@ struct ag_recording {
 
     struct ag_stack_harvest stacks;
     struct ag_one_pass one_pass;
-    struct ag_blob records; /* definitions, to be written before the next events */
-    struct ag_blob samples; /* resident sizes, whose place among the events does not matter */
+    struct ag_blob records;  /* definitions, to be written before the next events */
+    struct ag_blob samples;  /* resident sizes, whose place among the events does not matter */
+    struct ag_blob counters; /* function counters at the end (counter_harvest.c) */
+    bool has_counters;       /* they have been taken */
     struct ag_stream **stream_pages[4096]; /* pages of 4096 streams; NULL: no stream of it exists */
     /* streams that have data to be written and whose threads have ended */
     uint32_t ended_streams[64];

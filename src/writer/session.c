@@ -851,9 +851,11 @@ void ag_session_clear_tree(struct ag_session *session, uint32_t tree) {
 void ag_session_release_chunk(struct ag_session *session, uint32_t chunk) {
     struct ag_segment_header *header = session->header;
     struct ag_chunk_control *control = ag_session_control(session, chunk);
+    const bool is_counted =
+        atomic_load_explicit(&control->state, memory_order_relaxed) != AG_CHUNK_COUNTERS;
     atomic_store_explicit(&control->used_words, 0, memory_order_relaxed);
     atomic_store_explicit(&control->state, AG_CHUNK_FREE, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&header->n_chunks_in_use, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&header->n_chunks_in_use, is_counted, memory_order_relaxed);
     uint64_t head = atomic_load_explicit(&header->free_head, memory_order_relaxed), replacement = 0;
     do {
         atomic_store_explicit(&control->next_free, (uint32_t)head, memory_order_relaxed);

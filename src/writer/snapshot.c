@@ -49,6 +49,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "counter_harvest.h"
 #include "trace_file.h"
 #include "writer_state.h"
 
@@ -139,6 +140,7 @@ static _Noreturn void write_snapshot(struct ag_writer *writer, uint32_t index, c
         _exit(1);
     }
     end_all_but(writer, index);
+    ag_counter_harvest(recording); /* a set that is freed from now on is in a stream */
     if (ag_writer_freeze(writer) < 0 || write(frozen_fd, "", 1) != 1 ||
         move_recording(recording, part) < 0) {
         _exit(1);

@@ -40,6 +40,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "counter_harvest.h"
 #include "cut_files.h"
 #include "snapshot.h"
 #include "trace_index.h"
@@ -504,6 +505,8 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
         .target_cpu_ns = watched->cpu_ns,
     };
     ag_process_own_usage(&end.profiler_cpu_ns, &end.profiler_rss_bytes);
+    ag_counter_harvest(recording);
+    ag_counter_harvest_release(recording);
     ag_recording_finish(recording, &end);
     writer->n_traces++;
     note_if_missing(writer, recording);

@@ -139,7 +139,7 @@ def rule(tools, case, is_under_run):
             outcome, traces = recorded.record(tools, command, folder)
         else:
             outcome = recorded.run(command, cwd=folder)
-        failures.expect("status", outcome.status, 128 + 9 if case == "killed" else 0)
+        failures.expect("status", outcome.status, 128 + 9 if case.startswith("killed") else 0)
         truths = recorded.truths_of(outcome, failures)
         if not is_under_run:
             truths = truths[:1] if case == "forked_child" else truths

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """erlang_in_root ROOT BUILD: tests the tracer of Erlang nodes, built here, with the Erlang of another Debian release, in its root folder
-(make_roots.sh). The cases are those of erlang_counted.py, erlang_everyday.py and erlang_rough.py in tests/conformance. One more case counts the calls
+(make_roots.sh). The cases are those of erlang_counted.py, erlang_everyday.py, erlang_rough.py and
+erlang_survival.py in tests/conformance. One more case counts the calls
 and words of the Erlang compiler with allogram and with tprof of that release, and compares them function by function. Prints TAP.
 
 The counts of words differ in these cases, which are allowed:
@@ -31,6 +32,7 @@ sys.path.insert(0, os.path.join(HERE, "../conformance"))
 import erlang_counted  # noqa: E402
 import erlang_everyday  # noqa: E402
 import erlang_rough  # noqa: E402
+import erlang_survival  # noqa: E402
 import own_mounts  # noqa: E402
 import recorded  # noqa: E402
 import tap  # noqa: E402
@@ -101,12 +103,12 @@ def main():
              ("everyday programs", erlang_everyday.heaps_grow_by_what_is_counted),
              ("servers, sleepers, ports", erlang_everyday.servers_and_sleepers),
              ("words of the emulator's own, without a tracer", erlang_rough.native_half_is_missing),
-             ("the same of a node", erlang_rough.built_in_counters_of_a_node)]
+             ("the same of a node", erlang_rough.built_in_counters_of_a_node), *erlang_survival.CASES]
     plan = tap.Plan(len(cases))
     with recorded.Folder() as folder:
         for seen in ("/dev/shm", "/proc", build, folder):
             own_mounts.bind(seen, root + seen)
-        erlang = erlang_counted.Erlang(tools, folder, root, programs=("hand_counted", "everyday"))
+        erlang = erlang_counted.Erlang(tools, folder, root, programs=("hand_counted", "everyday", "phases"))
         for name, case in cases:
             plan.run(f"OTP {erlang.release}: {name}", lambda case=case: case(erlang))
     own_mounts.unbind(root + folder)

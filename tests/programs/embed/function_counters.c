@@ -374,8 +374,20 @@ static void killed(void) {
     allogram_counters_tell(set);
     call(f, 1);
     allogram_counters_tell(set);
-    call(f, 1000); /* never reported to the recorder */
-    want("f", 2, 2, 0);
+    call(f, 1000); /* never written by the program: the writer finds it */
+    want("f", 3, 1002, 0);
+    say(0);
+    (void)raise(SIGKILL);
+}
+
+static void killed_deep(void) {
+    enum { LEVELS = 10000 }; /* each is a path */
+    start();
+    for (int i = 0; i < LEVELS; i++) {
+        allogram_enter(set, f);
+        allogram_count_words(set, 2);
+    }
+    want("f", LEVELS, 2 * LEVELS, 0);
     say(0);
     (void)raise(SIGKILL);
 }
@@ -525,6 +537,7 @@ static const struct {
     {"left_in_a_handler", left_in_a_handler},
     {"vforked", vforked},
     {"killed", killed},
+    {"killed_deep", killed_deep},
     {"sessions_in_turn", sessions_in_turn},
     {"forked_child", forked_child},
 };

@@ -1,0 +1,22 @@
+/* counter_blocks.h: blocks of the live segment for counter sets and their nodes. */
+#ifndef AG_COUNTER_BLOCKS_H
+#define AG_COUNTER_BLOCKS_H
+
+#include <stddef.h>
+
+#include "base/compiler.h"
+#include "format/counter_set.h"
+
+struct ag_counter_block {
+    void *memory; /* zeroed; NULL: there is no room */
+    uint32_t reference;
+};
+/* BYTES: a power of two from 1 to 64 KiB. In a signal handler that interrupted one of these
+ * functions there is no room. */
+struct ag_counter_block ag_counter_block_take(size_t bytes) AG_HIDDEN;
+struct ag_counter_set *ag_counter_set_take(void) AG_HIDDEN; /* NULL: there is no room */
+/* Only for blocks that this process took in this recording. NULL does nothing. */
+void ag_counter_block_give(void *memory, uint32_t reference, size_t bytes) AG_HIDDEN;
+void ag_counter_set_give(struct ag_counter_set *set) AG_HIDDEN;
+
+#endif

@@ -1,0 +1,15 @@
+/* counter_harvest.h: takes the function counters of a process from the live segment
+ * (format/counter_set.h). */
+#ifndef AG_COUNTER_HARVEST_H
+#define AG_COUNTER_HARVEST_H
+
+#include "recording.h"
+
+/* Adds the present values of all sets of the process to recording->counters, for
+ * ag_recording_finish to write. The process may live. Only the first call for a recording does
+ * anything. */
+void ag_counter_harvest(struct ag_recording *recording);
+/* Returns the process' chunks of counters to the recorders. It must have ended. */
+void ag_counter_harvest_release(const struct ag_recording *recording);
+
+#endif

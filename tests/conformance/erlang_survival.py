@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""The function counters of an Erlang node are complete however the node ends, in each dump, and for the phases that `control`, --delay and
+--duration choose. The node runs phases.erl, which calls one function by commands."""
+
+import argparse
+import glob
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import erlang_counted
+import recorded
+import snapshots
+import tap
+from recording_times import SEEN_S, wait_until
+
+KILLS = 300 if os.environ.get("AG_TEST_SCALE") == "full" else 10
+KEPT = "phases:kept/1"
+
+
+class Node:
+    """phases.erl under `allogram run`, in a folder of its own."""
+
+    def __init__(self, erlang, folder, *options):
+        self.tools, self.folder = erlang.tools, folder
+        self.errors = open(os.path.join(folder, "errors"), "w+b")
+        self.begun = time.monotonic()
+        self.process = subprocess.Popen([erlang.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%e.%p.allogram"), *options, "--",
+                                         *erlang.inside, "erl", "-noshell", "-pa", erlang.folder, "-eval", "phases:main(), halt(0)."],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+
+    def tell(self, *lines):
+        for line in lines:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+            if self.process.stdout.readline() != b"ok\n":
+                raise RuntimeError("phases.erl did not do: " + line)
+
+    def pid(self):
+        """The emulator: `erl` becomes it by exec."""
+        with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid), encoding="ascii") as children:
+            for pid in children.read().split():
+                if os.path.basename(os.readlink("/proc/%s/exe" % pid)) == "beam.smp":
+                    return int(pid)
+        raise RuntimeError("no beam.smp")
+
+    def ask(self, action, failures):
+        outcome = recorded.run([self.tools.allogram, "control", str(self.pid()), action])
+        failures.expect("control %s" % action, (outcome.status, outcome.stderr.decode()), (0, ""))
+        time.sleep(SEEN_S)
+        return outcome.stdout.decode().strip()
+
+    def finish(self):
+        self.process.stdin.close()
+        status = self.process.wait(60)
+        self.process.stdout.close()
+        self.errors.close()
+        return status
+
+    def trace(self):
+        found = [path for path in glob.glob(os.path.join(self.folder, "t.beam.smp.*.allogram")) if ".dump" not in path]
+        return max(found, key=os.path.getsize)
+
+
+def kept_of(tools, trace, failures):
+    """(calls, words) of kept/1 in the trace, which must be whole and without loss."""
+    status, verdict = recorded.check(tools, trace)
+    failures.expect("check", (status, verdict["whole"]), (0, True))
+    failures.expect("lost", recorded.report(tools, trace)["lost_events"]["total"], 0)
+    return erlang_counted.rows_of(tools, trace).get(KEPT, (0, 0))
+
+
+def idle_node_is_killed(erlang):
+    failures = tap.Failures()
+    with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+        node = Node(erlang, folder)
+        node.tell("calls 1000", "calls 234")
+        os.kill(node.pid(), signal.SIGKILL)
+        failures.expect("status", node.finish(), 128 + signal.SIGKILL)
+        failures.expect("kept", kept_of(erlang.tools, node.trace(), failures), (1234, 2 * 1234))
+    return failures
+
+
+def busy_node_is_killed(erlang):
+    """What the node had printed before its end is in the table."""
+    failures = tap.Failures()
+    for i in range(KILLS):
+        with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+            node = Node(erlang, folder)
+            node.process.stdin.write(b"endless\n")
+            node.process.stdin.flush()
+            node.process.stdout.readline()
+            time.sleep(0.013 * (i % 20))
+            os.kill(node.pid(), signal.SIGKILL if i % 3 else signal.SIGABRT)
+            printed = node.process.stdout.read().split()
+            node.finish()
+            calls, words = kept_of(erlang.tools, node.trace(), failures)
+            last = int(printed[-1]) if printed else 1000
+            failures.require("round %d: printed %d, in the table %d calls" % (i, last, calls), last <= calls < last + 100000)
+            failures.require("two words a call: %d, %d" % (calls, words), abs(words - 2 * calls) <= 2)
+        if failures:
+            break
+    return failures
+
+
+def dumps_are_complete(erlang):
+    failures = tap.Failures()
+    with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+        node = Node(erlang, folder)
+        node.tell("calls 100")
+        first = node.ask("dump", failures)
+        node.tell("calls 11")
+        second = node.ask("dump", failures)
+        node.tell("calls 7")
+        failures.expect("status", node.finish(), 0)
+        for path, calls in ((first, 100), (second, 111), (node.trace(), 118)):
+            failures.expect(os.path.basename(path), kept_of(erlang.tools, path, failures), (calls, 2 * calls))
+    return failures
+
+
+def pause_and_resume(erlang):
+    failures = tap.Failures()
+    with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+        node = Node(erlang, folder)
+        node.tell("calls 100")
+        node.ask("pause", failures)
+        node.tell("calls 2000")
+        node.ask("resume", failures)
+        node.tell("calls 30")
+        failures.expect("status", node.finish(), 0)
+        failures.expect("kept", kept_of(erlang.tools, node.trace(), failures), (130, 260))
+    return failures
+
+
+def reset(erlang):
+    """Twice; after the second one the process of the calls is idle."""
+    failures = tap.Failures()
+    with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+        node = Node(erlang, folder)
+        node.tell("calls 100")
+        node.ask("reset", failures)
+        node.tell("calls 30")
+        dump = node.ask("dump", failures)
+        node.ask("reset", failures)
+        failures.expect("status", node.finish(), 0)
+        failures.expect("before the second", kept_of(erlang.tools, dump, failures), (30, 60))
+        failures.expect("after it", kept_of(erlang.tools, node.trace(), failures), (0, 0))
+    return failures
+
+
+def delay_and_duration(erlang):
+    failures = tap.Failures()
+    with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+        node = Node(erlang, folder, "--delay=4", "--duration=3")
+        node.tell("calls 100")
+        failures.require("the first calls came in the delay", time.monotonic() < node.begun + 3.5)
+        wait_until(node.begun + 5)
+        node.tell("calls 20")
+        failures.require("the second calls came in the duration", time.monotonic() < node.begun + 6.5)
+        wait_until(node.begun + 8)
+        node.tell("calls 3")
+        failures.expect("status", node.finish(), 0)
+        failures.expect("kept", kept_of(erlang.tools, node.trace(), failures), (20, 40))
+    return failures
+
+
+def dump_at_a_signal(erlang):
+    failures = tap.Failures()
+    with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
+        node = Node(erlang, folder, "--dump-at=signal=USR1")
+        node.tell("calls 100")
+        node.process.send_signal(signal.SIGUSR1)
+        snapshots.wait_for("the dump", lambda: glob.glob(os.path.join(folder, "t.beam.smp.*.dump1.allogram")))
+        node.tell("calls 20")
+        failures.expect("status", node.finish(), 0)
+        dump = glob.glob(os.path.join(folder, "t.beam.smp.*.dump1.allogram"))[0]
+        failures.expect("dump", kept_of(erlang.tools, dump, failures), (100, 200))
+        failures.expect("trace", kept_of(erlang.tools, node.trace(), failures), (120, 240))
+    return failures
+
+
+CASES = [("an idle node is killed", idle_node_is_killed), ("%d busy nodes are killed or abort" % KILLS, busy_node_is_killed),
+         ("dumps of living processes", dumps_are_complete), ("pause and resume", pause_and_resume), ("reset", reset),
+         ("--delay and --duration", delay_and_duration), ("--dump-at", dump_at_a_signal)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    tools = recorded.Tools(parser.parse_args().build)
+    results = tap.Plan(len(CASES))
+    why = erlang_counted.why_not(tools)
+    with recorded.Folder() as folder:
+        erlang = None if why else erlang_counted.Erlang(tools, folder, programs=("phases",))
+        for name, case in CASES:
+            if why:
+                results.skip(name, why)
+            else:
+                results.run(name, lambda case=case: case(erlang))
+    return results.status()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
