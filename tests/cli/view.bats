@@ -40,7 +40,7 @@ setup() {
     [ -c /dev/null ]
 }
 
-@test "what cannot be read or written is told in one line" {
+@test "what cannot be read or written is reported in one line" {
     run "$ALLOGRAM" view --no-open /nowhere.allogram
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 1 ]

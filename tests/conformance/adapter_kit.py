@@ -39,7 +39,7 @@ def guests(tools):
               "call_back", "caller:%d" % line_of("call_back(by_native)"), "frames:%d" % (line_of("function frames()") + 1)]
     native = ["take_native", "ask:%d" % line_of("take_native(54321)"), "native_memory:%d" % (line_of("take_native(54321)") + 1)]
     return [
-        Guest("allogram.h", "told", "told", [tools.program("told_guest")], ["leaf:47", "by_native:50", "run_leaf", "call_back",
+        Guest("allogram.h", "guest", "guest", [tools.program("reporting_guest")], ["leaf:47", "by_native:50", "run_leaf", "call_back",
               "caller:54", "frames:58", "run_frames"], ["ask", "frames:109", "native_memory"], is_adapter=False),
         Guest("lua (shared)", "lua", "lua", [tools.program("lua_guest"), SCRIPT], frames, native),
         Guest("lua (static)", "lua", "lua", [tools.program("lua_guest_static"), SCRIPT], frames, native),
@@ -188,7 +188,7 @@ def an_end_loses_nothing(tools, guest, how, status):
     return failures
 
 
-def collections_are_told(tools, guest):
+def collections_are_reported(tools, guest):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         _, traces = record(tools, guest, "collections", folder, failures)
@@ -231,7 +231,7 @@ def rules_of(tools, guest):
     rules["a forked child goes on"] = lambda: a_forked_child_goes_on(tools, guest)
     for how, status in {"exit": 3, "_exit": 4, "quick_exit": 5, "abort": 128 + 6, "kill": 128 + 9}.items():
         rules["an end loses nothing: " + how] = lambda how=how, status=status: an_end_loses_nothing(tools, guest, how, status)
-    rules["collections are told"] = lambda: collections_are_told(tools, guest)
+    rules["collections are reported"] = lambda: collections_are_reported(tools, guest)
     rules["samples of one byte are all"] = lambda: samples_of_one_byte_are_all(tools, guest)
     if guest.is_adapter:
         rules["with none the program is untouched"] = lambda: with_none_the_program_is_untouched(tools, guest)

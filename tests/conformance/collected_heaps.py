@@ -14,14 +14,14 @@ COVERAGE_LEAST = 0.999
 
 def truth_of(outcome):
     """{function: (blocks, bytes, freed)} and {word: number} (from the lines that begin with #) as the program printed them."""
-    told, said = {}, {}
+    counts, said = {}, {}
     for line in outcome.stdout.decode().splitlines():
         words = line.split()
         if words[0] == "#":
             said.update(zip(words[1::2], map(int, words[2::2])))
         else:
-            told[words[0]] = tuple(map(int, words[1:]))
-    return told, said
+            counts[words[0]] = tuple(map(int, words[1:]))
+    return counts, said
 
 
 def own_of(tools, trace):
@@ -29,9 +29,9 @@ def own_of(tools, trace):
     return {row["function"]: row["own"] for row in sites if row["own"]["allocated_blocks"]}
 
 
-def compare(failures, tools, trace, told, at=None):
+def compare(failures, tools, trace, counts, at=None):
     own = own_of(tools, trace)
-    for function, (blocks, size, freed) in told.items():
+    for function, (blocks, size, freed) in counts.items():
         row = own.get(at or function, {})
         failures.expect(function, (row.get("allocated_blocks"), row.get("allocated_bytes")), (blocks, size))
         if freed < 1 << 63:
@@ -60,11 +60,11 @@ def entries(tools, program):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [program, "entries"], folder)
         failures.expect("status", outcome.status, 0)
-        told, _ = truth_of(outcome)
-        failures.require("it said all", len(told) == 23)
-        compare(failures, tools, traces[0], told)
+        counts, _ = truth_of(outcome)
+        failures.require("it said all", len(counts) == 23)
+        compare(failures, tools, traces[0], counts)
         covers(failures, tools, traces[0])
-        listed = told["by_many"][0] + told["by_inline_refill"][0]
+        listed = counts["by_many"][0] + counts["by_inline_refill"][0]
         failures.require("lists are named", runtime(tools, traces[0])["note"].startswith("%d blocks were handed out in lists" % listed))
         is_clean(failures, tools, traces[0])
         text = recorded.run([tools.allogram, "report", traces[0], "--limit=0"]).stdout
@@ -77,18 +77,18 @@ def dies_when_the_collector_says_so(tools, program):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [program, "deaths"], folder)
         failures.expect("status", outcome.status, 0)
-        told, said = truth_of(outcome)
-        failures.require("some died", told["dies_small"][2] > 4000 and told["dies_large"][2] > 4000)
+        counts, said = truth_of(outcome)
+        failures.require("some died", counts["dies_small"][2] > 4000 and counts["dies_large"][2] > 4000)
         blocks = recorded.report(tools, traces[0], "--view=blocks")["blocks"]
         for function, size in (("dies_small", 24), ("dies_large", 6000)):
             of_size = [block for block in blocks if block["size"] == size and
                        any(frame["function"] == "dies" for frame in block["stack"])]
             failures.expect(function, len(of_size), 5000)
-            failures.expect(function + " dead", sum(block["state"] == "closed" for block in of_size), told[function][2])
+            failures.expect(function + " dead", sum(block["state"] == "closed" for block in of_size), counts[function][2])
         own = own_of(tools, traces[0])
-        failures.expect("in finalizers", own["in_finalizer"]["allocated_blocks"], told["in_finalizer"][0])
+        failures.expect("in finalizers", own["in_finalizer"]["allocated_blocks"], counts["in_finalizer"][0])
         failures.expect("finalized", own["finalized"]["allocated_blocks"], 100)
-        failures.require("finalizers ran", told["in_finalizer"][0] >= 90)
+        failures.require("finalizers ran", counts["in_finalizer"][0] >= 90)
         view = recorded.report(tools, traces[0], "--view=gc")["collections"]
         failures.expect("collections, as the collector counts them", len(view), said["collections"])
         failures.require("the program's own listener hears of collections", said["heard"] >= 5)
@@ -104,9 +104,9 @@ def threads(tools, program):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [program, "threads"], folder)
         failures.expect("status", outcome.status, 0)
-        told, _ = truth_of(outcome)
-        own = compare(failures, tools, traces[0], told)
-        failures.require("most are dead", own["in_thread"]["in_use_blocks"] < told["in_thread"][0] / 10)
+        counts, _ = truth_of(outcome)
+        own = compare(failures, tools, traces[0], counts)
+        failures.require("most are dead", own["in_thread"]["in_use_blocks"] < counts["in_thread"][0] / 10)
         covers(failures, tools, traces[0])
         is_clean(failures, tools, traces[0])
     return failures
@@ -117,12 +117,12 @@ def sampled(tools, program):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [program, "threads"], folder, options=["--mode=sample", "--interval=16K", "--seed=7"])
         failures.expect("status", outcome.status, 0)
-        told, _ = truth_of(outcome)
+        counts, _ = truth_of(outcome)
         row = own_of(tools, traces[0])["in_thread"]
         low, high = row["allocated_bytes_ci95"]
-        failures.require("%d bytes, between %d and %d" % (told["in_thread"][1], low, high),
-                         0.9 * low <= told["in_thread"][1] <= 1.1 * high)
-        failures.require("most are dead", row["in_use_blocks"] < told["in_thread"][0] / 5)
+        failures.require("%d bytes, between %d and %d" % (counts["in_thread"][1], low, high),
+                         0.9 * low <= counts["in_thread"][1] <= 1.1 * high)
+        failures.require("most are dead", row["in_use_blocks"] < counts["in_thread"][0] / 5)
         failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
     return failures
 
@@ -133,11 +133,11 @@ def child(tools, program):
         outcome, traces = recorded.record(tools, [program, "child"], folder)
         failures.expect("status", outcome.status, 0)
         failures.expect("traces", len(traces), 2)
-        told, _ = truth_of(outcome)
+        counts, _ = truth_of(outcome)
         for trace in traces:
             own = own_of(tools, trace)
             if "in_child" in own:
-                compare(failures, tools, trace, told)
+                compare(failures, tools, trace, counts)
                 failures.require("its blocks die", own["in_child"]["freed_blocks"] > 400)
             else:
                 failures.expect("before the fork", own["before_fork"]["allocated_blocks"], 1000)
@@ -154,8 +154,8 @@ def wild(tools, program):
         with recorded.Folder() as folder:
             outcome, traces = recorded.record(tools, [program, case], folder)
             failures.expect(case, outcome.status, 0)
-            told, said = truth_of(outcome)
-            own = compare(failures, tools, traces[0], told)
+            counts, said = truth_of(outcome)
+            own = compare(failures, tools, traces[0], counts)
             if case == "callbacks":
                 failures.require("all were called: %s" % said, said["started"] >= 5 and said["roots"] >= 5 and said["notified"] >= 1 and
                                  said["finalized"] >= 990)
@@ -175,8 +175,8 @@ def tracked(tools, program):
         with recorded.Folder() as folder:
             outcome, traces = recorded.record(tools, [program, "tracked"], folder, options=options)
             failures.expect("status", outcome.status, 0)
-            told, said = truth_of(outcome)
-            failures.expect("born, not in another's callback", (said["tracker"], said["born"], said["wrong"]), (1, told["followed"][0], 0))
+            counts, said = truth_of(outcome)
+            failures.expect("born, not in another's callback", (said["tracker"], said["born"], said["wrong"]), (1, counts["followed"][0], 0))
             failures.require("dead: %s" % said, 4900 <= said["died"] <= 5200)
             failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
     return failures

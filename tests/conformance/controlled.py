@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`allogram control PID` on a running recording: its contents, to the unit, with a program that allocates and frees by commands
-(told.c); and one line on standard error for each request that is refused."""
+(commanded.c); and one line on standard error for each request that is refused."""
 
 import os
 import signal
@@ -11,16 +11,16 @@ import time
 import recorded
 import snapshots
 import tap
-from recording_times import SEEN_S, sums, told_of
+from recording_times import SEEN_S, sums, own_at_end
 
 SAMPLES_OF_ALL = ("--mode=sample", "--interval=1")
 
 
-def program_of(told):
-    """The pid of told.c, a child of `allogram run`."""
+def program_of(commanded):
+    """The pid of commanded.c, a child of `allogram run`."""
     def find():
-        return next((pid for pid in recorded.children_of(told.process.pid) if recorded.name_of(pid) == "told"), None)
-    snapshots.wait_for("told.c", find)
+        return next((pid for pid in recorded.children_of(commanded.process.pid) if recorded.name_of(pid) == "commanded"), None)
+    snapshots.wait_for("commanded.c", find)
     return find()
 
 
@@ -43,23 +43,23 @@ def refused(tools, pid, action, failures, status=1):
     return lines[0] if lines else ""
 
 
-def finish(tools, told, failures, expected):
-    failures.expect("own", told_of(tools, told, failures), expected)
+def finish(tools, commanded, failures, expected):
+    failures.expect("own", own_at_end(tools, commanded, failures), expected)
 
 
 def pause_and_resume(tools, *options):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder, *options)
-        told.tell("alloc 10 100")
-        pid = program_of(told)
+        commanded = snapshots.Commanded(tools, folder, *options)
+        commanded.do("alloc 10 100")
+        pid = program_of(commanded)
         ask(tools, pid, "pause", failures)
         failures.require("paused twice", "paused already" in refused(tools, pid, "pause", failures))
-        told.tell("alloc 2000 200", "free 2005")
+        commanded.do("alloc 2000 200", "free 2005")
         ask(tools, pid, "resume", failures)
         failures.require("resumed twice", "not paused" in refused(tools, pid, "resume", failures))
-        told.tell("alloc 7 50")
-        finish(tools, told, failures, sums(17, 1350, 5, 850))
+        commanded.do("alloc 7 50")
+        finish(tools, commanded, failures, sums(17, 1350, 5, 850))
     return failures
 
 
@@ -70,14 +70,14 @@ def pause_and_resume_samples(tools):
 def the_signal_goes_on_from_what_was_asked(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder, "--signal=USR1")
-        told.tell("alloc 10 100")
-        ask(tools, told.process.pid, "pause", failures)  # the pid of `run` may be given in place of its program's pid
-        told.tell("alloc 2000 200", "free 2000")
-        told.process.send_signal(signal.SIGUSR1)
+        commanded = snapshots.Commanded(tools, folder, "--signal=USR1")
+        commanded.do("alloc 10 100")
+        ask(tools, commanded.process.pid, "pause", failures)  # the pid of `run` may be given in place of its program's pid
+        commanded.do("alloc 2000 200", "free 2000")
+        commanded.process.send_signal(signal.SIGUSR1)
         time.sleep(SEEN_S)
-        told.tell("alloc 7 50")
-        finish(tools, told, failures, sums(17, 1350, 0, 1350))
+        commanded.do("alloc 7 50")
+        finish(tools, commanded, failures, sums(17, 1350, 0, 1350))
     return failures
 
 
@@ -85,15 +85,15 @@ def reset(tools, *options):
     """Reports begin at the reset: they no longer count what was allocated before it, but they do count what is in use."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder, *options, is_quiet=False)
-        told.tell("alloc 1000 100", "free 990")
-        ask(tools, program_of(told), "reset", failures)
-        told.tell("alloc 7 50", "free 2")
-        failures.expect("status", told.finish(), 0)
+        commanded = snapshots.Commanded(tools, folder, *options, is_quiet=False)
+        commanded.do("alloc 1000 100", "free 990")
+        ask(tools, program_of(commanded), "reset", failures)
+        commanded.do("alloc 7 50", "free 2")
+        failures.expect("status", commanded.finish(), 0)
         # the closing summary of an exact recording still counts what was before the reset; that of samples is read from the trace
-        failures.expect("closing words: %s" % told.said(), told.said().count("totals include the time before the reset"), 0 if options else 1)
-        snapshots.is_whole(tools, told.trace, failures)
-        seen = snapshots.own(tools, told.trace)
+        failures.expect("closing words: %s" % commanded.said(), commanded.said().count("totals include the time before the reset"), 0 if options else 1)
+        snapshots.is_whole(tools, commanded.trace, failures)
+        seen = snapshots.own(tools, commanded.trace)
         failures.expect("allocated since", (seen["allocated_blocks"], seen["freed_blocks"]), (7, 2))
         failures.expect("in use", seen["in_use_bytes"], 10 * 100 + 5 * 50)
     return failures
@@ -106,14 +106,14 @@ def reset_samples(tools):
 def a_reset_that_no_event_follows(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder)
-        told.tell("alloc 1000 100", "free 990")
-        ask(tools, program_of(told), "reset", failures)
-        told.process.kill()  # kills `run`, not the program: the program ends when its standard input is closed
-        told.process.wait()
-        told.process.stdin.close()
-        snapshots.wait_for("the end", lambda: recorded.check(tools, told.trace)[1].get("whole"))
-        summary = recorded.report(tools, told.trace)
+        commanded = snapshots.Commanded(tools, folder)
+        commanded.do("alloc 1000 100", "free 990")
+        ask(tools, program_of(commanded), "reset", failures)
+        commanded.process.kill()  # kills `run`, not the program: the program ends when its standard input is closed
+        commanded.process.wait()
+        commanded.process.stdin.close()
+        snapshots.wait_for("the end", lambda: recorded.check(tools, commanded.trace)[1].get("whole"))
+        summary = recorded.report(tools, commanded.trace)
         failures.expect("allocated since", summary["allocated_blocks"], 0)
         failures.require("in use: %d" % summary["in_use_bytes_at_end"], summary["in_use_bytes_at_end"] >= 1000)
     return failures
@@ -123,19 +123,19 @@ def dumps(tools, *options):
     """Two dumps of one recording; then three processes ask for a dump at the same time, and each gets its own."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder, *options)
-        told.tell("alloc 10 100", "free 2")
-        pid = program_of(told)
+        commanded = snapshots.Commanded(tools, folder, *options)
+        commanded.do("alloc 10 100", "free 2")
+        pid = program_of(commanded)
         first = ask(tools, pid, "dump", failures)
         failures.expect("its name", first, os.path.join(folder, "t.dump1.allogram"))
         snapshots.is_whole(tools, first, failures)
         failures.expect("the first", snapshots.own(tools, first), sums(10, 1000, 2, 800))
-        told.tell("alloc 5 10")
+        commanded.do("alloc 5 10")
         askers = [subprocess.Popen([tools.allogram, "control", str(pid), "dump"], stdout=subprocess.PIPE) for _ in range(3)]
         names = sorted(os.path.basename(asker.communicate()[0].decode().strip()) for asker in askers)
         failures.expect("three more", names, ["t.dump%d.allogram" % number for number in (2, 3, 4)])
-        failures.expect("the last", snapshots.own(tools, told.dump(4)), sums(15, 1050, 2, 850))
-        finish(tools, told, failures, sums(15, 1050, 2, 850))
+        failures.expect("the last", snapshots.own(tools, commanded.dump(4)), sums(15, 1050, 2, 850))
+        finish(tools, commanded, failures, sums(15, 1050, 2, 850))
     return failures
 
 
@@ -143,12 +143,12 @@ def a_dump_of_a_program_that_ends_meanwhile(tools):
     """The program ends while its dump is written: the dump is whole, because everything in it had already happened."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder)
-        told.tell(*["alloc 1000000 16", "free 1000000"] * 3)
-        asker = subprocess.Popen([tools.allogram, "control", str(program_of(told)), "dump"], stdout=subprocess.PIPE)
+        commanded = snapshots.Commanded(tools, folder)
+        commanded.do(*["alloc 1000000 16", "free 1000000"] * 3)
+        asker = subprocess.Popen([tools.allogram, "control", str(program_of(commanded)), "dump"], stdout=subprocess.PIPE)
         path = os.path.join(folder, "t.dump1.allogram")
         snapshots.wait_for("a dump that is being written", lambda: os.path.exists(path + ".part") or os.path.exists(path))
-        failures.expect("status", told.finish(), 0)
+        failures.expect("status", commanded.finish(), 0)
         failures.expect("its name", asker.communicate()[0].decode().strip(), path)
         failures.expect("status of the asker", asker.returncode, 0)
         snapshots.is_whole(tools, path, failures)
@@ -181,27 +181,27 @@ def dumps_of_samples(tools):
 def stop(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder, "--signal=USR1")
-        told.tell("alloc 10 100", "free 2")
-        pid = program_of(told)
+        commanded = snapshots.Commanded(tools, folder, "--signal=USR1")
+        commanded.do("alloc 10 100", "free 2")
+        pid = program_of(commanded)
         ask(tools, pid, "stop", failures)
         for action in ("stop", "pause", "resume"):
             failures.require("stopped: " + action, "was stopped" in refused(tools, pid, action, failures))
-        told.process.send_signal(signal.SIGUSR1)  # a signal does not start the recording again either
+        commanded.process.send_signal(signal.SIGUSR1)  # a signal does not start the recording again either
         time.sleep(SEEN_S)
-        told.tell("alloc 1000 30", "free 1008")
-        finish(tools, told, failures, sums(10, 1000, 2, 800))
+        commanded.do("alloc 1000 30", "free 1008")
+        finish(tools, commanded, failures, sums(10, 1000, 2, 800))
     return failures
 
 
 def what_waits_for_its_delay(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder, "--delay=1h")
-        told.tell("alloc 10 100")
+        commanded = snapshots.Commanded(tools, folder, "--delay=1h")
+        commanded.do("alloc 10 100")
         for action in ("pause", "resume"):
-            failures.require("it waits", "--delay" in refused(tools, program_of(told), action, failures))
-        failures.expect("status", told.finish(), 0)
+            failures.require("it waits", "--delay" in refused(tools, program_of(commanded), action, failures))
+        failures.expect("status", commanded.finish(), 0)
     return failures
 
 
@@ -210,7 +210,7 @@ def an_attached_program(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = os.path.join(folder, "t.allogram")
-        with subprocess.Popen([tools.program("told")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        with subprocess.Popen([tools.program("commanded")], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
             def tell(line):
                 program.stdin.write(line.encode() + b"\n")
                 program.stdin.flush()

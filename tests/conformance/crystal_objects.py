@@ -74,7 +74,7 @@ def types_of(where, trace, *options):
     return {row["type"]: row for row in where.report(trace, "--view=types", *options)["types"]}
 
 
-def judge(failures, where, program, folder, wanted, arguments=(), options=(), told=()):
+def judge(failures, where, program, folder, wanted, arguments=(), options=(), report_options=()):
     outcome, trace = where.record([program, *arguments], folder, options=options, env={"CRYSTAL_WORKERS": "4"})
     failures.expect("status", outcome.status, 0)
     summary = where.report(trace)
@@ -83,7 +83,7 @@ def judge(failures, where, program, folder, wanted, arguments=(), options=(), to
     coverage = [row["coverage"] for row in summary["runtimes"] if row["name"] == "bdwgc"]
     failures.require("coverage %s" % coverage, coverage and coverage[0] is not None and 0.999 <= coverage[0] <= 1)
     failures.expect("lost, cut, ghosts", (summary["lost_events"]["total"], summary["truncated_stacks"], summary["ghost_frees"]), (0, 0, 0))
-    types = types_of(where, trace, *told)
+    types = types_of(where, trace, *report_options)
     for name, blocks in wanted.items():
         failures.expect(name, types.get(name, {}).get("allocated_blocks"), blocks)
     return trace, types
@@ -166,7 +166,7 @@ def release(programs, where):
         file.write(table)
     wanted = {**EXACT, **kinds(programs.version), **(EXACT_JSON if IS_FULL else {})}
     with recorded.Folder() as folder:
-        trace, _ = judge(failures, where, program, folder, wanted, [str(N)], told=["--crystal-types=" + numbers])
+        trace, _ = judge(failures, where, program, folder, wanted, [str(N)], report_options=["--crystal-types=" + numbers])
         bare = types_of(where, trace)
         failures.require("a label with file and line: %s" % sorted(str(name) for name in bare)[:5],
                          any(name and name.startswith("#") and "(new @ crystal_objects.cr:" in name and row["allocated_blocks"] == 5 * N

@@ -43,7 +43,7 @@ SITES = { # function: own blocks
 }
 
 
-def example_is_told(tools, trace, is_alone):
+def compare_example(tools, trace, is_alone):
     failures = tap.Failures()
     heaps = {row["name"]: row for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
     for name, (domain, allocator, allocated, in_use) in HEAPS.items():
@@ -83,13 +83,13 @@ def example_alone(tools):
         outcome = recorded.run([os.path.join(tools.build, "examples/arena_and_gpu")], cwd=folder)
         if outcome.status != 0:
             return ["status %d: %s" % (outcome.status, outcome.stderr)]
-        return example_is_told(tools, outcome.stdout.decode().strip(), True)
+        return compare_example(tools, outcome.stdout.decode().strip(), True)
 
 
 def example_under_run(tools):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [os.path.join(tools.build, "examples/arena_and_gpu")], folder)
-        failures = example_is_told(tools, traces[0], False)
+        failures = compare_example(tools, traces[0], False)
         failures.expect("status", outcome.status, 0)
         failures.require("it says that it is recorded already", b"already" in outcome.stderr)
         heaps = {row["name"]: row for row in recorded.report(tools, traces[0], "--view=heaps")["heaps"]}
@@ -97,7 +97,7 @@ def example_under_run(tools):
         return failures
 
 
-def containers_are_told(tools):
+def containers_are_reported(tools):
     """memory_resource.hpp: the sums in the first comment of containers.cc, alone and under `allogram run`."""
     wanted = {("numbers", "pmr"): (240, 0, 10, 0), ("frames", "allocator"): (400, 400, 1, 1)}
     failures = tap.Failures()
@@ -196,27 +196,27 @@ def rule_with_nothing(tools):
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("embedding_alone"), "nested_start"], cwd=folder)
         failures.expect("status", outcome.status, 9)
-        failures.require("it is told why there is no session", b"not linked with liballogram" in outcome.stdout)
+        failures.require("it prints why there is no session", b"not linked with liballogram" in outcome.stdout)
         outcome, traces = recorded.record(tools, [tools.program("embedding_alone"), "reallocs"], folder)
         truth = recorded.truths_of(outcome, failures)[0]
         failures.expect("under run it is recorded all the same", heap_sums(tools, traces[0]), truth["allocated_bytes"])
     return failures
 
 
-def collections_are_told(tools):
+def collections_are_reported(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome = recorded.run([tools.program("embedding"), "collections"], cwd=folder)
         trace = recorded.truths_of(outcome, failures)[0]["trace"]
         dump = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
-        told = re.findall(r" gc known=(\d) start_ns=\d+ pause_ns=\d+ heap_before_bytes=(\d+) heap_after_bytes=(\d+) "
+        rows = re.findall(r" gc known=(\d) start_ns=\d+ pause_ns=\d+ heap_before_bytes=(\d+) heap_after_bytes=(\d+) "
                           r'needed_bytes=(\d+) stack=(\d+) thread_id=\d+ runtime="(\w*)" kind="(\w*)"', dump)
-        failures.expect("collections", [row[:4] + row[5:] for row in told],
+        failures.expect("collections", [row[:4] + row[5:] for row in rows],
                         [("7", "30", "20", "64", "embedding", "minor"), ("1", "0", "0", "0", "", "inner"),
                          ("1", "0", "0", "0", "embedding", "")])
         text = recorded.run([tools.allogram, "report", trace]).stdout.decode()
         failures.require("a heap of no runtime: " + text[:800], "by the program, paused" in text)
-        failures.require("each has a stack", all(int(row[4]) >= 16 for row in told))
+        failures.require("each has a stack", all(int(row[4]) >= 16 for row in rows))
         heaps = {row["name"]: row["mapped_bytes"] for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
         failures.expect("mapped", heaps, {"blocks": 0, "video": 4096})
     return failures
@@ -268,7 +268,7 @@ def exact_after_sampled(tools):
     return failures
 
 
-def merged_types_are_told(tools):
+def merged_types_are_reported(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         example = [os.path.join(tools.build, "examples/arena_and_gpu")]
@@ -315,14 +315,14 @@ def main():
     results.run("the example alone", lambda: example_alone(tools))
     results.run("the example under run", lambda: example_under_run(tools))
     if os.path.exists(os.path.join(tools.build, "examples/containers")):
-        results.run("containers of C++", lambda: containers_are_told(tools))
+        results.run("containers of C++", lambda: containers_are_reported(tools))
     else:
         results.skip("containers of C++", "no C++ compiler was found")
     results.run("types from a compiler's tokens", lambda: tokens_are_types(tools))
     results.run("neither library nor profiler", lambda: rule_with_nothing(tools))
-    results.run("collections", lambda: collections_are_told(tools))
+    results.run("collections", lambda: collections_are_reported(tools))
     results.run("an exact session after a sampled one", lambda: exact_after_sampled(tools))
-    results.run("types of merged processes", lambda: merged_types_are_told(tools))
+    results.run("types of merged processes", lambda: merged_types_are_reported(tools))
     results.run("a program that goes on has whole snapshots", lambda: snapshots_are_whole(tools))
     results.run("what is dropped under run", lambda: dropped_under_run(tools))
     for case in rules:

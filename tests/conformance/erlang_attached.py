@@ -378,7 +378,7 @@ def node_goes_away(place):
                 status, said = attached.end(number=None)
         failures.expect("status (%s)" % how, status, 125)
         failures.require("%s: one line says so: %s" % (how, said), "cannot be reached" in said)
-        failures.expect("what was told (%s)" % how, rows_of(place, attached.trace).get("hand_counted:cons/1"), (N + 1, 2 * N))
+        failures.expect("what was recorded (%s)" % how, rows_of(place, attached.trace).get("hand_counted:cons/1"), (N + 1, 2 * N))
         failures.expect("the trace is whole (%s)" % how, recorded.check(place.tools, attached.trace)[0], 0)
     return failures
 
@@ -417,7 +417,7 @@ def others_are_left_alone(place):
         failures.expect("what is counted", rows_of(place, attached.trace).get("hand_counted:cons/1"),
                         (cons, 2 * (cons - (1 if cons == 20 else 2))))
         failures.expect("their patterns and flags", node.ask(theirs), before)
-        failures.expect("what they were told of", node.ask("tool ! {seen, self()}, receive {seen, Seen} -> Seen end"),
+        failures.expect("what they were notified of", node.ask("tool ! {seen, self()}, receive {seen, Seen} -> Seen end"),
                         "[{hand_counted,odd},{hand_counted,odd}]")
         failures.expect("modules", node.ask("element(4, attached_node:left())"), "[]")
     return failures

@@ -49,7 +49,7 @@ def paths_below(node, path=()):
         yield from paths_below(child, path + (child["function"],))
 
 
-def example_is_told(tools, trace):
+def compare_example(tools, trace):
     failures = tap.Failures()
     report = recorded.report(tools, trace, "--view=functions")
     table = {row["function"]: (row["calls"], row["own_words"], row["percent"], row["words_per_call"], row["acc_words"])
@@ -77,13 +77,13 @@ def example_alone(tools):
         outcome = recorded.run([os.path.join(tools.build, "examples/function_table")], cwd=folder)
         if outcome.status != 0:
             return ["status %d: %s" % (outcome.status, outcome.stderr)]
-        return example_is_told(tools, outcome.stdout.decode().strip())
+        return compare_example(tools, outcome.stdout.decode().strip())
 
 
 def example_under_run(tools):
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [os.path.join(tools.build, "examples/function_table")], folder)
-        failures = example_is_told(tools, traces[0])
+        failures = compare_example(tools, traces[0])
         failures.expect("status", outcome.status, 0)
         return failures
 
@@ -110,7 +110,7 @@ def built_with_pkg_config(tools):
         failures.expect("the compiler", (compiled.status, compiled.stderr), (0, b""))
         outcome = recorded.run([program], cwd=folder, env={"LD_LIBRARY_PATH": libraries})
         failures.expect("status", outcome.status, 0)
-        for failure in example_is_told(tools, outcome.stdout.decode().strip()):
+        for failure in compare_example(tools, outcome.stdout.decode().strip()):
             failures.append(failure)
     return failures
 

@@ -82,7 +82,7 @@ def yielded_calls_have_frames(tools):
         "function:%d" % line("local ok, t = pcall"), "yielded_frames:%d" % line("local t = co()"), "main chunk:%d" % line("  kept = f()")])
 
 
-def alike_stacks_are_told_apart(tools):
+def alike_stacks_are_distinguished(tools):
     """One native stack reached from two lines, and two native stacks reached from one line, each a hundred times in turn."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -164,7 +164,7 @@ def a_callback_that_leaves_keeps_no_frames(tools):
     return failures
 
 
-def coverage_is_told(tools):
+def coverage_is_reported(tools):
     """At the end the trace and Lua's own count have the same bytes in use."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -279,7 +279,7 @@ def an_unknown_release_is_refused(tools):
         failures.expect("its heap", adapter_kit.heap_in(tools, trace, "lua"), None)
         plain = run(tools, "counts", folder, failures, path, ("--adapters=none",))
         heaps = [adapter_kit.heap_in(tools, one, "malloc")["allocated_bytes"] for one in (trace, plain)]
-        failures.require("malloc is told as without it: %s" % heaps, abs(heaps[0] - heaps[1]) <= 64)
+        failures.require("malloc is reported as without it: %s" % heaps, abs(heaps[0] - heaps[1]) <= 64)
     return failures
 
 
@@ -303,11 +303,11 @@ def main():
         "blocks and bytes by hand": counts_by_hand,
         "coroutines": coroutines_have_frames,
         "a coroutine that yielded below pcall": yielded_calls_have_frames,
-        "stacks that are alike": alike_stacks_are_told_apart,
+        "stacks that are alike": alike_stacks_are_distinguished,
         "lines of constructors": constructors_have_lines,
         "a stack that moves": a_stack_that_moves_has_frames,
         "a callback that leaves while an array moves": a_callback_that_leaves_keeps_no_frames,
-        "coverage": coverage_is_told,
+        "coverage": coverage_is_reported,
         "calls and words": calls_are_counted,
         "words and no calls in finalizers": finalizers_have_words_without_calls,
         "samples stand for all": samples_stand_for_all,

@@ -13,7 +13,7 @@ import sys
 import recorded
 import tap
 import views_agree
-from ocaml_programs import SOURCES, Toolchain, own, paths, runtime, told_and_counted
+from ocaml_programs import SOURCES, Toolchain, expect_all_reported, own, paths, runtime
 
 def nearly_all(failures, tools, trace):
     """At least 99.9 % of the words that the runtime itself counted are in the trace, by the coverage in the summary."""
@@ -53,8 +53,7 @@ def counted(tools, folder, chain):
     # In bytecode the closure belongs to work, and the boxed result of Gc.minor_words belongs to its caller.
     failures.expect("words of work, without the major heap's array", in_bytes // 8 + blocks - 5001,
                     words + (6 - 2 if chain.is_bytecode else 0))
-    told, of = told_and_counted(tools, trace) or (0, None)
-    failures.expect("told of what the runtime counted", told, of)
+    expect_all_reported(failures, tools, trace)
     large = [row for row in recorded.report(tools, trace, "--view=blocks", "--state=open,closed")["blocks"]
              if row["tag"]["allocator"] != "ocaml" and any(frame["function"].startswith("caml_shared_try_alloc") for frame in row["stack"])]
     summary = recorded.report(tools, trace)
@@ -103,16 +102,16 @@ def survivors(tools, folder, chain):
         survived = (closure, closure, 0, closure, closure * (24 if name == "cell" else 16), 0)
         failures.expect(name, tuple(row[key] for key in keys), tuple(a + b for a, b in zip(wanted, survived)))
         failures.expect(name + ": collections", row["survived_collections"]["max"], 1 if name != "goes" else closure)
-    failures.expect("what is born old survives nothing that is told", rows["Survivors.in_major"]["young_blocks"], closure or None)
+    failures.expect("what is born old survives no collection", rows["Survivors.in_major"]["young_blocks"], closure or None)
     gc = recorded.report(tools, traces[0], "--view=gc")["collections"]
     minor = [row for row in gc if row["kind"] == "minor"]
     failures.expect("each minor one tells", [row for row in minor if row["promoted_bytes"] is None], [])
-    told = sum(row["promoted_bytes"] for row in minor)
-    before = [i for i in range(len(minor)) if sum(row["promoted_bytes"] for row in minor[:i + 1]) == told - 8 * since_first]
+    promoted = sum(row["promoted_bytes"] for row in minor)
+    before = [i for i in range(len(minor)) if sum(row["promoted_bytes"] for row in minor[:i + 1]) == promoted - 8 * since_first]
     failures.require("promoted since the first: %s of %s" % (since_first, [row["promoted_bytes"] for row in minor]), before)
     first = minor[before[0] if before else 0]
     summary = next(row for row in recorded.report(tools, traces[0])["gc"] if row["runtime"] == "ocaml")
-    failures.expect("in the summary", summary["promoted_bytes"], told)
+    failures.expect("in the summary", summary["promoted_bytes"], promoted)
     later = recorded.report(tools, traces[0], "--view=lifetimes", "--from=%dns" % (first["start_ns"] + first["pause_ns"]))["sites"]
     failures.expect("of blocks and headers", sum(row["promoted_bytes"] // 8 + row["promoted_blocks"] for row in later if row["young_blocks"]),
                     since_first)
@@ -150,22 +149,21 @@ def owners(tools, folder, chain):
 def everything(tools, folder, chain):
     """Records, floats, closures, lazy values, exceptions, functors, objects, Marshal, Str, Scanf, weak tables, finalisers,
     compaction."""
-    return all_is_told(tools, folder, chain, "everything", chain.libraries("str"))
+    return compare_with_runtime(tools, folder, chain, "everything", chain.libraries("str"))
 
 
 def signals(tools, folder, chain):
     """Allocations in the handler of a timer's signal: the interpreter may run the handler inside of a callback."""
-    return all_is_told(tools, folder, chain, "signals", chain.libraries("unix"))
+    return compare_with_runtime(tools, folder, chain, "signals", chain.libraries("unix"))
 
 
-def all_is_told(tools, folder, chain, name, libraries):
+def compare_with_runtime(tools, folder, chain, name, libraries):
     failures = tap.Failures()
     program = chain.program(folder, name, [name + ".ml"], libraries)
     plain = recorded.run([program])
     outcome, traces = recorded.record(tools, [program], folder)
     failures.expect("output and status", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
-    told, of = told_and_counted(tools, traces[0]) or (0, None)
-    failures.expect("told of what the runtime counted", told, of)
+    expect_all_reported(failures, tools, traces[0])
     return failures
 
 
@@ -224,8 +222,7 @@ def domains(tools, folder, chain):
     failures.require("stacks of stepping are whole: %s" % stepping, stepping and all("main" in path for path in stepping))
     summary = recorded.report(tools, traces[0])
     failures.expect("truncated; freed and never seen allocated", (summary["truncated_stacks"], summary["ghost_frees"]), (0, 0))
-    told, of = told_and_counted(tools, traces[0]) or (0, None)
-    failures.expect("told of what the runtime counted", told, of)
+    expect_all_reported(failures, tools, traces[0])
     return failures
 
 
@@ -298,8 +295,7 @@ def compiler(tools, folder, chain):
         made.append(open(os.path.join(folder, "counted.cmx"), "rb").read())
     failures.expect("the same module", made[0] == made[1], True)
     trace = recorded.traces_in(folder)[0]
-    told, of = told_and_counted(tools, trace) or (0, None)
-    failures.expect("told of what the runtime counted", told, of)
+    expect_all_reported(failures, tools, trace)
     return failures
 
 

@@ -89,8 +89,7 @@ def under_run(tools, library):
         outcome, traces = recorded.record(tools, [program], folder)
         failures.expect("output and status", (outcome.status, outcome.stdout), (0, b"done\n"))
         compare(failures, tools, traces[0])
-        told, of = ocaml_programs.told_and_counted(tools, traces[0]) or (0, None)
-        failures.expect("told of what the runtime counted", told, of)
+        ocaml_programs.expect_all_reported(failures, tools, traces[0])
     return failures
 
 

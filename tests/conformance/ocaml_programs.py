@@ -64,10 +64,11 @@ def runtime(summary, name="ocaml"):
     return next((row for row in summary["runtimes"] if row["name"] == name), {})
 
 
-def told_and_counted(tools, trace):
+def expect_all_reported(failures, tools, trace):
+    """All words that the runtime counted were reported to the recorder."""
     dumped = recorded.run([tools.allogram, "dump", trace]).stdout.decode()
     found = re.findall(r'runtime .*name="ocaml".* told=(\d+) counted=(\d+)', dumped)
-    return tuple(map(int, found[-1])) if found else None
+    failures.expect("reported and counted by the runtime", found[-1:], [(found[-1][1], found[-1][1])] if found else None)
 
 
 def own(tools, trace, function, *options):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """`run --delay`, `--duration` and `--signal`: what is recorded at which time, to the unit, with a program that allocates and
-frees by commands (told.c)."""
+frees by commands (commanded.c)."""
 
 import os
 import signal
@@ -18,16 +18,16 @@ def wait_until(moment):
     time.sleep(max(0, moment - time.monotonic()))
 
 
-def toggle(told):
-    told.process.send_signal(signal.SIGUSR1)
+def toggle(commanded):
+    commanded.process.send_signal(signal.SIGUSR1)
     time.sleep(SEEN_S)
 
 
-def told_of(tools, told, failures):
-    failures.expect("status", told.finish(), 0)
-    failures.expect("complaints", told.said(), "")
-    snapshots.is_whole(tools, told.trace, failures)
-    return snapshots.own(tools, told.trace)
+def own_at_end(tools, commanded, failures):
+    failures.expect("status", commanded.finish(), 0)
+    failures.expect("complaints", commanded.said(), "")
+    snapshots.is_whole(tools, commanded.trace, failures)
+    return snapshots.own(tools, commanded.trace)
 
 
 def sums(allocated_blocks, allocated_bytes, freed_blocks, in_use_bytes):
@@ -40,14 +40,14 @@ def a_signal_pauses_and_resumes(tools, *options):
     right."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder, "--signal=USR1", *options)
-        told.tell("alloc 10 100")
-        toggle(told)
-        told.tell("alloc 2000 200", "free 2005")
-        toggle(told)
-        told.tell("alloc 7 50")
-        failures.expect("own", told_of(tools, told, failures), sums(17, 1350, 5, 850))
-        ghosts = recorded.report(tools, told.trace)["ghost_frees"]
+        commanded = snapshots.Commanded(tools, folder, "--signal=USR1", *options)
+        commanded.do("alloc 10 100")
+        toggle(commanded)
+        commanded.do("alloc 2000 200", "free 2005")
+        toggle(commanded)
+        commanded.do("alloc 7 50")
+        failures.expect("own", own_at_end(tools, commanded, failures), sums(17, 1350, 5, 850))
+        ghosts = recorded.report(tools, commanded.trace)["ghost_frees"]
         failures.require("deaths of what was not recorded: %d" % ghosts, ghosts == (0 if options else 2000))
     return failures
 
@@ -59,12 +59,12 @@ def a_pause_of_samples(tools):
 def a_signal_begins(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder, "--delay=1h", "--signal=SIGUSR1")
-        told.tell("alloc 1000 100", "free 10")
-        toggle(told)
-        told.tell("free 10", "alloc 3 70")
-        failures.expect("own", told_of(tools, told, failures), sums(3, 210, 0, 210))
-        failures.expect("deaths of what was not recorded", recorded.report(tools, told.trace)["ghost_frees"], 10)
+        commanded = snapshots.Commanded(tools, folder, "--delay=1h", "--signal=SIGUSR1")
+        commanded.do("alloc 1000 100", "free 10")
+        toggle(commanded)
+        commanded.do("free 10", "alloc 3 70")
+        failures.expect("own", own_at_end(tools, commanded, failures), sums(3, 210, 0, 210))
+        failures.expect("deaths of what was not recorded", recorded.report(tools, commanded.trace)["ghost_frees"], 10)
     return failures
 
 
@@ -72,14 +72,14 @@ def a_delay_passes(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         begun = time.monotonic()
-        told = snapshots.Told(tools, folder, "--delay=1500ms")
-        told.tell("alloc 1000 100")
+        commanded = snapshots.Commanded(tools, folder, "--delay=1500ms")
+        commanded.do("alloc 1000 100")
         if time.monotonic() - begun > 1.4:
-            told.finish()
+            commanded.finish()
             return failures # the machine was too slow, so the test proves nothing
         wait_until(time.monotonic() + 1.5 + SEEN_S)
-        told.tell("alloc 3 70")
-        failures.expect("own", told_of(tools, told, failures), sums(3, 210, 0, 210))
+        commanded.do("alloc 3 70")
+        failures.expect("own", own_at_end(tools, commanded, failures), sums(3, 210, 0, 210))
     return failures
 
 
@@ -89,14 +89,14 @@ def a_duration_passes(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         begun = time.monotonic()
-        told = snapshots.Told(tools, folder, "--duration=1.5")
-        told.tell("alloc 10 100", "free 2")
+        commanded = snapshots.Commanded(tools, folder, "--duration=1.5")
+        commanded.do("alloc 10 100", "free 2")
         if time.monotonic() - begun > 1.4:
-            told.finish()
+            commanded.finish()
             return failures # the machine was too slow, as above
         wait_until(time.monotonic() + 1.5 + SEEN_S)
-        told.tell("alloc 1000 30", "free 1008")
-        failures.expect("own", told_of(tools, told, failures), sums(10, 1000, 2, 800))
+        commanded.do("alloc 1000 30", "free 1008")
+        failures.expect("own", own_at_end(tools, commanded, failures), sums(10, 1000, 2, 800))
     return failures
 
 
@@ -116,17 +116,17 @@ def what_stays_is_in_the_curve(tools):
     events."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = snapshots.Told(tools, folder)
+        commanded = snapshots.Commanded(tools, folder)
         time.sleep(SEEN_S)
-        told.tell("alloc 1 50000000")
+        commanded.do("alloc 1 50000000")
         time.sleep(5 * SEEN_S)
-        told.tell("alloc 10 100")
+        commanded.do("alloc 10 100")
         time.sleep(2 * SEEN_S)
-        told.tell("free 11")
+        commanded.do("free 11")
         time.sleep(2 * SEEN_S)
-        failures.expect("status", told.finish(), 0)
+        failures.expect("status", commanded.finish(), 0)
         for options in ((), ("--from=1ns",)):
-            points = recorded.report(tools, told.trace, "--view=timeline", *options)["points"]
+            points = recorded.report(tools, commanded.trace, "--view=timeline", *options)["points"]
             there = [point["in_use_bytes"] >= 50000000 for point in points]
             first, last = there.index(True), len(there) - there[::-1].index(True) - 1
             failures.require("%s a gap in %s" % (options, there), all(there[first:last]))

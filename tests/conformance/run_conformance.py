@@ -150,8 +150,8 @@ def run_case(tools, name):
     # 2. under the judge alone
     with recorded.Folder() as folder:
         os.chmod(folder, 0o777)
-        told_path = os.path.join(folder, "told")
-        outcome = recorded.run(command, env=dict(counted.environment(tools.judge, folder), TRUTH_FILE=told_path))
+        truth_path = os.path.join(folder, "truth")
+        outcome = recorded.run(command, env=dict(counted.environment(tools.judge, folder), TRUTH_FILE=truth_path))
         failures.expect("the judge changes the output", outcome.stdout, plain.stdout)
         # the daemon outlives its parent: its counter file may not exist yet, and is final when the counts stop changing
         outlives = program == "daemon"
@@ -164,9 +164,9 @@ def run_case(tools, name):
         failures.expect("processes under the judge", len(counts), n_traces)
         for i, process in enumerate(processes_for(processes, len(counts))):
             compare_hand(failures, "%s (%d)" % (process.name, i), process, names, counts[i])
-        if os.path.exists(told_path):
-            for key, value in recorded.counts_in(told_path).items():
-                failures.expect("told " + key, counts[0][key], value)
+        if os.path.exists(truth_path):
+            for key, value in recorded.counts_in(truth_path).items():
+                failures.expect("as the program counted: " + key, counts[0][key], value)
     if failures:
         return failures
     if os.environ.get("JUDGE_ONLY"):
@@ -175,8 +175,8 @@ def run_case(tools, name):
     # 3. under allogram alone
     with recorded.Folder() as folder:
         os.chmod(folder, 0o777)
-        told_path = os.path.join(folder, "told")
-        outcome, traces = recorded.record(tools, command, folder, env={"TRUTH_FILE": told_path})
+        truth_path = os.path.join(folder, "truth")
+        outcome, traces = recorded.record(tools, command, folder, env={"TRUTH_FILE": truth_path})
         failures.expect("standard output", outcome.stdout, plain.stdout)
         failures.expect("standard error", outcome.stderr, plain.stderr)
         failures.expect("status", outcome.status, wanted_status)
@@ -187,9 +187,9 @@ def run_case(tools, name):
             summary = compare_trace(failures, tools, traces[i], process)
             if i < len(counts):
                 compare_counts(failures, what, summary, counts[i], process.varies)
-            if os.path.exists(told_path):
-                for key, value in recorded.counts_in(told_path).items():
-                    failures.expect("told " + key, summary[SUMMARY_KEYS.get(key, key)], value)
+            if os.path.exists(truth_path):
+                for key, value in recorded.counts_in(truth_path).items():
+                    failures.expect("as the program counted: " + key, summary[SUMMARY_KEYS.get(key, key)], value)
             compare_views(failures, tools, traces[i], summary)
             compare_details(failures, tools, traces[i], process)
 
@@ -201,7 +201,7 @@ def run_case(tools, name):
         failures.expect("chained: standard output", outcome.stdout, plain.stdout)
         traces = recorded.wait_until_ended(tools, folder, n_traces=n_traces + 1 if outlives else 0)[1:]  # without the shell's
         for i, (_, summary, counts) in enumerate(recorded.pair_up(tools, traces, counted.read(folder))):
-            compare_counts(failures, "chained: process %d" % i, summary, counts, ORDERED if processes[0].told else set())
+            compare_counts(failures, "chained: process %d" % i, summary, counts, ORDERED if processes[0].counts_itself else set())
     return failures
 
 

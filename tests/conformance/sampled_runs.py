@@ -125,9 +125,9 @@ def no_sample_is_not_nothing(tools):
             outcome = recorded.run([tools.allogram, "report", traces[0], "--fail-if=allocated_bytes > 1M"])
             failures.require("a gate: %s" % outcome.stderr, outcome.status == 0 and b"is uncertain" in outcome.stderr)
         failures.require("without a sample: %d of %d" % (n_without, SEEDS), n_without > SEEDS / 2)
-        told = recorded.run([tools.allogram, "run", "--mode=sample", "--interval=1024G", "--seed=1", "-o", os.path.join(folder, "t.allogram"), "--",
+        printed = recorded.run([tools.allogram, "run", "--mode=sample", "--interval=1024G", "--seed=1", "-o", os.path.join(folder, "t.allogram"), "--",
                              tools.program("sampled"), "periodic"]).stderr
-        failures.require("the closing line: %s" % told, b"0 samples, one in 1.00 TiB: at most 3.69 TiB allocated in " in told)
+        failures.require("the closing line: %s" % printed, b"0 samples, one in 1.00 TiB: at most 3.69 TiB allocated in " in printed)
     return failures
 
 
@@ -161,8 +161,8 @@ def sums_add_up(tools):
             for row in [summary, *types, *(site[part] for site in sites for part in ("own", "total"))]:
                 n_rows += 1
                 for unit in ("bytes", "blocks"):
-                    told = [row[name + "_" + unit] for name in ("allocated", "freed", "in_use")]
-                    failures.require("%s at %s, %s: %s" % (mode, interval, unit, told), told[0] == told[1] + told[2])
+                    values = [row[name + "_" + unit] for name in ("allocated", "freed", "in_use")]
+                    failures.require("%s at %s, %s: %s" % (mode, interval, unit, values), values[0] == values[1] + values[2])
         failures.require("rows: %d" % n_rows, n_rows > 20)
     return failures
 
@@ -394,10 +394,10 @@ def sums_of_csv(text):
 
 
 def sums_of_json(text):
-    told = json.loads(text)
-    whole = all(row[name + "_ci95"][0] <= row[name] <= row[name + "_ci95"][1] for row in told["stacks"] for name in SUMS)
-    whole = whole and all(point["in_use_bytes_ci95"][0] <= point["in_use_bytes"] <= point["in_use_bytes_ci95"][1] for point in told["timeline"])
-    return tuple(sum(row[name] for row in told["stacks"]) for name in SUMS) if whole else "an interval"
+    exported = json.loads(text)
+    whole = all(row[name + "_ci95"][0] <= row[name] <= row[name + "_ci95"][1] for row in exported["stacks"] for name in SUMS)
+    whole = whole and all(point["in_use_bytes_ci95"][0] <= point["in_use_bytes"] <= point["in_use_bytes_ci95"][1] for point in exported["timeline"])
+    return tuple(sum(row[name] for row in exported["stacks"]) for name in SUMS) if whole else "an interval"
 
 
 def sums_of_folded(text):
@@ -434,9 +434,9 @@ def exports_carry_estimates(tools):
             failures.expect(name, (outcome.status, outcome.stderr), (0, b""))
             text = gzip.decompress(outcome.stdout) if name == "pprof" else outcome.stdout
             failures.require("%s does not say that it is estimates" % name, re.search(note, text))
-            told = sums_of(text) if sums_of else (None, None, None)
-            near = len(told) == 3 and all(value is None or abs(value - right) <= n_samples for value, right in zip(told, wanted))
-            failures.require("%s: %s, not %s" % (name, told, wanted), near)
+            found = sums_of(text) if sums_of else (None, None, None)
+            near = len(found) == 3 and all(value is None or abs(value - right) <= n_samples for value, right in zip(found, wanted))
+            failures.require("%s: %s, not %s" % (name, found, wanted), near)
             if name == "pprof":
                 failures.require("labels of pprof", b"alloc_objects_ci95" in text and b"inuse_space_ci95" in text)
     return failures

@@ -2,7 +2,7 @@
 """Traces of a program that still runs: `run --dump-at` writes them beside the trace, and `run --serve` exports them for go tool
 pprof.
 
-The program allocates and frees by commands and answers when it has done so (told.c). So each snapshot is compared, to the unit,
+The program allocates and frees by commands and answers when it has done so (commanded.c). So each snapshot is compared, to the unit,
 with the commands up to then, and the trace of the whole run is the same as without snapshots."""
 
 import http.client
@@ -23,8 +23,8 @@ SECONDS = 60
 MIB = 1 << 20
 
 
-class Told:
-    """told.c under `allogram run`, in a folder of its own."""
+class Commanded:
+    """commanded.c under `allogram run`, in a folder of its own."""
 
     def __init__(self, tools, folder, *options, is_quiet=True):
         self.tools, self.folder = tools, folder
@@ -32,16 +32,16 @@ class Told:
         self.temporary = os.path.join(folder, "temporary")
         os.mkdir(self.temporary)
         self.errors = open(os.path.join(folder, "errors"), "w+b")
-        self.process = subprocess.Popen([tools.allogram, "run", *["-q"] * is_quiet, "-o", self.trace, *options, "--", tools.program("told")],
+        self.process = subprocess.Popen([tools.allogram, "run", *["-q"] * is_quiet, "-o", self.trace, *options, "--", tools.program("commanded")],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
                                         env=dict(os.environ, TMPDIR=self.temporary))
 
-    def tell(self, *lines):
+    def do(self, *lines):
         for line in lines:
             self.process.stdin.write(line.encode() + b"\n")
             self.process.stdin.flush()
             if self.process.stdout.readline() != b"ok\n":
-                raise RuntimeError("told.c did not do: " + line)
+                raise RuntimeError("commanded.c did not do: " + line)
 
     def dump(self, number):
         """Waits for a dump; returns its path."""
@@ -73,7 +73,7 @@ def wait_for(what, holds):
 
 def own(tools, trace):
     for site in recorded.report(tools, trace, "--view=sites")["sites"]:
-        if site["function"] == "alloc_as_told":
+        if site["function"] == "alloc_as_commanded":
             return {key: site["own"][key] for key in ("allocated_blocks", "allocated_bytes", "freed_blocks", "in_use_bytes")}
     return None
 
@@ -90,81 +90,81 @@ def is_whole(tools, trace, failures):
 def every_so_many_bytes(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = Told(tools, folder, "--dump-at=every=10M")
-        told.tell("alloc 9 %d" % MIB)
-        told.tell("alloc 1 %d" % MIB, "alloc 1 %d" % MIB)
-        first = told.dump(1)
+        commanded = Commanded(tools, folder, "--dump-at=every=10M")
+        commanded.do("alloc 9 %d" % MIB)
+        commanded.do("alloc 1 %d" % MIB, "alloc 1 %d" % MIB)
+        first = commanded.dump(1)
         is_whole(tools, first, failures)
         seen = own(tools, first)
         failures.require("the first dump has %s" % seen, seen in (sums(10, MIB), sums(11, MIB)))
         failures.expect("its end", recorded.report(tools, first)["trace"]["end"], "detached")
-        told.tell("free 5", "alloc 100000 10")  # fills several chunks (buffers of events); all bytes allocated count, freed or not
-        told.tell("alloc 9 %d" % MIB)
-        told.dump(2)
-        failures.expect("status", told.finish(), 0)
-        failures.expect("dumps", told.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
-        is_whole(tools, told.trace, failures)
-        summary = recorded.report(tools, told.trace)
+        commanded.do("free 5", "alloc 100000 10")  # fills several chunks (buffers of events); all bytes allocated count, freed or not
+        commanded.do("alloc 9 %d" % MIB)
+        commanded.dump(2)
+        failures.expect("status", commanded.finish(), 0)
+        failures.expect("dumps", commanded.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
+        is_whole(tools, commanded.trace, failures)
+        summary = recorded.report(tools, commanded.trace)
         failures.expect("the trace's end", summary["trace"]["end"], "exit")
-        failures.expect("all of it", own(tools, told.trace)["allocated_blocks"], 100020)
+        failures.expect("all of it", own(tools, commanded.trace)["allocated_blocks"], 100020)
     return failures
 
 
 def at_a_new_peak(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = Told(tools, folder, "--dump-at=peak")
-        told.tell("alloc 1 %d" % (20 * MIB))
-        failures.expect("at the peak", own(tools, told.dump(1)), sums(1, 20 * MIB))
-        told.tell("free 1", "alloc 1 %d" % (10 * MIB), "free 1")  # lower than the peak
-        told.tell("alloc 1 %d" % (21 * MIB), "free 1")  # less than a tenth higher than the peak
-        told.tell("alloc 1 %d" % (40 * MIB))
-        failures.expect("at the next", own(tools, told.dump(2))["in_use_bytes"], 40 * MIB)
-        failures.expect("status", told.finish(), 0)
-        failures.expect("dumps", told.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
+        commanded = Commanded(tools, folder, "--dump-at=peak")
+        commanded.do("alloc 1 %d" % (20 * MIB))
+        failures.expect("at the peak", own(tools, commanded.dump(1)), sums(1, 20 * MIB))
+        commanded.do("free 1", "alloc 1 %d" % (10 * MIB), "free 1")  # lower than the peak
+        commanded.do("alloc 1 %d" % (21 * MIB), "free 1")  # less than a tenth higher than the peak
+        commanded.do("alloc 1 %d" % (40 * MIB))
+        failures.expect("at the next", own(tools, commanded.dump(2))["in_use_bytes"], 40 * MIB)
+        failures.expect("status", commanded.finish(), 0)
+        failures.expect("dumps", commanded.dumps(), ["t.dump1.allogram", "t.dump2.allogram"])
     return failures
 
 
 def every_so_often(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = Told(tools, folder, "--dump-at=every=200ms")
-        told.tell("alloc 7 1000")
-        first = told.dump(1)
-        times = [recorded.report(tools, told.dump(number))["trace"]["duration_ns"] for number in (1, 2, 3)]
+        commanded = Commanded(tools, folder, "--dump-at=every=200ms")
+        commanded.do("alloc 7 1000")
+        first = commanded.dump(1)
+        times = [recorded.report(tools, commanded.dump(number))["trace"]["duration_ns"] for number in (1, 2, 3)]
         failures.require("times %s" % times, times[0] >= 2e8 and times[1] >= 4e8 and times[2] >= 6e8)
         failures.require("the first has %s" % own(tools, first), own(tools, first) in (None, sums(7, 1000)))
-        failures.expect("the third", own(tools, told.dump(3)), sums(7, 1000))
-        failures.expect("status", told.finish(), 0)
+        failures.expect("the third", own(tools, commanded.dump(3)), sums(7, 1000))
+        failures.expect("status", commanded.finish(), 0)
     return failures
 
 
 def at_each_collection(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = Told(tools, folder, "--dump-at=gc")
+        commanded = Commanded(tools, folder, "--dump-at=gc")
         for n in (1, 2, 3):
-            told.tell("alloc 5 100", "gc")
-            dump = told.dump(n)
+            commanded.do("alloc 5 100", "gc")
+            dump = commanded.dump(n)
             failures.expect("dump %d" % n, own(tools, dump), sums(5 * n, 100))
             failures.expect("collections in it", len(recorded.report(tools, dump, "--view=gc")["collections"]), n)
-        told.tell("alloc 5 100")
-        failures.expect("status", told.finish(), 0)
-        failures.expect("dumps", len(told.dumps()), 3)
+        commanded.do("alloc 5 100")
+        failures.expect("status", commanded.finish(), 0)
+        failures.expect("dumps", len(commanded.dumps()), 3)
     return failures
 
 
 def at_a_signal(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = Told(tools, folder, "--dump-at=signal=USR1", "--mode=sample", "--interval=1")
-        told.tell("alloc 300 1000")  # at an interval of one byte every block is a sample
+        commanded = Commanded(tools, folder, "--dump-at=signal=USR1", "--mode=sample", "--interval=1")
+        commanded.do("alloc 300 1000")  # at an interval of one byte every block is a sample
         for n in (1, 2):
-            os.kill(told.process.pid, signal.SIGUSR1)
-            dump = told.dump(n)
+            os.kill(commanded.process.pid, signal.SIGUSR1)
+            dump = commanded.dump(n)
             failures.expect("dump %d" % n, own(tools, dump), sums(300 * n, 1000))
-            told.tell("alloc 300 1000")
-        failures.expect("the program, which would have died of it", told.finish(), 0)
+            commanded.do("alloc 300 1000")
+        failures.expect("the program, which would have died of it", commanded.finish(), 0)
     return failures
 
 
@@ -173,10 +173,10 @@ def nothing_is_overwritten(tools):
     with recorded.Folder() as folder:
         with open(os.path.join(folder, "t.dump1.allogram"), "w", encoding="utf-8") as file:
             file.write("mine")
-        told = Told(tools, folder, "--dump-at=peak")
-        told.tell("alloc 1 %d" % (20 * MIB))
-        failures.expect("the next number", own(tools, told.dump(2)), sums(1, 20 * MIB))
-        told.finish()
+        commanded = Commanded(tools, folder, "--dump-at=peak")
+        commanded.do("alloc 1 %d" % (20 * MIB))
+        failures.expect("the next number", own(tools, commanded.dump(2)), sums(1, 20 * MIB))
+        commanded.finish()
         with open(os.path.join(folder, "t.dump1.allogram"), encoding="utf-8") as file:
             failures.expect("somebody's file", file.read(), "mine")
         failures.expect("no part stays", [name for name in os.listdir(folder) if name.endswith(".part")], [])
@@ -210,20 +210,20 @@ def get(port, path, method="GET", headers=None):
     return response.status, body
 
 
-def served(told):
-    wait_for("the endpoint", lambda: "token=" in told.said())
-    match = re.search(r"http://127\.0\.0\.1:(\d+)/debug/pprof/heap\?token=([0-9a-f]{32})", told.said())
+def served(commanded):
+    wait_for("the endpoint", lambda: "token=" in commanded.said())
+    match = re.search(r"http://127\.0\.0\.1:(\d+)/debug/pprof/heap\?token=([0-9a-f]{32})", commanded.said())
     return int(match[1]), match[2]
 
 
-def in_pprof(told, port, token, page):
-    """{sample type: value of alloc_as_told} as go tool pprof reads the exported page."""
+def in_pprof(commanded, port, token, page):
+    """{sample type: value of alloc_as_commanded} as go tool pprof reads the exported page."""
     found = {}
     for index in ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space"):
         outcome = recorded.run(["go", "tool", "pprof", "-sample_index=" + index, "-unit=B", "-top",
                                 "http://127.0.0.1:%d/debug/pprof/%s?token=%s" % (port, page, token)],
-                               env={"PPROF_TMPDIR": told.temporary, "HOME": told.temporary})
-        match = re.search(rb"^ *(\S+) +\S+ +\S+ +\S+ +\S+ +alloc_as_told$", outcome.stdout, re.MULTILINE)
+                               env={"PPROF_TMPDIR": commanded.temporary, "HOME": commanded.temporary})
+        match = re.search(rb"^ *(\S+) +\S+ +\S+ +\S+ +\S+ +alloc_as_commanded$", outcome.stdout, re.MULTILINE)
         found[index] = match[1].decode().rstrip("B") if match else None
     return found
 
@@ -231,49 +231,49 @@ def in_pprof(told, port, token, page):
 def go_reads_it(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = Told(tools, folder, "--serve=0")
-        port, token = served(told)
-        told.tell("alloc 30 1000", "free 10")
+        commanded = Commanded(tools, folder, "--serve=0")
+        port, token = served(commanded)
+        commanded.do("alloc 30 1000", "free 10")
         wanted = {"alloc_objects": "30", "alloc_space": "30000", "inuse_objects": "20", "inuse_space": "20000"}
-        failures.expect("heap", in_pprof(told, port, token, "heap"), wanted)
-        failures.expect("allocs", in_pprof(told, port, token, "allocs"), wanted)
+        failures.expect("heap", in_pprof(commanded, port, token, "heap"), wanted)
+        failures.expect("allocs", in_pprof(commanded, port, token, "allocs"), wanted)
         outcome = recorded.run(["go", "tool", "pprof", "-top", "http://127.0.0.1:%d/debug/pprof/allocs?token=%s" % (port, token)],
-                               env={"PPROF_TMPDIR": told.temporary, "HOME": told.temporary})
+                               env={"PPROF_TMPDIR": commanded.temporary, "HOME": commanded.temporary})
         failures.require("allocs shows what was allocated", b"Type: alloc_space" in outcome.stdout)
-        failures.expect("status", told.finish(), 0)
-        failures.expect("all of it", own(tools, told.trace), sums(30, 1000, freed=10))
+        failures.expect("status", commanded.finish(), 0)
+        failures.expect("all of it", own(tools, commanded.trace), sums(30, 1000, freed=10))
     return failures
 
 
-def exported(told, body):
-    path = os.path.join(told.folder, "growth.pb.gz")
+def exported(commanded, body):
+    path = os.path.join(commanded.folder, "growth.pb.gz")
     with open(path, "wb") as file:
         file.write(body)
-    outcome = recorded.run(["go", "tool", "pprof", "-sample_index=inuse_objects", "-top", path], env={"HOME": told.temporary})
-    match = re.search(rb"^ *(\S+) +\S+ +\S+ +\S+ +\S+ +alloc_as_told$", outcome.stdout, re.MULTILINE)
+    outcome = recorded.run(["go", "tool", "pprof", "-sample_index=inuse_objects", "-top", path], env={"HOME": commanded.temporary})
+    match = re.search(rb"^ *(\S+) +\S+ +\S+ +\S+ +\S+ +alloc_as_commanded$", outcome.stdout, re.MULTILINE)
     return int(match[1]) if match else 0
 
 
 def growth_is_since_it_was_asked_for(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = Told(tools, folder, "--serve=0")
-        port, token = served(told)
+        commanded = Commanded(tools, folder, "--serve=0")
+        port, token = served(commanded)
         path = "/debug/pprof/growth?token=" + token
         for blocks, freed, grown in ((30, 10, 20), (7, 2, 5), (0, 0, 0), (3, 0, 3)):
-            told.tell("alloc %d 100" % blocks, "free %d" % freed)
+            commanded.do("alloc %d 100" % blocks, "free %d" % freed)
             status, body = get(port, path)
-            failures.expect("growth by %d" % grown, (status, exported(told, body)), (200, grown))
-        failures.expect("status", told.finish(), 0)
+            failures.expect("growth by %d" % grown, (status, exported(commanded, body)), (200, grown))
+        failures.expect("status", commanded.finish(), 0)
     return failures
 
 
 def strangers_get_nothing(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = Told(tools, folder, "--serve=0")
-        port, token = served(told)
-        told.tell("alloc 3 100")
+        commanded = Commanded(tools, folder, "--serve=0")
+        port, token = served(commanded)
+        commanded.do("alloc 3 100")
         wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
         for path in ("/", "/debug/pprof/heap", "/debug/pprof/heap?token=", "/debug/pprof/heap?token=" + wrong,
                      "/debug/pprof/heap?token=" + token[:-1], "/debug/pprof/heap?token=" + token + "0", "/debug/pprof/heap?xtoken=" + token):
@@ -296,12 +296,12 @@ def strangers_get_nothing(tools):
             own_addresses = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}
             for address in sorted(address for address in own_addresses if not address.startswith("127.")):
                 failures.require("it listens on " + address, elsewhere.connect_ex((address, port)) != 0)
-        failures.expect("the token was said once", told.said().count(token), 1)
-        failures.expect("status", told.finish(), 0)
-        failures.expect("what it leaves", os.listdir(told.temporary), [])
+        failures.expect("the token was said once", commanded.said().count(token), 1)
+        failures.expect("status", commanded.finish(), 0)
+        failures.expect("what it leaves", os.listdir(commanded.temporary), [])
         with socket.socket() as later:
             failures.require("the port is still taken", later.connect_ex(("127.0.0.1", port)) != 0)
-        is_whole(tools, told.trace, failures)
+        is_whole(tools, commanded.trace, failures)
     return failures
 
 
@@ -310,9 +310,9 @@ def silent_clients_delay_no_other(tools):
     client that asks gets its answer."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        told = Told(tools, folder, "--serve=0")
-        port, token = served(told)
-        told.tell("alloc 3 100")
+        commanded = Commanded(tools, folder, "--serve=0")
+        port, token = served(commanded)
+        commanded.do("alloc 3 100")
         clients = []
         for number in range(24):
             clients.append(socket.create_connection(("127.0.0.1", port), timeout=SECONDS))
@@ -327,8 +327,8 @@ def silent_clients_delay_no_other(tools):
             first, _, _ = select.select([silent, wrong], [], [], SECONDS)
             failures.require("a byte of 0 is refused before our patience with others ends", first == [wrong])
             failures.expect("it", wrong.recv(12), b"HTTP/1.1 400")
-        failures.expect("status", told.finish(), 0)
-        is_whole(tools, told.trace, failures)
+        failures.expect("status", commanded.finish(), 0)
+        is_whole(tools, commanded.trace, failures)
     return failures
 
 

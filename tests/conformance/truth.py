@@ -2,7 +2,7 @@
 
 `@process NAME` begins the next process (in order of pid, then of exec). In an expression `runtime` stands for further allocations
 of the C runtime: then the judge (counting_preload.c) gives the true count, which may not be less than the count by hand. Other names
-are set by the case, e.g. `handler`. Keys that are not counts: @exit STATUS, @traces N, @varies KEY..., @told KEY..., @site
+are set by the case, e.g. `handler`. Keys that are not counts: @exit STATUS, @traces N, @varies KEY..., @counts_itself KEY..., @site
 FUNCTION BLOCKS BYTES, @pair BLOCKS BYTES, @within N BLOCKS, @mapped_bytes N (at the end, by the program itself)."""
 
 import re
@@ -16,7 +16,7 @@ class Process:
         self.name = name
         self.counts = {}  # key -> expression
         self.varies = set()
-        self.told = set()
+        self.counts_itself = set()
         self.sites, self.pairs, self.within = [], [], []
         self.mapped_bytes = None
 
@@ -48,8 +48,8 @@ def read(path):
             current.mapped_bytes = evaluate(rest)[0]
         elif key == "varies":
             current.varies.update(rest.split())
-        elif key == "told":
-            current.told.update(rest.split())
+        elif key == "counts_itself":
+            current.counts_itself.update(rest.split())
         elif key == "site":
             function, blocks, bytes_ = rest.split(None, 2)
             current.sites.append((function, evaluate(blocks)[0], evaluate(bytes_)[0]))

@@ -37,7 +37,7 @@ options_of_page() { # the options in the manual page of a command
     [ -f "$ROOT$agent" ]
 }
 
-@test "a program builds with nothing but pkg-config, and its types are told" {
+@test "a program builds with nothing but pkg-config, and its types are reported" {
     PKG_CONFIG_PATH=$(dirname "$(find "$ROOT" -name allogram.pc)")
     export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR="$ROOT"
     cd "$BATS_TEST_TMPDIR"

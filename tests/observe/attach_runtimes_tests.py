@@ -121,13 +121,13 @@ def what_the_collector_had_before_is_a_ghost_when_freed():
 def the_programs_own_listener_goes_on():
     with started("late_boehm") as target, tempfile.TemporaryDirectory() as folder:
         tell(target, "listen")
-        assert target.ask("drop") == "drop told"
+        assert target.ask("drop") == "drop notified"
         attached = Attached(target.pid, folder, "--mode=exact")
-        assert target.ask("drop") == "drop told"
+        assert target.ask("drop") == "drop notified"
         tell(target, "listen")
-        assert target.ask("drop") == "drop told"
+        assert target.ask("drop") == "drop notified"
         attached.detach()
-        assert target.ask("drop") == "drop told"
+        assert target.ask("drop") == "drop notified"
 
 
 @test
@@ -203,7 +203,7 @@ def a_memprof_of_the_programs_own_is_left_alone():
 
 
 @test
-def a_runtime_that_cannot_be_followed_late_is_told():
+def a_runtime_that_cannot_be_followed_late_is_reported():
     lua = shutil.which("lua5.4")
     if not lua:
         raise Skip("lua5.4 is not installed (tools/install_packages.sh)")

@@ -403,7 +403,7 @@ def a_program_that_ends_while_it_is_recorded():
 
 
 @test
-def every_end_of_the_program_is_told_as_what_it_is():
+def every_end_of_the_program_is_reported_as_what_it_is():
     script = "import os, sys\nprint('ready', flush=True)\nsys.stdin.readline()\n"
     ends = {"os._exit(3)": "exit", "os.kill(os.getpid(), 9)": "signal", "os.execlp('sleep', 'sleep', '100')": "exit"}
     for last, end in ends.items():

@@ -21,7 +21,7 @@
 enum { KEPT_MOST = 100000 };
 static void *kept[KEPT_MOST];
 static long n_kept;
-static _Atomic int was_told;
+static _Atomic int was_notified;
 
 static __attribute__((noinline)) void *counted(size_t bytes) {
     char *block = GC_MALLOC(bytes);
@@ -49,7 +49,7 @@ static void *be_busy(void *unused) {
 }
 
 static void told(GC_EventType event) {
-    atomic_fetch_add(&was_told, event == GC_EVENT_END);
+    atomic_fetch_add(&was_notified, event == GC_EVENT_END);
 }
 
 int main(int argc, char **argv) {
@@ -76,12 +76,12 @@ int main(int argc, char **argv) {
                 kept[n_kept++] = counted(100);
             }
         } else if (strcmp(line, "drop") == 0) {
-            atomic_store(&was_told, 0);
+            atomic_store(&was_notified, 0);
             memset(kept, 0, sizeof kept);
             n_kept = 0;
             GC_gcollect();
             GC_gcollect();
-            strcat(line, atomic_load(&was_told) ? " told" : "");
+            strcat(line, atomic_load(&was_notified) ? " notified" : "");
         } else if (strcmp(line, "free") == 0) {
             while (n_kept > 0) {
                 GC_FREE(kept[--n_kept]);

@@ -87,7 +87,7 @@ WITHOUT_BPF = ("setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-bpf,-sy
 
 # ---- processes ------------------------------------------------------------------------------------------------------------------
 
-def processes_are_told(node):
+def processes_are_reported(node):
     failures = tap.Failures()
     held = node.ask("hold").split()
     told = {row[0]: row[1:] for row in (word.split(",") for word in node.ask("processes").split())}
@@ -364,7 +364,7 @@ def unknown_versions_are_refused(_node):
 
 
 CASES = {
-    "processes": processes_are_told,
+    "processes": processes_are_reported,
     "allocators": allocators_agree,
     "shares of samples": shares_are_true,
     "shares without BPF": shares_are_true_without_bpf,

@@ -137,7 +137,7 @@ struct allogram_stack *allogram_answers_stack(struct allogram_answers *answers) 
 }
 
 void played_begin(struct allogram_answers *answers) {
-    answers->len = answers->n_told = 0;
+    answers->len = answers->n_reported = 0;
     answers->n_lost = 0;
     answers->text[0] = '\0';
     (void)allogram_answers_stack(answers);
@@ -146,7 +146,7 @@ void played_begin(struct allogram_answers *answers) {
 void allogram_answers_process(struct allogram_answers *answers,
                               const struct allogram_process *process,
                               const struct allogram_stack *stack) {
-    answers->n_told++;
+    answers->n_reported++;
     append(answers->text, sizeof answers->text, &answers->len,
            "%s %s %s %" PRIu64 " %" PRIu64 " %" PRIu64 " frames %zu\n", process->id,
            process->name != NULL ? process->name : "-",
@@ -156,7 +156,7 @@ void allogram_answers_process(struct allogram_answers *answers,
 
 void allogram_answers_allocator(struct allogram_answers *answers,
                                 const struct allogram_allocator *allocator) {
-    answers->n_told++;
+    answers->n_reported++;
     append(answers->text, sizeof answers->text, &answers->len,
            "%s %u %" PRIu64 " %" PRIu64 " carriers %zu\n", allocator->name, allocator->instance,
            allocator->carriers_bytes, allocator->blocks_bytes, allocator->n_carriers);
@@ -165,7 +165,7 @@ void allogram_answers_allocator(struct allogram_answers *answers,
 void allogram_answers_collection(struct allogram_answers *answers,
                                  const struct allogram_collection *collection,
                                  const struct allogram_stack *stack) {
-    answers->n_told++;
+    answers->n_reported++;
     append(answers->text, sizeof answers->text, &answers->len,
            "%s %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " frames %zu\n",
            collection->kind, collection->process != NULL ? collection->process : "-",

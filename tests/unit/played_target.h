@@ -33,7 +33,7 @@ struct allogram_stack { /* frames as text, one a line, innermost first */
 struct allogram_answers {
     struct allogram_stack stack;
     char text[1 << 16]; /* what was reported, one line each */
-    size_t len, n_told;
+    size_t len, n_reported;
     uint64_t n_lost;
 };
 void played_begin(struct allogram_answers *answers);

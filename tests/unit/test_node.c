@@ -276,7 +276,7 @@ static void a_process_that_is_torn_is_lost(void **state) {
     played_set(&target, processes[1] + STACK_TOP, 8);
     played_begin(&answers);
     assert_int_equal(ag_inspector_erlang.processes(node, &answers), 0);
-    assert_int_equal(answers.n_told, 1);
+    assert_int_equal(answers.n_reported, 1);
     assert_int_equal(answers.n_lost, 1);
     ag_inspector_erlang.close(node);
 }
@@ -468,7 +468,7 @@ static struct node *watch_node(void) {
     return node;
 }
 
-static void a_collection_is_told(void **state) {
+static void a_collection_is_reported(void **state) {
     (void)state;
     write_node();
     struct node *node = watch_node();
@@ -521,7 +521,7 @@ static void what_is_no_collection(void **state) {
     event.before.heap_top = 0x100; /* words of different moments */
     node_collections_note(node, &event, 2);
     assert_int_equal(ag_inspector_erlang.collections(node, &answers), 0);
-    assert_int_equal(answers.n_told, 0);
+    assert_int_equal(answers.n_reported, 0);
     assert_int_equal(answers.n_lost, 1);
     ag_inspector_erlang.close(node);
 }
@@ -597,7 +597,7 @@ int main(void) {
         cmocka_unit_test(a_sample_in_generated_code),
         cmocka_unit_test(a_sample_in_native_code_that_was_called),
         cmocka_unit_test(a_sample_of_a_dirty_scheduler),
-        cmocka_unit_test(a_collection_is_told),
+        cmocka_unit_test(a_collection_is_reported),
         cmocka_unit_test(a_delegated_collection_is_one),
         cmocka_unit_test(what_is_no_collection),
         cmocka_unit_test(mutated_memory_is_survived),

@@ -68,12 +68,12 @@ static void everybody_gets_their_own(void **state) {
 
 static void most_pass(void **state) {
     struct node_pace pace = {0};
-    int n_told = 0;
+    int n_reported = 0;
     (void)state;
     for (int i = 0; i < 100000; i++) {
-        n_told += take(&pace, 1600, 1600 * 100) != 0;
+        n_reported += take(&pace, 1600, 1600 * 100) != 0;
     }
-    assert_in_range(n_told, 950, 1050);
+    assert_in_range(n_reported, 950, 1050);
 }
 
 int main(void) {

@@ -85,7 +85,7 @@ static void unmapping_cuts_ranges_at_both_ends_and_in_the_middle(void **state) {
     ag_mapping_ledger_done(&ledger);
 }
 
-static void calls_are_applied_by_their_times_not_as_they_are_told(void **state) {
+static void calls_are_applied_by_their_times_not_as_they_are_reported(void **state) {
     (void)state;
     struct ag_mapping_ledger ledger = {0};
     tell(&ledger, 20, AG_CALL_MUNMAP, 0x10000, 0x1000, 0, 0, 9);
@@ -245,7 +245,7 @@ int main(void) {
         cmocka_unit_test(lines_of_a_map_are_ranges_with_paths),
         cmocka_unit_test(lines_that_are_none_are_passed_over),
         cmocka_unit_test(unmapping_cuts_ranges_at_both_ends_and_in_the_middle),
-        cmocka_unit_test(calls_are_applied_by_their_times_not_as_they_are_told),
+        cmocka_unit_test(calls_are_applied_by_their_times_not_as_they_are_reported),
         cmocka_unit_test(failed_calls_change_nothing_and_brk_counts_what_it_moves),
         cmocka_unit_test(a_perf_map_names_functions_and_the_newest_counts),
         cmocka_unit_test(a_jitdump_names_functions),

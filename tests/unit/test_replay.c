@@ -142,7 +142,7 @@ static void steps_come_in_their_order_and_what_is_undone_never_was(void **state)
     trace_end(&trace);
 }
 
-static void what_a_filter_leaves_out_is_not_told(void **state) {
+static void what_a_filter_leaves_out_is_not_passed_on(void **state) {
     (void)state;
     struct trace_builder trace;
     write_program(&trace);
@@ -316,7 +316,7 @@ static void threads_that_race_for_addresses_have_one_history(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_come_in_their_order_and_what_is_undone_never_was),
-        cmocka_unit_test(what_a_filter_leaves_out_is_not_told),
+        cmocka_unit_test(what_a_filter_leaves_out_is_not_passed_on),
         cmocka_unit_test(stacks_have_a_highest_moment_and_lifetimes_of_their_own),
         cmocka_unit_test(moments_tell_what_was_in_use_before_them),
         cmocka_unit_test(a_visit_that_fails_ends_the_replay),

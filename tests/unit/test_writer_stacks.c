@@ -121,7 +121,7 @@ static void the_deepest_chain_is_walked_without_recursion(void **state) {
     assert_int_equal(harvest.error, 0);
 }
 
-static void nodes_read_back_tell_the_same_ends(void **state) {
+static void nodes_read_back_have_the_same_ends(void **state) {
     (void)state;
     struct ag_stack_harvest back;
     assert_int_equal(ag_stack_harvest_start(&back, /* tree= */ NULL, AG_TREE_SIZES - 1), 0);
@@ -141,7 +141,7 @@ static void mark_leaf(uint32_t site, uint32_t image) {
     atomic_store(&((struct ag_site *)(void *)tree)[site - 1].image, image);
 }
 
-static void leaves_are_told_and_count_as_the_stack_under_them(void **state) {
+static void leaves_are_written_and_count_as_the_stack_under_them(void **state) {
     (void)state;
     const uint32_t outer = put_node(10, AG_ROOT_COMPLETE, 1), inner = put_node(11, outer, 2),
                    label = put_node(12, inner, 3), type = put_node(13, label, 4),
@@ -196,8 +196,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(impossible_ids_are_not_followed, make_tree, drop_tree),
         cmocka_unit_test_setup_teardown(the_deepest_chain_is_walked_without_recursion, make_tree,
                                         drop_tree),
-        cmocka_unit_test(nodes_read_back_tell_the_same_ends),
-        cmocka_unit_test_setup_teardown(leaves_are_told_and_count_as_the_stack_under_them,
+        cmocka_unit_test(nodes_read_back_have_the_same_ends),
+        cmocka_unit_test_setup_teardown(leaves_are_written_and_count_as_the_stack_under_them,
                                         make_tree, drop_tree),
         cmocka_unit_test(leaves_of_a_hostile_trace_end),
     };

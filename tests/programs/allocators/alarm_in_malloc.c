@@ -5,7 +5,7 @@
  * 16 bytes and frees all of them, and goes on until 2000 signals have come. The program counts its
  * own calls in variables that a handler may change, and writes the counts at its end.
  *
- * @told             allocated_blocks allocated_bytes freed_blocks in_use_blocks in_use_bytes
+ * @counts_itself    allocated_blocks allocated_bytes freed_blocks in_use_blocks in_use_bytes
  * @ghost_frees      0
  * @threads          1
  * @varies           peak_bytes peak_blocks temporary_blocks allocated_blocks allocated_bytes

@@ -1,7 +1,7 @@
 /* host_frames.c CASE: a small virtual machine that reports its frames with allogram.h. `interpret`
  * is its loop: a script function that calls another one stays in the same loop, and one that calls
- * native code which calls back is in a new loop. tests/conformance/frames_told.py has the expected
- * stacks of each case. */
+ * native code which calls back is in a new loop. tests/conformance/frames_reported.py has the
+ * expected stacks of each case. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

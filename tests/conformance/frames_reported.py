@@ -90,7 +90,7 @@ def is_cut(tools, is_under_run):
     return failures
 
 
-def is_told_in_handler(tools, is_under_run):
+def frames_in_handler(tools, is_under_run):
     """The stack of a handler that interrupts native code called by a script has the script's frames below the handler's own."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
@@ -101,7 +101,7 @@ def is_told_in_handler(tools, is_under_run):
     return failures
 
 
-def is_told_of_malloc(tools):
+def frames_of_malloc(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run_case(tools, "by_malloc", True, folder, failures)[0]
@@ -112,7 +112,7 @@ def is_told_of_malloc(tools):
     return failures
 
 
-def is_told_of_samples(tools):
+def frames_of_samples(tools):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run_case(tools, "two_runs", True, folder, failures, ("--mode=sample", "--interval=1"))[0]
@@ -121,7 +121,7 @@ def is_told_of_samples(tools):
     return failures
 
 
-def is_told_of_collections(tools, is_under_run):
+def frames_of_collections(tools, is_under_run):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         trace = run_case(tools, "collection", is_under_run, folder, failures)[0]
@@ -138,10 +138,10 @@ def main():
         for case in STACKS:
             results.run("%s: %s" % (where, case), lambda case=case: is_interleaved(tools, case, is_under_run))
         results.run(where + ": deep", lambda: is_cut(tools, is_under_run))
-        results.run(where + ": in a signal handler", lambda: is_told_in_handler(tools, is_under_run))
-        results.run(where + ": collections", lambda: is_told_of_collections(tools, is_under_run))
-    results.run("malloc inside of a script", lambda: is_told_of_malloc(tools))
-    results.run("sampled", lambda: is_told_of_samples(tools))
+        results.run(where + ": in a signal handler", lambda: frames_in_handler(tools, is_under_run))
+        results.run(where + ": collections", lambda: frames_of_collections(tools, is_under_run))
+    results.run("malloc inside of a script", lambda: frames_of_malloc(tools))
+    results.run("sampled", lambda: frames_of_samples(tools))
     return results.status()
 
 

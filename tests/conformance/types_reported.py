@@ -24,7 +24,7 @@ def counts(types):
     return {row["type"] or "untyped": row["allocated_blocks"] for row in types}
 
 
-def told(tools, program, source, main):
+def compare_types(tools, program, source, main):
     failures = tap.Failures()
     wanted = truth(source)
     with recorded.Folder() as folder:
@@ -50,7 +50,7 @@ def main():
     results = tap.Plan(len(CASES))
     for program, source, entry in CASES:
         if os.path.exists(tools.program(program)):
-            results.run(program, lambda program=program, source=source, entry=entry: told(tools, program, source, entry))
+            results.run(program, lambda program=program, source=source, entry=entry: compare_types(tools, program, source, entry))
         else:
             results.skip(program, "no compiler for it here")
     return results.status()

@@ -1,5 +1,5 @@
-/* told_guest.c CASE: a stand-in for an interpreter. It reports its memory with allogram.h, as a
- * runtime without an adapter does, and also counts it. It prints the counts as JSON, for the
+/* reporting_guest.c CASE: a stand-in for an interpreter. It reports its memory with allogram.h, as
+ * a runtime without an adapter does, and also counts it. It prints the counts as JSON, for the
  * conformance tests of adapters (tests/conformance/adapter_kit.py). Its blocks lie in memory from
  * malloc, which is counted only once. */
 #include <pthread.h>
@@ -238,18 +238,18 @@ static const struct {
 static allogram_function function(const char *name, uint32_t line) {
     const struct allogram_function_options options = {.size = sizeof(options),
                                                       .name = name,
-                                                      .file = "guest.told",
-                                                      .runtime = "told",
+                                                      .file = "guest.script",
+                                                      .runtime = "guest",
                                                       .line = line};
     return allogram_function_new(&options);
 }
 
 int main(int argc, char **argv) {
     const struct allogram_heap_options options = {
-        .size = sizeof(options), .name = "told", .allocator = "told", .runtime = "told"};
+        .size = sizeof(options), .name = "guest", .allocator = "guest", .runtime = "guest"};
     heap = allogram_heap_new(&options);
     for (int type = 0; type < TYPES; type++) {
-        types[type] = allogram_type_new(names[type], "told");
+        types[type] = allogram_type_new(names[type], "guest");
     }
     leaf = function("leaf", 46);
     by_native = function("by_native", 49);
@@ -263,6 +263,6 @@ int main(int argc, char **argv) {
             return 0;
         }
     }
-    fprintf(stderr, "usage: told_guest CASE\n");
+    fprintf(stderr, "usage: reporting_guest CASE\n");
     return 2;
 }

@@ -35,7 +35,7 @@ def planted_line(fault):
     return recorded.line_of("faults.c", "FAULT " + fault)
 
 
-def told(tools, fault, wanted):
+def finds(tools, fault, wanted):
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = recorded.record(tools, [tools.program("faults"), fault], folder)
@@ -101,9 +101,9 @@ def narrowed(tools, fault, kept, taken):
             failures.expect("kinds with " + " ".join(given), [finding["kind"] for finding in found["findings"]], wanted)
             failures.expect("findings_complete with " + " ".join(given), found["findings_complete"], True)
         merged = recorded.run([tools.allogram, "report", "--merge", "--json", traces[0], traces[0]])
-        sums_tell = {"leak": [], "peak": ["peak_holder"], "foreign": ["foreign_frees"]}[fault]
+        kinds = {"leak": [], "peak": ["peak_holder"], "foreign": ["foreign_frees"]}[fault]
         found = json.loads(merged.stdout)
-        failures.expect("kinds when merged", [finding["kind"] for finding in found["findings"]], sums_tell)
+        failures.expect("kinds when merged", [finding["kind"] for finding in found["findings"]], kinds)
         failures.expect("findings_complete when merged", found["findings_complete"], False)
     return failures
 
@@ -112,7 +112,7 @@ def main():
     tools = recorded.tools_of_arguments()
     results = tap.Plan(len(FAULTS) + len(NARROWED))
     for fault, wanted in FAULTS.items():
-        results.run(fault, lambda fault=fault, wanted=wanted: told(tools, fault, wanted))
+        results.run(fault, lambda fault=fault, wanted=wanted: finds(tools, fault, wanted))
     for fault, (kept, taken) in NARROWED.items():
         results.run(fault + " narrowed", lambda fault=fault, kept=kept, taken=taken: narrowed(tools, fault, kept, taken))
     return results.status()

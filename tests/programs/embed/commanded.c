@@ -1,4 +1,4 @@
-/* told.c: runs the commands that it reads on standard input, a line each, and prints "ok" after
+/* commanded.c: runs the commands that it reads on standard input, a line each, and prints "ok" after
  * each:
  *
  *     alloc BLOCKS BYTES    allocates blocks and keeps them
@@ -15,7 +15,7 @@ enum { KEPT_BLOCKS = 1 << 20 };
 static void *kept[KEPT_BLOCKS];
 static size_t n_kept;
 
-__attribute__((noinline, noclone)) static void alloc_as_told(size_t bytes) {
+__attribute__((noinline, noclone)) static void alloc_as_commanded(size_t bytes) {
     kept[n_kept++] = malloc(bytes);
 }
 
@@ -23,13 +23,13 @@ int main(void) {
     char line[256];
     size_t blocks = 0, bytes = 0;
     const struct allogram_heap_options options = {
-        .size = sizeof(options), .name = "cells", .allocator = "told", .runtime = "told"};
+        .size = sizeof(options), .name = "cells", .allocator = "commanded", .runtime = "commanded"};
     const allogram_heap heap = allogram_heap_new(&options);
     setvbuf(stdin, NULL, _IONBF, 0);
     while (fgets(line, sizeof(line), stdin)) {
         if (sscanf(line, "alloc %zu %zu", &blocks, &bytes) == 2) {
             for (size_t i = 0; i < blocks && n_kept < KEPT_BLOCKS; i++) {
-                alloc_as_told(bytes);
+                alloc_as_commanded(bytes);
             }
         } else if (sscanf(line, "free %zu", &blocks) == 1) {
             for (size_t i = 0; i < blocks && n_kept > 0; i++) {
