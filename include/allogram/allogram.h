@@ -414,13 +414,14 @@ ALLOGRAM_WEAK_ int allogram_set_walk(allogram_walk walk, void *context);
 
 /* ---- what the inline functions below call -------------------------------------------------- */
 
+/* The bits of allogram_mode_. */
 enum {
-    ALLOGRAM_TELLS_ = 1,
-    ALLOGRAM_SAMPLES_ = 2,
-    ALLOGRAM_FREES_ = 4,
-    ALLOGRAM_EACH_ = 8,
-    ALLOGRAM_COUNTS_ = 16,
-    ALLOGRAM_RATED_ = 32 /* allocations are reported when a sample is due */
+    ALLOGRAM_TELLS_ = 1,   /* a session records */
+    ALLOGRAM_SAMPLES_ = 2, /* a tracker samples */
+    ALLOGRAM_FREES_ = 4,   /* a tracker samples or has blocks, so it needs their frees */
+    ALLOGRAM_EACH_ = 8,    /* a tracker takes every block */
+    ALLOGRAM_COUNTS_ = 16, /* function counters count */
+    ALLOGRAM_RATED_ = 32   /* the session samples: it needs only the allocations that are samples */
 };
 extern ALLOGRAM_WEAK_ volatile uint32_t allogram_mode_;
 /* The offset from the thread pointer to the thread's counter of bytes (see allogram_left_). The
