@@ -130,7 +130,7 @@ static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_
                           char ret_message[512]) {
     struct ag_attach *attach = calloc(1, sizeof *attach);
     if (attach == NULL) {
-        return ag_error_message(ret_message, -ENOMEM, "attach: no memory");
+        return ag_error_message(ret_message, -ENOMEM, "attach: out of memory");
     }
     attach->random = (uint32_t)ag_monotonic_ns();
     attach->end = *end;
