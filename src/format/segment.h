@@ -14,7 +14,7 @@
  *     header.slots_offset    struct ag_process_slot x n_slots       8 KiB each
  *     header.controls_offset struct ag_chunk_control x n_chunks     64 B each
  *     header.trees_offset    stack tree x n_trees                   tree_bytes each, sparse,
- *                                                                   of a size of stack_tree.h
+ *                                                                   one of four sizes
  *     header.chunks_offset   chunk x n_chunks                       64 KiB each, to the end
  *
  * 2. Trust
@@ -24,12 +24,12 @@
  *
  * 3. Streams, chunks, commit
  *
- * Each thread of each process is a stream (slot, stream). It owns one ACTIVE chunk and appends
- * 64-bit words to it. The words before control.used_words are complete (written before the release
- * store of used_words) and never change until the writer returns the chunk. When a chunk is full
- * the recorder marks it FULL and takes another. The order of a stream is the order of
- * control.sequence (from 0, no gap), then of words. A dead process' ACTIVE chunks are read up to
- * used_words like FULL ones.
+ * Each thread of each process has a stream, which is identified by the process' slot and a number.
+ * The thread owns one ACTIVE chunk and appends 64-bit words to it. The words before
+ * control.used_words are complete (written before the release store of used_words) and never change
+ * until the writer returns the chunk. When a chunk is full the recorder marks it FULL and takes
+ * another, with the next control.sequence (from 0). The ACTIVE chunks of a dead process are read up
+ * to used_words, like FULL ones.
  *
  * 4. Unpopulated memory
  *
@@ -69,10 +69,10 @@
  *     description B   maps one page that no child inherits (MADV_DONTFORK). Its lock, at the
  *                     process' own place, is held while this one process lives.
  *
- * A forked child may not be allowed to open files, so it has no description of its own: it is known
- * to have ended when its family's lock is released. The places are offsets that are computed from
- * identities, far beyond the file's end. If the file system does not support this (has_locks is 0),
- * pids are used.
+ * A forked child may not be allowed to open files, so it has no description of its own: it has
+ * ended at the latest when its family's lock is released. The places are offsets that are computed
+ * from identities, far beyond the file's end. If the file system does not support this (has_locks
+ * is 0), pids are used.
  *
  * 7. Function counters
  *
