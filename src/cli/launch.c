@@ -92,7 +92,7 @@ static int execute_program(const struct ag_launch *launch) {
     return errno;
 }
 
-static _Noreturn void be_the_child(const struct ag_launch *launch, int go_fd, int status_fd) {
+static _Noreturn void run_child(const struct ag_launch *launch, int go_fd, int status_fd) {
     char go = 0;
     ssize_t n = 0;
     do {
@@ -126,7 +126,7 @@ int ag_launch_prepare(struct ag_launch *launch) {
     if (launch->pid == 0) {
         (void)close(go[1]);
         (void)close(status[0]);
-        be_the_child(launch, go[0], status[1]);
+        run_child(launch, go[0], status[1]);
     }
     const int error = errno;
     (void)close(go[0]);

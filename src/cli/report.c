@@ -12,15 +12,6 @@
 #include "cli/report_request.h"
 #include "model/process_merge.h"
 
-/* Not for JSON, where a script sees that the list is empty. */
-static void warn_if_nothing_matches(const struct ag_report_request *request,
-                                    struct ag_profile *profile, const char *path) {
-    if (!request->report.is_json) {
-        ag_warn_if_nothing_matches("report", path, profile, &request->trace.profile,
-                                   request->report.view);
-    }
-}
-
 /* Refuses the name of a view in the place of a trace, as in `report TRACE leaks`. */
 static int refuse_view_as_trace(char **paths, int n_paths) {
     char unused[512];
@@ -33,50 +24,43 @@ static int refuse_view_as_trace(char **paths, int n_paths) {
     return AG_EXIT_OK;
 }
 
-static int report_trace(struct ag_report *report, const struct ag_report_request *request,
-                        struct ag_report_gate *gate, const char *path) {
-    struct ag_profile *profile;
+/* Reports a profile and checks the gate. NAME: for error messages. */
+static int add_profile(struct ag_report *report, const struct ag_report_request *request,
+                       struct ag_report_gate *gate, struct ag_profile *profile, const char *path,
+                       const char *name) {
     char message[512] = "";
-    const int status = ag_trace_request_open(&request->trace, path, &profile);
-    if (status != AG_EXIT_OK) {
-        ag_report_gate_add_unread(gate, path);
-        return status;
-    }
     const int r = ag_report_add(report, profile, message);
     const int gate_status = ag_report_gate_check(gate, profile);
-    if (r >= 0) {
-        warn_if_nothing_matches(request, profile, path);
+    if (r < 0) {
+        return ag_fail(AG_EXIT_FAILURE, "report: %s: %s", name, message);
     }
-    ag_profile_close(profile);
-    return r < 0 ? ag_fail(AG_EXIT_FAILURE, "report: %s: %s", path, message) : gate_status;
+    if (!request->report.is_json) { /* a script sees that the list is empty */
+        ag_warn_if_nothing_matches("report", path, profile, &request->trace.profile,
+                                   request->report.view);
+    }
+    return gate_status;
 }
 
-static int report_traces(const struct ag_report_request *request, struct ag_report_gate *gate,
-                         char **paths, int n_paths) {
-    struct ag_report *report;
-    char message[512];
-    int r = ag_report_start(stdout, &request->report, (size_t)n_paths, &report, message);
-    if (r < 0) {
-        return ag_fail(r == -EINVAL ? AG_EXIT_USAGE : AG_EXIT_FAILURE, "report: %s", message);
-    }
+static int report_traces(struct ag_report *report, const struct ag_report_request *request,
+                         struct ag_report_gate *gate, char **paths, int n_paths) {
     int status = AG_EXIT_OK;
     for (int i = 0; i < n_paths; i++) {
-        int trace_status = report_trace(report, request, gate, paths[i]);
+        struct ag_profile *profile = NULL;
+        int trace_status = ag_trace_request_open(&request->trace, paths[i], &profile);
+        if (trace_status == AG_EXIT_OK) {
+            trace_status = add_profile(report, request, gate, profile, paths[i], paths[i]);
+        } else {
+            ag_report_gate_add_unread(gate, paths[i]);
+        }
+        ag_profile_close(profile);
         status = trace_status != AG_EXIT_OK ? trace_status : status;
     }
-    ag_report_finish(report);
     return status;
 }
 
 /* Reports all traces as one profile; skips those that cannot be read, with an error message. */
-static int report_merged(const struct ag_report_request *request, struct ag_report_gate *gate,
-                         char **paths, int n_paths) {
-    struct ag_report *report;
-    char message[512];
-    int r = ag_report_start(stdout, &request->report, 1, &report, message);
-    if (r < 0) {
-        return ag_fail(r == -EINVAL ? AG_EXIT_USAGE : AG_EXIT_FAILURE, "report: %s", message);
-    }
+static int report_merged(struct ag_report *report, const struct ag_report_request *request,
+                         struct ag_report_gate *gate, char **paths, int n_paths) {
     struct ag_profile **parts = calloc((size_t)n_paths, sizeof *parts);
     struct ag_profile *merged = NULL;
     size_t n_parts = 0;
@@ -91,19 +75,14 @@ static int report_merged(const struct ag_report_request *request, struct ag_repo
         status = trace_status != AG_EXIT_OK ? trace_status : status;
     }
     if (n_parts > 0 || parts == NULL) {
-        r = parts != NULL ? ag_profile_merge(parts, n_parts, &merged) : -ENOMEM;
-        snprintf(message, sizeof message, "%s", strerror(-r));
-        r = r < 0 ? r : ag_report_add(report, merged, message);
-        status = r < 0 ? ag_fail(AG_EXIT_FAILURE, "report: --merge: %s", message) : status;
-        const int gate_status = merged != NULL ? ag_report_gate_check(gate, merged) : AG_EXIT_OK;
-        status = status == AG_EXIT_OK ? gate_status : status;
-        if (r >= 0) {
-            warn_if_nothing_matches(request, merged, paths[0]);
-        }
+        const int r = parts != NULL ? ag_profile_merge(parts, n_parts, &merged) : -ENOMEM;
+        const int merged_status =
+            r < 0 ? ag_fail(AG_EXIT_FAILURE, "report: --merge: %s", strerror(-r))
+                  : add_profile(report, request, gate, merged, paths[0], "--merge");
+        status = status == AG_EXIT_OK ? merged_status : status;
     }
     ag_profile_close(merged);
     free(parts);
-    ag_report_finish(report);
     return status;
 }
 
@@ -128,8 +107,18 @@ int ag_command_report(int argc, char **argv) {
     if (status != AG_EXIT_OK) {
         return status;
     }
-    status = request.is_merged && options.n_operands > 1
-                 ? report_merged(&request, &gate, options.operands, options.n_operands)
-                 : report_traces(&request, &gate, options.operands, options.n_operands);
+    const int n = options.n_operands;
+    const bool is_merged = request.is_merged && n > 1;
+    struct ag_report *report;
+    char message[512];
+    const int r =
+        ag_report_start(stdout, &request.report, is_merged ? 1 : (size_t)n, &report, message);
+    if (r < 0) {
+        status = ag_fail(r == -EINVAL ? AG_EXIT_USAGE : AG_EXIT_FAILURE, "report: %s", message);
+    } else {
+        status = is_merged ? report_merged(report, &request, &gate, options.operands, n)
+                           : report_traces(report, &request, &gate, options.operands, n);
+        ag_report_finish(report);
+    }
     return ag_report_gate_finish(&gate, status);
 }

@@ -147,6 +147,14 @@ static void add_filter(struct ag_report_request *request, const char *words, con
 
 /* Options that filter what the profile counts. The report shows them. */
 static int set_filter(struct ag_report_request *request, int id, const char *value) {
+    static const struct {
+        int id;
+        const char *words;
+    } filters[] = {
+        {AG_OPTION_FOCUS, "stacks with "}, {AG_OPTION_IGNORE, "stacks without "},
+        {AG_OPTION_FROM, "from "},         {OPTION_TO, "to "},
+        {AG_OPTION_THREAD, "thread "},     {AG_OPTION_RUNTIME, "runtime "},
+    };
     struct ag_profile_options *profile = &request->trace.profile;
     uint64_t number;
     char last[64];
@@ -154,24 +162,13 @@ static int set_filter(struct ag_report_request *request, int id, const char *val
     request->report.has_stack_filter |=
         id == AG_OPTION_FOCUS || id == AG_OPTION_IGNORE || id == AG_OPTION_RUNTIME;
     request->has_window |= id == AG_OPTION_FROM || id == OPTION_TO;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(filters); i++) {
+        if (filters[i].id == id) {
+            add_filter(request, filters[i].words, value);
+        }
+    }
     switch (id) {
-    case AG_OPTION_FOCUS:
-        add_filter(request, "stacks with ", value);
-        break;
-    case AG_OPTION_IGNORE:
-        add_filter(request, "stacks without ", value);
-        break;
-    case AG_OPTION_FROM:
-        add_filter(request, "from ", value);
-        break;
-    case AG_OPTION_THREAD:
-        add_filter(request, "thread ", value);
-        break;
-    case AG_OPTION_RUNTIME:
-        add_filter(request, "runtime ", value);
-        break;
     case OPTION_TO:
-        add_filter(request, "to ", value);
         return ag_trace_request_end_time(&request->trace, "to", value, &profile->to_ns);
     case OPTION_AT:
         status = ag_trace_request_end_time(&request->trace, "at", value, &profile->to_ns);

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "cli/background.h"
 #include "remote/remote_process.h"
 
@@ -185,8 +186,8 @@ static void reap_child(struct ag_supervisor *supervisor) {
     ag_supervisor_look_at_writer(supervisor);
 }
 
-/* Whether `pid` is the child or a descendant of it. */
-static bool is_of_the_family(const struct ag_supervisor *supervisor, pid_t pid) {
+/* Whether PID is the child or a descendant of it. */
+static bool is_descendant(const struct ag_supervisor *supervisor, pid_t pid) {
     enum { MAX_GENERATIONS = 64 };
     for (int i = 0; i < MAX_GENERATIONS && pid > 1; i++) {
         if (pid == supervisor->child) {
@@ -197,7 +198,7 @@ static bool is_of_the_family(const struct ag_supervisor *supervisor, pid_t pid) 
     return false;
 }
 
-static bool is_for_a_dump(const struct ag_supervisor *supervisor, int number) {
+static bool requests_dump(const struct ag_supervisor *supervisor, int number) {
     for (size_t i = 0; i < supervisor->n_dumps; i++) {
         if (supervisor->dumps[i].kind == AG_DUMP_SIGNAL &&
             supervisor->dumps[i].every == (uint64_t)number) {
@@ -211,11 +212,11 @@ uint64_t ag_supervisor_now_ms(void) {
     return ag_monotonic_ns() / 1000000;
 }
 
-static void signal_came(struct ag_supervisor *supervisor, const struct signalfd_siginfo *info) {
+static void handle_signal(struct ag_supervisor *supervisor, const struct signalfd_siginfo *info) {
     const int number = (int)info->ssi_signo;
     if (number == SIGCHLD) {
         reap_child(supervisor);
-    } else if (is_for_a_dump(supervisor, number)) {
+    } else if (requests_dump(supervisor, number)) {
         atomic_fetch_add_explicit(&ag_session_requests(supervisor->session)->n_signals, 1,
                                   memory_order_relaxed);
     } else if (supervisor->times && number == supervisor->times->signal) {
@@ -223,7 +224,7 @@ static void signal_came(struct ag_supervisor *supervisor, const struct signalfd_
     } else if (supervisor->child_ended) {
         supervisor->gave_up =
             supervisor->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;
-    } else if (info->ssi_code != SI_KERNEL && !is_of_the_family(supervisor, (pid_t)info->ssi_pid)) {
+    } else if (info->ssi_code != SI_KERNEL && !is_descendant(supervisor, (pid_t)info->ssi_pid)) {
         (void)kill(supervisor->child, number); /* it may have ended meanwhile */
     }
 }
@@ -232,7 +233,7 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor) {
     sigset_t set;
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGCHLD);
-    for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
+    for (size_t i = 0; i < AG_ARRAY_SIZE(passed_on); i++) {
         (void)sigaddset(&set, passed_on[i]);
     }
     const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL};
@@ -279,7 +280,7 @@ bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
         }
         struct signalfd_siginfo info;
         while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            signal_came(supervisor, &info);
+            handle_signal(supervisor, &info);
         }
     }
     if (supervisor->child_ended) {
