@@ -38,9 +38,4 @@ static inline bool ag_attach_end_is_due(const struct ag_attach_end *end) {
     return ag_attach_end_has_passed(end, end->is_leaving ? AG_ATTACH_LEAVE_NS : 0);
 }
 
-/* The same for the wait for a function that a thread of the target is executing for us. */
-static inline bool ag_attach_end_is_due_for_call(const struct ag_attach_end *end) {
-    return ag_attach_end_has_passed(end, AG_ATTACH_CALL_NS);
-}
-
 #endif

@@ -154,7 +154,7 @@ static int check_patience(const struct ag_remote_call *call, uint64_t begin_ns) 
     if (passed_ns > call_patience_ns) {
         return -ETIMEDOUT;
     }
-    return ag_attach_end_is_due_for_call(call->end) ? -EINTR : 0;
+    return ag_attach_end_has_passed(call->end, AG_ATTACH_CALL_NS) ? -EINTR : 0;
 }
 
 /* Waits until the thread stops at the return address of the call. */

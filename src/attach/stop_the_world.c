@@ -51,10 +51,14 @@ size_t ag_attach_site_ranges(const struct ag_attach *attach,
     return attachment->n_sites;
 }
 
-static bool any_thread_is_in_ranges(struct ag_attach *attach, const struct ag_code_range *ranges,
-                                    size_t n_ranges) {
+/* Whether IS_IN, ag_thread_is_in_ranges or ag_thread_is_busy_in, is true of a thread. */
+static bool any_thread(struct ag_attach *attach,
+                       bool (*is_in)(struct ag_safe_ground *ground,
+                                     const struct ag_traced_thread *thread,
+                                     const struct ag_code_range *ranges, size_t n_ranges),
+                       const struct ag_code_range *ranges, size_t n_ranges) {
     for (size_t i = 0; i < attach->threads.n; i++) {
-        if (ag_thread_is_in_ranges(&attach->ground, &attach->threads.items[i], ranges, n_ranges)) {
+        if (is_in(&attach->ground, &attach->threads.items[i], ranges, n_ranges)) {
             return true;
         }
     }
@@ -113,7 +117,7 @@ int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_ra
                                size_t n_ranges, struct ag_attach_times *times, char message[512]) {
     for (int i = 0; i < STOP_TRIES; i++) {
         const int r = ag_attach_stop_all(attach, message);
-        if (r == 0 && !any_thread_is_in_ranges(attach, ranges, n_ranges)) {
+        if (r == 0 && !any_thread(attach, ag_thread_is_in_ranges, ranges, n_ranges)) {
             return 0;
         }
         ag_attach_release_all(attach, times);
@@ -145,7 +149,7 @@ static size_t agent_ranges(const struct ag_attach *attach,
 
 bool ag_attach_any_thread_is_inside(struct ag_attach *attach) {
     struct ag_code_range ranges[1 + AG_ATTACHMENT_PAGES];
-    return any_thread_is_in_ranges(attach, ranges, agent_ranges(attach, ranges));
+    return any_thread(attach, ag_thread_is_in_ranges, ranges, agent_ranges(attach, ranges));
 }
 
 /* ---- runtimes ---- */
@@ -156,13 +160,7 @@ static bool any_thread_is_in_a_runtime(struct ag_attach *attach) {
     for (uint32_t i = 0; i < attachment->n_quiet; i++) {
         ranges[i] = (struct ag_code_range){attachment->quiet[i].low, attachment->quiet[i].high};
     }
-    for (size_t i = 0; i < attach->threads.n; i++) {
-        if (ag_thread_is_busy_in(&attach->ground, &attach->threads.items[i], ranges,
-                                 attachment->n_quiet)) {
-            return true;
-        }
-    }
-    return false;
+    return any_thread(attach, ag_thread_is_busy_in, ranges, attachment->n_quiet);
 }
 
 /* Returns a stopped thread that is at a safe point and may make calls, or NULL. */
@@ -185,8 +183,8 @@ static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ra
     if (r < 0) {
         return r;
     }
-    const bool is_quiet =
-        !any_thread_is_in_ranges(attach, ranges, n_ranges) && !any_thread_is_in_a_runtime(attach);
+    const bool is_quiet = !any_thread(attach, ag_thread_is_in_ranges, ranges, n_ranges) &&
+                          !any_thread_is_in_a_runtime(attach);
     *ret_caller = is_quiet ? find_caller(attach) : NULL;
     return *ret_caller != NULL ? 0 : -EAGAIN;
 }

@@ -349,11 +349,10 @@ static struct guess scan_stack(struct ag_frame_walker *walker, struct step *step
 }
 
 /* Takes rbp for a frame pointer: it points to the caller's rbp, and the return address follows. */
-static struct guess frame_pointer(struct ag_frame_walker *walker, const struct step *step) {
+static struct guess frame_pointer(struct ag_frame_walker *walker, struct step *step) {
     uintptr_t rbp, word;
     uint64_t target;
-    struct step *mutable_step = (struct step *)step;
-    if (!read_register(mutable_step, REG_BP, &rbp) || rbp < step->from->value[REG_SP] ||
+    if (!read_register(step, REG_BP, &rbp) || rbp < step->from->value[REG_SP] ||
         rbp - step->from->value[REG_SP] > GUESSED_FRAME_BYTES ||
         !read_word(step->stack, rbp + 8, &word)) {
         return (struct guess){0, 0};

@@ -135,16 +135,15 @@ bool ag_inspections_own(void *context, uint64_t pc) {
 
 static void open_one(struct ag_observation *observation,
                      const struct allogram_inspector *inspector) {
-    char problem[PROBLEM_BYTES] = "", line[PROBLEM_BYTES + 64];
+    char problem[PROBLEM_BYTES] = "";
     void *state = NULL;
     const int r = inspector->open(&observation->target, &state, problem, sizeof problem);
     if (r == -ENOENT) {
         return;
     }
     if (r < 0) {
-        (void)snprintf(line, sizeof line, "%s: %s; its frames are shown as native",
-                       inspector->runtime, problem[0] != '\0' ? problem : strerror(-r));
-        ag_observation_note(observation, line);
+        ag_observation_note(observation, "%s: %s; its frames are shown as native",
+                            inspector->runtime, problem[0] != '\0' ? problem : strerror(-r));
         return;
     }
     observation->inspections[observation->n_inspections++] = (struct ag_inspection){
@@ -157,22 +156,21 @@ static void open_one(struct ag_observation *observation,
 }
 
 static void prepare_capture(struct ag_observation *observation, struct ag_inspection *inspection) {
-    char problem[PROBLEM_BYTES] = "", line[PROBLEM_BYTES + 64];
+    char problem[PROBLEM_BYTES] = "";
     if (inspection->inspector->capture_program == NULL) {
         return;
     }
     inspection->capture_program =
         inspection->inspector->capture_program(inspection->state, problem, sizeof problem);
     if (inspection->capture_program < 0 && problem[0] != '\0') {
-        (void)snprintf(line, sizeof line, "%s: its stacks are read shortly after their samples: %s",
-                       inspection->inspector->runtime, problem);
-        ag_observation_note(observation, line);
+        ag_observation_note(observation, "%s: its stacks are read shortly after their samples: %s",
+                            inspection->inspector->runtime, problem);
     }
 }
 
 static void watch_collections(struct ag_observation *observation,
                               struct ag_inspection *inspection) {
-    char problem[PROBLEM_BYTES] = "", line[PROBLEM_BYTES + 64];
+    char problem[PROBLEM_BYTES] = "";
     if ((observation->options.what & AG_OBSERVE_COLLECTIONS) == 0 ||
         inspection->inspector->watch_collections == NULL) {
         return;
@@ -180,8 +178,7 @@ static void watch_collections(struct ag_observation *observation,
     inspection->collections_fd =
         inspection->inspector->watch_collections(inspection->state, problem, sizeof problem);
     if (inspection->collections_fd < 0 && problem[0] != '\0') {
-        (void)snprintf(line, sizeof line, "--gc: collections cannot be seen: %s", problem);
-        ag_observation_note(observation, line);
+        ag_observation_note(observation, "--gc: collections cannot be seen: %s", problem);
     }
 }
 
@@ -317,8 +314,6 @@ void allogram_answers_allocator(struct allogram_answers *answers,
 }
 
 void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const char *cause) {
-    char line[PROBLEM_BYTES];
     answers->observation->reported_lost += n;
-    (void)snprintf(line, sizeof line, "%llu events lost: %s", (unsigned long long)n, cause);
-    ag_observation_note(answers->observation, line);
+    ag_observation_note(answers->observation, "%llu events lost: %s", (unsigned long long)n, cause);
 }

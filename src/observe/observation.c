@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/perf_event.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,13 @@ enum {
 };
 static const char *const call_names[] = {"mmap", "munmap", "brk", "mremap"};
 
-void ag_observation_note(struct ag_observation *observation, const char *text) {
-    const uint32_t id = ag_seen_text(&observation->seen, text);
+void ag_observation_note(struct ag_observation *observation, const char *format, ...) {
+    char line[640];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    const uint32_t id = ag_seen_text(&observation->seen, line);
     const char *kept = id != UINT32_MAX ? ag_text(&observation->seen.texts, id) : NULL;
     for (size_t i = 0; i < observation->n_notes; i++) {
         if (observation->notes[i] == kept) {
@@ -66,7 +72,6 @@ static void add_source(struct ag_observation *observation, struct ag_perf_source
     sources[n] = *source;
     observation->source_kinds[n] = kind;
     observation->source_calls[n] = call;
-    observation->source_periods[n] = source->period;
 }
 
 /* Returns the number of a tracepoint; -1: it does not exist, or it is not permitted to read it. */
@@ -190,15 +195,11 @@ static int open_target(struct ag_observation *observation, char message[512]) {
 int ag_observation_open(const struct ag_observe_options *options,
                         struct ag_observation **ret_observation, char ret_message[512]) {
     struct ag_observation *observation = calloc(1, sizeof *observation);
-    const char **notes = calloc(AG_NOTES_MOST, sizeof *notes);
-    if (observation == NULL || notes == NULL) {
-        free(observation);
-        free(notes);
+    if (observation == NULL) {
         (void)snprintf(ret_message, 512, "%d: out of memory", options->pid);
         return -ENOMEM;
     }
     observation->options = *options;
-    observation->notes = notes;
     int r = open_target(observation, ret_message);
     if (r == 0) {
         ag_inspections_open(observation);
@@ -240,7 +241,6 @@ struct ag_observation *ag_observation_close(struct ag_observation *observation) 
     free(observation->processes);
     free(observation->allocators);
     free(observation->collections);
-    free(observation->notes);
     free(observation);
     return NULL;
 }
@@ -336,7 +336,7 @@ static void take_sample(void *context, const struct ag_perf_sample *sample) {
         count_cpu(observation, sample, node);
         break;
     case AG_SEEN_GROWTH: {
-        const uint64_t bytes = observation->source_periods[sample->source] * PAGE_BYTES;
+        const uint64_t bytes = GROWTH_PERIOD * PAGE_BYTES;
         observation->facts.growth_faults++;
         (void)ag_seen_count(&observation->seen, node, sample->thread, AG_SEEN_GROWTH, bytes);
         keep_raw(observation, &(struct ag_raw_sample){sample->time_ns, bytes, node, sample->thread,
@@ -440,17 +440,16 @@ static double cost_ns(const struct ag_observation_facts *facts) {
 
 /* A process may execute another program; the results are then of both. */
 static void note_another_program(struct ag_observation *observation) {
-    char exe[PATH_MAX], line[512];
+    char exe[PATH_MAX];
     if (observation->exe[0] == '\0' ||
         !ag_remote_process_exe(&observation->process, exe, sizeof exe) ||
         strcmp(exe, observation->exe) == 0) {
         return;
     }
-    (void)snprintf(
-        line, sizeof line,
+    ag_observation_note(
+        observation,
         "the process executed another program: %.200s became %.200s; the results cover both",
         observation->exe, exe);
-    ag_observation_note(observation, line);
 }
 
 static void observation_finish(struct ag_observation *observation, uint64_t cpu_before_ns,

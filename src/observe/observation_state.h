@@ -4,6 +4,7 @@
 
 #include <limits.h>
 
+#include "base/compiler.h"
 #include "frame_walk.h"
 #include "generated_code.h"
 #include "mapping_ledger.h"
@@ -70,7 +71,6 @@ struct ag_observation {
     size_t n_sources;
     enum ag_seen_source source_kinds[AG_PERF_SOURCES];
     uint32_t source_calls[AG_PERF_SOURCES]; /* of AG_SEEN_MAP: enum ag_mapping_call */
-    uint64_t source_periods[AG_PERF_SOURCES];
     struct allogram_target target;
     struct ag_inspection inspections[AG_INSPECTORS_MOST];
     size_t n_inspections;
@@ -91,7 +91,7 @@ struct ag_observation {
     size_t n_named;
     struct ag_observed_frame **named_frames; /* by frame id; ends with one without function */
     size_t n_named_frames;
-    const char **notes;
+    const char *notes[AG_NOTES_MOST];
     size_t n_notes;
     struct ag_reported_process *processes;
     struct ag_reported_allocator *allocators;
@@ -102,7 +102,8 @@ struct ag_observation {
 };
 
 /* Adds a line to the notes, unless it is there already. */
-void ag_observation_note(struct ag_observation *observation, const char *text);
+void ag_observation_note(struct ag_observation *observation, const char *format, ...)
+    AG_PRINTF(2, 3);
 
 /* ---- inspections.c ---- */
 void ag_inspections_open(struct ag_observation *observation);

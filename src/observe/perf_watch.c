@@ -135,10 +135,6 @@ static int map_ring(struct ring *ring, int fd) {
     return -errno;
 }
 
-static int perf_event_keep(struct ag_perf_watch *watch, const struct event *event) {
-    return AG_ARRAY_ADD(watch->events, watch->n_events, *event);
-}
-
 static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, size_t cpu) {
     const int fd = open_event(watch, &watch->sources[source], thread, (int)cpu);
     if (fd < 0) {
@@ -152,7 +148,7 @@ static int add_event(struct ag_perf_watch *watch, size_t source, pid_t thread, s
     if (r == 0 && ioctl(fd, PERF_EVENT_IOC_ID, &event.id) < 0) {
         r = -errno;
     }
-    r = r < 0 ? r : perf_event_keep(watch, &event);
+    r = r < 0 ? r : AG_ARRAY_ADD(watch->events, watch->n_events, event);
     if (r < 0 && ring->fd != fd) {
         close(fd);
     }

@@ -25,13 +25,14 @@ static bool share_memory(pid_t first, pid_t second) {
     return syscall(SYS_kcmp, first, second, KCMP_VM, 0, 0) == 0;
 }
 
+/* PID may be 0: no process. */
 static void add_if_sharer(struct sharers *sharers, pid_t pid) {
     for (size_t i = 0; i < sharers->n; i++) {
         if (sharers->pids[i] == pid) {
             return;
         }
     }
-    if (sharers->n <= AG_MEMORY_SHARERS_MOST && share_memory(sharers->pids[0], pid)) {
+    if (pid > 0 && sharers->n <= AG_MEMORY_SHARERS_MOST && share_memory(sharers->pids[0], pid)) {
         sharers->pids[sharers->n++] = pid;
     }
 }
@@ -54,10 +55,7 @@ size_t ag_memory_sharers(pid_t pid, pid_t ret_pids[AG_MEMORY_SHARERS_MOST]) {
         for (size_t j = 0; j < n && j < THREADS_MOST; j++) {
             add_children_of(&sharers, process.pid, tids[j]);
         }
-        const pid_t parent = ag_remote_process_parent(process.pid);
-        if (parent > 0) {
-            add_if_sharer(&sharers, parent);
-        }
+        add_if_sharer(&sharers, ag_remote_process_parent(process.pid));
     }
     memcpy(ret_pids, &sharers.pids[1], (sharers.n - 1) * sizeof *ret_pids);
     return sharers.n - 1;
@@ -66,9 +64,6 @@ size_t ag_memory_sharers(pid_t pid, pid_t ret_pids[AG_MEMORY_SHARERS_MOST]) {
 bool ag_thread_has_memory_sharer(pid_t pid, pid_t tid) {
     struct sharers sharers = {.pids = {pid}, .n = 1};
     add_children_of(&sharers, pid, tid);
-    const pid_t parent = tid == pid ? ag_remote_process_parent(pid) : 0;
-    if (parent > 0) {
-        add_if_sharer(&sharers, parent);
-    }
+    add_if_sharer(&sharers, tid == pid ? ag_remote_process_parent(pid) : 0);
     return sharers.n > 1;
 }

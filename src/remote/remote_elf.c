@@ -128,6 +128,17 @@ static int read_header(struct ag_remote_elf *elf) {
     return 0;
 }
 
+/* Reads the header after libelf was started. Closes the file if that fails. */
+static int finish_open(struct ag_remote_elf *elf, struct ag_remote_elf *ret_elf) {
+    const int r = read_header(elf);
+    if (r < 0) {
+        ag_remote_elf_close(elf);
+        return r;
+    }
+    *ret_elf = *elf;
+    return 0;
+}
+
 int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf) {
     struct stat facts;
     const int fd = ag_foreign_file_open(path, AG_LINKS_FOLLOWED, &facts);
@@ -137,17 +148,10 @@ int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf) {
     struct ag_remote_elf elf = {.fd = fd,
                                 .file_bytes = (uint64_t)facts.st_size,
                                 .stored_bytes = ag_foreign_file_stored_bytes(&facts)};
-    int r = -ENOEXEC;
     if (!ag_foreign_file_is_sparse(&facts) && elf_version(EV_CURRENT) != EV_NONE) {
         elf.elf = elf_begin(fd, ELF_C_READ, NULL);
-        r = read_header(&elf);
     }
-    if (r < 0) {
-        ag_remote_elf_close(&elf);
-        return r;
-    }
-    *ret_elf = elf;
-    return 0;
+    return finish_open(&elf, ret_elf);
 }
 
 /* A copy of what is loaded of a file (the vDSO) may lack the section headers, which are at the end
@@ -170,18 +174,11 @@ static void forget_missing_sections(uint8_t *memory, size_t n_bytes) {
 int ag_remote_elf_adopt(uint8_t *memory, size_t n_bytes, struct ag_remote_elf *ret_elf) {
     struct ag_remote_elf elf = {
         .fd = -1, .memory = memory, .file_bytes = n_bytes, .stored_bytes = n_bytes};
-    int r = -ENOEXEC;
     if (elf_version(EV_CURRENT) != EV_NONE) {
         forget_missing_sections(memory, n_bytes);
         elf.elf = elf_memory((char *)memory, n_bytes);
-        r = read_header(&elf);
     }
-    if (r < 0) {
-        ag_remote_elf_close(&elf);
-        return r;
-    }
-    *ret_elf = elf;
-    return 0;
+    return finish_open(&elf, ret_elf);
 }
 
 void ag_remote_elf_close(struct ag_remote_elf *elf) {
