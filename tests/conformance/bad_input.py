@@ -25,8 +25,8 @@ class Case:
     def expect(self, *arguments):
         self.failures.expect(*arguments)
 
-    def require(self, *arguments):
-        self.failures.require(*arguments)
+    def fail_unless(self, *arguments):
+        self.failures.fail_unless(*arguments)
 
     def run(self, *arguments, **how):
         return recorded.run([self.tools.allogram, *arguments], **how)
@@ -34,11 +34,11 @@ class Case:
     def one_line(self, outcome, *words):
         """An error message: one line, `allogram: ...`, no trailing dot, with these words."""
         text = outcome.stderr.decode(errors="replace")
-        self.require("not one line: %r" % text, text.count("\n") == 1 and text.endswith("\n"))
-        self.require("does not begin with its name: %r" % text, text.startswith("allogram"))
-        self.require("ends in a dot: %r" % text, not text.endswith(".\n"))
+        self.fail_unless("not one line: %r" % text, text.count("\n") == 1 and text.endswith("\n"))
+        self.fail_unless("does not begin with its name: %r" % text, text.startswith("allogram"))
+        self.fail_unless("ends in a dot: %r" % text, not text.endswith(".\n"))
         for word in words:
-            self.require("does not say %r: %r" % (word, text), word in text)
+            self.fail_unless("does not say %r: %r" % (word, text), word in text)
 
 
 def make_trace(case, folder, program="million_blocks"):
@@ -72,7 +72,7 @@ def script_without_interpreter(case, folder):
         file.write("#!/no/such/interpreter\n")
     os.chmod(path, 0o755)
     outcome = case.run("run", "--", path, cwd=folder)
-    case.require("status %d" % outcome.status, outcome.status in (126, 127))
+    case.fail_unless("status %d" % outcome.status, outcome.status in (126, 127))
     case.one_line(outcome, path)
 
 
@@ -85,8 +85,8 @@ def static_program(case, folder):
         raise RuntimeError("cannot link statically here")
     outcome = case.run("run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", program)
     case.one_line(outcome, "observe")  # the message recommends `allogram observe`
-    case.require("status %d" % outcome.status, outcome.status in (5, 125))
-    case.require("ran and was silent", outcome.status == 125 or outcome.stdout == b"here\n")
+    case.fail_unless("status %d" % outcome.status, outcome.status in (5, 125))
+    case.fail_unless("ran and was silent", outcome.status == 125 or outcome.stdout == b"here\n")
 
 
 def setuid_program(case, folder):
@@ -103,7 +103,7 @@ def setuid_program(case, folder):
 def no_command(case, folder):
     outcome = case.run("run", cwd=folder)
     case.expect("status", outcome.status, 125)
-    case.require("silent", outcome.stderr != b"")
+    case.fail_unless("silent", outcome.stderr != b"")
 
 
 def exit_status_of_program(case, folder):
@@ -117,9 +117,9 @@ def closing_summary(case, folder):
     outcome = case.run("run", "-o", os.path.join(folder, "t.%p.allogram"), "--", case.tools.program("temporary"))
     text = outcome.stderr.decode()
     case.expect("standard output", outcome.stdout, b"temporary\n")
-    case.require("no number of allocations: %r" % text, "6,010" in text or "6010" in text or "6.0" in text)
-    case.require("does not name the trace: %r" % text, recorded.traces_in(folder)[0] in text)
-    case.require("does not name the next command: %r" % text, "allogram report" in text)
+    case.fail_unless("no number of allocations: %r" % text, "6,010" in text or "6010" in text or "6.0" in text)
+    case.fail_unless("does not name the trace: %r" % text, recorded.traces_in(folder)[0] in text)
+    case.fail_unless("does not name the next command: %r" % text, "allogram report" in text)
 
 
 # ---- run: where the trace goes ---------------------------------------------------------------------------------------
@@ -161,9 +161,9 @@ def never_overwrites(case, folder):
     for name in ("t.allogram", "t-2.allogram", "t-3.allogram"):
         outcome = case.run("run", "-q", "-o", path, "--", case.tools.program("temporary"))
         case.expect("status", outcome.status, 0)
-        case.require("no " + name, os.path.exists(os.path.join(folder, name)))
+        case.fail_unless("no " + name, os.path.exists(os.path.join(folder, name)))
     case.expect("mode", oct(os.stat(path).st_mode & 0o777), "0o600")
-    case.require("the first was overwritten", recorded.report(case.tools, path)["allocated_blocks"] == 6010)
+    case.fail_unless("the first was overwritten", recorded.report(case.tools, path)["allocated_blocks"] == 6010)
 
 
 def link_in_the_way(case, folder):
@@ -184,8 +184,8 @@ def folder_vanishes(case, folder):
     case.expect("status", outcome.status, 0)
     case.expect("standard output", outcome.stdout, b"a million\n")
     text = outcome.stderr.decode()
-    case.require("does not say what is missing: %r" % text, "could not be made: No such file or directory" in text)
-    case.require("advises to read it: %r" % text, "allogram report" not in text)
+    case.fail_unless("does not say what is missing: %r" % text, "could not be made: No such file or directory" in text)
+    case.fail_unless("advises to read it: %r" % text, "allogram report" not in text)
 
 
 def trace_is_deleted(case, folder):
@@ -195,8 +195,8 @@ def trace_is_deleted(case, folder):
                            'rm "$0/t.$$.allogram"; exit 3', folder)
         case.expect("status", outcome.status, 3)
         text = outcome.stderr.decode()
-        case.require("not said: %r" % text, ".allogram was deleted while it was written: it cannot be recovered" in text)
-        case.require("describes it: %r" % text, "allogram report" not in text and "nothing lost" not in text)
+        case.fail_unless("not said: %r" % text, ".allogram was deleted while it was written: it cannot be recovered" in text)
+        case.fail_unless("describes it: %r" % text, "allogram report" not in text and "nothing lost" not in text)
 
 
 def expect_counted(case, outcome, traces, why, least):
@@ -206,9 +206,9 @@ def expect_counted(case, outcome, traces, why, least):
     others = re.search(r"and (\d+) of other processes", text)
     case.expect("other traces in %r" % text, int(others.group(1)) if others else 0, len(traces) - 1)
     missing = re.search(r"(\d+) process(?: has|es have) no trace: " + why, text)
-    case.require("not said: %r" % text, missing)
+    case.fail_unless("not said: %r" % text, missing)
     if missing:
-        case.require("%r of %d" % (text, least), int(missing.group(1)) + len(traces) - 1 >= least)
+        case.fail_unless("%r of %d" % (text, least), int(missing.group(1)) + len(traces) - 1 >= least)
 
 
 def too_few_descriptors(case, folder):
@@ -258,13 +258,13 @@ def disk_full(case, folder):
         case.expect("status", outcome.status, 0)
         case.expect("standard output", outcome.stdout, b"a million\n")
         text = outcome.stderr.decode()
-        case.require("the summary does not say it: %r" % text, "space" in text or "full" in text)
+        case.fail_unless("the summary does not say it: %r" % text, "space" in text or "full" in text)
         traces = recorded.traces_in(disk)
-        case.require("no trace", len(traces) == 1)
+        case.fail_unless("no trace", len(traces) == 1)
         if traces:
             summary = recorded.report(case.tools, traces[0])
-            case.require("nothing readable", summary["allocated_blocks"] > 0)
-            case.require("nothing counted as lost", summary["lost_events"]["total"] > 0)
+            case.fail_unless("nothing readable", summary["allocated_blocks"] > 0)
+            case.fail_unless("nothing counted as lost", summary["lost_events"]["total"] > 0)
             case.expect("end", summary["trace"]["end"], "cut")
 
 
@@ -281,8 +281,8 @@ def disk_full_of_several(case, folder):
             summary = recorded.report(case.tools, trace)
             recorded_events += summary["allocated_blocks"] + summary["freed_blocks"]
             if summary["lost_events"]["total"] > 1000:
-                case.require("not said: %r" % outcome.stderr, b"recording stopped" in outcome.stderr)
-        case.require("only %d events on 512 KiB" % recorded_events, recorded_events > 100000)
+                case.fail_unless("not said: %r" % outcome.stderr, b"recording stopped" in outcome.stderr)
+        case.fail_unless("only %d events on 512 KiB" % recorded_events, recorded_events > 100000)
 
 
 def disk_of_the_live_file_full(case, folder):
@@ -292,14 +292,14 @@ def disk_of_the_live_file_full(case, folder):
     script = ("mount -t tmpfs -o size=1m none /dev/shm && exec \"$@\"")
     outcome = recorded.run(["unshare", "-m", "sh", "-c", script, "sh", case.tools.allogram, "run", "-q", "-o",
                             os.path.join(folder, "t.%p.allogram"), "--", case.tools.program("million_blocks")])
-    case.require("status %d" % outcome.status, outcome.status == 0 or (outcome.status == 125 and outcome.stdout == b""))
+    case.fail_unless("status %d" % outcome.status, outcome.status == 0 or (outcome.status == 125 and outcome.stdout == b""))
     if outcome.status == 0:
         case.expect("standard output", outcome.stdout, b"a million\n")
         traces = recorded.traces_in(folder)
         if traces:
             summary = recorded.report(case.tools, traces[0])
             got = summary["allocated_blocks"] + summary["freed_blocks"] + summary["lost_events"]["total"]
-            case.require("events in silence: %d of 1700001" % got, got >= 1700001)
+            case.fail_unless("events in silence: %d of 1700001" % got, got >= 1700001)
 
 
 CROWD = """#include <pthread.h>
@@ -339,7 +339,7 @@ def more_threads_than_chunks(case, folder):
         recorded_events.append(summary["allocated_blocks"] + summary["freed_blocks"])
         lost_events.append(summary["lost_events"]["total"])
     case.expect("lost with room for all", lost_events[0], 0)
-    case.require("nothing lost with 64 MiB", lost_events[1] > 0)
+    case.fail_unless("nothing lost with 64 MiB", lost_events[1] > 0)
     case.expect("recorded and lost", recorded_events[1] + lost_events[1], recorded_events[0])
 
 
@@ -349,9 +349,9 @@ def file_size_limit(case, folder):
 
     outcome = case.run("run", "-o", os.path.join(folder, "t.%p.allogram"), "--", case.tools.program("million_blocks"),
                        preexec=limit)
-    case.require("status %d: %r" % (outcome.status, outcome.stderr), outcome.status in (0, 125))
-    case.require("the program was harmed", outcome.status == 125 or outcome.stdout == b"a million\n")
-    case.require("says nothing", outcome.stderr != b"")
+    case.fail_unless("status %d: %r" % (outcome.status, outcome.stderr), outcome.status in (0, 125))
+    case.fail_unless("the program was harmed", outcome.status == 125 or outcome.stdout == b"a million\n")
+    case.fail_unless("says nothing", outcome.stderr != b"")
 
 
 def max_size(case, folder):
@@ -359,7 +359,7 @@ def max_size(case, folder):
                        case.tools.program("million_blocks"))
     case.expect("status", outcome.status, 0)
     trace = recorded.traces_in(folder)[0]
-    case.require("the trace has %d bytes" % os.path.getsize(trace), os.path.getsize(trace) <= 64 << 10)
+    case.fail_unless("the trace has %d bytes" % os.path.getsize(trace), os.path.getsize(trace) <= 64 << 10)
     summary = recorded.report(case.tools, trace)
     case.expect("end", summary["trace"]["end"], "cut")
     case.expect("check", recorded.check(case.tools, trace)[0], 0)
@@ -416,9 +416,9 @@ def spoiled(case, path, *words):
     verdict = case.run("check", path)  # `check` of an existing file prints its verdict on standard output, not on standard error
     said = (verdict.stdout + verdict.stderr).decode(errors="replace")
     case.expect("status of check", verdict.status, 1)
-    case.require("not one line: %r" % said, said.count("\n") == 1)
+    case.fail_unless("not one line: %r" % said, said.count("\n") == 1)
     for word in words:
-        case.require("does not say %r: %r" % (word, said), word in said)
+        case.fail_unless("does not say %r: %r" % (word, said), word in said)
 
 
 def empty_trace(case, folder):
@@ -461,7 +461,7 @@ def cut_trace(case, folder):
         case.expect("check at %g" % share, outcome.status, 1)
         summary = recorded_anyway(case, cut)
         if share >= 0.5:
-            case.require("nothing readable at %g" % share, summary and summary["allocated_blocks"] > 1000)
+            case.fail_unless("nothing readable at %g" % share, summary and summary["allocated_blocks"] > 1000)
 
 
 def recorded_anyway(case, path):
@@ -489,13 +489,13 @@ def flipped_trace(case, folder):
         with open(flipped, "wb") as file:
             file.write(data)
         outcome = case.run("check", flipped)
-        case.require("check: status %d at %d" % (outcome.status, at), outcome.status in (0, 1, 2))
+        case.fail_unless("check: status %d at %d" % (outcome.status, at), outcome.status in (0, 1, 2))
         unseen += outcome.status == 0
         for reader in READERS[:2]:
             status = case.run(*reader, flipped).status
-            case.require("%s: status %d at %d" % (reader, status, at), status in (0, 1, 2))
+            case.fail_unless("%s: status %d at %d" % (reader, status, at), status in (0, 1, 2))
         data[at] = original[at]
-    case.require("%d of 60 flipped bits were not seen" % unseen, unseen <= 2)
+    case.fail_unless("%d of 60 flipped bits were not seen" % unseen, unseen <= 2)
 
 
 def trace_still_growing(case, folder):
@@ -503,10 +503,10 @@ def trace_still_growing(case, folder):
     process = subprocess.Popen([case.tools.allogram, "run", "-q", "-o", os.path.join(folder, "t.%p.allogram"), "--", "sleep", "1"])
     time.sleep(0.5)
     traces = recorded.traces_in(folder)
-    case.require("no trace yet", len(traces) == 1)
+    case.fail_unless("no trace yet", len(traces) == 1)
     if traces:
         outcome = case.run("report", traces[0], "--json")
-        case.require("report: status %d" % outcome.status, outcome.status in (0, 1))
+        case.fail_unless("report: status %d" % outcome.status, outcome.status in (0, 1))
     process.wait()
     case.expect("status", process.returncode, 0)
     case.expect("check", recorded.check(case.tools, traces[0])[0], 0)

@@ -56,11 +56,11 @@ def finds(tools, fault, wanted):
         failures.expect("function", finding["function"], function)
         failures.expect("line", finding["line"], planted_line(fault))
         command = re.search(r"-> allogram report (.*)", text)[1]
-        failures.require("the command is not that of the JSON", command.endswith(finding["options"]))
+        failures.fail_unless("the command is not that of the JSON", command.endswith(finding["options"]))
         more = subprocess.run('"%s" report %s' % (tools.allogram, command), shell=True, capture_output=True, text=True,
                               check=False)
         failures.expect("status of the command that shows more", more.returncode, 0)
-        failures.require("it does not show the place", function in more.stdout or kind == "foreign_frees")
+        failures.fail_unless("it does not show the place", function in more.stdout or kind == "foreign_frees")
     return failures
 
 

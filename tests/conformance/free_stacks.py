@@ -42,15 +42,15 @@ def every_death_has_its_stack(tools):
         view = recorded.report(tools, traces[0], "--view=blocks")
         failures.expect("deaths", deaths_of(view["blocks"]), WANTED)
         failures.expect("free_stacks_recorded", view["free_stacks_recorded"], True)
-        failures.require("an open block has a free_stack", all(block["free_stack"] is None for block in view["blocks"]
+        failures.fail_unless("an open block has a free_stack", all(block["free_stack"] is None for block in view["blocks"]
                                                                if block["state"] == "open"))
         main_thread = [block for block in view["blocks"] if block["size"] == 101]
-        failures.require("the stack does not reach main", all("main" in [plain_name(frame["function"]) for frame in block["free_stack"]]
+        failures.fail_unless("the stack does not reach main", all("main" in [plain_name(frame["function"]) for frame in block["free_stack"]]
                                                               for block in main_thread))
         failures.expect("check", recorded.check(tools, traces[0])[0], 0)
         text = subprocess.run([tools.allogram, "report", traces[0], "--view=blocks", "--state=closed"], capture_output=True, text=True,
                               check=True).stdout
-        failures.require("the text does not say who freed", "freed by\n      frees " in text)
+        failures.fail_unless("the text does not say who freed", "freed by\n      frees " in text)
         failures.expect("stacks that allocate", recorded.report(tools, traces[0])["unique_stacks"] > 0, True)
     return failures
 
@@ -80,7 +80,7 @@ def without_the_option_nothing_is_there(tools):
         failures.expect("free stacks", [block for block in view["blocks"] if block["free_stack"] is not None], [])
         dump = subprocess.run([tools.allogram, "dump", traces[0]], capture_output=True, text=True, check=True).stdout
         failures.expect("lines of free_stack", [line for line in dump.splitlines() if " free_stack " in line], [])
-        failures.require("no event at all", " free address=" in dump)
+        failures.fail_unless("no event at all", " free address=" in dump)
     return failures
 
 
@@ -112,7 +112,7 @@ def another_unwinder_agrees(tools, judge):
                 made, failed = re.search(r" stack_checks=(\d+) failed_stack_checks=(\d+)", dump).groups()
                 failures.expect("%s %s: stacks that differ" % (program, options), int(failed), 0)
                 checks.append(int(made))
-        failures.require("%s: %s checks, frees are not among them" % (program, checks), checks[1] > checks[0] * 3 // 2 > 0)
+        failures.fail_unless("%s: %s checks, frees are not among them" % (program, checks), checks[1] > checks[0] * 3 // 2 > 0)
     return failures
 
 

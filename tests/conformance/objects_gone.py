@@ -33,7 +33,7 @@ def compare_sites(failures, tools, trace, numbers, n_runs=None):
     for site in view["sites"]:
         match = PLUGIN_SITE.match(site["function"] or "")
         if match is None:
-            failures.require("blocks without a stack: %r" % site, site["function"] not in ("[no stack]", "[incomplete]"))
+            failures.fail_unless("blocks without a stack: %r" % site, site["function"] not in ("[no stack]", "[incomplete]"))
             continue
         key = (int(match[1]), int(match[2]))
         blocks, size = seen.get(key, (0, 0))

@@ -45,7 +45,7 @@ def compare_counts(tools, trace, truth, failures):
     summary = recorded.report(tools, trace)
     failures.expect("ghosts", summary["ghost_frees"], 0)
     for key in ("allocated_blocks", "freed_blocks"):
-        failures.require("%s: %d, should be %d" % (key, summary[key], truth[key]), 0 <= summary[key] - truth[key] <= OUTSIDE)
+        failures.fail_unless("%s: %d, should be %d" % (key, summary[key], truth[key]), 0 <= summary[key] - truth[key] <= OUTSIDE)
 
 
 def a_build(tools, command):
@@ -202,10 +202,10 @@ def inlined(tools, command, mode):
         is_whole = all(0 <= summary[key] - counts[key] <= OUTSIDE for key in ("allocated_blocks", "freed_blocks"))
         kinds = [finding["kind"] for finding in summary["findings"]]
         if mode == ["--mode=exact"]:
-            failures.require("copies of the allocator, and not a word: %d of %d blocks, findings %s, %s" % (
+            failures.fail_unless("copies of the allocator, and not a word: %d of %d blocks, findings %s, %s" % (
                 summary["allocated_blocks"], counts["allocated_blocks"], kinds, outcome.stderr), says_so or is_whole and not kinds)
-            failures.require("the last line says more than the report: %s" % outcome.stderr,
-                             not says_so or "unseen_frees" in kinds or not all(runtime["hooked"] for runtime in summary["runtimes"]))
+            failures.fail_unless("the last line says more than the report: %s" % outcome.stderr,
+                                 not says_so or "unseen_frees" in kinds or not all(runtime["hooked"] for runtime in summary["runtimes"]))
     return failures
 
 

@@ -129,7 +129,7 @@ def what_stays_is_in_the_curve(tools):
             points = recorded.report(tools, commanded.trace, "--view=timeline", *options)["points"]
             there = [point["in_use_bytes"] >= 50000000 for point in points]
             first, last = there.index(True), len(there) - there[::-1].index(True) - 1
-            failures.require("%s a gap in %s" % (options, there), all(there[first:last]))
+            failures.fail_unless("%s a gap in %s" % (options, there), all(there[first:last]))
             spans = [points[b]["time_ns"] - points[a]["time_ns"] for a, b in ((0, first), (first, last), (last, -1))]
             # the start takes a moment, and times are recorded now and then only, so the spans may be shorter
             least = [1e9 * SEEN_S * n for n in (0.2, 6.8, 1.8)]

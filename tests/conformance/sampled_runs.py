@@ -69,7 +69,7 @@ def estimates_hold(tools, mode, interval="8K", options=(), program="sampled"):
             views.append(recorded.report(tools, traces[0], "--view=sites"))
         for function, values in truth.items():
             rows = [own_of(view, function) for view in views]
-            failures.require("%s was never sampled" % function, all(rows))
+            failures.fail_unless("%s was never sampled" % function, all(rows))
             for metric in values:
                 if values[metric] > 0 and all(rows):
                     judge(failures, "%s %s" % (function, metric), [row[metric] for row in rows],
@@ -182,7 +182,7 @@ def views_agree_and_carry_intervals(tools):
         threads = recorded.report(tools, trace, "--view=threads")["threads"]
         end = recorded.report(tools, trace, "--view=timeline")["points"][-1]
         whole, interval = summary["allocated_bytes"], summary["allocated_bytes_ci95"]
-        failures.require("the interval is no interval", interval[0] < whole < interval[1])
+        failures.fail_unless("the interval is no interval", interval[0] < whole < interval[1])
         near = whole * 1e-6 + 100  # each row is rounded
         for name, value in [("tree", tree["allocated_bytes"]), ("types", sum(row["allocated_bytes"] for row in types)),
                             ("heaps", sum(row["allocated_bytes"] for row in heaps)),
@@ -191,7 +191,7 @@ def views_agree_and_carry_intervals(tools):
         failures.require("in use at the end", abs(end["in_use_blocks"] - summary["in_use_blocks_at_end"]) <= 100)
         for name, row in [("tree", tree), ("types", types[0]), ("heaps", heaps[0]), ("threads", threads[0])]:
             low, high = row["allocated_bytes_ci95"]
-            failures.require("%s has no interval" % name, low <= row["allocated_bytes"] <= high)
+            failures.fail_unless("%s has no interval" % name, low <= row["allocated_bytes"] <= high)
         failures.expect("check", recorded.check(tools, trace)[0], 0)
     return failures
 
@@ -204,7 +204,7 @@ def the_same_seed_chooses_the_same(tools):
             _, traces = sampled(tools, folder, "periodic", seed)
             seen.append(recorded.report(tools, traces[0], "--view=sites")["sites"][0]["own"])
         failures.expect("seed 5 again", seen[1], seen[0])
-        failures.require("seed 6 chooses the same as 5", seen[2] != seen[0])
+        failures.fail_unless("seed 6 chooses the same as 5", seen[2] != seen[0])
     return failures
 
 
@@ -234,10 +234,10 @@ def a_budget_is_kept(tools):
         summary = recorded.report(tools, traces[0])
         profiler = summary["profiler"]
         share = (profiler["cpu_ns"] + profiler["sampler_ns"]) / profiler["target_cpu_ns"]
-        failures.require("it spent %.2f %% of the CPU, 5 were allowed: %s" % (100 * share, profiler), share < 0.05)
-        failures.require("the interval stayed at %d" % profiler["least_interval_bytes"],
-                         profiler["least_interval_bytes"] < profiler["most_interval_bytes"])
-        failures.require("hardly a sample was taken for it: %s" % profiler, profiler["least_interval_bytes"] < 512 << 10)
+        failures.fail_unless("it spent %.2f %% of the CPU, 5 were allowed: %s" % (100 * share, profiler), share < 0.05)
+        failures.fail_unless("the interval stayed at %d" % profiler["least_interval_bytes"],
+                             profiler["least_interval_bytes"] < profiler["most_interval_bytes"])
+        failures.fail_unless("hardly a sample was taken for it: %s" % profiler, profiler["least_interval_bytes"] < 512 << 10)
         near = {row["function"]: row["total"] for row in recorded.report(tools, traces[0], "--view=sites")["sites"]}
         for function, values in truth.items():
             for metric in ("allocated_blocks", "allocated_bytes", "freed_bytes"):
@@ -308,8 +308,8 @@ def threads_free_for_each_other(tools):
         truth = truths(outcome.stdout)["allocate_for_another"]
         failures.expect("pairs", len(view["pairs"]), 1)
         low, high = view["pairs"][0]["bytes_ci95"]
-        failures.require("the pair's interval %d to %d misses %d" % (low, high, truth["freed_bytes"]),
-                         low <= truth["freed_bytes"] <= high)
+        failures.fail_unless("the pair's interval %d to %d misses %d" % (low, high, truth["freed_bytes"]),
+                             low <= truth["freed_bytes"] <= high)
     return failures
 
 
@@ -325,8 +325,8 @@ def handlers_and_children_are_safe(tools):
         for trace, function in zip(traces, ("small", "large")):
             row = own_of(recorded.report(tools, trace, "--view=sites"), function)
             low, high = row["allocated_bytes_ci95"]
-            failures.require("%s: %d to %d misses %d" % (function, low, high, truth[function]["allocated_bytes"]),
-                             low <= truth[function]["allocated_bytes"] <= high)
+            failures.fail_unless("%s: %d to %d misses %d" % (function, low, high, truth[function]["allocated_bytes"]),
+                                 low <= truth[function]["allocated_bytes"] <= high)
         failures.require("the child's frees of its parent's samples are no ghosts",
                          recorded.report(tools, traces[1])["ghost_frees"] > 0)
         for program in ("alarm_in_malloc", "longjmp_deep", "fork_with_threads", "short_threads"):
@@ -345,7 +345,7 @@ def an_unknown_answer_is_refused(tools):
             outcome = recorded.run([tools.allogram, words[0], traces[0], *words[1:]])
             failures.require("%s: status %d" % (words, outcome.status), outcome.status != 0)
             failures.expect("lines of %s" % words, len(outcome.stderr.decode().splitlines()), 1)
-            failures.require("%s names the trace twice: %s" % (words, outcome.stderr), outcome.stderr.decode().count(traces[0]) <= 1)
+            failures.fail_unless("%s names the trace twice: %s" % (words, outcome.stderr), outcome.stderr.decode().count(traces[0]) <= 1)
     return failures
 
 
@@ -433,10 +433,10 @@ def exports_carry_estimates(tools):
             outcome = recorded.run([tools.allogram, "export", traces[0], "--to=" + name])
             failures.expect(name, (outcome.status, outcome.stderr), (0, b""))
             text = gzip.decompress(outcome.stdout) if name == "pprof" else outcome.stdout
-            failures.require("%s does not say that it is estimates" % name, re.search(note, text))
+            failures.fail_unless("%s does not say that it is estimates" % name, re.search(note, text))
             found = sums_of(text) if sums_of else (None, None, None)
             near = len(found) == 3 and all(value is None or abs(value - right) <= n_samples for value, right in zip(found, wanted))
-            failures.require("%s: %s, not %s" % (name, found, wanted), near)
+            failures.fail_unless("%s: %s, not %s" % (name, found, wanted), near)
             if name == "pprof":
                 failures.require("labels of pprof", b"alloc_objects_ci95" in text and b"inuse_space_ci95" in text)
     return failures
@@ -478,9 +478,9 @@ def diffs_say_what_is_chance(tools):
         outcome = recorded.run([tools.allogram, "diff", before[0], after[0], "--json"])
         total = json.loads(outcome.stdout)["total"]
         low, high = total["allocated_bytes_ci95"]
-        failures.require("the change's interval misses 0: %d to %d" % (low, high), low <= 0 <= high)
+        failures.fail_unless("the change's interval misses 0: %d to %d" % (low, high), low <= 0 <= high)
         text = subprocess.run([tools.allogram, "diff", before[0], after[0]], capture_output=True, text=True, check=True).stdout
-        failures.require("chance is called growth", "uncertain" in text)
+        failures.fail_unless("chance is called growth", "uncertain" in text)
     return failures
 
 
@@ -518,7 +518,7 @@ def merged_processes_add_up(tools):
         points = recorded.report(tools, *pairs[0], "--merge", "--view=timeline")["points"]
         failures.require("points have intervals", any(low < high for low, high in (point["in_use_bytes_ci95"] for point in points)))
         off = abs(points[-1]["allocated_bytes"] - summary["allocated_bytes"])
-        failures.require("the last point is %d off" % off, off <= 4) # each number is rounded on its own
+        failures.fail_unless("the last point is %d off" % off, off <= 4) # each number is rounded on its own
         for view in ("threads", "types", "heaps", "lifetimes", "tree", "peak", "leaks", "blocks"):
             recorded.report(tools, *pairs[0], "--merge", "--view=" + view, "--limit=5")
         text = recorded.run([tools.allogram, "report", *pairs[0], "--merge"]).stdout.decode()

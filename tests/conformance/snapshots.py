@@ -295,12 +295,12 @@ def strangers_get_nothing(tools):
             elsewhere.settimeout(2)
             own_addresses = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)} - {"127.0.0.1"}
             for address in sorted(address for address in own_addresses if not address.startswith("127.")):
-                failures.require("it listens on " + address, elsewhere.connect_ex((address, port)) != 0)
+                failures.fail_unless("it listens on " + address, elsewhere.connect_ex((address, port)) != 0)
         failures.expect("the token was said once", commanded.said().count(token), 1)
         failures.expect("status", commanded.finish(), 0)
         failures.expect("what it leaves", os.listdir(commanded.temporary), [])
         with socket.socket() as later:
-            failures.require("the port is still taken", later.connect_ex(("127.0.0.1", port)) != 0)
+            failures.fail_unless("the port is still taken", later.connect_ex(("127.0.0.1", port)) != 0)
         is_whole(tools, commanded.trace, failures)
     return failures
 

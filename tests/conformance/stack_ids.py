@@ -62,7 +62,7 @@ def a_stack_that_is_not_kept_is_counted(tools):
         outcome = recorded.run([tools.allogram, "run", "-o", pattern, tools.program("random_paths"), str(FEW_PATHS), str(DEPTH)],
                                preexec=small_files, timeout=600)
         failures.expect("exit status", outcome.status, 0)
-        failures.require("the closing line says nothing of it: %s" % outcome.stderr.decode(), b" blocks lost: out of memory" in outcome.stderr)
+        failures.fail_unless("the closing line says nothing of it: %s" % outcome.stderr.decode(), b" blocks lost: out of memory" in outcome.stderr)
         trace = recorded.traces_in(folder)[0]
         summary = recorded.report(tools, trace)
         lost = summary["missing"]["lost_stacks"]
@@ -73,7 +73,7 @@ def a_stack_that_is_not_kept_is_counted(tools):
         sites = {site["function"]: site["own"]["allocated_blocks"] for site in recorded.report(tools, trace, "--view=sites")["sites"]}
         failures.expect("blocks without a stack", sites.get("[stack not kept]"), lost)
         text = recorded.run([tools.allogram, "report", trace]).stdout.decode()
-        failures.require("the report begins with something else: %s" % text[:200], text.startswith("lost: the stacks of "))
+        failures.fail_unless("the report begins with something else: %s" % text[:200], text.startswith("lost: the stacks of "))
     return failures
 
 
@@ -114,7 +114,7 @@ def no_id_is_spent_on_walks_that_are_discarded(tools, command_of):
         failures.expect("exit status", outcome.status, 0)
         dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout.decode()
         ids = [int(number) for number in re.findall(r"^\S+ \S+ nodes id=(\d+) ", dump, re.MULTILINE)]
-        failures.require("%d nodes are too few to say anything" % len(ids), len(ids) > 500)
+        failures.fail_unless("%d nodes are too few to say anything" % len(ids), len(ids) > 500)
         failures.require("ids up to %d for %d nodes" % (max(ids, default=0), len(ids)), max(ids, default=0) < WASTE_MOST * len(ids))
     return failures
 

@@ -59,7 +59,7 @@ def a_case(tools, program, act, how, mode):
         outcome, traces = recorded.record(tools, command, folder, options=mode, env=environment)
         failures.expect("status and stderr", (outcome.status, outcome.stderr), (0, b""))
         if "fork" in how:
-            failures.require("only %d traces" % len(traces), len(traces) > 50)
+            failures.fail_unless("only %d traces" % len(traces), len(traces) > 50)
             for trace in traces[1::1 + len(traces) // MOST_CHILDREN_READ]:
                 failures += a_child(tools, trace)
         else:
@@ -67,7 +67,7 @@ def a_case(tools, program, act, how, mode):
         if failures:
             return failures
         truth = truth_of(outcome.stdout.decode())
-        failures.require("only %d blocks" % sum(truth.values()), "fork" in how or sum(truth.values()) > 20)
+        failures.fail_unless("only %d blocks" % sum(truth.values()), "fork" in how or sum(truth.values()) > 20)
         dump = recorded.run([tools.allogram, "dump", traces[0]]).stdout
         found = collections.Counter(int(size) for size in re.findall(rb" alloc address=\S+ size=(\d+) ", dump))
         wrong = ["%d bytes: %d, should be %d" % (size, found[size], truth[size]) for size in sorted(truth | found)

@@ -5,16 +5,20 @@ import traceback
 
 
 class Failures(list):
-    """The error messages of a case; empty: it passed. expect() adds one when a value is not the wanted one, require() when a condition
-    does not hold."""
+    """The error messages of a case; empty: it passed."""
 
     def expect(self, what, got, wanted):
         if got != wanted:
             self.append("%s: %s, should be %s" % (what, _short(got), _short(wanted)))
 
     def require(self, what, holds):
+        """WHAT: the condition in words, or the values on which it depends."""
+        self.fail_unless("does not hold: " + what, holds)
+
+    def fail_unless(self, message, holds):
+        """MESSAGE: what is wrong when the condition does not hold."""
         if not holds:
-            self.append(what)
+            self.append(message)
 
 
 def _short(value):

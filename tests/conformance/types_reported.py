@@ -33,7 +33,7 @@ def compare_types(tools, program, source, main):
         types = recorded.report(tools, traces[0], "--view=types", "--focus=" + main)["types"]
         failures.expect("blocks by type", counts(types), wanted)
         for row in types:
-            failures.require("%s: lifetime_ns without blocks that ended" % row["type"], row["lifetime_ns"]["max"] is not None)
+            failures.fail_unless("%s: lifetime_ns without blocks that ended" % row["type"], row["lifetime_ns"]["max"] is not None)
         for name, blocks in sorted(wanted.items())[-4:]: # only the last four, because each takes two reports
             stacks = recorded.report(tools, traces[0], "--view=types", "--type=" + name, "--focus=" + main)["stacks"]
             failures.expect("blocks of the stacks of " + name, sum(stack["allocated_blocks"] for stack in stacks), blocks)

@@ -52,7 +52,7 @@ def course_agrees(points):
     failures = tap.Failures()
     for key in ("time_ns", "allocated_bytes"):
         values = [point[key] for point in points]
-        failures.require("timeline: %s falls: %s" % (key, values), values == sorted(values))
+        failures.fail_unless("timeline: %s falls: %s" % (key, values), values == sorted(values))
     return failures
 
 

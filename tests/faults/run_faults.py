@@ -57,19 +57,19 @@ def record_plainly(tools, program):
 def judge(tools, failures, what, outcome, folder, plain, truth, is_estimate=False):
     traces = recorded.traces_in(folder)
     if outcome.status == 125 and not outcome.stdout:  # refused, before the program began
-        failures.require("%s: refused without a message" % what, outcome.stderr.startswith(b"allogram: "))
+        failures.fail_unless("%s: refused without a message" % what, outcome.stderr.startswith(b"allogram: "))
     else:
         failures.expect(what + ": status", outcome.status, plain.status)
         failures.expect(what + ": output", outcome.stdout, plain.stdout)
         blocks, lost, is_cut = allocated(tools, traces)
-        failures.require("%s: %d blocks of %d" % (what, blocks, truth), blocks <= truth or is_estimate)
-        failures.require("%s: %d blocks of %d, lost %d: %s" % (what, blocks, truth, lost, outcome.stderr.decode(errors="replace")),
-                         is_estimate or blocks == truth or lost >= truth - blocks or is_cut or is_loss_said(outcome.stderr))
+        failures.fail_unless("%s: %d blocks of %d" % (what, blocks, truth), blocks <= truth or is_estimate)
+        failures.fail_unless("%s: %d blocks of %d, lost %d: %s" % (what, blocks, truth, lost, outcome.stderr.decode(errors="replace")),
+                             is_estimate or blocks == truth or lost >= truth - blocks or is_cut or is_loss_said(outcome.stderr))
         for trace in traces:
             status, verdict = recorded.check(tools, trace)
             is_said = b"could not be sealed" in outcome.stderr or b"recording stopped" in outcome.stderr
             unsealed = is_said and (verdict.get("damage") or {}).get("what", "").startswith("not sealed")
-            failures.require("%s: check: %s; %s" % (what, verdict, outcome.stderr.decode(errors="replace")), status == 0 or unsealed)
+            failures.fail_unless("%s: check: %s; %s" % (what, verdict, outcome.stderr.decode(errors="replace")), status == 0 or unsealed)
     failures.expect(what + ": left in " + surroundings.SHARED_MEMORY, live_files(), [])
     failures.expect(what + ": left beside the trace", [name for name in os.listdir(folder) if name.startswith(".")], [])
 
@@ -93,7 +93,7 @@ def calls_fail(tools, where, first, seeds, options=()):
                         n_failed += int(file.read().split()[1])
                     judge(tools, failures, "%s %s, %d of 1000 fail, seed %d" % (program[0], where, permille, seed), outcome, folder, plain,
                           truth, is_estimate="--mode=sample" in options)
-    failures.require("no call failed", n_failed > 0)
+    failures.fail_unless("no call failed", n_failed > 0)
     return failures
 
 
@@ -141,7 +141,7 @@ def the_writer_is_stopped(tools, seeds):
             outcome, was_stopped = while_it_runs(tools, command, folder, lambda run, s=seed: stop_and_go(run, 0.02 + 0.05 * s, 0.3 + 0.4 * s))
             n_stopped += was_stopped
             judge(tools, failures, "stopped, seed %d" % seed, outcome, folder, plain, truth)
-    failures.require("it was never stopped", n_stopped > 0)
+    failures.fail_unless("it was never stopped", n_stopped > 0)
     return failures
 
 
@@ -176,11 +176,11 @@ def shared_memory_is_full(tools):
                     os.unlink(filler)
             failures.expect(what + ": status", outcome.status, 0)
             failures.expect(what + ": left", left, [])
-            failures.require("%s: nothing is said: %s" % (what, outcome.stderr.decode(errors="replace")), is_loss_said(outcome.stderr))
+            failures.fail_unless("%s: nothing is said: %s" % (what, outcome.stderr.decode(errors="replace")), is_loss_said(outcome.stderr))
             trace = recorded.traces_in(folder)[0]
             view = recorded.report(tools, trace)
-            failures.require("%s: %d blocks, lost %d events" % (what, view["allocated_blocks"], view["lost_events"]["total"]),
-                             view["allocated_blocks"] + view["lost_events"]["total"] >= n_paths >= view["allocated_blocks"])
+            failures.fail_unless("%s: %d blocks, lost %d events" % (what, view["allocated_blocks"], view["lost_events"]["total"]),
+                                 view["allocated_blocks"] + view["lost_events"]["total"] >= n_paths >= view["allocated_blocks"])
             found = stack_ids.judge(tools, trace, folder)
             failures.expect(what + ": blocks of another function", found["wrong"], 0)
             failures.expect(what + ": stacks kept", found["right"], view["allocated_blocks"] - view["missing"]["lost_stacks"])

@@ -103,7 +103,7 @@ def processes_are_reported(node):
         if got != (name, function, int(heap), int(stack), int(queue)):
             wrong.append((pid, got, (name, function, heap, stack, queue)))
     # a few processes may have run between the two looks
-    failures.require("of %d processes %d differ: %s" % (len(told), len(wrong), wrong[:4]), len(wrong) <= len(told) // 20)
+    failures.fail_unless("of %d processes %d differ: %s" % (len(told), len(wrong), wrong[:4]), len(wrong) <= len(told) // 20)
     failures.expect("held queue", seen[held[1]]["queue"], 37)
     failures.expect("held name", seen[held[1]]["name"], "observed_holder")
     return failures
@@ -133,13 +133,13 @@ def allocators_agree(node):
             got = (row["carriers_bytes"], row["blocks_bytes"])
             if before[key] == after[key] == got:
                 n_equal[key] = n_equal.get(key, 0) + 1
-            failures.require("%s: carriers %d, should be %s" % (key, got[0], before[key]),
-                             got[0] == before[key][0] or before[key][0] != after[key][0])
+            failures.fail_unless("%s: carriers %d, should be %s" % (key, got[0], before[key]),
+                                 got[0] == before[key][0] or before[key][0] != after[key][0])
             failures.require("%s: %s" % (key, row), row["resident_bytes"] <= row["mapped_bytes"] <= row["carriers_bytes"])
-            failures.require("%s: less mapped than in use: %s" % (key, row), row["blocks_bytes"] <= row["carriers_bytes"])
+            failures.fail_unless("%s: less mapped than in use: %s" % (key, row), row["blocks_bytes"] <= row["carriers_bytes"])
     # allocators that serve the question itself (temporary terms, its heap, its reply) are busy while it is asked
     busy = sorted(everything - set(n_equal))
-    failures.require("never equal: %s" % busy, len(busy) <= len(everything) // 5)
+    failures.fail_unless("never equal: %s" % busy, len(busy) <= len(everything) // 5)
     return failures
 
 
@@ -148,8 +148,8 @@ def allocators_agree(node):
 def share_is_due(failures, what, n, of, share):
     """Whether n of `of` lies in the range that the binomial distribution gives 99 times in 100."""
     spread = 2.576 * (share * (1 - share) / max(of, 1)) ** 0.5
-    failures.require("%s: %d of %d, should be %.1f %% +- %.1f" % (what, n, of, 100 * share, 100 * spread),
-                     of >= 100 and abs(n / max(of, 1) - share) <= spread)
+    failures.fail_unless("%s: %d of %d, should be %.1f %% +- %.1f" % (what, n, of, 100 * share, 100 * spread),
+                         of >= 100 and abs(n / max(of, 1) - share) <= spread)
 
 
 def rounds_for(node, command, result_seconds):
@@ -240,7 +240,7 @@ def whatever_a_node_does(_node, root, beams):
                 unended += 0 if entry.startswith(ENTRIES) else stack["count"]
                 unknown[name] += stack["count"] if any("memfd" in frame["function"] for frame in stack["frames"]) else 0
     node.close()
-    failures.require("not to an entry: %d of %d" % (unended, samples), unended <= 0.05 * samples)
+    failures.fail_unless("not to an entry: %d of %d" % (unended, samples), unended <= 0.05 * samples)
     # some of the code that is loaded and purged without a pause is gone before its name can be read: up to 26 samples of 200 were seen,
     # but 40 to 176 with an observer that did not read the node's table of code again
     reloaded = unknown.pop("reloading")
@@ -283,7 +283,7 @@ def collections_add_up(node):
     rows = {row["function"]: row for row in result["gc"]["functions"]}
     got = {name: rows.get("observed_node:" + name, {"bytes": 0})["bytes"] for name in bytes_of}
     due, seen = sum(bytes_of.values()), sum(got.values())
-    failures.require("bytes %d, should be %d: %s" % (seen, due, got), abs(seen - due) <= 0.1 * due)
+    failures.fail_unless("bytes %d, should be %d: %s" % (seen, due, got), abs(seen - due) <= 0.1 * due)
     failures.require("collections: %d" % len(mine), len(mine) > 50)
     failures.require("kinds: %s" % {row["kind"] for row in mine}, {row["kind"] for row in mine} <= {"minor", "major"})
     failures.require("pauses", all(row["pause_ns"] > 0 for row in mine))
@@ -304,17 +304,17 @@ def many_collections_are_sampled(node):
     due_collections = int(node.ask("collections")) - before
     told, seen = len(result["gc"]["collections"]), result["gc"]["seen"]
     failures.require("seen %d of %d" % (seen, due_collections), abs(seen - due_collections) <= 0.02 * due_collections + 50)
-    failures.require("told of %d of %d: a sample" % (told, seen), 100 < told < seen / 2)
+    failures.require("reported %d of %d: a sample" % (told, seen), 100 < told < seen / 2)
     rows = {row["function"]: row for row in result["gc"]["functions"]}
     squares = sum(row["weight_bytes"] ** 2 for row in mine)
     due = sum(bytes_of.values())
     for name, n_bytes in bytes_of.items():
         got, spread = rows["observed_node:" + name]["bytes"], (n_bytes / due * squares) ** 0.5
-        failures.require("%s: %d bytes, should be %d +- %d" % (name, got, n_bytes, spread), abs(got - n_bytes) <= 4 * spread)
+        failures.fail_unless("%s: %d bytes, should be %d +- %d" % (name, got, n_bytes, spread), abs(got - n_bytes) <= 4 * spread)
     total = sum(rows["observed_node:" + name]["bytes"] for name in bytes_of)
-    failures.require("bytes %d, should be %d" % (total, due), abs(total - due) <= 0.1 * due)
+    failures.fail_unless("bytes %d, should be %d" % (total, due), abs(total - due) <= 0.1 * due)
     estimate = sum(row["collections"] for row in rows.values())
-    failures.require("collections %d, should be %d" % (estimate, seen), abs(estimate - seen) <= 0.15 * seen)
+    failures.fail_unless("collections %d, should be %d" % (estimate, seen), abs(estimate - seen) <= 0.15 * seen)
     return failures
 
 
@@ -325,7 +325,7 @@ def dirty_collections_count_once(node):
     rows = {row["function"]: row for row in result["gc"]["functions"]}
     seen = rows.get("observed_node:big/2", {"bytes": 0})["bytes"]
     due = bytes_of["big/2"]
-    failures.require("bytes %d, should be %d (%s)" % (seen, due, rows), abs(seen - due) <= 0.1 * due)
+    failures.fail_unless("bytes %d, should be %d (%s)" % (seen, due, rows), abs(seen - due) <= 0.1 * due)
     failures.require("large heaps: %s" % mine[:3], any(row["heap_before_bytes"] > 1 << 20 for row in mine))
     return failures
 

@@ -131,7 +131,7 @@ def verify(failures, tools, folder, progress, threads, may_lose):
         return
     for which in "the first check", "the second check":
         outcome = recorded.run([tools.allogram, "check", "--json", traces[0]])
-        failures.require("%s: %d, %s%s" % (which, outcome.status, outcome.stdout.decode(), outcome.stderr.decode()), outcome.status == 0)
+        failures.fail_unless("%s: %d, %s%s" % (which, outcome.status, outcome.stdout.decode(), outcome.stderr.decode()), outcome.status == 0)
     failures.expect("whole", json.loads(outcome.stdout or "{}").get("whole"), True)
     summary = recorded.report(tools, traces[0])
     begun, done, frees_begun, frees_done = progress.sums()
@@ -140,12 +140,12 @@ def verify(failures, tools, folder, progress, threads, may_lose):
     allocated, freed = summary["allocated_blocks"], summary["freed_blocks"]
     if not may_lose:
         failures.expect("lost events", lost, 0)
-        failures.require("%d frees of unknown blocks" % summary["ghost_frees"], summary["ghost_frees"] == 0)
+        failures.fail_unless("%d frees of unknown blocks" % summary["ghost_frees"], summary["ghost_frees"] == 0)
     numbers = "allocated %d of %d..%d, freed %d of %d..%d, lost %d" % (
         allocated, done + runtime, begun + runtime, freed, frees_done, frees_begun, lost)
-    failures.require("events are missing: " + numbers,
-                     allocated + freed + summary["ghost_frees"] + lost >= done + runtime + frees_done)
-    failures.require("more than there were: " + numbers, allocated <= begun + runtime and freed <= frees_begun)
+    failures.fail_unless("events are missing: " + numbers,
+                         allocated + freed + summary["ghost_frees"] + lost >= done + runtime + frees_done)
+    failures.fail_unless("more than there were: " + numbers, allocated <= begun + runtime and freed <= frees_begun)
 
 
 def may_run_alone(victims):
@@ -168,7 +168,7 @@ def run_once(tools, victims, seed):
                     time.sleep(chance.random() ** 2 * 0.1)
                 else:
                     kill(pids[victim])
-            failures.require("processes that do not end", wait_gone(pids.values(), 15))
+            failures.fail_unless("processes that do not end", wait_gone(pids.values(), 15))
             if "run" not in victims:
                 process.wait(timeout=15)
                 failures.expect("status of run", process.returncode, 137)
