@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "format/segment.h"
 
 static int open_proc(uint32_t pid, const char *name) {
@@ -54,21 +55,15 @@ void ag_process_watch_start(struct ag_process_watch *watch, uint32_t pid) {
 }
 
 void ag_process_watch_done(struct ag_process_watch *watch) {
-    if (watch->pidfd >= 0) {
-        (void)close(watch->pidfd); /* nothing was written */
-    }
-    if (watch->statm_fd >= 0) {
-        (void)close(watch->statm_fd); /* nothing was written */
-    }
+    ag_descriptor_close(watch->pidfd);
+    ag_descriptor_close(watch->statm_fd);
     *watch = (struct ag_process_watch){.pidfd = -1, .statm_fd = -1};
 }
 
 static bool read_proc(uint32_t pid, const char *name, char *text, size_t capacity) {
     const int fd = open_proc(pid, name);
     const bool is_there = read_small(fd, text, capacity);
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
-    }
+    ag_descriptor_close(fd);
     return is_there;
 }
 

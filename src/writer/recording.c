@@ -56,6 +56,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "chunk_words.h"
 #include "process_watch.h"
 #include "session_clock.h"
@@ -923,10 +924,7 @@ struct ag_recording *ag_recording_free(struct ag_recording *recording) {
         recording->merge = ag_merge_free(recording->merge);
         recording->ledger = ag_ledger_free(recording->ledger);
         recording->writer = ag_trace_writer_free(recording->writer);
-        if (recording->trace_fd >= 0) {
-            /* write failures were reported through the writer's descriptor */
-            (void)close(recording->trace_fd);
-        }
+        ag_descriptor_close(recording->trace_fd);
         ag_one_pass_done(&recording->one_pass);
         ag_stack_harvest_done(&recording->stacks);
         ag_blob_done(&recording->records);

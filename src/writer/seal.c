@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/descriptor.h"
 #include "cut_files.h"
 #include "format/encode.h"
 #include "trace_file.h"
@@ -56,9 +57,7 @@ static struct clue look_at(const char *path) {
             clue.first_pid = trace.slot == AG_NUMBER_FIRST ? trace.pid : 0;
         }
     }
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
-    }
+    ag_descriptor_close(fd);
     return clue;
 }
 
@@ -230,8 +229,8 @@ int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]
         r = copy < 0 ? copy : complete_copy(session, copy, clue.first_pid);
         if (r > 0) {
             *ret_fd = copy;
-        } else if (copy >= 0) {
-            (void)close(copy); /* nothing was added to it */
+        } else {
+            ag_descriptor_close(copy); /* nothing was added to it */
         }
         if (r == -EALREADY) {
             r = 0;

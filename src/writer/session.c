@@ -33,6 +33,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error_message.h"
 #include "base/populate.h"
 #include "base/stack_tree.h"
@@ -242,9 +243,7 @@ static bool is_file_of(int folder, const char *name, uint32_t owner) {
     const int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     const bool is =
         fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == owner;
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
-    }
+    ag_descriptor_close(fd);
     return is;
 }
 
@@ -256,9 +255,7 @@ bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char 
     DIR *listing =
         fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == owner ? fdopendir(fd) : NULL;
     if (!listing) {
-        if (fd >= 0) {
-            (void)close(fd); /* nothing was written */
-        }
+        ag_descriptor_close(fd);
         return false;
     }
     bool is_found = false;
@@ -323,9 +320,7 @@ static bool try_locks(const struct ag_session *session) {
     if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &lock) == 0) {
         page = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
     }
-    if (fd >= 0) {
-        (void)close(fd); /* nothing was written */
-    }
+    ag_descriptor_close(fd);
     if (page == MAP_FAILED) {
         return false;
     }
@@ -516,9 +511,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
         r = make_in(session, folder ? folder : SHARED_MEMORY_FOLDER, options->keeper);
     }
     if (r < 0 && !folder) {
-        if (session->fd >= 0) {
-            (void)close(session->fd); /* the file in shared memory that could not be enlarged */
-        }
+        ag_descriptor_close(session->fd); /* the file in shared memory that could not be enlarged */
         r = make_in(session, output_folder, options->keeper);
     }
     if (r == -EFBIG) {
@@ -658,12 +651,8 @@ struct ag_session *ag_session_close(struct ag_session *session) {
         if (session->requests) {
             (void)munmap(session->requests, sizeof(*session->requests)); /* as above */
         }
-        if (session->fd >= 0) {
-            (void)close(session->fd); /* written through the mapping: close has nothing to report */
-        }
-        if (session->first_trace_fd >= 0) {
-            (void)close(session->first_trace_fd); /* nothing was written */
-        }
+        ag_descriptor_close(session->fd);
+        ag_descriptor_close(session->first_trace_fd);
         free(session);
     }
     return NULL;

@@ -38,6 +38,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/descriptor.h"
 #include "base/error_message.h"
 #include "format/decode.h"
 
@@ -329,9 +330,7 @@ static const struct {
 /* ---- the first name that is free ---- */
 
 static void close_fd(struct new_file *new_file) {
-    if (new_file->fd >= 0) {
-        (void)close(new_file->fd); /* the file is not used: it has at most a header */
-    }
+    ag_descriptor_close(new_file->fd); /* the file is not used: it has at most a header */
     new_file->fd = -1;
 }
 

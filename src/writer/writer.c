@@ -40,6 +40,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "counter_harvest.h"
 #include "cut_files.h"
 #include "snapshot.h"
@@ -97,9 +98,7 @@ void ag_writer_done(struct ag_writer *writer) {
         }
     }
     ag_process_watch_done(&writer->first_watch);
-    if (writer->epoll_fd >= 0) {
-        (void)close(writer->epoll_fd); /* nothing was written */
-    }
+    ag_descriptor_close(writer->epoll_fd);
     ag_strangers_done(&writer->strangers);
     free(writer->slots);
     free(writer->ready);

@@ -1,0 +1,15 @@
+/* descriptor.h: closes file descriptors that may not be open. */
+#ifndef AG_DESCRIPTOR_H
+#define AG_DESCRIPTOR_H
+
+#include <unistd.h>
+
+/* Closes FD unless it is negative. Errors are ignored, so it is for descriptors through which
+ * nothing was written, or whose write errors were reported already. */
+static inline void ag_descriptor_close(int fd) {
+    if (fd >= 0) {
+        (void)close(fd); /* see above */
+    }
+}
+
+#endif
