@@ -49,7 +49,7 @@ bool ag_session_can_be_joined(const struct ag_session *session);
 int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]);
 struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
 void ag_session_remove(struct ag_session *session);              /* removes the file too */
-/* The same by the live file's path, for a process that must not touch the session. */
+/* Removes the live file at PATH, for a process that must not touch the session. */
 void ag_session_remove_path(const char *path);
 
 /* Creates the trace file of the first process before it runs, so that an unusable folder is
@@ -77,9 +77,10 @@ size_t ag_session_descriptors(const struct ag_session *session,
  * AG_PAUSE_OVER cannot be undone. Returns the previous state. */
 enum ag_pause ag_session_pause(struct ag_session *session, enum ag_pause pause);
 enum ag_pause ag_session_paused(const struct ag_session *session);
-/* NULL: the session was created without has_requests, or by another process. */
+/* The page for requests to the writer. NULL: the session was created without has_requests, or by
+ * another process. */
 struct ag_snapshot_requests *ag_session_requests(const struct ag_session *session);
-/* Called by `run` when its child has ended. */
+/* Notes how the child of `run` ended, for the writer. */
 void ag_session_child_ended(struct ag_session *session, uint32_t pid, int wait_status,
                             uint64_t max_rss_kib);
 
