@@ -89,9 +89,7 @@ static uint64_t first_raw(const struct ag_writer *writer, const struct ag_chunk_
 /* Fills writer->ready: n_ready ready chunks at its start, n_active ACTIVE ones at its end. */
 static int controls_examine(struct ag_writer *writer) {
     const struct ag_session *session = writer->session;
-    uint32_t touched =
-        atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
-    touched = touched < session->n_chunks ? touched : session->n_chunks;
+    const uint32_t touched = ag_session_chunks_touched(session);
     if (AG_ARRAY_RESERVE(writer->ready, writer->capacity, touched) < 0) {
         return -ENOMEM;
     }

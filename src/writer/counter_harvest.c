@@ -1,12 +1,13 @@
-/* counter_harvest.c: see counter_harvest.h.
+/* counter_harvest.c: reads the function counters of a process (format/counter_set.h) from the live
+ * segment.
  *
- * While the process lives its owners continue to count, free sets and use their memory for others.
- * A set's version says whether the rows that were read belong to one state of the set; if not, the
- * set is read again. A set that was freed meanwhile is in a stream.
+ * While the process lives, its threads continue to count, and may free a set or use its memory for
+ * another one. The version of a set says whether all rows that were read belong to one state of the
+ * set; if not, the set is read again. A set that was freed meanwhile is in its thread's stream.
  *
- * Everything in the segment may be wrong. A reference that leads out of the process' chunks, or a
- * node that names a later one as its parent, ends the reading of its set. Sets may claim the same
- * nodes, so the total of nodes that are read is limited to the number that the chunks can hold. */
+ * The program may have damaged the segment. A reference that leads out of the process' chunks, or a
+ * node that names a later one as its parent, ends the reading of its set. Several sets may refer to
+ * the same nodes, so the total of nodes that are read is limited to what the chunks can hold. */
 #include "counter_harvest.h"
 
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct harvest {
     uint64_t nodes_left; /* that may still be read */
 };
 
+/* Does the chunk hold counters of the process? */
 static bool is_of(const struct ag_recording *recording, uint32_t chunk) {
     const struct ag_chunk_control *control = ag_session_control(recording->session, chunk);
     /* acquire: pairs with the recorder's release; slot and generation are set */
@@ -28,26 +30,20 @@ static bool is_of(const struct ag_recording *recording, uint32_t chunk) {
            control->slot == recording->slot && control->slot_generation == recording->generation;
 }
 
-static uint32_t n_chunks(const struct ag_session *session) {
-    const uint32_t touched =
-        atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
-    return touched < session->n_chunks ? touched : session->n_chunks;
-}
-
-/* The block of a reference; NULL: none, or it is not completely in this process' counters. */
+/* The block to which REFERENCE refers. NULL: none, or it is not inside of the process' counters. */
 static const void *block_at(const struct ag_recording *recording, uint32_t reference,
                             size_t bytes) {
     const uint32_t chunk = (reference - 1) / AG_COUNTER_BLOCKS_A_CHUNK;
     const size_t offset =
         (size_t)((reference - 1) % AG_COUNTER_BLOCKS_A_CHUNK) * AG_COUNTER_BLOCK_BYTES;
-    if (reference == 0 || chunk >= n_chunks(recording->session) || !is_of(recording, chunk) ||
-        offset + bytes > AG_CHUNK_BYTES) {
+    if (reference == 0 || chunk >= ag_session_chunks_touched(recording->session) ||
+        !is_of(recording, chunk) || offset + bytes > AG_CHUNK_BYTES) {
         return NULL;
     }
     return (const uint8_t *)ag_session_chunk_words(recording->session, chunk) + offset;
 }
 
-/* The nodes of the page that has NODE, and its place in the page. */
+/* The node NODE of the set. NULL: a reference that leads to it is invalid. */
 static const struct ag_counter_node *node_at(const struct ag_recording *recording,
                                              const struct ag_counter_set *set, uint32_t node) {
     const uint32_t at = node + AG_COUNTER_FIRST_NODES;
@@ -74,6 +70,7 @@ static const struct ag_counter_node *node_at(const struct ag_recording *recordin
     return page ? &page[at - (1u << top)] : NULL;
 }
 
+/* Copies a node to ROW. 1: done; 0: it redirects to another node, and is skipped; -1: invalid. */
 static int add_node(const struct ag_recording *recording, const struct ag_counter_set *set,
                     uint32_t number, struct ag_call_path *row) {
     const struct ag_counter_node *live = node_at(recording, set, number);
@@ -174,7 +171,7 @@ static void harvest_set(struct harvest *harvest, const struct ag_counter_set *li
         for (size_t i = 0; i < n_rows; i++) {
             rows[i].snapshot = snapshot;
         }
-        /* sticky: reported by the write */
+        /* an error stays in the blob, and the write returns it */
         (void)ag_record_append(&recording->counters, &heading);
         (void)ag_record_append_calls(&recording->counters, rows, n_rows);
     }
@@ -194,7 +191,7 @@ static void harvest_chunk(struct harvest *harvest, uint32_t chunk) {
 
 void ag_counter_harvest(struct ag_recording *recording) {
     struct harvest harvest = {.recording = recording};
-    const uint32_t n = n_chunks(recording->session);
+    const uint32_t n = ag_session_chunks_touched(recording->session);
     if (recording->has_counters) {
         return;
     }
@@ -211,7 +208,7 @@ void ag_counter_harvest(struct ag_recording *recording) {
 }
 
 void ag_counter_harvest_release(const struct ag_recording *recording) {
-    const uint32_t n = n_chunks(recording->session);
+    const uint32_t n = ag_session_chunks_touched(recording->session);
     for (uint32_t chunk = 0; chunk < n; chunk++) {
         if (is_of(recording, chunk)) {
             ag_session_release_chunk(recording->session, chunk);

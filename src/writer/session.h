@@ -77,6 +77,14 @@ static inline uint32_t ag_session_slots_used(const struct ag_session *session) {
     return used < session->n_slots ? used : session->n_slots;
 }
 
+/* Returns n: the chunks [0, n) have been used at least once. */
+static inline uint32_t ag_session_chunks_touched(const struct ag_session *session) {
+    /* acquire: pairs with the release of the recorder that populated the chunk's control */
+    const uint32_t touched =
+        atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
+    return touched < session->n_chunks ? touched : session->n_chunks;
+}
+
 /* Populates (allocates memory for) some chunks that no recorder has taken yet: as many as were
  * taken so far, and at most 32. A thread that takes one of them needs no system call, which a
  * sandbox might forbid. What fails is tried again by the next call. */

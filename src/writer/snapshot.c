@@ -378,9 +378,7 @@ static void hold_still(struct ag_session *session) {
     /* writes the value that it has: a write makes the page private */
     *(volatile uint32_t *)&session->header->reserved2 = 0;
     atomic_thread_fence(memory_order_seq_cst);
-    const uint32_t touched =
-        atomic_load_explicit(&session->header->n_chunks_touched, memory_order_acquire);
-    const uint32_t n = touched < session->n_chunks ? touched : session->n_chunks;
+    const uint32_t n = ag_session_chunks_touched(session);
     for (uint32_t page = n / CONTROLS_A_PAGE + 1; page-- > 0;) {
         volatile uint64_t *unused =
             &ag_session_control(session, page * CONTROLS_A_PAGE)->reserved[0];
