@@ -258,9 +258,9 @@ const tests = {
     const page = await open(browser, `${urls.phases}#metric=allocated`);
     await page.keyboard.press("/");
     await page.keyboard.type("keep_early");
-    await page.waitForFunction(() => document.getElementById("found").textContent !== "");
+    await page.waitForFunction(() => window.allogram.state.query === "keep_early"); // not only its first letters
     const found = await page.textContent("#found");
-    check(/^97\.7 KiB, 2\.9 % in 1 places$/.test(found), found);
+    check(/^97\.7 KiB, 2\.9 % in 1 place$/.test(found), found);
     await page.fill("#search", "/^hold_|^forget$/");
     await page.click("[data-tab=sites]");
     await page.waitForFunction(() => document.querySelectorAll("#view tbody tr").length === 2);

@@ -434,7 +434,7 @@ class App {
       places += isMatch && this.values[i] > 0 ? 1 : 0;
     }
     $("found").textContent = `${inUnit(sum, this.unitOfMetric)}, ${
-      share(sum, this.values[0])} in ${count(places)} places`;
+      share(sum, this.values[0])} in ${count(places)} place${places === 1 ? "" : "s"}`;
   }
 
   describe(node) {
