@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../tests/unit/random_word.h"
 #include "base/compiler.h"
 #include "format/decode_chunk.h"
 #include "format/encode.h"
@@ -55,13 +56,8 @@ struct heap { /* one list of freed blocks per size class, the newest first */
     uint64_t top;
 };
 
-static uint64_t random_state = 88172645463325252u;
-
 static uint64_t random_below(uint64_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (random_state >> 11) % n;
+    return (random_word() >> 11) % n;
 }
 
 static double cpu_s(void) {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../tests/unit/random_word.h"
 #include "ledger/ledger.h"
 #include "ledger/merge.h"
 
@@ -31,13 +32,8 @@ struct program { /* the events of one thread, and its live blocks */
     size_t n_alive;
 };
 
-static uint64_t random_state = 88172645463325252u;
-
 static uint64_t random_below(uint64_t n) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (random_state >> 11) % n;
+    return (random_word() >> 11) % n;
 }
 
 static double cpu_s(void) {
