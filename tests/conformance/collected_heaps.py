@@ -24,6 +24,13 @@ def truth_of(outcome):
     return counts, said
 
 
+def record(failures, tools, program, case, folder, options=()):
+    """(counts, other numbers, traces): what the program printed (truth_of), and its traces."""
+    outcome, traces = recorded.record(tools, [program, case], folder, options)
+    failures.expect("status of " + case, outcome.status, 0)
+    return (*truth_of(outcome), traces)
+
+
 def own_of(tools, trace):
     sites = recorded.report(tools, trace, "--view=sites")["sites"]
     return {row["function"]: row["own"] for row in sites if row["own"]["allocated_blocks"]}
@@ -58,9 +65,7 @@ def is_clean(failures, tools, trace):
 def entries(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        outcome, traces = recorded.record(tools, [program, "entries"], folder)
-        failures.expect("status", outcome.status, 0)
-        counts, _ = truth_of(outcome)
+        counts, _, traces = record(failures, tools, program, "entries", folder)
         failures.require("it said all", len(counts) == 23)
         compare(failures, tools, traces[0], counts)
         covers(failures, tools, traces[0])
@@ -75,9 +80,7 @@ def entries(tools, program):
 def dies_when_the_collector_says_so(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        outcome, traces = recorded.record(tools, [program, "deaths"], folder)
-        failures.expect("status", outcome.status, 0)
-        counts, said = truth_of(outcome)
+        counts, said, traces = record(failures, tools, program, "deaths", folder)
         failures.require("some died", counts["dies_small"][2] > 4000 and counts["dies_large"][2] > 4000)
         blocks = recorded.report(tools, traces[0], "--view=blocks")["blocks"]
         for function, size in (("dies_small", 24), ("dies_large", 6000)):
@@ -102,9 +105,7 @@ def dies_when_the_collector_says_so(tools, program):
 def threads(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        outcome, traces = recorded.record(tools, [program, "threads"], folder)
-        failures.expect("status", outcome.status, 0)
-        counts, _ = truth_of(outcome)
+        counts, _, traces = record(failures, tools, program, "threads", folder)
         own = compare(failures, tools, traces[0], counts)
         failures.require("most are dead", own["in_thread"]["in_use_blocks"] < counts["in_thread"][0] / 10)
         covers(failures, tools, traces[0])
@@ -115,9 +116,7 @@ def threads(tools, program):
 def sampled(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        outcome, traces = recorded.record(tools, [program, "threads"], folder, options=["--mode=sample", "--interval=16K", "--seed=7"])
-        failures.expect("status", outcome.status, 0)
-        counts, _ = truth_of(outcome)
+        counts, _, traces = record(failures, tools, program, "threads", folder, ["--mode=sample", "--interval=16K", "--seed=7"])
         row = own_of(tools, traces[0])["in_thread"]
         low, high = row["allocated_bytes_ci95"]
         failures.require("%d bytes, between %d and %d" % (counts["in_thread"][1], low, high),
@@ -130,10 +129,8 @@ def sampled(tools, program):
 def child(tools, program):
     failures = tap.Failures()
     with recorded.Folder() as folder:
-        outcome, traces = recorded.record(tools, [program, "child"], folder)
-        failures.expect("status", outcome.status, 0)
+        counts, _, traces = record(failures, tools, program, "child", folder)
         failures.expect("traces", len(traces), 2)
-        counts, _ = truth_of(outcome)
         for trace in traces:
             own = own_of(tools, trace)
             if "in_child" in own:
@@ -152,9 +149,7 @@ def wild(tools, program):
     failures = tap.Failures()
     for case in ("callbacks", "threads", "steps"):
         with recorded.Folder() as folder:
-            outcome, traces = recorded.record(tools, [program, case], folder)
-            failures.expect(case, outcome.status, 0)
-            counts, said = truth_of(outcome)
+            counts, said, traces = record(failures, tools, program, case, folder)
             own = compare(failures, tools, traces[0], counts)
             if case == "callbacks":
                 failures.require("all were called: %s" % said, said["started"] >= 5 and said["roots"] >= 5 and said["notified"] >= 1 and
@@ -173,9 +168,7 @@ def tracked(tools, program):
     failures = tap.Failures()
     for options in ([], ["--mode=sample", "--interval=16K", "--seed=3"]):
         with recorded.Folder() as folder:
-            outcome, traces = recorded.record(tools, [program, "tracked"], folder, options=options)
-            failures.expect("status", outcome.status, 0)
-            counts, said = truth_of(outcome)
+            counts, said, traces = record(failures, tools, program, "tracked", folder, options)
             failures.expect("born, not in another's callback", (said["tracker"], said["born"], said["wrong"]), (1, counts["followed"][0], 0))
             failures.require("dead: %s" % said, 4900 <= said["died"] <= 5200)
             failures.expect("ghosts", recorded.report(tools, traces[0])["ghost_frees"], 0)
