@@ -15,9 +15,6 @@
  *    were live then are no longer known. A step visitor sees the birth undone and reported anew. */
 #include "ledger/apply_fast.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static struct ag_heap_collected *heap_of(struct ag_ledger *ledger, uint64_t address) {
     return &ledger->collected[AG_EVENT_SPACE(address) % AG_VIAS];
 }
@@ -69,16 +66,8 @@ static void promote(struct ag_ledger *ledger, uint64_t address) {
 /* Moves a block that was born before the reader's time window from one sum's base to the other's.
  * */
 static int shift_bases(struct ag_ledger *ledger, uint32_t from, uint32_t to, uint64_t bytes) {
-    if (ledger->n_sum_bases < ledger->n_sums) {
-        struct ag_sum_base *bases =
-            realloc(ledger->sum_bases, ledger->n_sums * sizeof(*ledger->sum_bases));
-        if (!bases) {
-            return -ENOMEM;
-        }
-        memset(bases + ledger->n_sum_bases, 0,
-               (ledger->n_sums - ledger->n_sum_bases) * sizeof(*bases));
-        ledger->sum_bases = bases;
-        ledger->n_sum_bases = ledger->n_sums;
+    if (AG_ARRAY_EXTEND(ledger->sum_bases, ledger->n_sum_bases, ledger->n_sums) < 0) {
+        return -ENOMEM;
     }
     ledger->sum_bases[from].allocated_blocks--;
     ledger->sum_bases[from].allocated_bytes -= bytes;

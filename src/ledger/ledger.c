@@ -58,27 +58,12 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger) {
     return NULL;
 }
 
-void *ag_ledger_grown(void *items, size_t *capacity, size_t count, size_t item_bytes) {
-    if (count < *capacity) {
-        return items;
-    }
-    const size_t wanted = *capacity ? *capacity * 2 : 16;
-    void *more = realloc(items, wanted * item_bytes);
-    *capacity = more ? wanted : *capacity;
-    return more;
-}
-
 /* Sums are aligned to cache lines, which realloc does not support. */
 static int grow_sums(struct ag_ledger *ledger) {
     if (ledger->n_sums < ledger->sum_capacity) {
         return 0;
     }
     const size_t capacity = ledger->sum_capacity ? ledger->sum_capacity * 2 : 256;
-    struct ag_stack_sum *results = realloc(ledger->results, capacity * sizeof(*results));
-    if (!results) {
-        return -ENOMEM;
-    }
-    ledger->results = results;
     struct ag_sum *sums = ag_table_memory_grow(ledger->sums, ledger->sum_capacity * sizeof(*sums),
                                                capacity * sizeof(*sums));
     if (!sums) {
@@ -91,31 +76,26 @@ static int grow_sums(struct ag_ledger *ledger) {
 
 uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack, uint8_t via) {
     const uint32_t sum = (uint32_t)ledger->n_sums;
+    const struct ag_stack_sum result = {.stack = stack, .via = via};
     if (sum == AG_INDEX_NONE || grow_sums(ledger) < 0 ||
-        ag_sum_index_insert(&ledger->sum_index, stack, via, sum) < 0) {
+        AG_ARRAY_ADD(ledger->results, ledger->n_sums, result) < 0) {
         return AG_INDEX_NONE;
     }
     ledger->sums[sum] = (struct ag_sum){0};
-    ledger->results[sum] = (struct ag_stack_sum){.stack = stack, .via = via};
-    ledger->n_sums++;
+    if (ag_sum_index_insert(&ledger->sum_index, stack, via, sum) < 0) {
+        ledger->n_sums--;
+        return AG_INDEX_NONE;
+    }
     return sum;
 }
 
 uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number) {
     const uint32_t index = (uint32_t)ledger->n_streams;
-    struct ag_stream *streams = ag_ledger_grown(ledger->streams, &ledger->stream_capacity,
-                                                ledger->n_streams, sizeof(*streams));
-    if (!streams) {
-        return AG_INDEX_NONE;
-    }
-    ledger->streams = streams;
-    if (ag_order_bounds_add_stream(&ledger->bounds) < 0 ||
-        ag_index_map_insert(&ledger->stream_index, number, index) < 0) {
-        return AG_INDEX_NONE;
-    }
-    streams[index] = (struct ag_stream){.number = number, .pair_with = AG_INDEX_NONE};
-    ledger->n_streams++;
-    return index;
+    const struct ag_stream made = {.number = number, .pair_with = AG_INDEX_NONE};
+    const bool is_added = ag_order_bounds_add_stream(&ledger->bounds) == 0 &&
+                          AG_ARRAY_ADD(ledger->streams, ledger->n_streams, made) == 0 &&
+                          ag_index_map_insert(&ledger->stream_index, number, index) == 0;
+    return is_added ? index : AG_INDEX_NONE;
 }
 
 void ag_ledger_expect_streams(struct ag_ledger *ledger) {
@@ -226,15 +206,7 @@ int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
         ag_ledger_flush_deaths(ledger, stream);
         return 0;
     }
-    size_t capacity = stream->death_capacity;
-    struct ag_death *deaths =
-        ag_ledger_grown(stream->deaths, &capacity, stream->n_deaths, sizeof(*deaths));
-    if (!deaths) {
-        return -ENOMEM;
-    }
-    stream->deaths = deaths;
-    stream->death_capacity = (uint32_t)capacity;
-    return 0;
+    return AG_ARRAY_RESERVE(stream->deaths, stream->death_capacity, stream->n_deaths + (size_t)1);
 }
 
 int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
@@ -256,20 +228,12 @@ static struct ag_thread_pair *find_pair(struct ag_ledger *ledger, uint32_t alloc
     struct ag_stream *stream = &ledger->streams[freed_by];
     if (stream->pair_with != allocated_by) {
         const uint64_t key = (uint64_t)allocated_by << 32 | freed_by;
-        uint32_t pair = ag_index_map_find(&ledger->pair_index, key);
-        if (pair == AG_INDEX_NONE) {
-            struct ag_thread_pair *pairs = ag_ledger_grown(ledger->pairs, &ledger->pair_capacity,
-                                                           ledger->n_pairs, sizeof(*pairs));
-            if (!pairs) {
-                return NULL;
-            }
-            ledger->pairs = pairs;
-            pair = (uint32_t)ledger->n_pairs;
-            if (ag_index_map_insert(&ledger->pair_index, key, pair) < 0) {
-                return NULL;
-            }
-            pairs[ledger->n_pairs++] = (struct ag_thread_pair){
-                .allocated_by = ledger->streams[allocated_by].number, .freed_by = stream->number};
+        const struct ag_thread_pair made = {.allocated_by = ledger->streams[allocated_by].number,
+                                            .freed_by = stream->number};
+        uint32_t pair;
+        const int r = ag_index_map_number(&ledger->pair_index, key, &pair);
+        if (r < 0 || (r > 0 && AG_ARRAY_ADD(ledger->pairs, ledger->n_pairs, made) < 0)) {
+            return NULL;
         }
         stream->pair_with = allocated_by;
         stream->pair = pair;
@@ -644,22 +608,12 @@ static int settle_threads(struct ag_ledger *ledger) {
 }
 
 static struct ag_heap_sum *heap_result(struct ag_ledger *ledger, struct ag_index_map *index,
-                                       size_t *capacity, uint32_t heap) {
-    uint32_t at = ag_index_map_find(index, heap);
-    if (at == AG_INDEX_NONE) {
-        struct ag_heap_sum *heaps =
-            ag_ledger_grown(ledger->heap_results, capacity, ledger->n_heap_results, sizeof(*heaps));
-        at = (uint32_t)ledger->n_heap_results;
-        if (!heaps) {
-            return NULL;
-        }
-        ledger->heap_results = heaps;
-        if (ag_index_map_insert(index, heap, at) < 0) {
-            return NULL;
-        }
-        heaps[ledger->n_heap_results++] = (struct ag_heap_sum){.heap = heap};
-    }
-    return &ledger->heap_results[at];
+                                       uint32_t heap) {
+    const struct ag_heap_sum made = {.heap = heap};
+    uint32_t at;
+    int r = ag_index_map_number(index, heap, &at);
+    r = r > 0 ? AG_ARRAY_ADD(ledger->heap_results, ledger->n_heap_results, made) : r;
+    return r < 0 ? NULL : &ledger->heap_results[at];
 }
 
 /* A heap whose blocks can move has its own address space, with the heap's number. */
@@ -674,11 +628,9 @@ static void fill_collected(const struct ag_ledger *ledger, struct ag_heap_sum *h
 }
 
 static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
-    size_t capacity = 0;
     for (size_t i = 0; i < ledger->n_sums; i++) {
         const struct ag_stack_sum *sum = &ledger->results[i];
-        struct ag_heap_sum *heap =
-            heap_result(ledger, index, &capacity, ledger->via_heap[sum->via]);
+        struct ag_heap_sum *heap = heap_result(ledger, index, ledger->via_heap[sum->via]);
         if (!heap) {
             return -ENOMEM;
         }
@@ -690,7 +642,7 @@ static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
     }
     for (size_t i = 0; i < ledger->mapped.count; i++) {
         const struct ag_mapped_range *range = &ledger->mapped.log[i];
-        struct ag_heap_sum *heap = heap_result(ledger, index, &capacity, range->heap);
+        struct ag_heap_sum *heap = heap_result(ledger, index, range->heap);
         if (!heap) {
             return -ENOMEM;
         }

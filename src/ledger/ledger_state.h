@@ -3,6 +3,7 @@
  *     apply.c          the hot loop: one event after the other
  *     order_repair.c   the few events whose partner has not come yet
  *     open_deaths.c    deaths of open windows by their address, for order_repair.c
+ *     address_lists.c  lists of items with the same address, for these two
  *     collected.c      what a garbage collector does to blocks: they move, are promoted, get a type
  *     ledger.c         life cycle, rare records, and the results */
 #ifndef AG_LEDGER_STATE_H
@@ -11,12 +12,14 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
+#include "ledger/address_lists.h"
 #include "ledger/ledger.h"
 #include "ledger/live_table.h"
 #include "ledger/mapped_ranges.h"
 #include "ledger/order_bounds.h"
 #include "ledger/sum_index.h"
 #include "ledger/timeline.h"
+#include "table/array.h"
 #include "table/index_map.h"
 
 enum { AG_VIAS = 256 };
@@ -51,10 +54,11 @@ struct ag_stream {
     bool has_window;
     struct ag_death
         *deaths; /* of the window, if ledger.deaths_are_kept; rising numbers; address 0: undone */
-    uint32_t n_deaths, death_capacity;
+    uint32_t n_deaths;
+    size_t death_capacity, entry_capacity;
     /* open_deaths.c: deaths [0, n_indexed) are in its index, at these entries */
     uint32_t *death_entries;
-    uint32_t n_indexed, entry_capacity;
+    uint32_t n_indexed;
     bool is_listed;                       /* in open_deaths.unindexed */
     uint32_t first_waiting, last_waiting; /* order_repair.c: waiting events of the window */
     uint32_t pair_with, pair;             /* the pair used last: a cache of the lookup */
@@ -80,69 +84,50 @@ struct ag_waiting {
 };
 struct ag_waiting_line { /* the events of one stream that wait at one address */
     uint64_t address;
-    uint32_t stream, place;
+    uint32_t stream;
     uint32_t first, last, count; /* indexes into the pool */
-    uint32_t before, behind;     /* lines of the same address */
-    uint32_t next_of_bucket;
-};
-struct ag_waiting_place { /* an address at which events wait */
-    uint64_t address;
-    uint32_t first, last; /* lines */
-    uint32_t next_of_bucket;
 };
 /* A free that found no block, or a buried block: its address was allocated again without a free. */
 struct ag_odd {
     bool is_free;
-    uint32_t stream, next; /* stream: of the free; or of the buried block's allocation */
-    uint64_t bytes;        /* of the buried block */
+    uint32_t stream; /* of the free; or of the buried block's allocation */
+    uint32_t next;   /* as in ag_repair.odd_newest */
+    uint64_t bytes;  /* of the buried block */
 };
 struct ag_repair {
-    /* Arrays with room for `capacity` items, a power of two. Free items are linked by
-     * next_of_expiry and next_of_bucket. */
-    struct ag_waiting *pool;
-    struct ag_waiting_line *lines;
-    struct ag_waiting_place *places;
-    uint32_t *line_buckets, *place_buckets; /* by (address, stream) and by address */
-    uint32_t capacity;
-    uint32_t n_pool, n_lines, n_places;
-    uint32_t first_free, first_free_line, first_free_place;
+    struct ag_waiting *pool; /* [0] is unused; free items are linked by next_of_expiry */
+    size_t pool_capacity;
+    uint32_t n_pool, first_free;
+    struct ag_waiting_line *lines; /* by number in line_lists */
+    size_t line_capacity;
+    struct ag_address_lists line_lists;
+    struct ag_index_map line_index;  /* hash of address and stream -> line */
     int64_t first_order, last_order; /* assigned so far */
     /* n_taken: pool items in use, including those to be recycled */
     size_t n_waiting, n_taken;
     /* events whose window has ended, in rising order of deadlines */
     uint32_t first_expiry, last_expiry;
     struct ag_index_map odd_index; /* address -> odd_newest */
-    /* per address the index in odd of the newest one without a partner, 0: none; those of one
+    /* per address 1 + the index in odd of the newest one without a partner, 0: none; those of one
      * address are all frees or all burials */
     uint32_t *odd_newest;
-    struct ag_odd *odd; /* [0] is unused */
-    size_t n_odd_newest, odd_newest_capacity, n_odd, odd_capacity;
+    struct ag_odd *odd;
+    size_t n_odd_newest, n_odd;
     uint64_t repairs;
     uint64_t buried; /* blocks whose address was allocated again while they were in use */
 };
 
 /* For open_deaths.c: a death in the open window of the stream that freed the block. */
 struct ag_open_death {
-    uint64_t address, number;
+    uint64_t number;
     uint32_t freed_by, allocated_by; /* indexes of streams */
-    /* of the same address, in the order in which they were indexed; 0: none */
-    uint32_t older, newer;
-    uint32_t place;
-};
-struct ag_death_place {
-    uint64_t address;
-    uint32_t oldest, newest;
-    uint32_t next_of_bucket;
 };
 struct ag_open_deaths {
-    /* Arrays with room for `capacity` items, a power of two; index 0 is never used. Free items are
-     * linked by `older` and next_of_bucket. */
-    struct ag_open_death *entries;
-    struct ag_death_place *places;
-    uint32_t *buckets; /* of places, by address */
-    uint32_t capacity, n_entries, n_places, first_free, first_free_place;
-    uint32_t *unindexed; /* streams that may have deaths that are not indexed */
-    size_t n_unindexed, unindexed_capacity;
+    struct ag_open_death *entries; /* by number in `lists` */
+    size_t entry_capacity;
+    struct ag_address_lists lists; /* of deaths, in the order in which they were indexed */
+    uint32_t *unindexed;           /* streams that may have deaths that are not indexed */
+    size_t n_unindexed;
 };
 
 struct ag_tally { /* the running totals; apply.c keeps a copy in registers */
@@ -167,7 +152,7 @@ struct ag_ledger {
     uint64_t within;
 
     struct ag_stream *streams;
-    size_t n_streams, stream_capacity;
+    size_t n_streams;
     struct ag_index_map stream_index;
     /* index of the stream whose events are being applied, AG_INDEX_NONE otherwise */
     uint32_t applying;
@@ -195,7 +180,7 @@ struct ag_ledger {
     uint64_t windows[64], window_longest_ns[64];
 
     struct ag_thread_pair *pairs;
-    size_t n_pairs, pair_capacity;
+    size_t n_pairs;
     struct ag_index_map pair_index; /* index of the allocating stream << 32 | of the freeing one */
 
     uint32_t via_heap[AG_VIAS];
@@ -228,8 +213,6 @@ struct ag_ledger {
 };
 
 /* ---- ledger.c ---- */
-void *ag_ledger_grown(void *items, size_t *capacity, size_t count,
-                      size_t item_bytes); /* makes room for one more, or returns NULL */
 uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number); /* adds a stream */
 uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack,
                             uint8_t via); /* adds a sum; AG_INDEX_NONE: no memory */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "table/array.h"
 #include "table/table_memory.h"
 
 enum {
@@ -65,22 +66,8 @@ struct set_aside { /* blocks that must wait until all others have left their old
         struct ag_live_block block;
         struct ag_live_past past;
     } * blocks;
-    size_t count, capacity;
+    size_t count;
 };
-
-static int set_aside(struct set_aside *aside, const struct moved_block *moved) {
-    if (aside->count == aside->capacity) {
-        const size_t capacity = aside->capacity ? aside->capacity * 2 : 16;
-        struct moved_block *larger = realloc(aside->blocks, capacity * sizeof(*larger));
-        if (!larger) {
-            return -ENOMEM;
-        }
-        aside->blocks = larger;
-        aside->capacity = capacity;
-    }
-    aside->blocks[aside->count++] = *moved;
-    return 0;
-}
 
 static void put_at(struct ag_live_table *table, uint64_t at, const struct moved_block *moved) {
     table->blocks[at] = moved->block;
@@ -100,13 +87,13 @@ static int table_move(struct ag_live_table *table, uint64_t from, struct set_asi
     const struct moved_block moved = lift(table, from);
     uint64_t at = ag_live_table_home(table, moved.block.address);
     if (at <= from) {
-        return set_aside(aside, &moved);
+        return AG_ARRAY_ADD(aside->blocks, aside->count, moved);
     }
     while (at <= table->mask && table->blocks[at].address != 0) {
         at++;
     }
     if (at > table->mask) {
-        return set_aside(aside, &moved);
+        return AG_ARRAY_ADD(aside->blocks, aside->count, moved);
     }
     put_at(table, at, &moved);
     return 0;

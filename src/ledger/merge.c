@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "table/array.h"
 #include "table/index_map.h"
-
-enum { FIRST_EVENTS = 16 }; /* few, as a file may have a queue (a stream) for each of its chunks */
 
 struct queue {
     uint32_t stream;
@@ -23,10 +22,10 @@ enum { IDLE_MOST = 64 };
 struct ag_merge {
     struct ag_ledger *ledger;
     struct queue *queues;
-    size_t n_queues, capacity;
+    size_t n_queues;
     struct ag_index_map index; /* stream -> queue */
     uint32_t *heap;            /* queues with events, the earliest start on top */
-    size_t heap_count;
+    size_t heap_count, heap_capacity;
     uint64_t advanced_ns;
     /* Empty queues that have memory, in the order in which they became empty; numbers + 1, 0: none.
      * Beyond IDLE_MOST the oldest queue's memory is freed, as its thread may have ended. */
@@ -101,26 +100,13 @@ static uint64_t second_start(const struct ag_merge *merge) {
 
 /* ---- queues ---- */
 static int add_queue(struct ag_merge *merge, uint32_t stream) {
-    if (merge->n_queues == merge->capacity) {
-        const size_t capacity = merge->capacity ? merge->capacity * 2 : 16;
-        struct queue *queues = realloc(merge->queues, capacity * sizeof(*queues));
-        merge->queues = queues ? queues : merge->queues;
-        uint32_t *heap = realloc(merge->heap, capacity * sizeof(*heap));
-        merge->heap = heap ? heap : merge->heap;
-        if (!queues || !heap) {
-            return -ENOMEM;
-        }
-        merge->capacity = capacity;
-    }
-    const int r = ag_index_map_insert(&merge->index, stream, (uint32_t)merge->n_queues);
-    if (r < 0) {
-        return r;
-    }
-    merge->queues[merge->n_queues++] = (struct queue){.stream = stream};
-    if (merge->n_queues == 2) {
+    int r = AG_ARRAY_RESERVE(merge->heap, merge->heap_capacity, merge->n_queues + 1);
+    r = r < 0 ? r : ag_index_map_insert(&merge->index, stream, (uint32_t)merge->n_queues);
+    r = r < 0 ? r : AG_ARRAY_ADD(merge->queues, merge->n_queues, (struct queue){.stream = stream});
+    if (r == 0 && merge->n_queues == 2) {
         ag_ledger_expect_streams(merge->ledger);
     }
-    return 0;
+    return r;
 }
 
 /* ---- memory of queues ---- */
@@ -172,19 +158,8 @@ static int queue_make_room(struct queue *queue, size_t count) {
         queue->head = 0;
         queue->tail = waiting;
     }
-    size_t capacity = queue->capacity ? queue->capacity : FIRST_EVENTS;
-    while (capacity < (waiting + count) + (waiting + count) / 2) {
-        capacity *= 2;
-    }
-    if (capacity > queue->capacity) {
-        struct ag_event *events = realloc(queue->events, capacity * sizeof(*events));
-        if (!events) {
-            return -ENOMEM;
-        }
-        queue->events = events;
-        queue->capacity = capacity;
-    }
-    return 0;
+    const size_t wanted = waiting + count;
+    return AG_ARRAY_RESERVE(queue->events, queue->capacity, wanted + wanted / 2);
 }
 
 int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event *events,

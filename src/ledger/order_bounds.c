@@ -64,8 +64,9 @@
  * nothing worse. */
 #include "ledger/order_bounds.h"
 
-#include <errno.h>
 #include <stdlib.h>
+
+#include "table/array.h"
 
 static int64_t add_wrapping(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -86,16 +87,8 @@ void ag_order_bounds_done(struct ag_order_bounds *bounds) {
 }
 
 int ag_order_bounds_add_stream(struct ag_order_bounds *bounds) {
-    struct ag_bounds_stream *streams = bounds->streams;
-    if ((bounds->n_streams & (bounds->n_streams + 1)) == 0) { /* full at 2^n - 1 */
-        streams = realloc(streams, (bounds->n_streams + 1) * 2 * sizeof(*streams));
-        if (!streams) {
-            return -ENOMEM;
-        }
-        bounds->streams = streams;
-    }
-    streams[bounds->n_streams++] = (struct ag_bounds_stream){.step = bounds->step};
-    return 0;
+    const struct ag_bounds_stream made = {.step = bounds->step};
+    return AG_ARRAY_ADD(bounds->streams, bounds->n_streams, made);
 }
 
 /* Returns the least sum of lows since `step`. */

@@ -99,7 +99,6 @@
 #include "base/keyed_hash.h"
 
 enum {
-    FIRST_POOL = 64,
     /* Beyond this (100 MiB) the open windows end at once. Otherwise a trace without stamps would
      * make all of its events wait. */
     TAKEN_MOST = 1 << 19,
@@ -111,9 +110,8 @@ enum {
 void ag_repair_done(struct ag_repair *repair) {
     free(repair->pool);
     free(repair->lines);
-    free(repair->places);
-    free(repair->line_buckets);
-    free(repair->place_buckets);
+    ag_address_lists_done(&repair->line_lists);
+    ag_index_map_done(&repair->line_index);
     free(repair->odd_newest);
     free(repair->odd);
     ag_index_map_done(&repair->odd_index);
@@ -121,154 +119,56 @@ void ag_repair_done(struct ag_repair *repair) {
 }
 
 /* ---- waiting events, by address and then by stream ---- */
-static uint32_t *place_bucket(const struct ag_repair *repair, uint64_t address) {
-    return &repair->place_buckets[ag_keyed_hash(address) & (repair->capacity - 1)];
-}
-
-static uint32_t *line_bucket(const struct ag_repair *repair, uint64_t address, uint32_t stream) {
-    return &repair->line_buckets[ag_keyed_hash_pair(address, stream) & (repair->capacity - 1)];
-}
-
-static uint32_t find_place(const struct ag_repair *repair, uint64_t address) {
-    uint32_t at = repair->capacity ? *place_bucket(repair, address) : 0;
-    while (at && repair->places[at].address != address) {
-        at = repair->places[at].next_of_bucket;
-    }
-    return at;
-}
-
 static uint32_t find_line(const struct ag_repair *repair, uint64_t address, uint32_t stream) {
-    uint32_t at = repair->capacity ? *line_bucket(repair, address, stream) : 0;
-    while (at && (repair->lines[at].address != address || repair->lines[at].stream != stream)) {
-        at = repair->lines[at].next_of_bucket;
+    const uint64_t hash = ag_keyed_hash_pair(address, stream);
+    size_t cursor = 0;
+    uint32_t at;
+    while ((at = ag_index_map_next(&repair->line_index, hash, &cursor)) != AG_INDEX_NONE &&
+           (repair->lines[at].address != address || repair->lines[at].stream != stream)) {
     }
-    return at;
+    return at != AG_INDEX_NONE ? at : 0;
 }
 
-static int grow_pool(struct ag_repair *repair) {
-    const uint32_t capacity = repair->capacity ? repair->capacity * 2 : FIRST_POOL;
-    struct ag_waiting *pool = realloc(repair->pool, capacity * sizeof(*pool));
-    repair->pool = pool ? pool : repair->pool;
-    struct ag_waiting_line *lines = realloc(repair->lines, capacity * sizeof(*lines));
-    repair->lines = lines ? lines : repair->lines;
-    struct ag_waiting_place *places = realloc(repair->places, capacity * sizeof(*places));
-    repair->places = places ? places : repair->places;
-    uint32_t *line_buckets = calloc(capacity, sizeof(*line_buckets));
-    uint32_t *place_buckets = calloc(capacity, sizeof(*place_buckets));
-    if (!pool || !lines || !places || !line_buckets || !place_buckets) {
-        free(line_buckets);
-        free(place_buckets);
-        return -ENOMEM;
-    }
-    free(repair->line_buckets);
-    free(repair->place_buckets);
-    repair->line_buckets = line_buckets;
-    repair->place_buckets = place_buckets;
-    repair->capacity = capacity;
-    repair->n_pool += repair->n_pool == 0; /* 0 means none */
-    repair->n_lines += repair->n_lines == 0;
-    repair->n_places += repair->n_places == 0;
-    for (uint32_t i = 1; i < repair->n_places; i++) {
-        if (places[i].first) {
-            uint32_t *bucket = place_bucket(repair, places[i].address);
-            places[i].next_of_bucket = *bucket;
-            *bucket = i;
-        }
-    }
-    for (uint32_t i = 1; i < repair->n_lines; i++) {
-        if (lines[i].count > 0) {
-            uint32_t *bucket = line_bucket(repair, lines[i].address, lines[i].stream);
-            lines[i].next_of_bucket = *bucket;
-            *bucket = i;
-        }
-    }
-    return 0;
-}
-
-/* There are never more lines than waiting events, and never more places than lines: when the pool
- * has room, they have. */
 static int take_from_pool(struct ag_repair *repair, uint32_t *ret_at) {
-    if (!repair->first_free && repair->n_pool >= repair->capacity) {
-        const int r = grow_pool(repair);
-        if (r < 0) {
-            return r;
-        }
-    }
     if (repair->first_free) {
         *ret_at = repair->first_free;
         repair->first_free = repair->pool[*ret_at].next_of_expiry;
+    } else if (AG_ARRAY_EXTEND(repair->pool, repair->pool_capacity, repair->n_pool + (size_t)2) ==
+               0) {
+        *ret_at = ++repair->n_pool;
     } else {
-        *ret_at = repair->n_pool++;
+        return -ENOMEM;
     }
     repair->n_taken++;
     return 0;
 }
 
-static uint32_t add_place(struct ag_repair *repair, uint64_t address) {
-    uint32_t at = repair->first_free_place;
-    if (at) {
-        repair->first_free_place = repair->places[at].next_of_bucket;
-    } else {
-        at = repair->n_places++;
-    }
-    uint32_t *bucket = place_bucket(repair, address);
-    repair->places[at] = (struct ag_waiting_place){.address = address, .next_of_bucket = *bucket};
-    return *bucket = at;
-}
-
+/* 0: no memory */
 static uint32_t add_line(struct ag_repair *repair, uint64_t address, uint32_t stream) {
-    uint32_t place = find_place(repair, address);
-    place = place ? place : add_place(repair, address);
-    uint32_t at = repair->first_free_line;
-    if (at) {
-        repair->first_free_line = repair->lines[at].next_of_bucket;
-    } else {
-        at = repair->n_lines++;
+    const uint32_t at = ag_address_lists_add(&repair->line_lists, address);
+    if (!at || AG_ARRAY_EXTEND(repair->lines, repair->line_capacity, at + (size_t)1) < 0 ||
+        ag_index_map_insert(&repair->line_index, ag_keyed_hash_pair(address, stream), at) < 0) {
+        return 0;
     }
-    uint32_t *bucket = line_bucket(repair, address, stream);
-    struct ag_waiting_place *there = &repair->places[place];
-    repair->lines[at] = (struct ag_waiting_line){.address = address,
-                                                 .stream = stream,
-                                                 .place = place,
-                                                 .before = there->last,
-                                                 .next_of_bucket = *bucket};
-    *(there->last ? &repair->lines[there->last].behind : &there->first) = at;
-    there->last = at;
-    return *bucket = at;
-}
-
-static void remove_place(struct ag_repair *repair, uint32_t place) {
-    uint32_t *link = place_bucket(repair, repair->places[place].address);
-    while (*link != place) {
-        link = &repair->places[*link].next_of_bucket;
-    }
-    *link = repair->places[place].next_of_bucket;
-    repair->places[place].next_of_bucket = repair->first_free_place;
-    repair->first_free_place = place;
+    repair->lines[at] = (struct ag_waiting_line){.address = address, .stream = stream};
+    return at;
 }
 
 static void remove_line(struct ag_repair *repair, uint32_t at) {
-    struct ag_waiting_line *line = &repair->lines[at];
-    struct ag_waiting_place *place = &repair->places[line->place];
-    uint32_t *link = line_bucket(repair, line->address, line->stream);
-    while (*link != at) {
-        link = &repair->lines[*link].next_of_bucket;
-    }
-    *link = line->next_of_bucket;
-    *(line->before ? &repair->lines[line->before].behind : &place->first) = line->behind;
-    *(line->behind ? &repair->lines[line->behind].before : &place->last) = line->before;
-    if (!place->first) {
-        remove_place(repair, line->place);
-    }
-    line->next_of_bucket = repair->first_free_line;
-    repair->first_free_line = at;
+    const struct ag_waiting_line *line = &repair->lines[at];
+    ag_index_map_remove(&repair->line_index, ag_keyed_hash_pair(line->address, line->stream), at);
+    ag_address_lists_remove(&repair->line_lists, at);
 }
 
-/* Puts the event AT of the pool into the line of its stream, at the front or the back. */
-static void link_by_address(struct ag_repair *repair, uint32_t at, bool in_front) {
+/* Puts the event AT of the pool into the line of its stream, at the front or the back. 0 or
+ * -ENOMEM. */
+static int link_by_address(struct ag_repair *repair, uint32_t at, bool in_front) {
     struct ag_waiting *event = &repair->pool[at];
     uint32_t index = find_line(repair, event->address, event->stream);
     index = index ? index : add_line(repair, event->address, event->stream);
+    if (!index) {
+        return -ENOMEM;
+    }
     struct ag_waiting_line *line = &repair->lines[index];
     event->line = index;
     event->order = in_front ? --repair->first_order : ++repair->last_order;
@@ -277,6 +177,7 @@ static void link_by_address(struct ag_repair *repair, uint32_t at, bool in_front
     *(event->before ? &repair->pool[event->before].behind : &line->first) = at;
     *(event->behind ? &repair->pool[event->behind].before : &line->last) = at;
     line->count++;
+    return 0;
 }
 
 /* Removes an event from its line. It stays in the list of its stream or in that of ended windows
@@ -294,7 +195,7 @@ static void waiting_settle(struct ag_repair *repair, uint32_t at) {
 }
 
 bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address) {
-    return find_place(&ledger->repair, address) != 0;
+    return ag_address_lists_first(&ledger->repair.line_lists, address) != 0;
 }
 
 /* ---- applying ---- */
@@ -370,13 +271,13 @@ static bool goes_first(const struct ag_repair *repair, const struct ag_waiting *
 /* Returns the waiting event at ADDRESS that comes next (section 2); 0: none fits. */
 static uint32_t waiting_choose(const struct ag_ledger *ledger, uint64_t address) {
     const struct ag_repair *repair = &ledger->repair;
-    const uint32_t place = find_place(repair, address);
     bool is_live;
     live_slot(ledger, address, &is_live);
     uint32_t best = 0;
     unsigned n = 0;
-    for (uint32_t line = place ? repair->places[place].first : 0; line && n < LINES_LOOKED_AT;
-         line = repair->lines[line].behind, n++) {
+    for (uint32_t line = ag_address_lists_first(&repair->line_lists, address);
+         line && n < LINES_LOOKED_AT;
+         line = ag_address_lists_next(&repair->line_lists, line), n++) {
         const uint32_t at = repair->lines[line].first;
         const struct ag_waiting *event = &repair->pool[at];
         const bool fits = is_live != (event->kind == AG_RECORD_ALLOC);
@@ -475,7 +376,9 @@ static int waiting_enlist(struct ag_ledger *ledger, const struct ag_waiting *eve
         return -ENOMEM;
     }
     repair->pool[at] = *event;
-    link_by_address(repair, at, in_front);
+    if (link_by_address(repair, at, in_front) < 0) {
+        return -ENOMEM;
+    }
     repair->n_waiting++;
     if (stream->last_waiting) {
         repair->pool[stream->last_waiting].next_of_expiry = at;
@@ -561,48 +464,28 @@ void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
     stream->first_waiting = stream->last_waiting = 0;
 }
 
-static int newest_odd_at(struct ag_repair *repair, uint64_t address, uint32_t **ret_newest) {
-    uint32_t at = ag_index_map_find(&repair->odd_index, address);
-    if (at == AG_INDEX_NONE) {
-        uint32_t *newest = ag_ledger_grown(repair->odd_newest, &repair->odd_newest_capacity,
-                                           repair->n_odd_newest, sizeof(*newest));
-        repair->odd_newest = newest ? newest : repair->odd_newest;
-        at = (uint32_t)repair->n_odd_newest;
-        if (!newest || ag_index_map_insert(&repair->odd_index, address, at) < 0) {
-            return -ENOMEM;
-        }
-        newest[repair->n_odd_newest++] = 0;
-    }
-    *ret_newest = &repair->odd_newest[at];
-    return 0;
-}
-
 /* When an address changed threads many times, a free without a block and a buried block (whose
  * address was allocated again without a free) may belong together. Returns 1 when EVENT meets one
  * of the other kind, *ret_partner; 0 when EVENT waits for one; or -ENOMEM. */
 static int meet_odd(struct ag_repair *repair, uint64_t address, const struct ag_odd *event,
                     struct ag_odd *ret_partner) {
-    uint32_t *newest;
-    const int r = newest_odd_at(repair, address, &newest);
+    uint32_t at;
+    int r = ag_index_map_number(&repair->odd_index, address, &at);
+    r = r > 0 ? AG_ARRAY_ADD(repair->odd_newest, repair->n_odd_newest, 0) : r;
     if (r < 0) {
         return r;
     }
-    if (*newest && repair->odd[*newest].is_free != event->is_free) {
-        *ret_partner = repair->odd[*newest];
+    uint32_t *newest = &repair->odd_newest[at];
+    if (*newest && repair->odd[*newest - 1].is_free != event->is_free) {
+        *ret_partner = repair->odd[*newest - 1];
         *newest = ret_partner->next;
         return 1;
     }
-    struct ag_odd *odd =
-        ag_ledger_grown(repair->odd, &repair->odd_capacity, repair->n_odd, sizeof(*odd));
-    if (!odd) {
-        return -ENOMEM;
-    }
-    repair->odd = odd;
-    repair->n_odd += repair->n_odd == 0;
-    odd[repair->n_odd] = *event;
-    odd[repair->n_odd].next = *newest;
-    *newest = (uint32_t)repair->n_odd++;
-    return 0;
+    struct ag_odd odd = *event;
+    odd.next = *newest;
+    r = AG_ARRAY_ADD(repair->odd, repair->n_odd, odd);
+    *newest = r == 0 ? (uint32_t)repair->n_odd : *newest;
+    return r;
 }
 
 /* The free and the burial that met were one death. The sums of the block counted it when it was
@@ -762,7 +645,7 @@ int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns) {
 
 void ag_ledger_take_waiting_along(struct ag_ledger *ledger) {
     const struct ag_repair *repair = &ledger->repair;
-    for (uint32_t at = 1; at < repair->n_pool; at++) {
+    for (uint32_t at = 1; at <= repair->n_pool; at++) {
         struct ag_waiting *waiting = &repair->pool[at];
         if (waiting->kind == AG_RECORD_ALLOC) {
             struct ag_thread_sum *base = &ledger->streams[waiting->stream].base;

@@ -1,4 +1,4 @@
-/* index_map.c: the functions of index_map.h that grow the table. */
+/* index_map.c: the functions of index_map.h that change the table. */
 #include "table/index_map.h"
 
 #include <errno.h>
@@ -58,6 +58,10 @@ int ag_index_map_insert(struct ag_index_map *map, uint64_t key, uint32_t index) 
     return 0;
 }
 
+int ag_index_map_insert_first(struct ag_index_map *map, uint64_t key, uint32_t index) {
+    return ag_index_map_find(map, key) != AG_INDEX_NONE ? 0 : ag_index_map_insert(map, key, index);
+}
+
 int ag_index_map_number(struct ag_index_map *map, uint64_t key, uint32_t *ret_index) {
     const uint32_t known = ag_index_map_find(map, key);
     const uint32_t index = known != AG_INDEX_NONE ? known : (uint32_t)map->count;
@@ -69,4 +73,21 @@ int ag_index_map_number(struct ag_index_map *map, uint64_t key, uint32_t *ret_in
         *ret_index = index;
     }
     return known == AG_INDEX_NONE;
+}
+
+void ag_index_map_remove(struct ag_index_map *map, uint64_t key, uint32_t index) {
+    uint64_t hole = ag_keyed_hash(key) >> map->shift;
+    while (map->slots[hole].key != key || map->slots[hole].value != (uint64_t)index + 1) {
+        hole = (hole + 1) & map->mask;
+    }
+    /* moves back the keys that the removed one had displaced, so that a search still finds them */
+    for (uint64_t at = (hole + 1) & map->mask; map->slots[at].value; at = (at + 1) & map->mask) {
+        const uint64_t home = ag_keyed_hash(map->slots[at].key) >> map->shift;
+        if (((at - home) & map->mask) >= ((at - hole) & map->mask)) {
+            map->slots[hole] = map->slots[at];
+            hole = at;
+        }
+    }
+    map->slots[hole] = (struct ag_index_slot){0};
+    map->count--;
 }

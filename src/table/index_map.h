@@ -1,10 +1,9 @@
-/* index_map.h: maps sparse 64-bit keys to dense 32-bit indices. The map grows and never removes a
- * key.
+/* index_map.h: maps sparse 64-bit keys to dense 32-bit indices.
  *
  * It uses open addressing with linear probing at a load of at most 1/2. A slot is 16 bytes, so a
  * lookup usually takes one cache line. Keys come from outside (stack ids, stream numbers), so any
- * value is allowed, and the hash is keyed (base/keyed_hash.h). Memory is proportional to the number
- * of different keys.
+ * value is allowed, and the hash is keyed (base/keyed_hash.h). Memory is proportional to the
+ * largest number of keys.
  *
  * For items such as texts or structs, the key is a hash of the item. If different items have the
  * same hash, the map contains that key several times, and a search tries all its indices:
@@ -38,6 +37,8 @@ struct ag_index_map { /* zero-initialize: an empty map */
 void ag_index_map_done(struct ag_index_map *map);
 /* KEY must not be in the map, unless it is a hash (see above). 0 or -ENOMEM. */
 int ag_index_map_insert(struct ag_index_map *map, uint64_t key, uint32_t index);
+/* The same, but a KEY that is in the map keeps its index. */
+int ag_index_map_insert_first(struct ag_index_map *map, uint64_t key, uint32_t index);
 /* Adds KEY, which must not be in the map, and returns its slot. The caller must set the slot's
  * value to a number other than 0. NULL: out of memory. */
 struct ag_index_slot *ag_index_map_place(struct ag_index_map *map, uint64_t key);
@@ -45,6 +46,9 @@ struct ag_index_slot *ag_index_map_place(struct ag_index_map *map, uint64_t key)
  * number of KEY. ret_index may be NULL, if the map is used as a set. Returns 1 if KEY is new, 0 if
  * it is known, or -ENOMEM. */
 int ag_index_map_number(struct ag_index_map *map, uint64_t key, uint32_t *ret_index);
+/* Removes KEY, which must be in the map with INDEX. The memory is kept for other keys. Do not use
+ * it together with ag_index_map_number. */
+void ag_index_map_remove(struct ag_index_map *map, uint64_t key, uint32_t index);
 
 /* The slot where a search for KEY begins, which callers may prefetch. NULL if the map is empty. */
 AG_FAST const struct ag_index_slot *ag_index_map_home(const struct ag_index_map *map,

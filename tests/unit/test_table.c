@@ -183,6 +183,30 @@ static void index_map_numbers_keys_in_their_order(void **state) {
 }
 
 /* A map whose keys are hashes, where many items have one of the hashes. */
+static void index_map_forgets_only_what_was_removed(void **state) {
+    (void)state;
+    struct ag_index_map map = {0};
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(ag_index_map_insert(&map, key_at(i % (MANY / 2)), i), 0);
+    }
+    for (uint32_t i = 0; i < MANY; i += 3) {
+        ag_index_map_remove(&map, key_at(i % (MANY / 2)), i);
+    }
+    assert_int_equal(map.count, MANY - (MANY + 2) / 3);
+    for (uint32_t i = 0; i < MANY / 2; i++) {
+        bool is_there[2] = {false, false};
+        size_t cursor = 0;
+        uint32_t at;
+        while ((at = ag_index_map_next(&map, key_at(i), &cursor)) != AG_INDEX_NONE) {
+            assert_int_equal(at % (MANY / 2), i);
+            is_there[at / (MANY / 2)] = true;
+        }
+        assert_int_equal(is_there[0], i % 3 != 0);
+        assert_int_equal(is_there[1], (i + MANY / 2) % 3 != 0);
+    }
+    ag_index_map_done(&map);
+}
+
 static void index_map_has_all_indexes_of_a_hash(void **state) {
     (void)state;
     struct ag_index_map map = {0};
@@ -279,6 +303,7 @@ int main(void) {
         cmocka_unit_test(byte_reader_never_leaves_its_bytes),
         cmocka_unit_test(index_map_finds_what_was_inserted),
         cmocka_unit_test(index_map_numbers_keys_in_their_order),
+        cmocka_unit_test(index_map_forgets_only_what_was_removed),
         cmocka_unit_test(index_map_has_all_indexes_of_a_hash),
         cmocka_unit_test(pointer_map_adds_replaces_and_destroys),
         cmocka_unit_test(text_store_keeps_each_text_once),

@@ -1,0 +1,46 @@
+/* address_lists.h: a list of numbers for each address, in the order in which they were added, for
+ * open_deaths.c and order_repair.c. Their arrays are indexed by these numbers: 1, 2, 3 ...; the
+ * numbers of removed items are used again. */
+#ifndef AG_ADDRESS_LISTS_H
+#define AG_ADDRESS_LISTS_H
+
+#include "table/index_map.h"
+
+struct ag_address_link {
+    uint64_t address;
+    uint32_t before, behind; /* before: of the first item, the last; behind: of the last item, 0 */
+};
+struct ag_address_lists {          /* zero-initialize */
+    struct ag_address_link *links; /* by number; free numbers are linked by `behind` */
+    size_t capacity;
+    uint32_t count, first_free;
+    struct ag_index_map first; /* address -> number of the first item */
+};
+
+void ag_address_lists_done(struct ag_address_lists *lists);
+/* Adds an item at the end of the list of ADDRESS, and returns its number; 0: no memory. */
+uint32_t ag_address_lists_add(struct ag_address_lists *lists, uint64_t address);
+void ag_address_lists_remove(struct ag_address_lists *lists, uint32_t number);
+
+/* The first and last item of a list, and the neighbors of an item; 0: there is none. */
+static inline uint32_t ag_address_lists_first(const struct ag_address_lists *lists,
+                                              uint64_t address) {
+    const uint32_t first = ag_index_map_find(&lists->first, address);
+    return first != AG_INDEX_NONE ? first : 0;
+}
+static inline uint32_t ag_address_lists_last(const struct ag_address_lists *lists,
+                                             uint64_t address) {
+    const uint32_t first = ag_address_lists_first(lists, address);
+    return first ? lists->links[first].before : 0;
+}
+static inline uint32_t ag_address_lists_next(const struct ag_address_lists *lists,
+                                             uint32_t number) {
+    return lists->links[number].behind;
+}
+static inline uint32_t ag_address_lists_previous(const struct ag_address_lists *lists,
+                                                 uint32_t number) {
+    const uint32_t before = lists->links[number].before;
+    return lists->links[before].behind == number ? before : 0;
+}
+
+#endif
