@@ -8,13 +8,6 @@
 
 #include "table/array.h"
 
-/* Numbers functions as the profile's sites distinguish them: by name and image. Equal texts have
- * equal addresses, so addresses are compared. */
-static uint32_t function_of(struct ag_call_tree *tree, const struct ag_frame *frame) {
-    return ag_numbering_of(&tree->functions, ag_numbering_pointer(frame->label),
-                           ag_numbering_pointer(frame->image), NULL);
-}
-
 static uint64_t key_of(enum ag_call_key key, const struct ag_stack_frame *at, uint32_t function) {
     switch (key) {
     case AG_CALL_FUNCTION:
@@ -32,7 +25,9 @@ static uint32_t call_tree_step(struct ag_call_tree *tree, const struct ag_export
                                enum ag_call_key key, uint32_t parent,
                                const struct ag_stack_frame *at) {
     const uint32_t function =
-        key == AG_CALL_FUNCTION ? function_of(tree, ag_export_frame(export, at->frame)) : 0;
+        key == AG_CALL_FUNCTION
+            ? ag_numbering_function(&tree->functions, ag_export_frame(export, at->frame))
+            : 0;
     bool is_new;
     const uint32_t node =
         ag_numbering_of(&tree->by_parent, parent, key_of(key, at, function), &is_new);

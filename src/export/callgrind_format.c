@@ -41,9 +41,7 @@ struct callgrind {
 };
 
 static uint32_t function_of(struct callgrind *all, int64_t frame) {
-    const struct ag_frame *known = ag_export_frame(all->export, frame);
-    return ag_numbering_of(&all->functions, ag_numbering_pointer(known->label),
-                           ag_numbering_pointer(known->image), NULL);
+    return ag_numbering_function(&all->functions, ag_export_frame(all->export, frame));
 }
 
 /* The cost of a line or a call; adds it if it is new. NULL: out of memory. */

@@ -190,11 +190,6 @@ static const struct ag_frame *frame_at(const struct firefox *all, const struct f
     return ag_export_frame(all->export, (int64_t)frames->frames.things[number].a);
 }
 
-static uint32_t function_of(struct frames *frames, const struct ag_frame *frame) {
-    return ag_numbering_of(&frames->functions, ag_numbering_pointer(frame->label),
-                           ag_numbering_pointer(frame->image), NULL);
-}
-
 static void write_stacks(struct firefox *all, struct frames *frames) {
     struct ag_json *json = &all->json;
     ag_json_open(json, "stackTable", '{');
@@ -225,7 +220,8 @@ static void write_frames(struct firefox *all, struct frames *frames) {
     repeat(all, "subcategory", n, 0);
     ag_json_open(json, "func", '[');
     for (size_t i = 0; i < n; i++) {
-        ag_json_integer(json, NULL, function_of(frames, frame_at(all, frames, i)));
+        ag_json_integer(json, NULL,
+                        ag_numbering_function(&frames->functions, frame_at(all, frames, i)));
     }
     ag_json_close(json, ']');
     repeat_null(all, "nativeSymbol", n);
@@ -246,7 +242,7 @@ static const char **files_of(const struct firefox *all, struct frames *frames) {
     const char **files = calloc(frames->functions.count + 1, sizeof(*files));
     for (size_t i = frames->frames.count; files && i-- > 0;) {
         const struct ag_frame *frame = frame_at(all, frames, i);
-        files[function_of(frames, frame)] = frame->file;
+        files[ag_numbering_function(&frames->functions, frame)] = frame->file;
     }
     return files;
 }

@@ -98,21 +98,15 @@ const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_N
 void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
                            const struct ag_metrics *metrics, enum ag_metric metric) {
     const char *name = ag_metric_name(metric);
-    char sibling[64];
-    snprintf(sibling, sizeof sibling, "%s_ci95", name);
+    const uint64_t value = ag_metric_of(metrics, metric);
     if (!ag_export_is_estimate(export)) {
-        ag_json_integer(json, name, ag_metric_of(metrics, metric));
-        return;
-    }
-    /* Temporary blocks are unknown, because allocations between two samples are not recorded. */
-    if (metric == AG_METRIC_TEMPORARY_BLOCKS) {
-        ag_json_null(json, name);
-        ag_json_null(json, sibling);
+        ag_json_integer(json, name, value);
         return;
     }
     const struct ag_interval interval = ag_interval_in_profile(export->profile, metrics, metric);
-    ag_json_integer(json, name, ag_metric_of(metrics, metric));
-    ag_json_range(json, sibling, interval.low, interval.high);
+    /* Temporary blocks are unknown, because allocations between two samples are not recorded. */
+    ag_json_estimate(json, name, value, metric != AG_METRIC_TEMPORARY_BLOCKS, interval.low,
+                     interval.high);
 }
 
 /* ---- names in formats that are lines of text ---- */

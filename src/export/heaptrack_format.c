@@ -193,14 +193,9 @@ int ag_heaptrack_format(struct ag_export *export) {
     if (r < 0) {
         return r;
     }
-    all.n_images = ag_profile_images(export->profile, NULL, 0);
-    all.images = calloc(all.n_images + 1, sizeof(*all.images));
     all.n_points = ag_profile_timeline(export->profile, &all.points);
-    r = all.images ? 0 : -ENOMEM;
-    if (r == 0) {
-        ag_profile_images(export->profile, all.images, all.n_images);
-        r = put_history(&all);
-    }
+    r = ag_profile_images(export->profile, &all.images, &all.n_images);
+    r = r < 0 ? r : put_history(&all);
     r = r == -EIO ? 0 : r; /* the caller sees the error in the stream */
     free(all.images);
     ag_call_tree_end(&all.tree);

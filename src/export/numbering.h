@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/profile.h"
 #include "table/index_map.h"
 
 struct ag_numbered {
@@ -24,6 +25,13 @@ void ag_numbering_done(struct ag_numbering *numbering);
 
 static inline uint64_t ag_numbering_pointer(const void *pointer) {
     return (uint64_t)(uintptr_t)pointer;
+}
+/* Numbers functions as the profile's sites distinguish them: by name and image. Equal texts have
+ * equal addresses, so addresses are compared. */
+static inline uint32_t ag_numbering_function(struct ag_numbering *functions,
+                                             const struct ag_frame *frame) {
+    return ag_numbering_of(functions, ag_numbering_pointer(frame->label),
+                           ag_numbering_pointer(frame->image), NULL);
 }
 
 #endif

@@ -437,8 +437,10 @@ static void number_mappings(struct pprof *all) {
 }
 
 static int pprof_start(struct pprof *all) {
-    all->n_images = ag_profile_images(all->export->profile, NULL, 0);
-    all->images = calloc(all->n_images + 1, sizeof(*all->images));
+    const int r = ag_profile_images(all->export->profile, &all->images, &all->n_images);
+    if (r < 0) {
+        return r;
+    }
     all->facts = calloc(all->n_images + 1, sizeof(*all->facts));
     all->build_ids = calloc(all->n_images + 1, sizeof(*all->build_ids));
     all->mapping = calloc(all->n_images + 1, sizeof(*all->mapping));
@@ -448,10 +450,9 @@ static int pprof_start(struct pprof *all) {
             return -ENOMEM;
         }
     }
-    if (!all->images || !all->facts || !all->build_ids || !all->mapping) {
+    if (!all->facts || !all->build_ids || !all->mapping) {
         return -ENOMEM;
     }
-    ag_profile_images(all->export->profile, all->images, all->n_images);
     number_mappings(all);
     all->gzip = gzip_new(all->export->out);
     return all->gzip ? 0 : -ENOMEM;

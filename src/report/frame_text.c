@@ -54,21 +54,15 @@ const char *ag_quantity_spread(struct ag_quantity *buffer, const struct ag_metri
 
 void ag_json_metric(const struct ag_view *view, const char *key, const struct ag_metrics *metrics,
                     enum ag_metric metric) {
-    char name[64];
+    const uint64_t value = ag_metric_of(metrics, metric);
     if (!ag_profile_identity(view->profile)->is_sampled) {
-        ag_json_integer(view->json, key, ag_metric_of(metrics, metric));
-        return;
-    }
-    snprintf(name, sizeof name, "%s_ci95", key);
-    /* Temporary blocks are unknown, because allocations between two samples are not recorded. */
-    if (metric == AG_METRIC_TEMPORARY_BLOCKS) {
-        ag_json_null(view->json, key);
-        ag_json_null(view->json, name);
+        ag_json_integer(view->json, key, value);
         return;
     }
     const struct ag_interval interval = ag_interval_in_profile(view->profile, metrics, metric);
-    ag_json_integer(view->json, key, ag_metric_of(metrics, metric));
-    ag_json_range(view->json, name, interval.low, interval.high);
+    /* Temporary blocks are unknown, because allocations between two samples are not recorded. */
+    ag_json_estimate(view->json, key, value, metric != AG_METRIC_TEMPORARY_BLOCKS, interval.low,
+                     interval.high);
 }
 
 void ag_json_metrics(const struct ag_view *view, const struct ag_metrics *metrics) {

@@ -142,6 +142,18 @@ void ag_json_range(struct ag_json *json, const char *key, uint64_t low, uint64_t
     ag_json_close(json, ']');
 }
 
+void ag_json_estimate(struct ag_json *json, const char *key, uint64_t value, bool is_known,
+                      uint64_t low, uint64_t high) {
+    char interval[64];
+    snprintf(interval, sizeof interval, "%s_ci95", key);
+    ag_json_integer_if(json, key, value, is_known);
+    if (is_known) {
+        ag_json_range(json, interval, low, high);
+    } else {
+        ag_json_null(json, interval);
+    }
+}
+
 void ag_json_strings(struct ag_json *json, const char *key, const char *const *texts,
                      size_t count) {
     ag_json_open(json, key, '[');

@@ -42,6 +42,10 @@ void ag_json_null(struct ag_json *json, const char *key);
 void ag_json_integer_if(struct ag_json *json, const char *key, uint64_t number, bool is_known);
 /* 0 is written as null. */
 void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number);
+/* Writes an estimate as KEY, and its 95 % interval as KEY_ci95. Both are null if IS_KNOWN is
+ * false. */
+void ag_json_estimate(struct ag_json *json, const char *key, uint64_t value, bool is_known,
+                      uint64_t low, uint64_t high);
 /* [LOW, HIGH] */
 void ag_json_range(struct ag_json *json, const char *key, uint64_t low, uint64_t high);
 void ag_json_strings(struct ag_json *json, const char *key, const char *const *texts, size_t count);

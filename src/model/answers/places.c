@@ -2,35 +2,42 @@
  * that of its site (a pc in an image). */
 #include "model/answers/places.h"
 
-#include "model/profile_state.h"
+#include <stdlib.h>
 
-/* Lists the images of all processes of a merged profile, one process after the other. */
-static size_t images_of_parts(const struct ag_profile *merged, struct ag_image_row *ret_rows,
-                              size_t capacity) {
-    size_t count = 0;
-    for (size_t p = 0; p < merged->n_parts; p++) {
-        const size_t room = capacity > count ? capacity - count : 0;
-        count +=
-            ag_profile_images(merged->parts[p].profile, room > 0 ? ret_rows + count : NULL, room);
+#include "model/profile_state.h"
+#include "table/array.h"
+
+/* Adds the images of a profile, or those of all its processes, one process after the other. */
+static int add_images(const struct ag_profile *profile, struct ag_image_row **rows, size_t *count) {
+    const struct ag_definitions *definitions = &profile->definitions;
+    int r = 0;
+    for (size_t p = 0; p < profile->n_parts && r == 0; p++) {
+        r = add_images(profile->parts[p].profile, rows, count);
     }
-    return count;
+    for (size_t i = 0; i < definitions->n_images && r == 0; i++) {
+        const struct ag_model_image *image = &definitions->images[i];
+        const struct ag_image_row row = {.path = ag_text(&definitions->texts, image->path),
+                                         .build_id = image->build_id,
+                                         .build_id_bytes = image->build_id_bytes,
+                                         .low = image->low,
+                                         .high = image->high};
+        r = AG_ARRAY_ADD(*rows, *count, row);
+    }
+    return r;
 }
 
-size_t ag_profile_images(const struct ag_profile *profile, struct ag_image_row *ret_rows,
-                         size_t capacity) {
-    const struct ag_definitions *definitions = &profile->definitions;
-    if (profile->n_parts > 0) {
-        return images_of_parts(profile, ret_rows, capacity);
+int ag_profile_images(const struct ag_profile *profile, struct ag_image_row **ret_rows,
+                      size_t *ret_count) {
+    struct ag_image_row *rows = NULL;
+    size_t count = 0;
+    const int r = add_images(profile, &rows, &count);
+    if (r < 0) {
+        free(rows);
+        return r;
     }
-    for (size_t i = 0; i < definitions->n_images && i < capacity; i++) {
-        const struct ag_model_image *image = &definitions->images[i];
-        ret_rows[i] = (struct ag_image_row){.path = ag_text(&definitions->texts, image->path),
-                                            .build_id = image->build_id,
-                                            .build_id_bytes = image->build_id_bytes,
-                                            .low = image->low,
-                                            .high = image->high};
-    }
-    return definitions->n_images;
+    *ret_rows = rows;
+    *ret_count = count;
+    return 0;
 }
 
 uint32_t ag_profile_place_limit(const struct ag_profile *profile) {

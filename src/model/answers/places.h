@@ -16,10 +16,10 @@ struct ag_image_row {
     size_t build_id_bytes;
     uint64_t low, high; /* addresses in the process */
 };
-/* Returns the number of images of the trace, and copies at most CAPACITY of them. Unloaded images
+/* Lists the images of the trace; the caller frees the list. Unloaded images
  * are included, so two may have the same addresses. */
-size_t ag_profile_images(const struct ag_profile *profile, struct ag_image_row *ret_rows,
-                         size_t capacity);
+int ag_profile_images(const struct ag_profile *profile, struct ag_image_row **ret_rows,
+                      size_t *ret_count);
 
 struct ag_place {
     /* an address inside the call instruction, or that of the instruction that a signal interrupted;
