@@ -86,6 +86,11 @@ bool ag_metrics_are_nothing(const struct ag_metrics *metrics) {
     return any == 0;
 }
 
+bool ag_metrics_are_empty(const struct ag_metrics *metrics) {
+    static const struct ag_metrics nothing;
+    return memcmp(metrics, &nothing, sizeof(nothing)) == 0;
+}
+
 _Static_assert(AG_METRICS == AG_METRIC_END - AG_METRIC_FIRST, "a variance for each metric");
 
 double ag_metric_variance(const struct ag_metrics *metrics, enum ag_metric metric) {

@@ -38,6 +38,8 @@ double ag_metric_variance(const struct ag_metrics *metrics, enum ag_metric metri
 void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more);
 /* whether all metrics are 0; variances are not considered */
 bool ag_metrics_are_nothing(const struct ag_metrics *metrics);
+/* whether all members are 0 */
+bool ag_metrics_are_empty(const struct ag_metrics *metrics);
 
 /* The metrics of function counters, in the order in which reports print them. */
 #define AG_CALL_METRIC_TABLE(X) \

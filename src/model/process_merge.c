@@ -142,9 +142,7 @@ static int copy_stack_type(struct ag_profile *merged, const struct ag_profile *o
     struct ag_index_map *to = &merged->definitions.stack_type_index;
     const uint32_t type = ag_index_map_find(&own->definitions.stack_type_index, stack);
     const uint32_t new_type = type != AG_INDEX_NONE ? merged_type(merged, own, type) : 0;
-    return new_type == 0 || ag_index_map_find(to, new_stack) != AG_INDEX_NONE
-               ? 0
-               : ag_index_map_insert(to, new_stack, new_type);
+    return new_type == 0 ? 0 : ag_index_map_insert_first(to, new_stack, new_type);
 }
 
 static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
@@ -488,7 +486,7 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
         const uint64_t key = runtime_key(runtime);
         const uint32_t known = ag_index_map_find(&to->runtime_index, key);
         if (known != AG_INDEX_NONE && is_same_runtime(&to->runtimes[known], runtime)) {
-            to->runtimes[known].told += runtime->told;
+            to->runtimes[known].recorded += runtime->recorded;
             to->runtimes[known].counted += runtime->counted;
             continue;
         }

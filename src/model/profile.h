@@ -148,7 +148,7 @@ struct ag_profile_runtime {
     const char *name, *version, *note;
     bool hooked;
     /* the allocations of the runtime that were recorded, in the unit of `counted` */
-    uint64_t told;
+    uint64_t recorded;
     /* the allocations that the runtime itself counted; 0: it does not count them */
     uint64_t counted;
 };

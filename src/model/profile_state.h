@@ -127,6 +127,9 @@ int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_
                            bool *ret_is_needed);
 /* Whether the expression matches the frame's function, or its label ("[vm] f"). */
 bool ag_frame_matches(const regex_t *regex, const struct ag_frame *frame);
+/* LIVE: what is in use; NULL: what was allocated and not freed. */
+struct ag_metrics ag_metrics_of_stack(const struct ag_stack_sum *sum,
+                                      const struct ag_live_sum *live);
 /* The row, without sums, of a heap of the trace; of an unknown number the row "unknown". */
 struct ag_heap_row ag_heap_row_of(const struct ag_definitions *definitions, uint32_t number);
 int ag_profile_make_rows(struct ag_profile *profile);

@@ -69,10 +69,9 @@ static size_t frames_most(const struct ag_outline *outline) {
 static void number_groups(struct numbering *numbering) {
     struct ag_page_trace *trace = numbering->trace;
     const struct ag_outline *outline = &trace->outline;
-    static const struct ag_metrics nothing;
     for (size_t i = 0; i < outline->n_groups; i++) {
         numbering->group_number[i] = UINT32_MAX;
-        if (memcmp(&outline->groups[i].metrics, &nothing, sizeof(nothing)) != 0) {
+        if (!ag_metrics_are_empty(&outline->groups[i].metrics)) {
             numbering->group_number[i] = (uint32_t)trace->n_numbers++;
             numbering->is_node_used[outline->groups[i].node] = true;
         }

@@ -110,13 +110,8 @@ static void write_json(struct ag_view *view, const struct ag_difference *differe
     ag_json_open(json, "sites", '[');
     for (size_t i = 0; i < ranking->count && i < view->limit; i++) {
         const struct ag_difference_row *row = &difference->rows[ranking->ranks[i].row];
-        const struct ag_frame frame = {.function = row->function,
-                                       .file = row->file,
-                                       .image = row->image,
-                                       .runtime = row->runtime,
-                                       .line = row->line};
         ag_json_open(json, NULL, '{');
-        ag_json_frame(json, &frame);
+        ag_json_frame(json, &row->frame);
         if (ag_site_key_is_named(view->options->by)) {
             ag_json_string(json, ag_report_key_name(view->options->by), row->label);
         }
@@ -206,17 +201,12 @@ static void add_row(struct ag_view *view, struct ag_table *table,
                   ag_metric_is_bytes(view->sort) ? ag_metric_blocks_of(view->sort)
                                                  : AG_METRIC_ALLOCATED_BLOCKS);
     struct ag_quantity number;
-    const struct ag_frame frame = {.function = row->function,
-                                   .file = row->file,
-                                   .image = row->image,
-                                   .runtime = row->runtime,
-                                   .line = row->line};
     signed_cell(table, change, unit);
     ag_table_cell(table, word_of_row(row, view->sort, change));
     ag_table_cell(table, ag_quantity_in(&number, change.before, unit));
     ag_table_cell(table, ag_quantity_in(&number, change.after, unit));
     signed_cell(table, blocks, blocks_unit);
-    ag_table_key_cells(table, view->options->by, row->label, &frame);
+    ag_table_key_cells(table, view->options->by, row->label, &row->frame);
 }
 
 static int write_table(struct ag_view *view, const struct ag_difference *difference,

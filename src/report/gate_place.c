@@ -97,12 +97,13 @@ static int place_of_growth(const struct ag_gate_term *term, struct ag_profile *p
         const uint64_t before = ag_metric_of(&row->before, term->metric);
         const uint64_t after = ag_metric_of(&row->after, term->metric);
         if (after > before && after - before > most &&
-            (term->site == NULL || ag_gate_is_named(row->function, term->site))) {
+            (term->site == NULL || ag_gate_is_named(row->frame.function, term->site))) {
             most = after - before;
             best = row;
         }
     }
-    r = best != NULL ? set_place(place, best->function, best->file, best->line) : 0;
+    r = best != NULL ? set_place(place, best->frame.function, best->frame.file, best->frame.line)
+                     : 0;
     (void)ag_difference_free(difference);
     return r;
 }

@@ -25,7 +25,7 @@ static void end_sites(struct sites *sites) {
     free(sites->of_blamed_lines);
 }
 
-static int find_spots(struct ag_view *view, struct sites *sites) {
+static int find_blamed_lines(struct ag_view *view, struct sites *sites) {
     const struct ag_blamed_line *blamed_lines;
     const int r = ag_profile_blamed_lines(view->profile, &blamed_lines, &sites->n_rows);
     if (r < 0) {
@@ -46,8 +46,8 @@ static int find_spots(struct ag_view *view, struct sites *sites) {
 
 static int rank_sites(struct ag_view *view, enum ag_sites_shown shown, struct sites *ret_sites) {
     struct sites sites = {0};
-    int r = shown == AG_SITES_SPOTS
-                ? find_spots(view, &sites)
+    int r = shown == AG_SITES_BLAMED
+                ? find_blamed_lines(view, &sites)
                 : ag_profile_sites(view->profile, view->options->by, &sites.rows, &sites.n_rows);
     if (r < 0) {
         return r;
@@ -132,7 +132,7 @@ static const char *head_of(char head[32], const char *words, struct ag_unit unit
 static void choose_columns(const struct ag_view *view, const struct ag_metrics *total,
                            enum ag_sites_shown shown, struct site_columns *columns) {
     columns->metric = view->sort;
-    columns->has_total = shown != AG_SITES_SPOTS;
+    columns->has_total = shown != AG_SITES_BLAMED;
     bool is_bytes = ag_metric_is_bytes(view->sort);
     columns->blocks = is_bytes ? ag_metric_blocks_of(view->sort) : AG_METRIC_ALLOCATED_BLOCKS;
     bool is_peak = view->sort == AG_METRIC_PEAK_BYTES || view->sort == AG_METRIC_PEAK_BLOCKS;

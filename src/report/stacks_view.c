@@ -8,16 +8,72 @@
 
 #include "report/quantity.h"
 #include "report/ranking.h"
-#include "report/stack_groups.h"
 #include "report/suppression.h"
 #include "report/view.h"
+#include "table/array.h"
+#include "table/index_map.h"
 
 enum { USUAL_TEXT_FRAMES = 8, STACK_INDENT = 4 };
 
+/* ---- groups: stacks that look the same to a person ----
+ *
+ * The recorder distinguishes stacks by addresses: two calls on one source line, or one library
+ * loaded twice, give two stacks. Here stacks with the same frames (or the same first N frames, with
+ * --frames=N) and the same allocation function are one group. The profile gives equal frames the
+ * same number, so two stacks are equal if their arrays of frame numbers are. */
+
+struct stack_group {
+    const uint32_t *frames;         /* of the profile, innermost first */
+    size_t n_frames;                /* all of them, or the first N */
+    const struct ag_stack_row *row; /* the first stack of the group */
+    struct ag_metrics metrics;
+};
 struct stacks {
-    struct ag_stack_groups groups;
+    struct stack_group *groups;
+    size_t count;
+    struct ag_metrics total; /* of all groups */
+    struct ag_index_map by_hash;
     struct ag_ranking ranking;
 };
+
+static uint64_t hash_of(const struct stack_group *group) {
+    const char *via = group->row->via_name != NULL ? group->row->via_name : "";
+    return ag_keyed_hash_pair(
+        ag_keyed_hash_bytes(group->frames, group->n_frames * sizeof *group->frames),
+        ag_keyed_hash_bytes(via, strlen(via)));
+}
+
+static int same_name(const char *a, const char *b) {
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static int is_same(const struct stack_group *a, const struct stack_group *b) {
+    return a->n_frames == b->n_frames && same_name(a->row->via_name, b->row->via_name) &&
+           (a->n_frames == 0 || memcmp(a->frames, b->frames, a->n_frames * sizeof *a->frames) == 0);
+}
+
+static int stacks_add(struct stacks *stacks, const struct stack_group *group) {
+    const uint64_t hash = hash_of(group);
+    size_t cursor = 0;
+    uint32_t at;
+    while ((at = ag_index_map_next(&stacks->by_hash, hash, &cursor)) != AG_INDEX_NONE &&
+           !is_same(&stacks->groups[at], group)) {
+    }
+    ag_metrics_add(&stacks->total, &group->metrics);
+    if (at != AG_INDEX_NONE) {
+        ag_metrics_add(&stacks->groups[at].metrics, &group->metrics);
+        return 0;
+    }
+    const int r = ag_index_map_insert(&stacks->by_hash, hash, (uint32_t)stacks->count);
+    return r < 0 ? r : AG_ARRAY_ADD(stacks->groups, stacks->count, *group);
+}
+
+/* With a time window that counts older blocks, a stack may have allocated nothing in the window. */
+static bool has_any(const struct ag_metrics *metrics, enum ag_metric blocks) {
+    return ag_metric_of(metrics, blocks) != 0 ||
+           (blocks == AG_METRIC_ALLOCATED_BLOCKS &&
+            (metrics->in_use_blocks | metrics->freed_blocks | metrics->peak_blocks) != 0);
+}
 
 struct suppressing {
     struct ag_profile *profile;
@@ -39,27 +95,46 @@ static bool is_not_suppressed(void *context, const struct ag_stack_row *row, con
     return true;
 }
 
+static void end_stacks(struct stacks *stacks) {
+    ag_ranking_end(&stacks->ranking);
+    free(stacks->groups);
+    ag_index_map_done(&stacks->by_hash);
+}
+
+static int group_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context,
+                        struct stacks *stacks) {
+    const uint64_t most_frames = view->options->frames;
+    const struct ag_stack_row *rows;
+    const size_t n_rows = ag_profile_stacks(view->profile, &rows);
+    int r = 0;
+    for (size_t i = 0; i < n_rows && r == 0; i++) {
+        /* not bytes, because a block of 0 bytes can leak, too */
+        if (!has_any(&rows[i].metrics, ag_metric_blocks_of(view->sort))) {
+            continue;
+        }
+        struct stack_group group = {.row = &rows[i], .metrics = rows[i].metrics};
+        const size_t n = ag_profile_stack_frames(view->profile, rows[i].stack, &group.frames);
+        group.n_frames = most_frames != 0 && most_frames < n ? (size_t)most_frames : n;
+        if (is_wanted == NULL || is_wanted(context, &rows[i], group.frames, n)) {
+            r = stacks_add(stacks, &group);
+        }
+    }
+    return r;
+}
+
+/* 0: call end_stacks later; or a negative errno. */
 static int rank_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context,
                        struct stacks *ret_stacks) {
-    struct stacks stacks = {.groups = {.count = 0}};
-    enum ag_metric blocks = ag_metric_blocks_of(view->sort);
-    const struct ag_stack_grouping grouping = {
-        .blocks = blocks, /* not bytes, because a block of 0 bytes can leak, too */
-        .most_frames = view->options->frames,
-        .is_wanted = is_wanted,
-        .context = context,
-    };
-    int r = ag_stack_groups_start(&stacks.groups, view->profile, &grouping);
+    struct stacks stacks = {.count = 0};
+    int r = group_stacks(view, is_wanted, context, &stacks);
+    r = r < 0 ? r : ag_ranking_start(&stacks.ranking, stacks.count);
     if (r < 0) {
+        end_stacks(&stacks);
         return r;
     }
-    r = ag_ranking_start(&stacks.ranking, stacks.groups.count);
-    if (r < 0) {
-        ag_stack_groups_end(&stacks.groups);
-        return r;
-    }
-    for (size_t i = 0; i < stacks.groups.count; i++) {
-        const struct ag_metrics *metrics = &stacks.groups.groups[i].metrics;
+    const enum ag_metric blocks = ag_metric_blocks_of(view->sort);
+    for (size_t i = 0; i < stacks.count; i++) {
+        const struct ag_metrics *metrics = &stacks.groups[i].metrics;
         if (ag_metric_of(metrics, blocks) >= view->options->min_count) {
             ag_ranking_add(&stacks.ranking,
                            (struct ag_rank){.first = ag_metric_of(metrics, view->sort),
@@ -72,12 +147,7 @@ static int rank_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, void
     return 0;
 }
 
-static void end_stacks(struct stacks *stacks) {
-    ag_ranking_end(&stacks->ranking);
-    ag_stack_groups_end(&stacks->groups);
-}
-
-static void write_stack_json(struct ag_view *view, const struct ag_stack_group *group) {
+static void write_stack_json(struct ag_view *view, const struct stack_group *group) {
     struct ag_json *json = view->json;
     ag_json_open(json, NULL, '{');
     ag_json_metrics(view, &group->metrics);
@@ -90,11 +160,11 @@ static void write_stack_json(struct ag_view *view, const struct ag_stack_group *
 
 static void write_stacks_json(struct ag_view *view, const struct stacks *stacks) {
     ag_json_open(view->json, "total", '{');
-    ag_json_metrics(view, &stacks->groups.total);
+    ag_json_metrics(view, &stacks->total);
     ag_json_close(view->json, '}');
     ag_json_open(view->json, "stacks", '[');
     for (size_t i = 0; i < stacks->ranking.count && i < view->limit; i++) {
-        write_stack_json(view, &stacks->groups.groups[stacks->ranking.ranks[i].row]);
+        write_stack_json(view, &stacks->groups[stacks->ranking.ranks[i].row]);
     }
     ag_json_close(view->json, ']');
 }
@@ -140,7 +210,7 @@ static void write_frame_text(struct ag_page *page, const struct ag_frame *frame)
     ag_page_text(page, AG_STYLE_DIM, frame->is_inlined ? " inlined\n" : "\n");
 }
 
-static void write_stack_text(struct ag_view *view, const struct ag_stack_group *group,
+static void write_stack_text(struct ag_view *view, const struct stack_group *group,
                              uint64_t whole) {
     struct ag_page *page = view->page;
     struct ag_quantity share;
@@ -177,16 +247,16 @@ static void write_stacks_text(struct ag_view *view, const struct stacks *stacks)
                   view->options->is_at_a_time && view->sort == AG_METRIC_IN_USE_BYTES
                       ? "in use at that time"
                       : ag_metric_words(view->sort));
-    write_amount(page, AG_STYLE_BRIGHT, view->sort, &stacks->groups.total);
+    write_amount(page, AG_STYLE_BRIGHT, view->sort, &stacks->total);
     ag_page_print(page, AG_STYLE_PLAIN, ", from %s %s\n",
                   ag_quantity_count(&count, stacks->ranking.count),
                   stacks->ranking.count == 1 ? "stack" : "stacks");
     ag_page_end_line(page);
-    uint64_t whole = ag_metric_of(&stacks->groups.total, view->sort);
+    uint64_t whole = ag_metric_of(&stacks->total, view->sort);
     uint64_t shown = 0;
     size_t i = 0;
     for (; i < stacks->ranking.count && i < view->limit; i++) {
-        const struct ag_stack_group *group = &stacks->groups.groups[stacks->ranking.ranks[i].row];
+        const struct stack_group *group = &stacks->groups[stacks->ranking.ranks[i].row];
         shown += ag_metric_of(&group->metrics, view->sort);
         write_stack_text(view, group, whole);
     }

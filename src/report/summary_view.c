@@ -9,8 +9,9 @@
 /* Which share of what the runtime counted itself was recorded, from 0 to 1. It is also 1 if more
  * was recorded than the runtime counted. */
 static double coverage_of(const struct ag_profile_runtime *runtime) {
-    return runtime->told >= runtime->counted ? 1.0
-                                             : (double)runtime->told / (double)runtime->counted;
+    return runtime->recorded >= runtime->counted
+               ? 1.0
+               : (double)runtime->recorded / (double)runtime->counted;
 }
 
 static void write_runtimes_json(struct ag_view *view) {
@@ -271,7 +272,7 @@ int ag_summary_view_text(struct ag_view *view) {
         sites.limit = view->options->limit == AG_REPORT_USUAL_LIMIT ? 10 : view->limit;
         ag_page_end_line(view->page);
         int r = ag_sites_write_text(
-            &sites, view->options->by == AG_BY_FUNCTION ? AG_SITES_SPOTS : AG_SITES_WITH_OWN);
+            &sites, view->options->by == AG_BY_FUNCTION ? AG_SITES_BLAMED : AG_SITES_WITH_OWN);
         if (r < 0) {
             return r;
         }

@@ -7,7 +7,6 @@
 #include "report/quantity.h"
 #include "report/report.h"
 #include "report/sparkline.h"
-#include "report/stack_groups.h"
 #include "report/suppression.h"
 #include "text/json_writer.h"
 
@@ -31,13 +30,16 @@ ag_view_write ag_findings_text, ag_findings_json; /* the end of the summary */
 enum ag_sites_shown {
     AG_SITES_ALL,
     AG_SITES_WITH_OWN, /* without functions that allocate nothing themselves */
-    AG_SITES_SPOTS,    /* blamed lines: lines that the reader can change, see
+    AG_SITES_BLAMED,   /* blamed lines: lines that the reader can change, see
                         * model/answers/blamed_lines.h */
 };
 int ag_sites_write_text(struct ag_view *view, enum ag_sites_shown shown);
 ag_view_write ag_tree_view_text, ag_tree_view_json;
 ag_view_write ag_stacks_view_text, ag_stacks_view_json; /* --view=peak and --view=temporary */
 ag_view_write ag_leaks_view_text, ag_leaks_view_json;
+/* Called for each stack with all of its frames. False leaves the stack out. */
+typedef bool ag_stack_is_wanted(void *context, const struct ag_stack_row *row,
+                                const uint32_t *frames, size_t n_frames);
 /* The same for the stacks that IS_WANTED accepts (NULL: all). */
 int ag_stacks_write_text(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);
 int ag_stacks_write_json(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);

@@ -150,7 +150,7 @@ static void what_a_runtime_counted_is_known_when_it_is_told_again(void **state) 
     const struct ag_profile_runtime *runtimes;
     assert_int_equal(ag_profile_runtimes(profile, &runtimes), 1);
     assert_true(runtimes[0].hooked);
-    assert_int_equal(runtimes[0].told, 999);
+    assert_int_equal(runtimes[0].recorded, 999);
     assert_int_equal(runtimes[0].counted, 1000);
     assert_null(ag_profile_close(profile));
     trace_end(&trace);

@@ -56,29 +56,29 @@ static struct ag_difference_row *row_of(struct difference *difference, struct ag
     uint32_t at;
     int r = ag_index_map_number(&difference->by_key, text, &at);
     r = r > 0 ? AG_ARRAY_ADD(difference->rows, difference->shown.n_rows,
-                             (struct ag_difference_row){.line = 0})
+                             (struct ag_difference_row){.label = NULL})
               : r;
     if (r < 0) {
         return NULL;
     }
     struct ag_difference_row *row = &difference->rows[at];
-    row->function = by == AG_BY_IMAGE ? NULL : difference_keep_text(difference, frame->function);
-    row->file = by == AG_BY_IMAGE ? NULL : difference_keep_text(difference, frame->file);
-    row->image = difference_keep_text(difference, frame->image);
-    row->runtime = difference_keep_text(difference, frame->runtime ? frame->runtime : "c");
-    row->line = by == AG_BY_IMAGE ? 0 : frame->line;
+    row->frame.function =
+        by == AG_BY_IMAGE ? NULL : difference_keep_text(difference, frame->function);
+    row->frame.file = by == AG_BY_IMAGE ? NULL : difference_keep_text(difference, frame->file);
+    row->frame.image = difference_keep_text(difference, frame->image);
+    row->frame.runtime = difference_keep_text(difference, frame->runtime ? frame->runtime : "c");
+    row->frame.line = by == AG_BY_IMAGE ? 0 : frame->line;
     row->label = difference_keep_text(difference, site->label);
     return row;
 }
 
 static int difference_take(struct difference *difference, struct ag_profile *profile,
                            enum ag_site_key by, bool is_after) {
-    static const struct ag_metrics nothing;
     const struct ag_site_row *sites;
     size_t n;
     const int r = ag_profile_sites(profile, by, &sites, &n);
     for (size_t i = 0; i < n && r == 0; i++) {
-        if (memcmp(&sites[i].own, &nothing, sizeof(nothing)) == 0) {
+        if (ag_metrics_are_empty(&sites[i].own)) {
             continue; /* the site allocates nothing itself, it only calls */
         }
         struct ag_difference_row *row = row_of(difference, profile, by, &sites[i]);

@@ -6,11 +6,10 @@
 #include "model/profile.h"
 
 struct ag_difference_row {
-    const char *function, *file, *image; /* NULL: sites of this key have none */
-    const char *runtime;                 /* of the function; "c" for sites without a function */
-    const char *label; /* by heap, type and label: its name; NULL for an unknown type */
-    uint32_t line;
-    bool is_before, is_after;        /* whether the site occurs in that profile */
+    struct ag_frame frame;    /* sites of some keys have no function, file or image; no row has
+                            * frame.label */
+    const char *label;        /* by heap, type and label: its name; NULL for an unknown type */
+    bool is_before, is_after; /* whether the site occurs in that profile */
     struct ag_metrics before, after; /* the site's own metrics, without those of its callees */
 };
 struct ag_difference {

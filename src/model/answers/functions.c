@@ -198,9 +198,7 @@ static int map_nodes(const struct ag_call_snapshot *snapshot, struct ag_index_ma
     }
     int r = 0;
     for (size_t i = 0; i < snapshot->n_rows && r == 0 && !is_in_order; i++) {
-        if (ag_index_map_find(by_node, snapshot->rows[i].node) == AG_INDEX_NONE) {
-            r = ag_index_map_insert(by_node, snapshot->rows[i].node, (uint32_t)i);
-        }
+        r = ag_index_map_insert_first(by_node, snapshot->rows[i].node, (uint32_t)i);
     }
     return r;
 }
@@ -354,23 +352,42 @@ static void add_up_nodes(struct ag_functions *functions) {
     ag_call_counts_add_acc(&functions->total, &functions->nodes[0].counts);
 }
 
-/* Computes acc of each function by a walk over the tree (3. at the top of this file). The walk goes
- * down by first_child and up again by `parent`, without a stack. */
-static void add_up_rows(struct ag_functions *functions, uint32_t *on_path) {
-    struct ag_function_node *nodes = functions->nodes;
+/* Called for each place, callers first. ON_PATH: by row, how many of its places are on the path
+ * above the place. */
+typedef int visit_place(void *context, const struct ag_functions *functions, uint32_t node,
+                        const uint32_t *on_path);
+
+/* Walks down by first_child and up again by `parent`, without a stack. Ends when VISIT returns a
+ * negative errno. */
+static int walk_places(const struct ag_functions *functions, visit_place *visit, void *context) {
+    const struct ag_function_node *nodes = functions->nodes;
+    uint32_t *on_path = calloc(functions->n_rows + 1, sizeof(*on_path));
+    int r = on_path ? 0 : -ENOMEM;
     uint32_t at = nodes[0].first_child;
-    while (at != NONE && at != 0) {
+    while (at != NONE && at != 0 && r == 0) {
+        r = visit(context, functions, at, on_path);
         on_path[nodes[at].row]++;
         uint32_t next = nodes[at].first_child;
         while (next == NONE && at != 0) {
-            if (--on_path[nodes[at].row] == 0) {
-                ag_call_counts_add_acc(&functions->rows[nodes[at].row].counts, &nodes[at].counts);
-            }
+            on_path[nodes[at].row]--;
             next = nodes[at].next_sibling;
             at = next == NONE ? nodes[at].parent : at;
         }
         at = next;
     }
+    free(on_path);
+    return r;
+}
+
+/* Adds acc of a place to its function (3. at the top of this file). */
+static int add_up_row(void *rows, const struct ag_functions *functions, uint32_t node,
+                      const uint32_t *on_path) {
+    const struct ag_function_node *place = &functions->nodes[node];
+    if (on_path[place->row] == 0) {
+        ag_call_counts_add_acc(&((struct ag_function_row *)rows)[place->row].counts,
+                               &place->counts);
+    }
+    return 0;
 }
 
 /* A group has no counts of its own, so its row gets the sums of all places below it. */
@@ -412,16 +429,13 @@ static uint32_t *find_outer_callers(const struct ag_functions *functions) {
 
 static int add_up(struct builder *builder) {
     struct ag_functions *functions = builder->functions;
-    uint32_t *on_path = calloc(functions->n_rows + 1, sizeof(*on_path));
     builder->profile->outer_callers = find_outer_callers(functions);
-    if (!on_path || !builder->profile->outer_callers) {
-        free(on_path);
+    if (!builder->profile->outer_callers) {
         return -ENOMEM;
     }
     add_up_nodes(functions);
-    add_up_rows(functions, on_path);
-    free(on_path);
-    return functions->group != AG_CALLS_TOGETHER ? add_up_groups(functions) : 0;
+    const int r = walk_places(functions, add_up_row, functions->rows);
+    return r == 0 && functions->group != AG_CALLS_TOGETHER ? add_up_groups(functions) : r;
 }
 
 static int build(struct builder *builder) {
@@ -582,44 +596,20 @@ static int add_own(struct edge_list *list, const struct ag_functions *functions,
 }
 
 /* Adds acc of a place to the edge from its caller, unless the caller occurs again further out on
- * the path (IS_OUTERMOST is false). */
-static int add_acc(struct edge_list *list, const struct ag_functions *functions, uint32_t node,
-                   bool is_outermost) {
+ * the path. */
+static int add_acc(void *context, const struct ag_functions *functions, uint32_t node,
+                   const uint32_t *on_path) {
     const uint32_t parent = functions->nodes[node].parent;
-    if (!is_outermost) {
+    if (parent != 0 && on_path[functions->nodes[parent].row] != 1) {
         return 0;
     }
     struct ag_call_edge *edge =
-        edge_of(list, row_of_node(functions, parent), functions->nodes[node].row);
+        edge_of(context, row_of_node(functions, parent), functions->nodes[node].row);
     if (!edge) {
         return -ENOMEM;
     }
     edge->acc_words += functions->nodes[node].counts.acc_words;
     edge->acc_ns += functions->nodes[node].counts.acc_ns;
-    return 0;
-}
-
-/* Walks over the tree as add_up_rows does. ON_PATH: by row, how many of its places are on the
- * current path. */
-static int edges_walk(struct edge_list *list, const struct ag_functions *functions,
-                      uint32_t *on_path) {
-    const struct ag_function_node *nodes = functions->nodes;
-    uint32_t at = nodes[0].first_child;
-    while (at != NONE && at != 0) {
-        const uint32_t parent = nodes[at].parent;
-        const int r = add_acc(list, functions, at, parent == 0 || on_path[nodes[parent].row] == 1);
-        if (r < 0) {
-            return r;
-        }
-        on_path[nodes[at].row]++;
-        uint32_t next = nodes[at].first_child;
-        while (next == NONE && at != 0) {
-            on_path[nodes[at].row]--;
-            next = nodes[at].next_sibling;
-            at = next == NONE ? nodes[at].parent : at;
-        }
-        at = next;
-    }
     return 0;
 }
 
@@ -635,11 +625,8 @@ int ag_profile_call_edges(struct ag_profile *profile, struct ag_call_edge **ret_
     const struct ag_functions *functions;
     struct edge_list list = {0};
     int r = ag_profile_functions(profile, &functions);
-    uint32_t *on_path = r < 0 ? NULL : calloc(functions->n_rows + 1, sizeof(*on_path));
-    r = r == 0 && !on_path ? -ENOMEM : r;
     r = r < 0 ? r : add_own(&list, functions, profile->outer_callers);
-    r = r < 0 ? r : edges_walk(&list, functions, on_path);
-    free(on_path);
+    r = r < 0 ? r : walk_places(functions, add_acc, &list);
     ag_index_map_done(&list.by_pair);
     if (r < 0) {
         free(list.edges);

@@ -40,12 +40,6 @@ struct sketch { /* the counters of one row: a function, line, image, type or lab
     uint32_t stack; /* one of its stacks */
     bool has_type, has_types;
 };
-struct life {                              /* one block */
-    uint64_t size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: not freed */
-    double stands_for;
-    bool is_of_moving;
-    uint32_t n_moves, n_promotions;
-};
 struct lifetime_pass {
     struct ag_profile *profile;
     struct sketch *sketches;
@@ -106,7 +100,7 @@ static void count_decade(struct lifetime_pass *pass, uint64_t size, double n,
     pass->decade_bytes[decade] += n * (double)size;
 }
 
-static void count_survival(struct sketch *sketch, const struct life *life) {
+static void count_survival(struct sketch *sketch, const struct ag_block_row *life) {
     const uint32_t collections =
         life->n_moves > life->n_promotions ? life->n_moves : life->n_promotions;
     const double n = life->stands_for;
@@ -123,7 +117,7 @@ static void count_survival(struct sketch *sketch, const struct life *life) {
     }
 }
 
-static void count_life(struct lifetime_pass *pass, uint32_t at, const struct life *life) {
+static void count_life(struct lifetime_pass *pass, uint32_t at, const struct ag_block_row *life) {
     if (at >= pass->n_sketches || pass->error < 0) {
         return;
     }
@@ -146,14 +140,7 @@ static void count_life(struct lifetime_pass *pass, uint32_t at, const struct lif
 /* Counts a block of a merged profile. */
 static void lifetimes_visit(void *context, const struct ag_block_row *row) {
     struct lifetime_pass *pass = context;
-    const struct life life = {.size = row->size,
-                              .allocated_ns = row->allocated_ns,
-                              .freed_ns = row->freed_ns,
-                              .stands_for = row->stands_for,
-                              .is_of_moving = row->is_of_moving,
-                              .n_moves = row->n_moves,
-                              .n_promotions = row->n_promotions};
-    count_life(pass, ag_pass_group_of(&pass->of_stack, row->stack, row->via), &life);
+    count_life(pass, ag_pass_group_of(&pass->of_stack, row->stack, row->via), row);
 }
 
 /* Counts a block of a profile of one process: block->stack is the index of a sketch, and times are
@@ -161,13 +148,13 @@ static void lifetimes_visit(void *context, const struct ag_block_row *row) {
 static void visit_grouped(void *context, const struct ag_block *block) {
     struct lifetime_pass *pass = context;
     if (block->freed_ns >= pass->profile->pass.from_ns) {
-        const struct life life = {.size = block->size,
-                                  .allocated_ns = block->allocated_ns,
-                                  .freed_ns = block->freed_ns,
-                                  .stands_for = block->weight ? block->weight->blocks : 1,
-                                  .is_of_moving = pass->is_moving[block->via],
-                                  .n_moves = block->n_moves,
-                                  .n_promotions = block->n_promotions};
+        const struct ag_block_row life = {.size = block->size,
+                                          .allocated_ns = block->allocated_ns,
+                                          .freed_ns = block->freed_ns,
+                                          .stands_for = block->weight ? block->weight->blocks : 1,
+                                          .is_of_moving = pass->is_moving[block->via],
+                                          .n_moves = block->n_moves,
+                                          .n_promotions = block->n_promotions};
         count_life(pass, block->stack, &life);
     }
 }

@@ -1,5 +1,5 @@
 /* memory_rows.c: attributes the memory of a process to malloc, to the heaps of runtimes and to
- * mapped memory, for src/report/memory_table.c.
+ * mapped memory, for the heaps view.
  *
  * 1. A row is a runtime with all its heaps, or a heap that belongs to no runtime. Heaps whose
  * blocks may contain other heaps (memory that the program mapped itself, stacks) have rows of their

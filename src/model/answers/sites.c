@@ -205,10 +205,9 @@ static void count_own(struct walk *walk) {
 
 /* Removes rows whose total is empty. */
 static size_t compact(struct ag_site_row *rows, size_t count) {
-    static const struct ag_metrics nothing;
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        if (memcmp(&rows[i].total, &nothing, sizeof(nothing)) != 0) {
+        if (!ag_metrics_are_empty(&rows[i].total)) {
             rows[kept++] = rows[i];
         }
     }
@@ -271,30 +270,48 @@ static int sites_by_stack(struct ag_profile *profile) {
     return 0;
 }
 
-static int sites_by_heap(struct ag_profile *profile) {
-    const struct ag_definitions *definitions = &profile->definitions;
-    const size_t n = definitions->n_heaps;
+/* Makes a row for each of N names, and a last one with the name OTHER. INDEX_OF gives the name of a
+ * row of the profile by its number; AG_INDEX_NONE: OTHER. */
+static int sites_by_name(struct ag_profile *profile, enum ag_site_key by, size_t n,
+                         const char *(*name_of)(const struct ag_definitions *, size_t),
+                         uint32_t (*index_of)(const struct ag_definitions *,
+                                              const struct ag_stack_row *),
+                         const char *other) {
     struct ag_site_row *rows = calloc(n + 1, sizeof(*rows));
     if (!rows) {
         return -ENOMEM;
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i <= n; i++) {
         rows[i].frame = (uint32_t)i;
-        rows[i].label = definitions->heaps[i].name;
+        rows[i].label = i < n ? name_of(&profile->definitions, i) : other;
     }
-    rows[n].frame = (uint32_t)n;
-    rows[n].label = "unknown";
     for (size_t i = 0; i < profile->n_rows; i++) {
-        const uint32_t heap = definitions->vias[profile->rows[i].via % AG_MODEL_VIAS].heap;
-        const struct ag_model_heap *known =
-            profile->rows[i].heap_name ? ag_definitions_heap(definitions, heap) : NULL;
-        struct ag_site_row *row = &rows[known ? (size_t)(known - definitions->heaps) : n];
+        const uint32_t at = index_of(&profile->definitions, &profile->rows[i]);
+        struct ag_site_row *row = &rows[at != AG_INDEX_NONE ? at : n];
         ag_metrics_add(&row->own, &profile->rows[i].metrics);
         row->total = row->own;
     }
-    profile->sites[AG_BY_HEAP] = rows;
-    profile->n_sites[AG_BY_HEAP] = compact(rows, n + 1);
+    profile->sites[by] = rows;
+    profile->n_sites[by] = compact(rows, n + 1);
     return 0;
+}
+
+static const char *heap_name(const struct ag_definitions *definitions, size_t heap) {
+    return definitions->heaps[heap].name;
+}
+
+static uint32_t heap_of(const struct ag_definitions *definitions, const struct ag_stack_row *row) {
+    const uint32_t heap = definitions->vias[row->via % AG_MODEL_VIAS].heap;
+    return row->heap_name ? ag_index_map_find(&definitions->heap_index, heap) : AG_INDEX_NONE;
+}
+
+static const char *label_name(const struct ag_definitions *definitions, size_t label) {
+    return definitions->labels[label].name;
+}
+
+static uint32_t label_of(const struct ag_definitions *definitions, const struct ag_stack_row *row) {
+    const uint32_t label = ag_stack_nodes_leaf(&definitions->nodes, row->stack).label;
+    return label != 0 ? ag_index_map_find(&definitions->label_index, label) : AG_INDEX_NONE;
 }
 
 static int sites_by_type(struct ag_profile *profile) {
@@ -313,33 +330,6 @@ static int sites_by_type(struct ag_profile *profile) {
     }
     profile->sites[AG_BY_TYPE] = rows;
     profile->n_sites[AG_BY_TYPE] = n;
-    return 0;
-}
-
-/* The last row is that of the blocks without a label. */
-static int sites_by_label(struct ag_profile *profile) {
-    const struct ag_definitions *definitions = &profile->definitions;
-    const size_t n = definitions->n_labels;
-    struct ag_site_row *rows = calloc(n + 1, sizeof(*rows));
-    if (!rows) {
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < n; i++) {
-        rows[i].frame = (uint32_t)i;
-        rows[i].label = definitions->labels[i].name;
-    }
-    rows[n].frame = (uint32_t)n;
-    for (size_t i = 0; i < profile->n_rows; i++) {
-        const uint32_t label =
-            ag_stack_nodes_leaf(&definitions->nodes, profile->rows[i].stack).label;
-        const uint32_t at =
-            label != 0 ? ag_index_map_find(&definitions->label_index, label) : AG_INDEX_NONE;
-        struct ag_site_row *row = &rows[at != AG_INDEX_NONE ? at : n];
-        ag_metrics_add(&row->own, &profile->rows[i].metrics);
-        row->total = row->own;
-    }
-    profile->sites[AG_BY_LABEL] = rows;
-    profile->n_sites[AG_BY_LABEL] = compact(rows, n + 1);
     return 0;
 }
 
@@ -376,16 +366,7 @@ static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *s
             rows[count].frame = at;
             rows[count++].label = thread_label(profile, sums, stream);
         }
-        const struct ag_stack_sum *sum = &sums->stacks[i];
-        const struct ag_metrics counted = {.allocated_blocks = sum->allocated_blocks,
-                                           .allocated_bytes = sum->allocated_bytes,
-                                           .freed_blocks = sum->freed_blocks,
-                                           .freed_bytes = sum->freed_bytes,
-                                           .in_use_blocks = live[i].blocks,
-                                           .in_use_bytes = live[i].bytes,
-                                           .peak_blocks = sum->peak_blocks,
-                                           .peak_bytes = sum->peak_bytes,
-                                           .temporary_blocks = sum->temporary_blocks};
+        const struct ag_metrics counted = ag_metrics_of_stack(&sums->stacks[i], &live[i]);
         ag_metrics_add(&rows[at].own, sums->stack_estimates ? &sums->stack_estimates[i] : &counted);
         rows[at].total = rows[at].own;
     }
@@ -439,13 +420,15 @@ int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
                                      : sites_by_thread(profile);
             break;
         case AG_BY_HEAP:
-            r = sites_by_heap(profile);
+            r = sites_by_name(profile, by, profile->definitions.n_heaps, heap_name, heap_of,
+                              "unknown");
             break;
         case AG_BY_TYPE:
             r = sites_by_type(profile);
             break;
         case AG_BY_LABEL:
-            r = sites_by_label(profile);
+            r = sites_by_name(profile, by, profile->definitions.n_labels, label_name, label_of,
+                              NULL);
             break;
         case AG_BY_PROCESS:
         case AG_BY_INITIAL_CALL:

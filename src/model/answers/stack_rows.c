@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "model/filters.h"
+#include "model/metric.h"
 #include "model/profile_state.h"
 #include "table/array.h"
 
@@ -129,8 +130,8 @@ static int filter_rows(struct ag_profile *profile, const regex_t *regex, bool ke
 
 /* ---- rows ---- */
 
-static struct ag_metrics metrics_of(const struct ag_stack_sum *sum,
-                                    const struct ag_live_sum *live) {
+struct ag_metrics ag_metrics_of_stack(const struct ag_stack_sum *sum,
+                                      const struct ag_live_sum *live) {
     return (struct ag_metrics){
         .allocated_blocks = sum->allocated_blocks,
         .allocated_bytes = sum->allocated_bytes,
@@ -154,11 +155,6 @@ static void metrics_check(struct ag_metrics *metrics) {
     }
 }
 
-static bool is_nothing(const struct ag_metrics *metrics) {
-    static const struct ag_metrics nothing;
-    return memcmp(metrics, &nothing, sizeof(nothing)) == 0;
-}
-
 static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *filter,
                     size_t index) {
     const struct ag_stack_sum *sum = &profile->sums.stacks[index];
@@ -167,14 +163,14 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
     const uint32_t via = sum->via % AG_MODEL_VIAS;
     const struct ag_model_heap *heap = ag_definitions_heap_of_via(definitions, via);
     struct ag_metrics metrics = profile->sums.stack_estimates ? profile->sums.stack_estimates[index]
-                                                              : metrics_of(sum, live);
+                                                              : ag_metrics_of_stack(sum, live);
     metrics_check(&metrics);
     const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
     const uint32_t root = ag_stack_nodes_root(&definitions->nodes, node);
     if (root == AG_ROOT_NOT_KEPT) { /* counted for the whole process, regardless of filters */
         profile->sums.summary.lost_stacks += metrics.allocated_blocks;
     }
-    if (sum->stack == AG_STACK_OTHER || is_nothing(&metrics) ||
+    if (sum->stack == AG_STACK_OTHER || ag_metrics_are_empty(&metrics) ||
         !ag_runtime_filter_keeps(filter, node, heap)) {
         return;
     }

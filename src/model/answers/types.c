@@ -152,9 +152,7 @@ static int look_at_row(struct ag_profile *profile, size_t row, struct place *pla
         return given_name(profile, place->decoder, number) ? 0
                                                            : note_sighting(sightings, text, number);
     }
-    return ag_index_map_find(&profile->learned_types, number) == AG_INDEX_NONE
-               ? ag_index_map_insert(&profile->learned_types, number, text)
-               : 0;
+    return ag_index_map_insert_first(&profile->learned_types, number, text);
 }
 
 struct only_values { /* finds the keys that have only one value */
@@ -166,9 +164,7 @@ static int note_value(struct only_values *values, uint32_t key, uint32_t value) 
     if (first == AG_INDEX_NONE) {
         return ag_index_map_insert(&values->first, key, value);
     }
-    return first == value || ag_index_map_find(&values->has_more, key) != AG_INDEX_NONE
-               ? 0
-               : ag_index_map_insert(&values->has_more, key, 0);
+    return first == value ? 0 : ag_index_map_insert_first(&values->has_more, key, 0);
 }
 
 static bool is_only_value(const struct only_values *values, uint32_t key, uint32_t value) {

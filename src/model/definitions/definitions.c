@@ -158,7 +158,7 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
         .version = definitions_keep_text(definitions, record->u.runtime.version),
         .note = definitions_keep_text(definitions, record->u.runtime.note),
         .hooked = record->u.runtime.hooked != 0,
-        .told = record->u.runtime.told,
+        .recorded = record->u.runtime.told,
         .counted = record->u.runtime.counted};
     uint32_t at;
     const int r = ag_index_map_number(&definitions->runtime_index, (uintptr_t)runtime.name, &at);
@@ -170,10 +170,7 @@ static int take_runtime(struct ag_definitions *definitions, const struct ag_reco
 
 /* If a stack has several definitions, the first is kept. */
 static int take_stack_type(struct ag_definitions *definitions, const struct ag_record *record) {
-    const uint64_t stack = record->u.stack_type.stack;
-    return ag_index_map_find(&definitions->stack_type_index, stack) != AG_INDEX_NONE
-               ? 0
-               : ag_index_map_insert(&definitions->stack_type_index, stack,
+    return ag_index_map_insert_first(&definitions->stack_type_index, record->u.stack_type.stack,
                                      record->u.stack_type.type);
 }
 

@@ -144,14 +144,14 @@ static uint64_t group_key_of(const struct ag_event *event) {
 
 int ag_pass_group(struct ag_index_map *groups, const struct ag_stack_nodes *nodes, uint32_t stack,
                   uint32_t via, uint32_t group) {
-    const uint64_t key = group_key(stack, via), late_key = group_key(stack, VIA_UNKNOWN);
+    const uint64_t key = group_key(stack, via);
     if (ag_index_map_find(groups, key) != AG_INDEX_NONE) {
         return 0;
     }
     const int r = ag_index_map_insert(groups, key, group);
-    const bool may_come_late = ag_stack_nodes_leaf(nodes, stack).type != 0 &&
-                               ag_index_map_find(groups, late_key) == AG_INDEX_NONE;
-    return r == 0 && may_come_late ? ag_index_map_insert(groups, late_key, group) : r;
+    return r == 0 && ag_stack_nodes_leaf(nodes, stack).type != 0
+               ? ag_index_map_insert_first(groups, group_key(stack, VIA_UNKNOWN), group)
+               : r;
 }
 
 uint32_t ag_pass_group_of(const struct ag_index_map *groups, uint32_t stack, uint32_t via) {

@@ -15,9 +15,7 @@ int ag_step_rows_init(struct ag_step_rows *rows, const struct ag_profile *profil
     int r = 0;
     for (size_t i = 0; i < profile->n_rows && r == 0; i++) {
         const uint64_t key = key_of(profile->rows[i].stack, profile->rows[i].via);
-        if (ag_index_map_find(&rows->by_key, key) == AG_INDEX_NONE) {
-            r = ag_index_map_insert(&rows->by_key, key, (uint32_t)i);
-        }
+        r = ag_index_map_insert_first(&rows->by_key, key, (uint32_t)i);
     }
     return r;
 }

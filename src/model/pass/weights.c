@@ -53,16 +53,14 @@ uint32_t ag_weights_group(struct ag_weights *weights, uint32_t stack, uint64_t s
     if (interval_bytes > AG_INTERVAL_MAX_BYTES) {
         interval_bytes = AG_INTERVAL_MAX_BYTES; /* the sampler limits intervals in the same way */
     }
-    uint64_t key = mixed(mixed(size + stack) ^ interval_bytes) + stack + extra_bytes;
-    for (;; key = mixed(key) + 1) {
-        const uint32_t group = ag_index_map_find(&weights->index, key);
-        if (group == AG_INDEX_NONE) {
-            return add_group(weights, key, stack, size, interval_bytes, extra_bytes);
-        }
-        const struct ag_weight *found = &weights->groups[group];
+    const uint64_t key = mixed(mixed(size + stack) ^ interval_bytes) + stack + extra_bytes;
+    size_t cursor = 0;
+    for (uint32_t at; (at = ag_index_map_next(&weights->index, key, &cursor)) != AG_INDEX_NONE;) {
+        const struct ag_weight *found = &weights->groups[at];
         if (found->stack == stack && found->size == size &&
             found->interval_bytes == interval_bytes && found->extra_bytes == extra_bytes) {
-            return group;
+            return at;
         }
     }
+    return add_group(weights, key, stack, size, interval_bytes, extra_bytes);
 }
