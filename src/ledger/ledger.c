@@ -147,21 +147,28 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread
 /* ---- deaths of the open windows ---- */
 #define NO_DEATH UINT64_MAX
 
+/* Returns when a block ended. A time is that of the preceding stamp in the same stream, so a thread
+ * that stamps less often may seem to free another thread's block before its birth: the free
+ * happened after both times. */
+static uint64_t not_before_birth(uint64_t time_ns, uint64_t born_ns) {
+    return time_ns > born_ns ? time_ns : born_ns;
+}
+
 void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
                            uint32_t freed_by) {
     const struct ag_stack_sum *sum = &ledger->results[death->block.sum];
-    const struct ag_block block = {
-        .address = death->block.address,
-        .size = death->block.size,
-        .allocated_ns = death->past.born_ns,
-        .freed_ns = ag_ledger_not_before_birth(death->freed_ns, death->past.born_ns),
-        .stack = sum->stack,
-        .via = (uint8_t)sum->via,
-        .allocated_by = ledger->streams[death->block.stream].number,
-        .freed_by = freed_by,
-        .free_stack = death->free_stack,
-        .n_moves = death->past.collections.n_moves,
-        .n_promotions = death->past.collections.n_promotions};
+    const struct ag_block block = {.address = death->block.address,
+                                   .size = death->block.size,
+                                   .allocated_ns = death->past.born_ns,
+                                   .freed_ns =
+                                       not_before_birth(death->freed_ns, death->past.born_ns),
+                                   .stack = sum->stack,
+                                   .via = (uint8_t)sum->via,
+                                   .allocated_by = ledger->streams[death->block.stream].number,
+                                   .freed_by = freed_by,
+                                   .free_stack = death->free_stack,
+                                   .n_moves = death->past.collections.n_moves,
+                                   .n_promotions = death->past.collections.n_promotions};
     ledger->visit(ledger->visit_context, &block);
 }
 
@@ -195,7 +202,7 @@ static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, ui
 
 /* A window may end between the two halves of a realloc: only the next event decides whether its
  * first half was a death. */
-void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
+static void flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
     const bool can_be_undone =
         stream->undo_kind == AG_UNDO_DEATH && stream->undo_serial == stream->allocated_blocks;
     notify_deaths(ledger, stream, can_be_undone ? stream->undo.number : NO_DEATH);
@@ -203,7 +210,7 @@ void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) 
 
 int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
     if (stream->n_deaths == DEATHS_KEPT) {
-        ag_ledger_flush_deaths(ledger, stream);
+        flush_deaths(ledger, stream);
         return 0;
     }
     return AG_ARRAY_RESERVE(stream->deaths, stream->death_capacity, stream->n_deaths + (size_t)1);
@@ -339,7 +346,7 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
     /* expired events first: they may still displace an event of the window that ends here */
     const int r = ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
     if (ledger->deaths_are_kept) {
-        ag_ledger_flush_deaths(ledger, stream);
+        flush_deaths(ledger, stream);
     }
     if (stream->first_waiting) {
         ag_ledger_end_waiting(ledger, stream, time_ns);
@@ -401,7 +408,7 @@ int ag_ledger_notify_step(struct ag_ledger *ledger, enum ag_step_kind kind,
     const struct ag_step step = {.kind = kind,
                                  .address = block->address,
                                  .size = block->size,
-                                 .time_ns = ag_ledger_not_before_birth(time_ns, allocated_ns),
+                                 .time_ns = not_before_birth(time_ns, allocated_ns),
                                  .allocated_ns = allocated_ns,
                                  .serial = block->serial,
                                  .sum = block->sum,

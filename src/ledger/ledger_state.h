@@ -225,7 +225,6 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t t
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream);
 void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
                            uint32_t freed_by); /* only where ledger.visit is set */
-void ag_ledger_flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
 /* Makes room for one more death of the window: the list grows, or is flushed when it is very long.
  */
 int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
@@ -318,12 +317,5 @@ int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
  * So the allocs that the threads' sums counted on arrival are moved into the window, and waiting
  * events get its beginning as their time. */
 void ag_ledger_take_waiting_along(struct ag_ledger *ledger);
-
-/* Returns when a block ended. A time is that of the preceding stamp in the same stream, so a thread
- * that stamps less often may seem to free another thread's block before its birth: the free
- * happened after both times. */
-static inline uint64_t ag_ledger_not_before_birth(uint64_t time_ns, uint64_t born_ns) {
-    return time_ns > born_ns ? time_ns : born_ns;
-}
 
 #endif

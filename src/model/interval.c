@@ -107,7 +107,9 @@ static struct ag_interval around(uint64_t estimate, double low, double high) {
     return (struct ag_interval){from < estimate ? from : estimate, to > estimate ? to : estimate};
 }
 
-struct ag_interval ag_interval_of_bytes(uint64_t estimate, double variance, double portion) {
+/* The interval of a number of bytes. PORTION: how many bytes one sample of a small block represents
+ * (0: the estimate is exact). */
+static struct ag_interval interval_of_bytes(uint64_t estimate, double variance, double portion) {
     const double value = (double)estimate, n = variance / portion / portion;
     if (!(portion > 0) || !(n >= 0) || !isfinite(n)) {
         return (struct ag_interval){estimate, estimate};
@@ -119,7 +121,9 @@ struct ag_interval ag_interval_of_bytes(uint64_t estimate, double variance, doub
     return around(estimate, certain + lower_bound(n, portion), certain + high);
 }
 
-struct ag_interval ag_interval_of_blocks(uint64_t estimate, double variance, double heaviest) {
+/* The interval of a number of blocks. HEAVIEST: the largest number of blocks that one of the
+ * samples represents. */
+static struct ag_interval interval_of_blocks(uint64_t estimate, double variance, double heaviest) {
     const double value = (double)estimate, scale = variance / value, n = value / scale;
     if (!(heaviest > 0) || estimate == 0 || !(variance >= 0) || !isfinite(scale)) {
         return (struct ag_interval){estimate, estimate};
@@ -132,7 +136,8 @@ struct ag_interval ag_interval_of_blocks(uint64_t estimate, double variance, dou
                   upper_bound(value, variance, unseen, is_many ? 0.5 : 1));
 }
 
-struct ag_interval ag_interval_of_nothing(double scale) {
+/* The interval of an estimate of 0, without any sample, where one sample would represent SCALE. */
+static struct ag_interval interval_of_nothing(double scale) {
     return (struct ag_interval){0, ag_estimate_whole(ceil(NOTHING_SEEN * scale))};
 }
 
@@ -149,12 +154,12 @@ static struct ag_interval of_blocks(const struct ag_metrics *metrics, enum ag_me
                  variance = ag_metric_variance(metrics, metric),
                  of_all = ag_metric_variance(metrics, AG_METRIC_ALLOCATED_BLOCKS);
     if (!is_hint(heaviest, variance > of_all ? variance : of_all)) {
-        const struct ag_interval seen = ag_interval_of_blocks(value, variance, heaviest);
-        const uint64_t unseen = ag_interval_of_nothing((double)metrics->portion_bytes).high;
+        const struct ag_interval seen = interval_of_blocks(value, variance, heaviest);
+        const uint64_t unseen = interval_of_nothing((double)metrics->portion_bytes).high;
         return (struct ag_interval){seen.low, value + unseen};
     }
-    return value == 0 ? ag_interval_of_nothing(heaviest)
-                      : ag_interval_of_blocks(value, variance, heaviest);
+    return value == 0 ? interval_of_nothing(heaviest)
+                      : interval_of_blocks(value, variance, heaviest);
 }
 
 struct ag_interval ag_interval_of_metric(const struct ag_metrics *metrics, enum ag_metric metric) {
@@ -163,8 +168,8 @@ struct ag_interval ag_interval_of_metric(const struct ag_metrics *metrics, enum 
         return (struct ag_interval){value, value};
     }
     return ag_metric_is_bytes(metric)
-               ? ag_interval_of_bytes(value, ag_metric_variance(metrics, metric),
-                                      (double)metrics->portion_bytes)
+               ? interval_of_bytes(value, ag_metric_variance(metrics, metric),
+                                   (double)metrics->portion_bytes)
                : of_blocks(metrics, metric);
 }
 

@@ -17,14 +17,6 @@ float ag_estimate_variance(double variance);
 struct ag_interval {
     uint64_t low, high; /* low <= estimate <= high; all three are equal if the value is exact */
 };
-/* The interval of a number of bytes. PORTION: how many bytes one sample of a small block represents
- * (0: the estimate is exact). */
-struct ag_interval ag_interval_of_bytes(uint64_t estimate, double variance, double portion);
-/* The interval of a number of blocks. HEAVIEST: the largest number of blocks that one of the
- * samples represents. */
-struct ag_interval ag_interval_of_blocks(uint64_t estimate, double variance, double heaviest);
-/* The interval of an estimate of 0, without any sample, where one sample would represent SCALE. */
-struct ag_interval ag_interval_of_nothing(double scale);
 /* The interval of a metric; exact where METRICS have portion_bytes 0. */
 struct ag_interval ag_interval_of_metric(const struct ag_metrics *metrics, enum ag_metric metric);
 /* The interval of a metric of a row of PROFILE. All metrics may be 0: blocks may exist although

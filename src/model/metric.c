@@ -16,14 +16,19 @@ const char *ag_metric_name(enum ag_metric metric) {
     return names[metric];
 }
 
-bool ag_metric_parse(const char *name, enum ag_metric *ret_metric) {
-    for (enum ag_metric metric = AG_METRIC_FIRST; metric < AG_METRIC_END; metric++) {
-        if (strcmp(names[metric], name) == 0) {
-            *ret_metric = metric;
-            return true;
-        }
+/* The index of NAME in LIST, whose first element is unused; 0: it is not there. */
+static int index_of(const char *const *list, int count, const char *name) {
+    int at = count - 1;
+    while (at > 0 && strcmp(list[at], name) != 0) {
+        at--;
     }
-    return false;
+    return at;
+}
+
+bool ag_metric_parse(const char *name, enum ag_metric *ret_metric) {
+    const int at = index_of(names, AG_METRIC_END, name);
+    *ret_metric = at > 0 ? (enum ag_metric)at : *ret_metric;
+    return at > 0;
 }
 
 bool ag_metric_is_bytes(enum ag_metric metric) {
@@ -112,13 +117,9 @@ const char *ag_call_metric_name(enum ag_call_metric metric) {
 }
 
 bool ag_call_metric_parse(const char *name, enum ag_call_metric *ret_metric) {
-    for (enum ag_call_metric metric = AG_CALL_METRIC_CALLS; metric < AG_CALL_METRIC_END; metric++) {
-        if (strcmp(call_names[metric], name) == 0) {
-            *ret_metric = metric;
-            return true;
-        }
-    }
-    return false;
+    const int at = index_of(call_names, AG_CALL_METRIC_END, name);
+    *ret_metric = at > 0 ? (enum ag_call_metric)at : *ret_metric;
+    return at > 0;
 }
 
 uint64_t ag_call_metric_of(const struct ag_call_counts *counts, enum ag_call_metric metric) {

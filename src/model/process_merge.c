@@ -499,11 +499,12 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     return 0;
 }
 
-/* The identity is that of the first process, with the number of processes, the sum of the file
- * sizes, and the first damage found in any file. */
+/* The identity is that of the first process, with the number of processes and the sum of the file
+ * sizes. */
 static void make_identity(struct ag_profile *merged) {
     merged->identity = merged->parts[0].profile->identity;
     merged->identity.n_processes = (uint32_t)merged->n_parts;
+    merged->identity.is_damaged = false; /* ag_profile_identity finds the damage of the parts */
     merged->identity.is_sampled = merged->definitions.is_sampled;
     merged->identity.mode = merged->definitions.is_sampled ? "sample" : "exact";
     for (size_t p = 1; p < merged->n_parts; p++) {
@@ -511,10 +512,6 @@ static void make_identity(struct ag_profile *merged) {
         merged->identity.file_bytes += own->identity.file_bytes;
         if (own->identity.interval_bytes != merged->identity.interval_bytes) {
             merged->identity.interval_bytes = 0; /* the processes have different intervals */
-        }
-        if (own->identity.is_damaged && !merged->identity.is_damaged) {
-            merged->identity.is_damaged = true;
-            merged->identity.damage = own->identity.damage;
         }
         if (strcmp(own->identity.end, merged->identity.end) != 0) {
             merged->identity.wait_status_known = 0;

@@ -265,6 +265,8 @@ struct ag_thread_row {
     struct ag_metrics metrics; /* the numbers of `sum`; in a sampled trace with variances */
 };
 size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows);
+/* The row of the thread with this stream, or NULL. */
+const struct ag_thread_row *ag_profile_thread(const struct ag_profile *profile, uint32_t stream);
 size_t ag_profile_thread_pairs(const struct ag_profile *profile,
                                const struct ag_thread_pair **ret_pairs);
 /* The numbers of a row of ag_profile_thread_pairs (freed), and of a point of ag_profile_timeline

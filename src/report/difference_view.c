@@ -302,19 +302,13 @@ int ag_report_difference(FILE *out, const struct ag_report_options *options,
                      : strerror(-r));
         return r;
     }
-    unsigned columns = options->columns != 0 ? options->columns : AG_PAGE_USUAL_COLUMNS;
-    columns = columns < AG_PAGE_LEAST_COLUMNS ? AG_PAGE_LEAST_COLUMNS : columns;
-    columns = columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS : columns;
-    struct ag_page page = {.out = out, .columns = columns, .has_colour = options->has_colour};
+    struct ag_page page = ag_report_page(out, options);
     struct ag_json json = {.out = out, .line_depth = 2};
-    const uint64_t usual = options->is_json ? UINT64_MAX : 20;
     struct ag_view view = {
         .profile = after,
         .options = options,
         .sort = options->sort != AG_METRIC_DEFAULT ? options->sort : AG_METRIC_ALLOCATED_BYTES,
-        .limit = options->limit == AG_REPORT_USUAL_LIMIT ? usual
-                 : options->limit == 0                   ? UINT64_MAX
-                                                         : options->limit,
+        .limit = ag_report_limit(options),
         .page = &page,
         .json = &json,
         .message = ret_message,

@@ -33,44 +33,11 @@ bool ag_gate_is_named(const char *function, const char *name) {
 static uint64_t value_of_key(struct ag_profile *profile, enum ag_gate_key key) {
     const struct ag_summary *summary = ag_profile_summary(profile);
     switch (key) {
-    case AG_GATE_ALLOCATED_BLOCKS:
-        return summary->allocated_blocks;
-    case AG_GATE_ALLOCATED_BYTES:
-        return summary->allocated_bytes;
-    case AG_GATE_FREED_BLOCKS:
-        return summary->freed_blocks;
-    case AG_GATE_FREED_BYTES:
-        return summary->freed_bytes;
-    case AG_GATE_IN_USE_BLOCKS:
-        return summary->in_use_blocks;
-    case AG_GATE_IN_USE_BYTES:
-        return summary->in_use_bytes;
-    case AG_GATE_PEAK_BLOCKS:
-        return summary->peak_blocks;
-    case AG_GATE_PEAK_BYTES:
-        return summary->peak_bytes;
-    case AG_GATE_PEAK_TIME:
-        return summary->peak_time_ns;
-    case AG_GATE_TEMPORARY_BLOCKS:
-        return summary->temporary_blocks;
-    case AG_GATE_GHOST_FREES:
-        return summary->ghost_frees;
-    case AG_GATE_UNIQUE_STACKS:
-        return summary->unique_stacks;
-    case AG_GATE_TRUNCATED_STACKS:
-        return summary->truncated_stacks;
-    case AG_GATE_INCOMPLETE_STACKS:
-        return summary->incomplete_stacks;
-    case AG_GATE_ORDER_REPAIRS:
-        return summary->order_repairs;
-    case AG_GATE_THREADS:
-        return summary->threads;
-    case AG_GATE_RSS_PEAK:
-        return summary->rss_peak_bytes;
-    case AG_GATE_LOST_EVENTS:
-        return ag_heading_lost_events(profile);
-    case AG_GATE_DURATION:
-        return ag_profile_recording_ns(profile);
+#define KEY_VALUE(NAME, name, METRIC, value) \
+    case AG_GATE_##NAME:                     \
+        return value;
+        AG_GATE_KEY_TABLE(KEY_VALUE)
+#undef KEY_VALUE
     case AG_GATE_SITE:
     case AG_GATE_KEY_END:
         break;

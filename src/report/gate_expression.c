@@ -104,12 +104,12 @@ struct ag_gate_expression {
 };
 
 static const char *const key_names[] = {[AG_GATE_SITE] = NULL,
-#define KEY_NAME(NAME, name, METRIC) [AG_GATE_##NAME] = #name,
+#define KEY_NAME(NAME, name, METRIC, value) [AG_GATE_##NAME] = #name,
                                         AG_GATE_KEY_TABLE(KEY_NAME)
 #undef KEY_NAME
 };
 static const enum ag_metric key_metrics[] = {[AG_GATE_SITE] = AG_METRIC_DEFAULT,
-#define KEY_METRIC(NAME, name, METRIC) [AG_GATE_##NAME] = AG_METRIC_##METRIC,
+#define KEY_METRIC(NAME, name, METRIC, value) [AG_GATE_##NAME] = AG_METRIC_##METRIC,
                                              AG_GATE_KEY_TABLE(KEY_METRIC)
 #undef KEY_METRIC
 };

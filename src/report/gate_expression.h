@@ -19,31 +19,31 @@
 #include "model/metric.h"
 
 /* Keys of the summary view. The third argument is the metric whose largest stack is the place that
- * a result names. */
-#define AG_GATE_KEY_TABLE(X)                                \
-    X(ALLOCATED_BLOCKS, allocated_blocks, ALLOCATED_BLOCKS) \
-    X(ALLOCATED_BYTES, allocated_bytes, ALLOCATED_BYTES)    \
-    X(FREED_BLOCKS, freed_blocks, FREED_BLOCKS)             \
-    X(FREED_BYTES, freed_bytes, FREED_BYTES)                \
-    X(IN_USE_BLOCKS, in_use_blocks_at_end, IN_USE_BLOCKS)   \
-    X(IN_USE_BYTES, in_use_bytes_at_end, IN_USE_BYTES)      \
-    X(PEAK_BLOCKS, peak_blocks, PEAK_BLOCKS)                \
-    X(PEAK_BYTES, peak_bytes, PEAK_BYTES)                   \
-    X(PEAK_TIME, peak_time_ns, PEAK_BYTES)                  \
-    X(TEMPORARY_BLOCKS, temporary_blocks, TEMPORARY_BLOCKS) \
-    X(GHOST_FREES, ghost_frees, DEFAULT)                    \
-    X(UNIQUE_STACKS, unique_stacks, DEFAULT)                \
-    X(TRUNCATED_STACKS, truncated_stacks, DEFAULT)          \
-    X(INCOMPLETE_STACKS, incomplete_stacks, DEFAULT)        \
-    X(ORDER_REPAIRS, order_repairs, DEFAULT)                \
-    X(THREADS, threads, DEFAULT)                            \
-    X(RSS_PEAK, rss_peak_bytes, PEAK_BYTES)                 \
-    X(LOST_EVENTS, lost_events, DEFAULT)                    \
-    X(DURATION, duration_ns, DEFAULT)
+ * a result names. The fourth is the key's value, which gate.c reads from a summary or a profile. */
+#define AG_GATE_KEY_TABLE(X)                                                           \
+    X(ALLOCATED_BLOCKS, allocated_blocks, ALLOCATED_BLOCKS, summary->allocated_blocks) \
+    X(ALLOCATED_BYTES, allocated_bytes, ALLOCATED_BYTES, summary->allocated_bytes)     \
+    X(FREED_BLOCKS, freed_blocks, FREED_BLOCKS, summary->freed_blocks)                 \
+    X(FREED_BYTES, freed_bytes, FREED_BYTES, summary->freed_bytes)                     \
+    X(IN_USE_BLOCKS, in_use_blocks_at_end, IN_USE_BLOCKS, summary->in_use_blocks)      \
+    X(IN_USE_BYTES, in_use_bytes_at_end, IN_USE_BYTES, summary->in_use_bytes)          \
+    X(PEAK_BLOCKS, peak_blocks, PEAK_BLOCKS, summary->peak_blocks)                     \
+    X(PEAK_BYTES, peak_bytes, PEAK_BYTES, summary->peak_bytes)                         \
+    X(PEAK_TIME, peak_time_ns, PEAK_BYTES, summary->peak_time_ns)                      \
+    X(TEMPORARY_BLOCKS, temporary_blocks, TEMPORARY_BLOCKS, summary->temporary_blocks) \
+    X(GHOST_FREES, ghost_frees, DEFAULT, summary->ghost_frees)                         \
+    X(UNIQUE_STACKS, unique_stacks, DEFAULT, summary->unique_stacks)                   \
+    X(TRUNCATED_STACKS, truncated_stacks, DEFAULT, summary->truncated_stacks)          \
+    X(INCOMPLETE_STACKS, incomplete_stacks, DEFAULT, summary->incomplete_stacks)       \
+    X(ORDER_REPAIRS, order_repairs, DEFAULT, summary->order_repairs)                   \
+    X(THREADS, threads, DEFAULT, summary->threads)                                     \
+    X(RSS_PEAK, rss_peak_bytes, PEAK_BYTES, summary->rss_peak_bytes)                   \
+    X(LOST_EVENTS, lost_events, DEFAULT, ag_heading_lost_events(profile))              \
+    X(DURATION, duration_ns, DEFAULT, ag_profile_recording_ns(profile))
 
 enum ag_gate_key {
     AG_GATE_SITE, /* not a key: the metric of a site */
-#define AG_GATE_KEY_MEMBER(NAME, name, METRIC) AG_GATE_##NAME,
+#define AG_GATE_KEY_MEMBER(NAME, name, METRIC, value) AG_GATE_##NAME,
     AG_GATE_KEY_TABLE(AG_GATE_KEY_MEMBER) AG_GATE_KEY_END,
 #undef AG_GATE_KEY_MEMBER
 };

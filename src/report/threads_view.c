@@ -7,50 +7,26 @@
 #include "report/table.h"
 #include "report/view.h"
 
-static const struct ag_thread_row *find_thread(const struct ag_thread_row *rows, size_t n_rows,
-                                               uint32_t stream) {
-    for (size_t i = 0; i < n_rows; i++) {
-        if (rows[i].stream == stream) {
-            return &rows[i];
-        }
-    }
-    return NULL;
-}
-
-static uint32_t id_of(const struct ag_thread_row *rows, size_t n_rows, uint32_t stream) {
-    const struct ag_thread_row *row = find_thread(rows, n_rows, stream);
+static uint32_t id_of(const struct ag_profile *profile, uint32_t stream) {
+    const struct ag_thread_row *row = ag_profile_thread(profile, stream);
     return row != NULL ? row->thread_id : 0;
 }
 
-static uint64_t value_of(const struct ag_thread_sum *sum, enum ag_metric metric) {
-    switch (metric) {
-    case AG_METRIC_ALLOCATED_BLOCKS:
-        return sum->allocated_blocks;
-    case AG_METRIC_FREED_BYTES:
-        return sum->freed_bytes;
-    case AG_METRIC_FREED_BLOCKS:
-        return sum->freed_blocks;
-    case AG_METRIC_DEFAULT:
-    case AG_METRIC_ALLOCATED_BYTES:
-    case AG_METRIC_IN_USE_BYTES: /* not counted by thread */
-    case AG_METRIC_IN_USE_BLOCKS:
-    case AG_METRIC_PEAK_BYTES:
-    case AG_METRIC_PEAK_BLOCKS:
-    case AG_METRIC_TEMPORARY_BLOCKS:
-    case AG_METRIC_END:
-        break;
-    }
-    return sum->allocated_bytes;
+/* Metrics that are not counted by thread are replaced by the bytes allocated. */
+static uint64_t value_of(const struct ag_thread_row *row, enum ag_metric metric) {
+    const bool is_counted = metric == AG_METRIC_ALLOCATED_BLOCKS ||
+                            metric == AG_METRIC_FREED_BYTES || metric == AG_METRIC_FREED_BLOCKS;
+    return ag_metric_of(&row->metrics, is_counted ? metric : AG_METRIC_ALLOCATED_BYTES);
 }
 
 static int rank_threads(struct ag_view *view, const struct ag_thread_row **ret_rows,
-                        size_t *ret_n_rows, struct ag_ranking *ranking) {
-    *ret_n_rows = ag_profile_threads(view->profile, ret_rows);
-    int r = ag_ranking_start(ranking, *ret_n_rows);
-    for (size_t i = 0; r == 0 && i < *ret_n_rows; i++) {
+                        struct ag_ranking *ranking) {
+    const size_t n_rows = ag_profile_threads(view->profile, ret_rows);
+    int r = ag_ranking_start(ranking, n_rows);
+    for (size_t i = 0; r == 0 && i < n_rows; i++) {
         const struct ag_thread_sum *sum = &(*ret_rows)[i].sum;
         if (sum->allocated_blocks >= view->options->min_count) {
-            ag_ranking_add(ranking, (struct ag_rank){.first = value_of(sum, view->sort),
+            ag_ranking_add(ranking, (struct ag_rank){.first = value_of(&(*ret_rows)[i], view->sort),
                                                      .second = sum->freed_blocks,
                                                      .row = (uint32_t)i});
         }
@@ -77,9 +53,8 @@ int ag_threads_view_json(struct ag_view *view) {
     ag_heading_whole_process(view);
     const struct ag_thread_row *rows;
     const struct ag_thread_pair *pairs;
-    size_t n_rows;
     struct ag_ranking ranking, pair_ranking = {.ranks = NULL};
-    int r = rank_threads(view, &rows, &n_rows, &ranking);
+    int r = rank_threads(view, &rows, &ranking);
     r = r == 0 ? rank_pairs(view, &pairs, &pair_ranking) : r;
     if (r == 0) {
         ag_json_open(view->json, "threads", '[');
@@ -101,8 +76,8 @@ int ag_threads_view_json(struct ag_view *view) {
             const struct ag_metrics freed =
                 ag_profile_pair_metrics(view->profile, pair_ranking.ranks[i].row);
             ag_json_open(view->json, NULL, '{');
-            ag_json_integer(view->json, "allocated_by", id_of(rows, n_rows, pair->allocated_by));
-            ag_json_integer(view->json, "freed_by", id_of(rows, n_rows, pair->freed_by));
+            ag_json_integer(view->json, "allocated_by", id_of(view->profile, pair->allocated_by));
+            ag_json_integer(view->json, "freed_by", id_of(view->profile, pair->freed_by));
             ag_json_metric(view, "blocks", &freed, AG_METRIC_FREED_BLOCKS);
             ag_json_metric(view, "bytes", &freed, AG_METRIC_FREED_BYTES);
             ag_json_close(view->json, '}');
@@ -157,8 +132,8 @@ static int write_threads(struct ag_view *view, const struct ag_thread_row *rows,
                                   ag_ranking_sum(ranking, view->limit), ag_ranking_sum(ranking, 0));
 }
 
-static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, size_t n_rows,
-                       const struct ag_thread_pair *pairs, struct ag_ranking *ranking) {
+static int write_pairs(struct ag_view *view, const struct ag_thread_pair *pairs,
+                       struct ag_ranking *ranking) {
     uint64_t all_bytes = 0, all_blocks = 0;
     for (size_t i = 0; i < ranking->count; i++) {
         all_bytes += pairs[ranking->ranks[i].row].bytes;
@@ -183,7 +158,7 @@ static int write_pairs(struct ag_view *view, const struct ag_thread_row *rows, s
         ag_table_cell(table, ag_quantity_in(&number, pair->blocks, blocks_unit));
         const uint32_t streams[] = {pair->allocated_by, pair->freed_by};
         for (size_t side = 0; side < 2; side++) {
-            const struct ag_thread_row *row = find_thread(rows, n_rows, streams[side]);
+            const struct ag_thread_row *row = ag_profile_thread(view->profile, streams[side]);
             char name[96];
             snprintf(name, sizeof name, "%u %s", row != NULL ? row->thread_id : 0,
                      row != NULL ? row->name : "?");
@@ -200,13 +175,12 @@ int ag_threads_view_text(struct ag_view *view) {
     ag_heading_whole_process(view);
     const struct ag_thread_row *rows;
     const struct ag_thread_pair *pairs = NULL;
-    size_t n_rows;
     struct ag_ranking ranking, pair_ranking = {.ranks = NULL};
-    int r = rank_threads(view, &rows, &n_rows, &ranking);
+    int r = rank_threads(view, &rows, &ranking);
     r = r == 0 ? rank_pairs(view, &pairs, &pair_ranking) : r;
     r = r == 0 ? write_threads(view, rows, &ranking) : r;
     if (r == 0 && pair_ranking.count > 0) {
-        r = write_pairs(view, rows, n_rows, pairs, &pair_ranking);
+        r = write_pairs(view, pairs, &pair_ranking);
     }
     ag_ranking_end(&ranking);
     ag_ranking_end(&pair_ranking);

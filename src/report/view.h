@@ -68,6 +68,10 @@ ag_view_write ag_cpu_summary_text, ag_cpu_summary_json;
 int ag_call_tree_text(struct ag_view *view, const struct ag_functions *functions);
 int ag_call_tree_json(struct ag_view *view, const struct ag_functions *functions);
 
+/* The page, and the number of rows that a view shows, as the options say. */
+struct ag_page ag_report_page(FILE *out, const struct ag_report_options *options);
+uint64_t ag_report_limit(const struct ag_report_options *options);
+
 /* The name of a key that rows are grouped by, such as "thread".
  * ag_report_no_name is the text for rows whose key has no value. */
 const char *ag_report_key_name(enum ag_site_key by);

@@ -166,6 +166,16 @@ static int check_options(const struct ag_report_options *options, const char *vi
     return wrong != NULL ? -EINVAL : 0;
 }
 
+struct ag_page ag_report_page(FILE *out, const struct ag_report_options *options) {
+    unsigned columns = options->columns != 0 ? options->columns : AG_PAGE_USUAL_COLUMNS;
+    columns = columns < AG_PAGE_LEAST_COLUMNS ? AG_PAGE_LEAST_COLUMNS : columns;
+    return (struct ag_page){
+        .out = out,
+        .columns = columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS : columns,
+        .has_colour = options->has_colour,
+    };
+}
+
 int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n_traces,
                     struct ag_report **ret_report, char ret_message[512]) {
     const char *name = options->view != NULL ? options->view : "summary";
@@ -194,13 +204,7 @@ int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n
     report->view = find_view(name);
     report->suppressions = suppressions;
     report->has_several = n_traces > 1;
-    unsigned columns = options->columns != 0 ? options->columns : AG_PAGE_USUAL_COLUMNS;
-    columns = columns < AG_PAGE_LEAST_COLUMNS ? AG_PAGE_LEAST_COLUMNS : columns;
-    report->page = (struct ag_page){
-        .out = out,
-        .columns = columns > AG_PAGE_MOST_COLUMNS ? AG_PAGE_MOST_COLUMNS : columns,
-        .has_colour = options->has_colour,
-    };
+    report->page = ag_report_page(out, options);
     /* Each key of a report, and each of its rows, is on its own line. */
     report->json = (struct ag_json){.out = out, .line_depth = report->has_several ? 4 : 2};
     if (options->is_json && report->has_several) {
@@ -211,7 +215,7 @@ int ag_report_start(FILE *out, const struct ag_report_options *options, size_t n
     return 0;
 }
 
-static uint64_t limit_of(const struct ag_report_options *options) {
+uint64_t ag_report_limit(const struct ag_report_options *options) {
     if (options->limit == AG_REPORT_USUAL_LIMIT) {
         return options->is_json ? UINT64_MAX : 20;
     }
@@ -246,7 +250,7 @@ int ag_report_add(struct ag_report *report, struct ag_profile *profile, char ret
         .sort = sort_of(report),
         .message = message,
         .suppressions = report->suppressions,
-        .limit = limit_of(options),
+        .limit = ag_report_limit(options),
         .page = &report->page,
         .json = &report->json,
     };

@@ -124,6 +124,14 @@ static int by_start(const void *a, const void *b) {
 
 /* ---- sums ---- */
 
+/* The bytes that the collection freed; 0 if the heap grew, or its sizes are unknown. */
+static uint64_t collection_reclaimed(const struct ag_collection_row *row) {
+    const bool is_known = row->known & AG_GC_KNOWN_HEAP;
+    return is_known && row->heap_before_bytes > row->heap_after_bytes
+               ? row->heap_before_bytes - row->heap_after_bytes
+               : 0;
+}
+
 static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection_row *row) {
     sum->collections++;
     if (row->known & AG_GC_KNOWN_END) {
@@ -133,7 +141,7 @@ static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection
         sum->unended++;
     }
     sum->needed_bytes += row->known & AG_GC_KNOWN_NEED ? row->needed_bytes : 0;
-    sum->reclaimed_bytes += ag_collection_reclaimed(row);
+    sum->reclaimed_bytes += collection_reclaimed(row);
     if (row->known & AG_GC_KNOWN_PROMOTED) {
         sum->promoted_bytes += row->promoted_bytes;
         sum->has_promoted = true;

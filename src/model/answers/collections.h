@@ -50,12 +50,4 @@ struct ag_collections {
 int ag_profile_collections(struct ag_profile *profile,
                            const struct ag_collections **ret_collections);
 
-/* The bytes that the collection freed; 0 if the heap grew, or its sizes are unknown. */
-static inline uint64_t ag_collection_reclaimed(const struct ag_collection_row *row) {
-    const bool is_known = row->known & AG_GC_KNOWN_HEAP;
-    return is_known && row->heap_before_bytes > row->heap_after_bytes
-               ? row->heap_before_bytes - row->heap_after_bytes
-               : 0;
-}
-
 #endif

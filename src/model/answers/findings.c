@@ -714,15 +714,6 @@ static bool find_peak(struct search *search, size_t blamed_line, struct ag_findi
 
 /* ---- threads ---- */
 
-static const struct ag_thread_row *thread_of(const struct ag_profile *profile, uint32_t stream) {
-    for (size_t i = 0; i < profile->n_threads; i++) {
-        if (profile->threads[i].stream == stream) {
-            return &profile->threads[i];
-        }
-    }
-    return NULL;
-}
-
 static uint64_t subtract_or_0(uint64_t from, uint64_t what) {
     return from > what ? from - what : 0;
 }
@@ -765,8 +756,8 @@ static bool find_foreign_frees(const struct search *search, struct ag_finding *f
         !is_share(found.blocks, FOREIGN_PERCENT, found.whole)) {
         return false;
     }
-    found.allocated_by = thread_of(search->profile, largest->allocated_by);
-    found.freed_by = thread_of(search->profile, largest->freed_by);
+    found.allocated_by = ag_profile_thread(search->profile, largest->allocated_by);
+    found.freed_by = ag_profile_thread(search->profile, largest->freed_by);
     *finding = found;
     return true;
 }

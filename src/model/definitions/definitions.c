@@ -3,7 +3,7 @@
  *
  * Most of that part consists of the nodes of the stacks and the index's sums per stack.
  * ag_definitions_load skips these two kinds. They are loaded separately: both together by
- * ag_definitions_load_stacks_and_sums, or only the nodes, in a second thread (stack_loader.h),
+ * ag_definitions_load_stacks_and_sums, or only the nodes, in a second thread (profile.c),
  * during a pass over the events that computes the sums again. */
 #include "model/definitions/definitions.h"
 

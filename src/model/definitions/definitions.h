@@ -136,7 +136,7 @@ int ag_definitions_init(struct ag_definitions *definitions);
  * functions loads these afterwards. Damaged chunks are noted and skipped. 0 or -ENOMEM. */
 int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file);
 /* Loads the nodes of the stacks. It changes no other member than `nodes`, so it may run in another
- * thread (stack_loader.h). *ret_damage: the first damage that it found; code AG_DECODE_OK: none. 0
+ * thread (profile.c). *ret_damage: the first damage that it found; code AG_DECODE_OK: none. 0
  * or -ENOMEM. */
 int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct ag_trace_file *file,
                                struct ag_decode_error *ret_damage);

@@ -518,6 +518,15 @@ size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thre
     return profile->n_threads;
 }
 
+const struct ag_thread_row *ag_profile_thread(const struct ag_profile *profile, uint32_t stream) {
+    for (size_t i = 0; i < profile->n_threads; i++) {
+        if (profile->threads[i].stream == stream) {
+            return &profile->threads[i];
+        }
+    }
+    return NULL;
+}
+
 size_t ag_profile_thread_pairs(const struct ag_profile *profile,
                                const struct ag_thread_pair **ret_pairs) {
     *ret_pairs = profile->pairs;
