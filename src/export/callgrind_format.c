@@ -12,7 +12,6 @@
  * that contain the call. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "export/format_writer.h"
 #include "export/numbering.h"

@@ -548,9 +548,7 @@ static void write_meta(struct firefox *all, const char *name) {
 
 static int write_file(struct firefox *all) {
     const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
-    const char *exe = identity->exe ? identity->exe : "";
-    const char *slash = strrchr(exe, '/');
-    const char *name = slash ? slash + 1 : exe;
+    const char *name = identity->exe ? ag_base_name(identity->exe) : "";
     struct ag_json *json = &all->json;
     ag_json_open(json, NULL, '{');
     write_meta(all, name);

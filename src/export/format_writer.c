@@ -3,7 +3,6 @@
 #include "export/format_writer.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "model/interval.h"
 #include "table/array.h"

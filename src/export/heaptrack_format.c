@@ -22,7 +22,6 @@
  * stack, in any thread; that is another definition than allogram's. heaptrack takes index 0 of `a`
  * as "nothing allocated yet", so no block uses it. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 

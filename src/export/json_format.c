@@ -2,7 +2,6 @@
  * describes its keys. Frames are in a table and stacks contain their indices, so a file is about
  * ten times smaller than the stacks in `report --json`. No other tool reads this format. */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "export/format_writer.h"
 #include "export/numbering.h"

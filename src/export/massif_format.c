@@ -199,8 +199,7 @@ static void put_label(struct massif *all, const struct ag_stack_frame *at) {
     ag_put_function(out, frame, 0, 0);
     fputs(" (", out);
     if (frame->file && frame->line > 0) {
-        const char *slash = strrchr(frame->file, '/');
-        ag_put_plain(out, slash ? slash + 1 : frame->file, 0, 0);
+        ag_put_plain(out, ag_base_name(frame->file), 0, 0);
         fprintf(out, ":%" PRIu32 ")\n", frame->line);
     } else {
         fputs("in ", out);

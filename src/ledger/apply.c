@@ -7,7 +7,6 @@
 #include "ledger/apply_fast.h"
 
 #include <errno.h>
-#include <string.h>
 
 enum {
     AHEAD = 24, /* events between the prefetch and the use: some 200 ns */
@@ -326,8 +325,7 @@ int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_
     if (ledger->error) {
         return ledger->error;
     }
-    uint32_t index = ag_index_map_find(&ledger->stream_index, number);
-    index = index != AG_INDEX_NONE ? index : ag_ledger_stream_slow(ledger, number);
+    const uint32_t index = ag_ledger_stream(ledger, number);
     if (index == AG_INDEX_NONE) {
         return ledger->error = -ENOMEM;
     }

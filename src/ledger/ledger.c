@@ -89,7 +89,11 @@ uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack, uint8_t vi
     return sum;
 }
 
-uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number) {
+uint32_t ag_ledger_stream(struct ag_ledger *ledger, uint32_t number) {
+    const uint32_t known = ag_index_map_find(&ledger->stream_index, number);
+    if (known != AG_INDEX_NONE) {
+        return known;
+    }
     const uint32_t index = (uint32_t)ledger->n_streams;
     const struct ag_stream made = {.number = number, .pair_with = AG_INDEX_NONE};
     const bool is_added = ag_order_bounds_add_stream(&ledger->bounds) == 0 &&
@@ -135,8 +139,7 @@ void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address) {
 }
 
 void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread_id) {
-    uint32_t index = ag_index_map_find(&ledger->stream_index, number);
-    index = index != AG_INDEX_NONE ? index : ag_ledger_stream_slow(ledger, number);
+    const uint32_t index = ag_ledger_stream(ledger, number);
     if (index == AG_INDEX_NONE) {
         ledger->error = -ENOMEM;
         return;
@@ -269,15 +272,18 @@ void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uin
 }
 
 /* ---- time ---- */
+static struct ag_timeline_point current_point(const struct ag_ledger *ledger) {
+    return (struct ag_timeline_point){.time_ns = ledger->now_ns,
+                                      .in_use_bytes = ledger->tally.in_use_bytes,
+                                      .in_use_blocks = ledger->tally.in_use_blocks,
+                                      .allocated_bytes = ledger->tally.allocated_bytes -
+                                                         ledger->base.allocated_bytes,
+                                      .rss_bytes = ledger->rss_bytes};
+}
+
 static void timeline_note(struct ag_ledger *ledger) {
-    ag_timeline_observe(&ledger->timeline, &(struct ag_timeline_point){
-                                               .time_ns = ledger->now_ns,
-                                               .in_use_bytes = ledger->tally.in_use_bytes,
-                                               .in_use_blocks = ledger->tally.in_use_blocks,
-                                               .allocated_bytes = ledger->tally.allocated_bytes -
-                                                                  ledger->base.allocated_bytes,
-                                               .rss_bytes = ledger->rss_bytes,
-                                           });
+    const struct ag_timeline_point now = current_point(ledger);
+    ag_timeline_observe(&ledger->timeline, &now);
 }
 
 void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns) {
@@ -468,12 +474,7 @@ static void take_all_shares(struct ag_ledger *ledger) {
         ag_ledger_leave_peak_fast(ledger, &ledger->tally);
     }
     for (size_t i = 0; i < ledger->n_sums; i++) {
-        struct ag_sum *sum = &ledger->sums[i];
-        if (sum->peak_version != ledger->tally.peak_version) {
-            sum->peak_version = ledger->tally.peak_version;
-            sum->peak_blocks = sum->allocated_blocks - sum->freed_blocks;
-            sum->peak_bytes = sum->allocated_bytes - sum->freed_bytes;
-        }
+        ag_ledger_take_share_fast(&ledger->sums[i], ledger->tally.peak_version);
     }
 }
 
@@ -771,12 +772,7 @@ static void keep_peak_and_end(struct ag_ledger *ledger) {
                                            .allocated_bytes = ledger->peak_allocated_bytes -
                                                               ledger->base.allocated_bytes,
                                            .rss_bytes = ledger->peak_rss_bytes};
-    const struct ag_timeline_point end = {.time_ns = ledger->now_ns,
-                                          .in_use_bytes = ledger->tally.in_use_bytes,
-                                          .in_use_blocks = ledger->tally.in_use_blocks,
-                                          .allocated_bytes = ledger->tally.allocated_bytes -
-                                                             ledger->base.allocated_bytes,
-                                          .rss_bytes = ledger->rss_bytes};
+    const struct ag_timeline_point end = current_point(ledger);
     ag_timeline_keep(&ledger->timeline, &peak);
     ag_timeline_keep(&ledger->timeline, &end);
 }

@@ -213,7 +213,8 @@ struct ag_ledger {
 };
 
 /* ---- ledger.c ---- */
-uint32_t ag_ledger_stream_slow(struct ag_ledger *ledger, uint32_t number); /* adds a stream */
+/* Finds or adds a stream; AG_INDEX_NONE: no memory. */
+uint32_t ag_ledger_stream(struct ag_ledger *ledger, uint32_t number);
 uint32_t ag_ledger_sum_slow(struct ag_ledger *ledger, uint32_t stack,
                             uint8_t via); /* adds a sum; AG_INDEX_NONE: no memory */
 AG_FAST uint32_t ag_ledger_sum(struct ag_ledger *ledger, uint32_t stack, uint8_t via) {

@@ -8,7 +8,6 @@
 #include "ledger/live_table.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "table/array.h"

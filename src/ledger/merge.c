@@ -3,7 +3,6 @@
  * thread that runs alone is applied in long batches. */
 #include "ledger/merge.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

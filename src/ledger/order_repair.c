@@ -94,7 +94,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/keyed_hash.h"
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "schema/records.h"
 
@@ -197,6 +198,11 @@ static inline bool ag_frame_is_managed(const struct ag_frame *frame) {
     return frame->runtime && (frame->runtime[0] != 'c' || frame->runtime[1] != '\0');
 }
 const struct ag_frame *ag_profile_frame(const struct ag_profile *profile, uint32_t frame);
+/* The part of PATH after its last slash. */
+static inline const char *ag_base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
 
 enum ag_stack_state { AG_STACK_COMPLETE, AG_STACK_INCOMPLETE, AG_STACK_CUT, AG_STACK_NOT_KEPT };
 static inline const char *ag_stack_state_name(enum ag_stack_state state) { /* for JSON and CSV */

@@ -3,7 +3,6 @@
  *
  * In the counters, "calls" is then the number of samples, and own time is the CPU time that these
  * samples stand for. */
-#include <errno.h>
 
 #include "model/answers/functions.h"
 #include "report/quantity.h"

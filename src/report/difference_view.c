@@ -3,7 +3,6 @@
  * the totals show both numbers. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "model/answers/difference.h"

@@ -1,6 +1,5 @@
 /* frame_text.c: formats frames, metrics and lifetimes for all views, as text and as JSON. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "model/answers/lifetimes.h"
 #include "model/interval.h"
@@ -131,8 +130,7 @@ const char *ag_frame_where(struct ag_frame_text *buffer, const struct ag_frame *
         snprintf(buffer->text, sizeof buffer->text, "%s", has_image ? frame->image : "");
         return buffer->text;
     }
-    const char *slash = strrchr(frame->file, '/');
-    const char *base = slash != NULL ? slash + 1 : frame->file;
+    const char *base = ag_base_name(frame->file);
     if (frame->line != 0) {
         snprintf(buffer->text, sizeof buffer->text, "%s:%" PRIu32, base, frame->line);
     } else {

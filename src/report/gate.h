@@ -54,10 +54,6 @@ size_t ag_gate_count(const struct ag_gate *gate);
 
 /* Whether FUNCTION is NAME, or NAME followed by parameters in parentheses. */
 bool ag_gate_is_named(const char *function, const char *name);
-/* Finds the place that has the largest part of the quantity. *ret_place must be zeroed; it stays so
- * if there is no such place. 0 or -ENOMEM. */
-int ag_gate_find_place(const struct ag_gate_term *term, struct ag_profile *profile,
-                       struct ag_profile *base, struct ag_gate_place *ret_place);
 
 void ag_gate_write_junit(const struct ag_gate *gate, FILE *out);
 /* VERSION is that of allogram. Files below the absolute path ROOT are written relative to it. */

@@ -4,8 +4,6 @@
  * JSON without a limit lists all collections in the order of time.
  *
  * The bytes of --blame are those that the program requested when the collections started. */
-#include <errno.h>
-#include <string.h>
 
 #include "model/answers/collections.h"
 #include "report/quantity.h"

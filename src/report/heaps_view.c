@@ -1,7 +1,7 @@
 /* heaps_view.c: `report --view=heaps`: for each heap (an allocator with its domain: cpu, gpu or
  * external), what was allocated in it, what is in use, and what it mapped from the kernel. Below is
- * the table of the memory of each runtime: the bytes reserved, committed, in use,
- * lent to other runtimes, and lost to fragmentation. */
+ * the table of the memory of each runtime: the bytes reserved, committed, in use, lent to other
+ * runtimes, and lost to fragmentation. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* lifetimes_view.c: `report --view=lifetimes`: how long blocks live, as a histogram of all blocks,
  * and as percentiles for each site (or type). Only freed blocks have a lifetime, so the numbers of
  * allocated and of ended blocks are shown, too. */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  * the report can change (model/answers/blamed_lines.h). */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "model/answers/blamed_lines.h"
 #include "report/quantity.h"

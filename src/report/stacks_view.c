@@ -1,8 +1,6 @@
 /* stacks_view.c: the reports that list stacks: --view=leaks (blocks in use at the end), --view=peak
  * (blocks in use at the peak) and --view=temporary (blocks freed before their thread allocated
  * again). They differ in their metric, and --view=leaks also applies suppressions. */
-#include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* threads_view.c: `report --view=threads`: how much each thread allocates and frees, and which
  * threads free blocks that another thread allocated. */
-#include <errno.h>
 
 #include "report/quantity.h"
 #include "report/ranking.h"

@@ -25,11 +25,6 @@ struct difference { /* the public part must be the first member, see ag_differen
     struct ag_index_map by_key;
 };
 
-static const char *base_name(const char *path) {
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash ? slash + 1 : path ? path : "";
-}
-
 static const char *difference_keep_text(struct difference *difference, const char *text) {
     return text ? ag_text_keep(&difference->texts, text, strlen(text)) : NULL;
 }
@@ -40,11 +35,12 @@ static struct ag_difference_row *row_of(struct difference *difference, struct ag
     const bool is_labelled = ag_site_key_is_named(by);
     const struct ag_frame none = {.line = 0};
     const struct ag_frame *frame = is_labelled ? &none : ag_profile_frame(profile, site->frame);
-    const char *exe = base_name(ag_profile_identity(profile)->exe);
-    const bool is_own = frame->image && strcmp(frame->image, exe) == 0;
+    const char *exe = ag_profile_identity(profile)->exe;
+    const bool is_own = frame->image && strcmp(frame->image, exe ? ag_base_name(exe) : "") == 0;
     char key[KEY_BYTES], where[1024] = "";
     if (by == AG_BY_LINE) {
-        snprintf(where, sizeof(where), "%s:%u", base_name(frame->file), frame->line);
+        snprintf(where, sizeof(where), "%s:%u", frame->file ? ag_base_name(frame->file) : "",
+                 frame->line);
     }
     snprintf(key, sizeof(key), "%s\n%s\n%s\n%s",
              is_own         ? ""

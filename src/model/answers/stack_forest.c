@@ -12,7 +12,6 @@
  * the last place that exists on their path. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "model/metric.h"
 #include "model/profile_state.h"

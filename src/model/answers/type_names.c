@@ -35,7 +35,6 @@
  * the first argument and 2 by the second. The form "1" is the first argument itself. */
 #include "model/answers/type_names.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { PARTS_MOST = 24 };

@@ -244,11 +244,6 @@ static const char *name_of_number(struct ag_profile *profile, const struct ag_de
     return name ? name : text != AG_INDEX_NONE ? ag_text(&profile->definitions.texts, text) : NULL;
 }
 
-static const char *base_name(const char *file) {
-    const char *slash = file ? strrchr(file, '/') : NULL;
-    return slash ? slash + 1 : file ? file : "?";
-}
-
 /* Writes the text shown for a type without a name: its number and the place. */
 static int label_of(const struct place *place, uint32_t number, char *text, size_t capacity) {
     const struct ag_frame *where = place->kind == AG_PLACE_BUFFER ? place->caller : place->frame;
@@ -259,7 +254,7 @@ static int label_of(const struct place *place, uint32_t number, char *text, size
         (void)snprintf(begin, sizeof(begin), "#%u ", number);
     }
     return where->line != 0 ? snprintf(text, capacity, "%s(%s @ %s:%u)", begin, where->function,
-                                       base_name(where->file), where->line)
+                                       where->file ? ag_base_name(where->file) : "?", where->line)
                             : snprintf(text, capacity, "%s(%s)", begin, where->function);
 }
 

@@ -3,7 +3,6 @@
 #ifndef AG_CODE_PLACES_H
 #define AG_CODE_PLACES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "format/decode.h"

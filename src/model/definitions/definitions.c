@@ -59,9 +59,7 @@ static int take_image(struct ag_definitions *definitions, const struct ag_record
                                    .low = record->u.image_load.low,
                                    .high = record->u.image_load.high};
     image.path = ag_text_id(&definitions->texts, path.data, path.length);
-    const char *text = ag_text(&definitions->texts, image.path);
-    const char *slash = strrchr(text, '/');
-    const char *base_name = slash ? slash + 1 : text;
+    const char *base_name = ag_base_name(ag_text(&definitions->texts, image.path));
     image.base_name = ag_text_id(&definitions->texts, base_name, strlen(base_name));
     image.build_id_bytes =
         build_id.length < sizeof(image.build_id) ? build_id.length : sizeof(image.build_id);

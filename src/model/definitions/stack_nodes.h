@@ -12,8 +12,6 @@
 #ifndef AG_STACK_NODES_H
 #define AG_STACK_NODES_H
 
-#include <stdbool.h>
-
 #include "base/stack_tree.h"
 #include "format/decode.h"
 #include "table/index_map.h"

@@ -31,12 +31,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/sorted.h"
 #include "format/segment.h"
 #include "table/array.h"
-#include "table/index_map.h"
 
 enum { RING = 2, MOST_THREADS = 4, AHEAD_PER_THREAD = 2 };
 

@@ -430,11 +430,6 @@ static int estimate_pairs(const struct sampling *sampling, const struct ag_defin
 
 /* ---- the pass ---- */
 
-static int sampling_start(struct sampling *sampling) {
-    sampling->moments = malloc(MOMENTS * sizeof(*sampling->moments));
-    return sampling->moments ? 0 : -ENOMEM;
-}
-
 static void sampling_end(struct sampling *sampling) {
     ag_weights_done(&sampling->weights);
     ag_index_map_done(&sampling->thread_index);
@@ -460,9 +455,9 @@ int ag_sampled_pass(const struct ag_trace_file *file, struct ag_definitions *def
                     const struct ag_pass_options *options, struct ag_ledger *ledger,
                     ag_take_results *take_results, struct ag_model_sums *ret_sums,
                     struct ag_live_sum **ret_live) {
-    struct sampling sampling = {.options = options};
-    int r = sampling_start(&sampling);
-    r = r < 0 ? r : sampling_run(&sampling, file, definitions, ledger);
+    struct sampling sampling = {.options = options,
+                                .moments = malloc(MOMENTS * sizeof(*sampling.moments))};
+    int r = sampling.moments ? sampling_run(&sampling, file, definitions, ledger) : -ENOMEM;
     r = r < 0 ? r : take_results(ledger, ret_sums, ret_live);
     r = r < 0 ? r : estimate_stacks(&sampling.weights, ret_sums, *ret_live);
     r = r < 0 ? r : estimate_heaps(definitions, ret_sums);

@@ -22,8 +22,6 @@
  * for new tuples; an event has at least one byte, so the tuples of a run always fit. */
 #include "model/pass/straight_pass.h"
 
-#include <errno.h>
-
 #include "format/decode_fast.h"
 #include "ledger/apply_fast.h"
 

@@ -3,7 +3,6 @@
  * clamped before it is converted to an integer. */
 #include "model/pass/weights.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/skip.h"

@@ -11,7 +11,6 @@
 #ifndef AG_WEIGHTS_H
 #define AG_WEIGHTS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
