@@ -31,7 +31,8 @@ static const struct ag_option table[] = {
      "for formats that contain, or show first, one number:\n"
      "allocated_bytes (default), allocated_blocks, in_use_bytes,\n"
      "in_use_blocks, peak_bytes, peak_blocks, temporary_blocks,\n"
-     "freed_bytes, freed_blocks"},
+     "freed_bytes, freed_blocks; of functions (pprof, folded,\n"
+     "speedscope): calls, own_words, own_bytes, own_ns"},
     {AG_OPTION_FROM, "from", "TIME",
      "start of the window: seconds, or a number with ns, us, ms, s, m, h"},
     {OPTION_UNTIL, "until", "TIME", "end of the window, like --to of report"},
@@ -60,12 +61,35 @@ static int wrong_metric(const char *value) {
         const size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, " %s", ag_metric_name(metric));
     }
+    for (enum ag_call_metric metric = AG_CALL_METRIC_CALLS; metric < AG_CALL_METRIC_ACC_WORDS;
+         metric++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, " %s", ag_call_metric_name(metric));
+    }
     struct ag_nearest_name nearest;
     ag_nearest_name_start(&nearest, value);
     ag_nearest_name_offer_list(&nearest, names);
     const char *hint = ag_nearest_name_hint(&nearest, "");
     return ag_fail(AG_EXIT_USAGE, "export: --metric=%s: unknown metric%s%s", value,
                    hint[0] != '\0' ? hint : "; the metrics are", hint[0] != '\0' ? "" : names);
+}
+
+static int set_metric(struct request *request, const char *value) {
+    request->export.metric = AG_METRIC_DEFAULT;
+    request->export.call_metric = AG_CALL_METRIC_DEFAULT;
+    if (ag_metric_parse(value, &request->export.metric)) {
+        return AG_EXIT_OK;
+    }
+    if (!ag_call_metric_parse(value, &request->export.call_metric)) {
+        return wrong_metric(value);
+    }
+    return request->export.call_metric < AG_CALL_METRIC_ACC_WORDS
+               ? AG_EXIT_OK
+               : ag_fail(
+                     AG_EXIT_USAGE,
+                     "export: --metric=%s: an export has the counts of each path alone, and its "
+                     "viewer adds up those of the callees; use own_%s",
+                     value, value + strlen("acc_"));
 }
 
 /* Whether VALUE is a time: --to of `report` takes one, so users may confuse the two options. */
@@ -95,7 +119,7 @@ static int set_option(void *context, int id, const char *value) {
         request->output = strcmp(value, "-") == 0 ? NULL : value;
         return AG_EXIT_OK;
     case OPTION_METRIC:
-        return ag_metric_parse(value, &request->export.metric) ? AG_EXIT_OK : wrong_metric(value);
+        return set_metric(request, value);
     case OPTION_UNTIL:
         return ag_trace_request_end_time(&request->trace, "until", value,
                                          &request->trace.profile.to_ns);
@@ -106,21 +130,6 @@ static int set_option(void *context, int id, const char *value) {
     return ag_trace_request_set(&request->trace, id, value);
 }
 
-static int open_trace(const struct request *request, const char *path,
-                      struct ag_profile **ret_profile) {
-    const int status = ag_trace_request_open(&request->trace, path, ret_profile);
-    if (status != AG_EXIT_OK) {
-        return status;
-    }
-    if (ag_profile_has_only_samples(*ret_profile) &&
-        strcmp(request->export.format, "folded") != 0) {
-        ag_say("export: %s: this trace has no blocks: the process was observed from outside; "
-               "--to=folded exports its CPU samples",
-               path);
-    }
-    return AG_EXIT_OK;
-}
-
 /* Opens all traces as one profile. Fails if one cannot be read: the exported file would not show
  * that a trace is missing. */
 static int open_merged(const struct request *request, char **paths, int n_paths,
@@ -129,7 +138,7 @@ static int open_merged(const struct request *request, char **paths, int n_paths,
     int status = parts ? AG_EXIT_OK : ag_fail(AG_EXIT_FAILURE, "export: %s", strerror(ENOMEM));
     int n_parts = 0;
     while (status == AG_EXIT_OK && n_parts < n_paths) {
-        status = open_trace(request, paths[n_parts], &parts[n_parts]);
+        status = ag_trace_request_open(&request->trace, paths[n_parts], &parts[n_parts]);
         n_parts += status == AG_EXIT_OK;
     }
     if (status == AG_EXIT_OK) { /* the merged profile owns the parts from here on */
@@ -144,7 +153,8 @@ static int open_merged(const struct request *request, char **paths, int n_paths,
     return status;
 }
 
-static int write_new_file(const struct request *request, struct ag_profile *profile) {
+static int write_new_file(const struct request *request, const char *trace,
+                          struct ag_profile *profile) {
     const char *path = request->output;
     char message[512] = "";
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -168,26 +178,23 @@ static int write_new_file(const struct request *request, struct ag_profile *prof
     }
     if (r < 0) {
         unlink(path);
-        return ag_fail(AG_EXIT_FAILURE, "export: %s", message);
+        return ag_fail(AG_EXIT_FAILURE, "export: %s: %s", trace, message);
     }
     return AG_EXIT_OK;
 }
 
 static int export_traces(const struct request *request, char **paths, int n_paths) {
     struct ag_profile *profile;
-    int status = n_paths == 1 ? open_trace(request, paths[0], &profile)
+    int status = n_paths == 1 ? ag_trace_request_open(&request->trace, paths[0], &profile)
                               : open_merged(request, paths, n_paths, &profile);
     if (status != AG_EXIT_OK) {
         return status;
     }
     char message[512] = "";
     if (request->output) {
-        status = write_new_file(request, profile);
+        status = write_new_file(request, paths[0], profile);
     } else if (ag_export_write(stdout, profile, &request->export, message) < 0) {
-        status = ag_fail(AG_EXIT_FAILURE, "export: %s", message);
-    }
-    if (strcmp(request->export.format, "perf-map") != 0) {
-        ag_warn_if_nothing_matches("export", paths[0], profile, &request->trace.profile, NULL);
+        status = ag_fail(AG_EXIT_FAILURE, "export: %s: %s", paths[0], message);
     }
     /* Checked only now: the events are read while the export is written. */
     const struct ag_profile_identity *identity = ag_profile_identity(profile);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "model/answers/functions.h"
 #include "table/array.h"
 
 static uint64_t key_of(enum ag_call_key key, const struct ag_stack_frame *at, uint32_t function) {
@@ -38,11 +39,29 @@ static uint32_t call_tree_step(struct ag_call_tree *tree, const struct ag_export
     return AG_ARRAY_ADD(tree->nodes, tree->count, made) == 0 ? node : AG_CALL_ROOT;
 }
 
+/* The call paths of function counters are a tree already. Its node 0 is the root. */
+static int start_with_calls(struct ag_call_tree *tree, const struct ag_functions *functions) {
+    int r = 0;
+    for (size_t i = 1; i < functions->n_nodes && r == 0; i++) {
+        const struct ag_function_node *node = &functions->nodes[i];
+        const struct ag_call_node made = {
+            .parent = node->parent != 0 ? node->parent - 1 : AG_CALL_ROOT,
+            .function = ag_numbering_of(&tree->functions, node->row, 0, NULL),
+            .frame = {
+                .frame = functions->rows[node->row].frame, .place = AG_NO_PLACE, .is_last = true}};
+        r = AG_ARRAY_ADD(tree->nodes, tree->count, made);
+    }
+    return r;
+}
+
 int ag_call_tree_start(struct ag_call_tree *tree, struct ag_export *export, enum ag_call_key key) {
     *tree = (struct ag_call_tree){.node_of_row =
                                       calloc(export->n_rows + 1, sizeof(*tree->node_of_row))};
     int r = tree->node_of_row ? 0 : -ENOMEM;
-    for (uint32_t row = 0; row < export->n_rows && r == 0; row++) {
+    if (export->functions && r == 0) {
+        r = start_with_calls(tree, export->functions);
+    }
+    for (uint32_t row = 0; !export->functions && row < export->n_rows && r == 0; row++) {
         const struct ag_stack_frame *frames;
         size_t n = ag_export_stack(export, row, &frames);
         uint32_t node = AG_CALL_ROOT;
@@ -74,7 +93,10 @@ void ag_call_tree_end(struct ag_call_tree *tree) {
 uint64_t *ag_call_tree_own(const struct ag_call_tree *tree, const struct ag_export *export,
                            enum ag_metric metric) {
     uint64_t *own = calloc(tree->count + 1, sizeof(*own));
-    for (size_t row = 0; own && row < export->n_rows; row++) {
+    for (size_t i = 0; own && export->functions && i < tree->count; i++) {
+        own[i] = ag_call_metric_of(&export->functions->nodes[i + 1].counts, export->call_metric);
+    }
+    for (size_t row = 0; own && !export->functions && row < export->n_rows; row++) {
         own[tree->node_of_row[row]] += ag_metric_of(&export->rows[row].metrics, metric);
     }
     return own;

@@ -28,10 +28,12 @@ struct ag_call_tree {
     /* private */
     struct ag_numbering by_parent, functions;
 };
+/* If the export is of function counters, the tree has their call paths, and KEY is FUNCTION. */
 int ag_call_tree_start(struct ag_call_tree *tree, struct ag_export *export,
                        enum ag_call_key key); /* 0 or -ENOMEM */
 void ag_call_tree_end(struct ag_call_tree *tree);
-/* Each node's own value of the metric, by node; the caller frees it. NULL: out of memory. */
+/* Each node's own value of the metric (for call paths: of export->call_metric), by node; the caller
+ * frees it. NULL: out of memory. */
 uint64_t *ag_call_tree_own(const struct ag_call_tree *tree, const struct ag_export *export,
                            enum ag_metric metric);
 

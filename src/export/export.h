@@ -21,7 +21,10 @@ struct ag_export_options {
     size_t size;
     const char *format;
     enum ag_metric metric; /* for formats that contain one metric, or show one first */
-    const char *version;   /* of allogram, for the creator fields; NULL: none */
+    /* Of function counters: the format then has their call paths in place of stacks of blocks. 0:
+     * blocks; for a trace that has only CPU samples, these. */
+    enum ag_call_metric call_metric;
+    const char *version; /* of allogram, for the creator fields; NULL: none */
 };
 /* Whether FORMAT is the name of a format: 0, or -EINVAL with a message that names a similar format,
  * or all. */

@@ -6,13 +6,12 @@
  * so names may contain blanks. A semicolon in a name, which Rust types have, becomes a colon, as in
  * inferno. Each line has one number, which --metric selects; lines with 0 are left out.
  *
- * For a trace of `allogram observe` with CPU samples and no blocks, the number is that of
- * samples. */
+ * If --metric is one of function counters, the lines are call paths with their own counts; for a
+ * trace of `allogram observe` with CPU samples and no blocks, the number is that of samples. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "export/call_tree.h"
-#include "model/answers/functions.h"
 #include "text/number.h"
 
 /* Writes the functions from the outermost to NODE. PATH has room for all nodes. */
@@ -29,44 +28,8 @@ static void put_path(struct ag_export *export, const struct ag_call_tree *tree, 
     }
 }
 
-/* The same for a tree of CPU samples. */
-static void put_sampled_path(struct ag_export *export, const struct ag_functions *functions,
-                             uint32_t node, uint32_t *path) {
-    size_t depth = 0;
-    for (; node != 0; node = functions->nodes[node].parent) {
-        path[depth++] = functions->nodes[node].row;
-    }
-    while (depth-- > 0) {
-        const uint32_t frame = functions->rows[path[depth]].frame;
-        ag_put_function(export->out, ag_profile_frame(export->profile, frame), ';', ':');
-        putc_unlocked(depth > 0 ? ';' : ' ', export->out);
-    }
-}
-
-static int put_samples(struct ag_export *export) {
-    const struct ag_functions *functions;
-    const int r = ag_profile_functions(export->profile, &functions);
-    if (r < 0) {
-        return r;
-    }
-    uint32_t *path = malloc((functions->n_nodes + 1) * sizeof(*path));
-    for (uint32_t node = 1; path && node < functions->n_nodes; node++) {
-        if (functions->nodes[node].counts.calls != 0) {
-            put_sampled_path(export, functions, node, path);
-            ag_put_number(export->out, functions->nodes[node].counts.calls);
-            putc_unlocked('\n', export->out);
-        }
-    }
-    const bool has_path = path != NULL;
-    free(path);
-    return has_path ? 0 : -ENOMEM;
-}
-
 int ag_folded_format(struct ag_export *export) {
     struct ag_call_tree tree;
-    if (ag_profile_has_only_samples(export->profile)) {
-        return put_samples(export);
-    }
     int r = ag_call_tree_start(&tree, export, AG_CALL_FUNCTION);
     if (r < 0) {
         return r;

@@ -18,6 +18,9 @@ struct ag_export {
     size_t n_rows;
     enum ag_metric metric; /* the metric of --metric; default: allocated_bytes */
     bool has_metric;       /* --metric was given */
+    /* The call paths to export in place of the stacks (rows), and their metric; NULL: stacks. */
+    const struct ag_functions *functions;
+    enum ag_call_metric call_metric;
     const char *version;
     uint32_t *places; /* for one stack, used by ag_export_stack */
     struct ag_stack_frame *frames;

@@ -7,25 +7,31 @@
 #include "base/compiler.h"
 #include "export/export.h"
 #include "export/format_writer.h"
+#include "model/answers/functions.h"
 #include "text/nearest_name.h"
 
 static const struct format {
     const char *name;
     ag_export_writer *write;
-    bool is_binary, is_of_one_process;
+    enum {
+        BINARY = 1,
+        OF_ONE_PROCESS = 2,
+        HAS_CALLS = 4,    /* it can contain function counters */
+        MAY_BE_EMPTY = 8, /* a file without blocks is of use */
+    } flags;
 } formats[] = {
-    {"pprof", ag_pprof_format, true, false},
-    {"dhat", ag_dhat_format, false, false},
-    {"massif", ag_massif_format, false, false},
-    {"folded", ag_folded_format, false, false},
-    {"speedscope", ag_speedscope_format, false, false},
-    {"callgrind", ag_callgrind_format, false, false},
-    {"heapprofile", ag_heapprofile_format, false, false},
-    {"firefox", ag_firefox_format, false, false},
-    {"heaptrack", ag_heaptrack_format, false, true},
-    {"csv", ag_csv_format, false, false},
-    {"json", ag_json_format, false, false},
-    {"perf-map", ag_perf_map_format, false, true},
+    {"pprof", ag_pprof_format, BINARY | HAS_CALLS},
+    {"dhat", ag_dhat_format, 0},
+    {"massif", ag_massif_format, 0},
+    {"folded", ag_folded_format, HAS_CALLS},
+    {"speedscope", ag_speedscope_format, HAS_CALLS},
+    {"callgrind", ag_callgrind_format, 0},
+    {"heapprofile", ag_heapprofile_format, 0},
+    {"firefox", ag_firefox_format, 0},
+    {"heaptrack", ag_heaptrack_format, OF_ONE_PROCESS},
+    {"csv", ag_csv_format, MAY_BE_EMPTY},
+    {"json", ag_json_format, MAY_BE_EMPTY},
+    {"perf-map", ag_perf_map_format, OF_ONE_PROCESS | MAY_BE_EMPTY},
 };
 
 static const struct format *format_find(const char *name) {
@@ -58,12 +64,12 @@ int ag_export_check(const char *name, char ret_message[512]) {
 
 bool ag_export_is_binary(const char *name) {
     const struct format *format = format_find(name);
-    return format && format->is_binary;
+    return format && format->flags & BINARY;
 }
 
 bool ag_export_takes_several(const char *name) {
     const struct format *format = format_find(name);
-    return format && !format->is_of_one_process;
+    return format && !(format->flags & OF_ONE_PROCESS);
 }
 
 /* Rejects a metric that samples cannot show. */
@@ -75,6 +81,59 @@ static int check_sampled(const struct ag_export_options *options, char ret_messa
         return -ENOTSUP;
     }
     return 0;
+}
+
+/* A trace without blocks may have function counters, or CPU samples. */
+static enum ag_call_metric metric_without_blocks(const struct ag_profile *profile,
+                                                 const struct ag_functions *functions) {
+    return ag_profile_has_only_samples(profile)   ? AG_CALL_METRIC_CALLS
+           : ag_functions_is_time_only(functions) ? AG_CALL_METRIC_OWN_NS
+                                                  : AG_CALL_METRIC_OWN_WORDS;
+}
+
+static int refuse_calls(const struct ag_export *export, const struct format *format,
+                        char ret_message[512]) {
+    const bool has_blocks = export->n_rows > 0;
+    const char *name = ag_call_metric_name(export->call_metric);
+    if (export->functions->n_trees == 0) {
+        snprintf(ret_message, 512, "--to=%s: %s", format->name,
+                 has_blocks ? "the trace has no function counters; traces of Erlang, Lua and "
+                              "programs that count with allogram.h have them"
+                            : "the trace has no blocks, or the filters select none");
+        return -ENODATA;
+    }
+    if (!(format->flags & HAS_CALLS)) {
+        snprintf(ret_message, 512, "--to=%s: %s; use folded, speedscope or pprof", format->name,
+                 has_blocks ? "this format contains blocks, not the counts of functions"
+                            : "the trace has no blocks, only functions with their counts");
+        return -ENOTSUP;
+    }
+    if (ag_call_metric_of(&export->functions->total, export->call_metric) == 0) {
+        snprintf(ret_message, 512, "--metric=%s: it is 0 for all functions that the filters select",
+                 name);
+        return -ENODATA;
+    }
+    return 0;
+}
+
+/* Selects the call paths in place of the stacks, if they are wanted or if there are no stacks;
+ * fails if the trace has nothing to export. */
+static int choose_calls(struct ag_export *export, const struct format *format,
+                        enum ag_call_metric metric, char ret_message[512]) {
+    const struct ag_functions *functions;
+    if (metric == AG_CALL_METRIC_DEFAULT && (export->n_rows > 0 || format->flags & MAY_BE_EMPTY)) {
+        return 0;
+    }
+    const int r = ag_profile_functions(export->profile, &functions);
+    if (r < 0) {
+        snprintf(ret_message, 512, "--to=%s: %s", format->name, strerror(-r));
+        return r;
+    }
+    export->functions = functions;
+    export->call_metric = metric != AG_CALL_METRIC_DEFAULT
+                              ? metric
+                              : metric_without_blocks(export->profile, functions);
+    return refuse_calls(export, format, ret_message);
 }
 
 int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_export_options *options,
@@ -100,6 +159,11 @@ int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_expor
         .places = malloc(AG_PLACES_MOST * sizeof(*export.places)),
     };
     export.n_rows = ag_profile_stacks(profile, &export.rows);
+    r = choose_calls(&export, format_find(known.format), known.call_metric, ret_message);
+    if (r < 0) {
+        free(export.places);
+        return r;
+    }
     r = export.places ? format_find(known.format)->write(&export) : -ENOMEM;
     free(export.places);
     free(export.frames);

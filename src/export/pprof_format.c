@@ -17,6 +17,9 @@
  *    known; `label`, the label that the program had set, if any; and `bytes`, the mean size of its
  *    blocks, as in the profiles of Go.
  *
+ *    If --metric is one of function counters, a sample is a call path, its types are calls,
+ *    own_words, own_bytes and own_ns, and its locations have a function, but no address.
+ *
  * 4. In a sampled trace the values are unbiased estimates. A comment contains the intervals of the
  *    sums; the labels alloc_objects_ci95, alloc_space_ci95, inuse_objects_ci95 and inuse_space_ci95
  *    ("120 to 480") contain those of each sample.
@@ -32,6 +35,7 @@
 
 #include "export/format_writer.h"
 #include "export/numbering.h"
+#include "model/answers/functions.h"
 #include "model/answers/types.h"
 #include "model/interval.h"
 #include "table/byte_list.h"
@@ -181,6 +185,15 @@ static const struct sample_type {
     {"peak_space", "bytes", AG_METRIC_PEAK_BYTES},
     {"temp_objects", "count", AG_METRIC_TEMPORARY_BLOCKS},
 };
+static const struct call_type {
+    const char *unit;
+    enum ag_call_metric metric;
+} call_types[] = {
+    {"count", AG_CALL_METRIC_CALLS},
+    {"words", AG_CALL_METRIC_OWN_WORDS},
+    {"bytes", AG_CALL_METRIC_OWN_BYTES},
+    {"nanoseconds", AG_CALL_METRIC_OWN_NS},
+};
 enum { N_SAMPLE_TYPES = sizeof sample_types / sizeof sample_types[0], BUILD_ID_BYTES = 64 };
 
 struct facts { /* of a mapping: what is known of any of its locations */
@@ -236,27 +249,41 @@ static void put_value_type(struct pprof *all, uint32_t field, const char *type, 
     put_field(all, field, &all->message);
 }
 
-static void put_head(struct pprof *all) {
-    const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
+/* Returns the name of the type that viewers show first. */
+static const char *put_sample_types(struct pprof *all) {
+    const struct ag_export *export = all->export;
     size_t shown = 3; /* inuse_space */
-    text(all, "");
-    for (size_t i = 0; i < N_SAMPLE_TYPES; i++) {
+    for (size_t i = 0; export->functions && i < AG_ARRAY_SIZE(call_types); i++) {
+        put_value_type(all, PROFILE_SAMPLE_TYPE, ag_call_metric_name(call_types[i].metric),
+                       call_types[i].unit);
+    }
+    for (size_t i = 0; !export->functions && i < N_SAMPLE_TYPES; i++) {
         put_value_type(all, PROFILE_SAMPLE_TYPE, sample_types[i].name, sample_types[i].unit);
-        if (all->export->has_metric && sample_types[i].metric == all->export->metric) {
+        if (export->has_metric && sample_types[i].metric == export->metric) {
             shown = i;
         }
     }
+    return export->functions ? ag_call_metric_name(export->call_metric) : sample_types[shown].name;
+}
+
+static void put_head(struct pprof *all) {
+    const struct ag_profile_identity *identity = ag_profile_identity(all->export->profile);
+    text(all, "");
+    const char *shown = put_sample_types(all);
     put_integer(all, PROFILE_TIME_NANOS, identity->start_realtime_ns);
     put_integer(all, PROFILE_DURATION_NANOS, ag_profile_summary(all->export->profile)->duration_ns);
     put_value_type(all, PROFILE_PERIOD_TYPE, "space", "bytes");
     put_integer(all, PROFILE_PERIOD, 1);
-    put_integer(all, PROFILE_DEFAULT_SAMPLE_TYPE, text(all, sample_types[shown].name));
+    put_integer(all, PROFILE_DEFAULT_SAMPLE_TYPE, text(all, shown));
     if (ag_export_note(all->export, all->note)[0]) {
         put_integer(all, PROFILE_COMMENT, text(all, all->note));
     }
 }
 
 /* ---- samples ---- */
+
+/* A location of a call path; other locations have KEY_PLACE. */
+enum { KEY_PLACE = 0, KEY_FUNCTION = 1 };
 
 static void put_label(struct pprof *all, const char *key, const char *value) {
     if (value) {
@@ -287,7 +314,8 @@ static void put_sample(struct pprof *all, uint32_t row) {
         if (frames[i].is_last) {
             const bool is_place = frames[i].place != AG_NO_PLACE;
             const uint32_t location = ag_numbering_of(
-                &all->locations, is_place ? frames[i].place : (uint64_t)frames[i].frame, 0, NULL);
+                &all->locations, is_place ? frames[i].place : (uint64_t)frames[i].frame, KEY_PLACE,
+                NULL);
             ag_byte_list_number(&all->part, (uint64_t)location + 1);
         }
     }
@@ -314,6 +342,38 @@ static void put_sample(struct pprof *all, uint32_t row) {
     put_field(all, PROFILE_SAMPLE, &all->message);
 }
 
+static void put_call_path(struct pprof *all, uint32_t node) {
+    const struct ag_functions *functions = all->export->functions;
+    all->part.count = 0;
+    for (uint32_t at = node; at != 0; at = functions->nodes[at].parent) {
+        const uint32_t frame = functions->rows[functions->nodes[at].row].frame;
+        const uint32_t location = ag_numbering_of(&all->locations, frame, KEY_FUNCTION, NULL);
+        ag_byte_list_number(&all->part, (uint64_t)location + 1);
+    }
+    all->message.count = 0;
+    message_message(&all->message, SAMPLE_LOCATION_ID, &all->part);
+    all->part.count = 0;
+    for (size_t i = 0; i < AG_ARRAY_SIZE(call_types); i++) {
+        ag_byte_list_number(
+            &all->part, ag_call_metric_of(&functions->nodes[node].counts, call_types[i].metric));
+    }
+    message_message(&all->message, SAMPLE_VALUE, &all->part);
+    put_field(all, PROFILE_SAMPLE, &all->message);
+}
+
+static void put_samples(struct pprof *all) {
+    const struct ag_functions *functions = all->export->functions;
+    for (uint32_t node = 1; functions && node < functions->n_nodes; node++) {
+        const struct ag_call_counts *counts = &functions->nodes[node].counts;
+        if (counts->calls > 0 || counts->own_words > 0 || counts->own_ns > 0) {
+            put_call_path(all, node);
+        }
+    }
+    for (uint32_t row = 0; !functions && row < all->export->n_rows; row++) {
+        put_sample(all, row);
+    }
+}
+
 /* ---- tables ---- */
 
 static void add_line(struct pprof *all, int64_t number, struct facts *facts) {
@@ -335,7 +395,8 @@ static void put_location(struct pprof *all, size_t number) {
     struct facts none = {0};
     all->message.count = 0;
     message_integer(&all->message, LOCATION_ID, number + 1);
-    if (key < 0) { /* a mark, see format_writer.h */
+    if (key < 0 /* a mark, see format_writer.h */ ||
+        all->locations.things[number].b == KEY_FUNCTION) {
         add_line(all, key, &none);
     } else {
         const struct ag_place place = ag_profile_place(all->export->profile, (uint32_t)key);
@@ -463,9 +524,7 @@ int ag_pprof_format(struct ag_export *export) {
     int r = pprof_start(&all);
     if (r == 0) {
         put_head(&all);
-        for (uint32_t row = 0; row < export->n_rows; row++) {
-            put_sample(&all, row);
-        }
+        put_samples(&all);
         put_tables(&all);
         all.gzip = gzip_finish(all.gzip);
         const bool has_failed = all.strings.has_failed || all.functions.has_failed ||

@@ -2,9 +2,9 @@
  *
  * The format is specified in github.com/jlfwong/speedscope, src/lib/file-format-spec.ts.
  * shared.frames is a table of functions. A profile has samples, each a stack of frame numbers from
- * the outermost inward, and their weights. Here each stack is a sample, and its weight is the value
- * of --metric; the unit is bytes, or none for blocks. Frames are functions, not lines, so that the
- * viewer's sandwich view adds up all lines of a function. */
+ * the outermost inward, and their weights. Here each stack (or call path of function counters) is a
+ * sample, and its weight is the value of --metric; the unit is bytes, nanoseconds, or none. Frames
+ * are functions, not lines, so that the viewer's sandwich view adds up all lines of a function. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -72,8 +72,16 @@ static void write_profile(struct speedscope *all) {
     ag_json_open(json, "profiles", '[');
     ag_json_open(json, NULL, '{');
     ag_json_string(json, "type", "sampled");
-    ag_json_string(json, "name", ag_metric_name(all->export->metric));
-    ag_json_string(json, "unit", ag_metric_is_bytes(all->export->metric) ? "bytes" : "none");
+    const enum ag_call_metric call_metric = all->export->call_metric;
+    const bool is_bytes = all->export->functions ? call_metric == AG_CALL_METRIC_OWN_BYTES
+                                                 : ag_metric_is_bytes(all->export->metric);
+    ag_json_string(json, "name",
+                   all->export->functions ? ag_call_metric_name(call_metric)
+                                          : ag_metric_name(all->export->metric));
+    ag_json_string(json, "unit",
+                   is_bytes                               ? "bytes"
+                   : call_metric == AG_CALL_METRIC_OWN_NS ? "nanoseconds"
+                                                          : "none");
     ag_json_integer(json, "startValue", 0);
     ag_json_integer(json, "endValue", total);
     write_samples(all);

@@ -34,7 +34,7 @@ one_line() {
     run "$ALLOGRAM" export "$TRACE" --to=perf-map -o "$BATS_TEST_TMPDIR/perf-1.map"
     [ "$status" -eq 1 ]
     one_line
-    [[ $output == "allogram: export: --to=perf-map: "*"observe PID --perf-map" ]]
+    [[ $output == "allogram: export: $TRACE: --to=perf-map: "*"observe PID --perf-map" ]]
     [ ! -e "$BATS_TEST_TMPDIR/perf-1.map" ]
     run "$ALLOGRAM" export "$TRACE" "$TRACE" --merge --to=perf-map
     [ "$status" -eq 2 ]
@@ -170,10 +170,17 @@ one_line() {
     [ "$(jq '[.stacks[].allocated_blocks] | add' "$BATS_TEST_TMPDIR/cut.json")" -eq 6010 ]
 }
 
-@test "a trace with nothing in it is exported as nothing" {
-    cp "$SOURCE/tests/golden/trace/trace-v1-unsealed.allogram" "$BATS_TEST_TMPDIR/u.allogram"
-    for format in pprof dhat massif folded speedscope callgrind heapprofile firefox heaptrack csv json; do
-        run "$ALLOGRAM" export "$BATS_TEST_TMPDIR/u.allogram" --to="$format" -o "$BATS_TEST_TMPDIR/u.$format"
+@test "a trace with nothing in it is exported as empty tables, and by the other formats not at all" {
+    trace="$BATS_TEST_TMPDIR/u.allogram"
+    cp "$SOURCE/tests/golden/trace/trace-v1-unsealed.allogram" "$trace"
+    for format in pprof dhat massif folded speedscope callgrind heapprofile firefox heaptrack; do
+        run "$ALLOGRAM" export "$trace" --to="$format" -o "$BATS_TEST_TMPDIR/u.$format"
+        [ "$status" -eq 1 ]
+        [ "$output" = "allogram: export: $trace: --to=$format: the trace has no blocks, or the filters select none" ]
+        [ ! -e "$BATS_TEST_TMPDIR/u.$format" ]
+    done
+    for format in csv json; do
+        run "$ALLOGRAM" export "$trace" --to="$format" -o "$BATS_TEST_TMPDIR/u.$format"
         [ "$status" -eq 0 ]
     done
     [ "$(jq -c .stacks "$BATS_TEST_TMPDIR/u.json")" = "[]" ]

@@ -54,8 +54,8 @@ one_line() {
         [ "$output" = "allogram: report: $trace: no ${case#*:} matches --focus=no_function_of_this_name" ]
     done
     run bash -c "'$ALLOGRAM' export '$trace' --to=folded --focus=no_function_of_this_name 2>&1 >/dev/null"
-    [ "$status" -eq 0 ]
-    [ "$output" = "allogram: export: $trace: no stack matches --focus=no_function_of_this_name" ]
+    [ "$status" -eq 1 ]
+    [ "$output" = "allogram: export: $trace: --to=folded: the trace has no blocks, or the filters select none" ]
     run bash -c "'$ALLOGRAM' report '$trace' --view=sites --focus=. 2>&1 >/dev/null"
     [ "$output" = "" ]
 }

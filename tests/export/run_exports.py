@@ -305,7 +305,8 @@ def readable(form):
 
 
 def windows(exports, failures):
-    """--from and --until select the same blocks in every format as in the report, also when they leave none."""
+    """--from and --until select the same blocks in every format as in the report. If they leave none, tables are empty, and the other
+    formats are refused."""
     trace = exports.traces["cxx_containers"]
     duration_ns = recorded.report(exports.tools, trace.path)["trace"]["duration_ns"]
     middle = "%dns" % (duration_ns // 2)
@@ -316,6 +317,11 @@ def windows(exports, failures):
         for form in FORMATS:
             if form == "firefox" or not readable(form):
                 continue  # Firefox's own sums are compared in the case of its own, above
+            if wanted["allocated_blocks"] == 0 and form not in ("csv", "json"):
+                refused = recorded.run([exports.tools.allogram, "export", trace.path, "--to=" + form, *export_options, "-o",
+                                        os.path.join(exports.folder, "refused")])
+                failures.expect("%s of nothing: status, lines" % form, (refused.status, len(refused.stderr.splitlines())), (1, 1))
+                continue
             for metric, total in totals_of(exports, form, exports.export(trace, form, *export_options)).items():
                 failures.expect("%s %s: %s" % (form, export_options[0], metric), total, wanted[metric])
 
@@ -332,6 +338,30 @@ def merged(exports, failures):
             continue
         for metric, total in totals_of(exports, form, exports.export(traces[0], form, "--merge", traces[1].path)).items():
             failures.expect("%s: %s" % (form, metric), total, wanted[metric])
+
+
+def function_counters(exports, failures):
+    """Call paths with the counts of functions, in the formats that can contain them."""
+    trace = exports.trace_of("calls", [os.path.join(exports.tools.build, "examples/function_table")], [])
+    total = recorded.report(exports.tools, trace.path, "--view=functions")["total"]
+    for metric in ("calls", "own_words", "own_bytes", "own_ns"):
+        with open(exports.export(trace, "folded", "--metric=" + metric), encoding="utf-8") as file:
+            failures.expect("folded: " + metric, sum(int(line.rpartition(" ")[2]) for line in file), total[metric])
+        with open(exports.export(trace, "speedscope", "--metric=" + metric), encoding="utf-8") as file:
+            profile = json.load(file)["profiles"][0]
+        failures.expect("speedscope: " + metric, (profile["name"], sum(profile["weights"])), (metric, total[metric]))
+        if readable("pprof") and metric != "own_ns":  # go tool pprof rounds times
+            path = exports.export(trace, "pprof", "--metric=" + metric)
+            failures.expect("pprof: " + metric, consumers.go_pprof(path, metric, exports.folder), total[metric])
+    for refused, status, why in (("--to=dhat --metric=calls", 1, "use folded, speedscope or pprof"),
+                                 ("--to=folded --metric=acc_words", 2, "use own_words"),
+                                 ("--to=folded --metric=own_word", 2, "own_words")):
+        outcome = recorded.run([exports.tools.allogram, "export", trace.path, *refused.split()])
+        failures.expect(refused, outcome.status, status)
+        failures.require("%s: one line: %s" % (refused, outcome.stderr),
+                         why in outcome.stderr.decode() and outcome.stderr.count(b"\n") == 1 and not outcome.stdout)
+    outcome = recorded.run([exports.tools.allogram, "export", exports.traces["temporary"].path, "--to=folded", "--metric=calls"])
+    failures.require("a trace without them: %s" % outcome.stderr, outcome.status == 1 and b"no function counters" in outcome.stderr)
 
 
 def hostile_names(exports, failures):
@@ -359,7 +389,8 @@ CASES = [
     ("dhat, by the Firefox Profiler", dhat_by_firefox), ("massif, by ms_print", massif), ("callgrind, by callgrind_annotate", callgrind),
     ("speedscope, heapprofile and folded, by speedscope", speedscope), ("heaptrack, by heaptrack_print", heaptrack),
     ("firefox, by the Firefox Profiler", firefox), ("csv and json", tables), ("the same trace gives the same bytes", same_bytes),
-    ("filters narrow every format alike", filters), ("time windows", windows), ("processes merged", merged), ("hostile names", hostile_names),
+    ("filters narrow every format alike", filters), ("time windows", windows),
+    ("function counters", function_counters), ("processes merged", merged), ("hostile names", hostile_names),
 ]
 
 
