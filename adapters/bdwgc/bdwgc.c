@@ -154,26 +154,6 @@ static void take_needed(const struct places *places) {
     ag_bdwgc.statistics = (size_t(*)(struct ag_bdwgc_statistics *, size_t))places->place[5].address;
 }
 
-/* The writable memory of the object that contains this code. */
-struct own_data {
-    uintptr_t start, end;
-};
-
-static int find_own_data(struct dl_phdr_info *info, size_t size, void *context) {
-    const uintptr_t here = (uintptr_t)&note;
-    struct own_data *found = context;
-    (void)size;
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
-        if (header->p_type == PT_LOAD && here - start < header->p_memsz) {
-            *found = (struct own_data){.start = start, .end = start + header->p_memsz};
-            return 1;
-        }
-    }
-    return 0;
-}
-
 /* Every collection would scan all static memory of the agent for pointers. That takes time (a small
  * heap is collected thousands of times a second), and an address stored there would keep a block
  * alive. The exclusion is permanent. That does no harm: this agent is never unloaded, so
@@ -181,9 +161,9 @@ static int find_own_data(struct dl_phdr_info *info, size_t size, void *context) 
 static void hide_own_data(const struct places *places) {
     void (*exclude)(void *, void *) =
         (void (*)(void *, void *))places->place[N_INDISPENSABLE].address;
-    struct own_data own = {.start = 0};
-    if (exclude && ag_objects_visit(find_own_data, &own) != 0) {
-        exclude((void *)own.start, (void *)own.end);
+    struct ag_loaded_segment own;
+    if (exclude && ag_objects_segment((uintptr_t)&note, &own)) {
+        exclude((void *)own.low, (void *)own.high);
     }
 }
 
@@ -258,20 +238,6 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 
 static bool was_late;
 
-static int find_quiet(struct dl_phdr_info *info, size_t size, void *context) {
-    struct ag_late_range *range = context;
-    (void)size;
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + header->p_vaddr;
-        if (header->p_type == PT_LOAD && range->low - start < header->p_memsz) {
-            *range = (struct ag_late_range){start, start + header->p_memsz};
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runtime,
                                           struct ag_late_start *ret_start) {
     struct places places = {.n = 0};
@@ -283,10 +249,11 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
         return is_known || find_collector(&places) ? AG_ADAPTER_REFUSED : AG_ADAPTER_ABSENT;
     }
     const enum ag_adapter_answer answer = hook(ret_runtime, &places);
-    ret_start->quiet[0].low = (uintptr_t)place.address;
-    if (answer == AG_ADAPTER_ACTS && ag_objects_visit(find_quiet, &ret_start->quiet[0]) == 0) {
+    struct ag_loaded_segment code = {.low = 0};
+    if (answer == AG_ADAPTER_ACTS && !ag_objects_segment((uintptr_t)place.address, &code)) {
         return AG_ADAPTER_REFUSED; /* cannot happen: GC_malloc lies in a loaded object */
     }
+    ret_start->quiet[0] = (struct ag_late_range){code.low, code.high};
     was_late = answer == AG_ADAPTER_ACTS;
     return answer;
 }

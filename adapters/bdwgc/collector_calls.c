@@ -24,7 +24,6 @@
 #include "collector_calls.h"
 
 #include <errno.h>
-#include <link.h>
 #include <string.h>
 
 #include "base/own_memory.h"
@@ -197,26 +196,7 @@ static void report_alloc(const struct ag_kept_call *call, uintptr_t address, siz
 }
 
 /* The code of the collector's library; empty if the collector is linked into the program. */
-static struct code {
-    uintptr_t address, low, high;
-    bool is_behind_program;
-} own_code;
-
-static int find_own_code(struct dl_phdr_info *info, size_t size, void *context) {
-    struct code *code = context;
-    (void)size; /* only fields that every glibc has are read */
-    for (size_t i = 0; code->is_behind_program && i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        const uintptr_t low = info->dlpi_addr + header->p_vaddr;
-        if (header->p_type == PT_LOAD && code->address - low < header->p_memsz) {
-            code->low = low;
-            code->high = low + header->p_memsz;
-            return 1;
-        }
-    }
-    code->is_behind_program = true; /* the first object is the program */
-    return 0;
-}
+static struct ag_loaded_segment own_code;
 
 /* Whether the collector itself calls, to free memory that it allocated for itself (when a thread
  * ends). Such memory was not recorded. */
@@ -484,8 +464,10 @@ int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const ch
                   const char **ret_name) {
     const unsigned char *entries = in_program ? ag_bdwgc_entries : ag_bdwgc_plain_entries;
     ag_bdwgc_keeps_vectors = in_program;
-    own_code.address = (uintptr_t)ag_bdwgc.statistics;
-    (void)ag_objects_visit(find_own_code, &own_code);
+    struct ag_loaded_segment code;
+    if (ag_objects_segment((uintptr_t)ag_bdwgc.statistics, &code) && !code.in_program) {
+        own_code = code;
+    }
     int r = start_sums();
     r = r < 0 ? r : ag_address_bits_start(&ag_held, AG_HELD_KINDS, /* forgets_on_fork= */ true);
     if (r < 0) {

@@ -12,7 +12,6 @@
  * of functions, the table of strings. */
 #include "lua_states.h"
 
-#include <link.h>
 #include <string.h>
 
 #include "base/pages.h"
@@ -53,15 +52,8 @@ static _Atomic bool has_other_allocator;
 
 static int is_object_of_both(struct dl_phdr_info *info, size_t size, void *context) {
     const uintptr_t *addresses = context;
-    bool has[2] = {false, false};
     (void)size; /* only fields that every glibc has are read */
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        for (size_t n = 0; n < 2 && header->p_type == PT_LOAD; n++) {
-            has[n] |= addresses[n] - (info->dlpi_addr + header->p_vaddr) < header->p_memsz;
-        }
-    }
-    return has[0] && has[1];
+    return ag_object_contains(info, addresses[0]) && ag_object_contains(info, addresses[1]);
 }
 
 void ag_lua_report_memory(void) {

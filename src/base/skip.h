@@ -56,12 +56,16 @@ AG_FAST bool ag_skip_take_fast(struct ag_skip *skip, uint64_t size_bytes) {
     return true;
 }
 
+/* Spreads differing bits over the whole word (the finalizer of splitmix64). */
+AG_FAST uint64_t ag_mix_bits(uint64_t value) {
+    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+    return value ^ value >> 31;
+}
+
 /* The next number of a splitmix64 sequence (S. Vigna's public domain description): 64 good bits. */
 AG_FAST uint64_t ag_random_next(uint64_t *state) {
-    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ (mixed >> 31);
+    return ag_mix_bits(*state += UINT64_C(0x9e3779b97f4a7c15));
 }
 
 #endif

@@ -41,13 +41,6 @@ struct way {
     bool is_kept;
 };
 
-static void write_way(uint8_t *entry, const struct way *way) {
-    if (way->is_kept) {
-        ag_write_kept_frame(entry + WAY_OFFSET, (uintptr_t)way->code, way->datum);
-    } else {
-        ag_write_far_jump(entry + WAY_OFFSET, (uintptr_t)way->code);
-    }
-}
 /* The greatest distance of the page; 512 MiB of the 2 GiB remain for the function's operands. */
 static const uintptr_t reach_bytes = (uintptr_t)3 << 29;
 
@@ -142,15 +135,27 @@ static int make_writable(uint8_t *place, int protection) {
                : set_protection(low, AG_DETOUR_BYTES, PROT_READ | PROT_WRITE);
 }
 
-/* Writes an entry of a page: the jump to the replacement, and the copied instructions. */
-static int fill_entry(struct ag_detour *detour, uint8_t *entry, struct ag_relocation *relocation,
-                      const struct way *way) {
-    write_way(entry, way);
+/* Writes an entry of a page: the jump to the replacement, and the instructions copied from PLACE,
+ * which is LANDING bytes after the beginning of the function. */
+static int fill_entry(struct ag_detour *detour, uint8_t *entry, const uint8_t *place,
+                      size_t landing, size_t readable, size_t target_bytes, const struct way *way) {
+    uint8_t *copy = entry + ORIGINAL_OFFSET + AG_LANDING_BYTES;
+    struct ag_relocation relocation = {
+        .code = place,
+        .address = (uintptr_t)place,
+        .readable_bytes = readable - landing,
+        .function_bytes = target_bytes != 0 ? target_bytes - landing : 0,
+        .copy = copy,
+        .copy_address = (uintptr_t)copy,
+    };
+    if (way->is_kept) {
+        ag_write_kept_frame(entry + WAY_OFFSET, (uintptr_t)way->code, way->datum);
+    } else {
+        ag_write_far_jump(entry + WAY_OFFSET, (uintptr_t)way->code);
+    }
     ag_write_landing(entry + ORIGINAL_OFFSET);
-    relocation->copy = entry + ORIGINAL_OFFSET + AG_LANDING_BYTES;
-    relocation->copy_address = (uintptr_t)relocation->copy;
-    const int r = ag_relocate(relocation);
-    return r < 0 ? detour_fail(detour, r, relocation->reason) : 0;
+    const int r = ag_relocate(&relocation);
+    return r < 0 ? detour_fail(detour, r, relocation.reason) : 0;
 }
 
 /* Makes the page executable and no longer writable. */
@@ -159,13 +164,6 @@ static int seal_page(struct ag_detour *detour, uint8_t *page) {
         return detour_fail(detour, -EACCES, "the system forbids new code");
     }
     return 0;
-}
-
-/* Fills PAGE and makes it executable and no longer writable. */
-static int fill_page(struct ag_detour *detour, uint8_t *page, struct ag_relocation *relocation,
-                     const struct way *way) {
-    const int r = fill_entry(detour, page, relocation, way);
-    return r < 0 ? r : seal_page(detour, page);
 }
 
 /* ---- in a running program: prepared, not written ---- */
@@ -238,6 +236,19 @@ static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
     return page;
 }
 
+/* Writes the jump, and gives the pages their protection; or only prepares this. */
+static void detour_take_effect(struct ag_detour *detour, uint8_t *place, int protection) {
+    memcpy(detour->saved, place, AG_DETOUR_BYTES);
+    detour->place = place;
+    if (prepared.is_on) {
+        prepared.detours[prepared.n_detours++] = detour;
+        return;
+    }
+    write_code(place, detour->jump);
+    /* The only possible failure now is that these pages stay writable. */
+    (void)set_protection((uintptr_t)place, AG_DETOUR_BYTES, protection);
+}
+
 static int detour_prepare(struct ag_detour *detour, uint8_t *target, size_t target_bytes,
                           const struct way *way, void **ret_original) {
     *detour = (struct ag_detour){0};
@@ -255,24 +266,16 @@ static int detour_prepare(struct ag_detour *detour, uint8_t *target, size_t targ
     if (entry == NULL) {
         return -ENOMEM;
     }
-    struct ag_relocation relocation = {
-        .code = place,
-        .address = (uintptr_t)place,
-        .readable_bytes = readable - landing,
-        .function_bytes = target_bytes != 0 ? target_bytes - landing : 0,
-    };
-    const int r = fill_entry(detour, entry, &relocation, way);
+    const int r = fill_entry(detour, entry, place, landing, readable, target_bytes, way);
     if (r < 0) {
         return r;
     }
     if (ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)entry + WAY_OFFSET) < 0) {
         return detour_fail(detour, -ERANGE, "its code is too far from that of the others");
     }
-    memcpy(detour->saved, place, AG_DETOUR_BYTES);
-    detour->place = place;
     detour->page = entry;
-    prepared.detours[prepared.n_detours++] = detour;
     *ret_original = entry + ORIGINAL_OFFSET;
+    detour_take_effect(detour, place, /* protection= */ 0);
     return 0;
 }
 
@@ -337,13 +340,10 @@ static int detour_write(struct ag_detour *detour, void *target, size_t target_by
     if (page == NULL) {
         return detour_fail(detour, -ENOMEM, "there is no free page within its reach");
     }
-    struct ag_relocation relocation = {
-        .code = place,
-        .address = (uintptr_t)place,
-        .readable_bytes = readable - landing,
-        .function_bytes = target_bytes != 0 ? target_bytes - landing : 0,
-    };
-    int r = fill_page(detour, page, &relocation, way);
+    int r = fill_entry(detour, page, place, landing, readable, target_bytes, way);
+    if (r == 0) {
+        r = seal_page(detour, page);
+    }
     if (r == 0) {
         r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)page + WAY_OFFSET);
     }
@@ -354,13 +354,9 @@ static int detour_write(struct ag_detour *detour, void *target, size_t target_by
         ag_pages_unmap(page, AG_PAGE_BYTES); /* not in use yet */
         return r;
     }
-    memcpy(detour->saved, place, AG_DETOUR_BYTES);
-    detour->place = place;
     detour->page = page;
     *ret_original = page + ORIGINAL_OFFSET;
-    write_code(place, detour->jump);
-    /* The only possible failure now is that these pages stay writable. */
-    (void)set_protection((uintptr_t)place, AG_DETOUR_BYTES, around.mapping.protection);
+    detour_take_effect(detour, place, around.mapping.protection);
     return 0;
 }
 
@@ -416,15 +412,7 @@ int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replac
     if (r < 0) {
         return r;
     }
-    memcpy(detour->saved, place, AG_DETOUR_BYTES);
-    detour->place = place;
-    if (prepared.is_on) {
-        prepared.detours[prepared.n_detours++] = detour;
-        return 0;
-    }
-    write_code(place, detour->jump);
-    /* The only possible failure now is that these pages stay writable. */
-    (void)set_protection((uintptr_t)place, AG_DETOUR_BYTES, CODE);
+    detour_take_effect(detour, place, CODE);
     return 0;
 }
 

@@ -8,19 +8,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "base/pages.h"
 #include "base/raw_syscall.h"
 #include "loaded_objects.h"
 
-enum { SLOTS_MOST = 4, PAGE = 4096 };
+enum { SLOTS_MOST = 4 };
+
+struct fixed {
+    uintptr_t low, high; /* PT_GNU_RELRO: read-only after the loader's relocations */
+};
 
 struct search {
     uintptr_t inside;
     const char *name;
     uintptr_t *slots[SLOTS_MOST];
     size_t n_slots;
-    uintptr_t fixed_low, fixed_high; /* PT_GNU_RELRO: read-only after the loader's relocations */
+    struct fixed fixed;
 };
 
 struct tables {
@@ -36,7 +40,7 @@ static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) *
     return (const void *)(value >= info->dlpi_addr ? value : value + info->dlpi_addr);
 }
 
-static struct tables tables_of(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic) {
+static struct tables read_dynamic(const struct dl_phdr_info *info, const ElfW(Dyn) * dynamic) {
     struct tables tables = {0};
     for (const ElfW(Dyn) *entry = dynamic; entry->d_tag != DT_NULL; entry++) {
         switch (entry->d_tag) {
@@ -65,6 +69,23 @@ static struct tables tables_of(const struct dl_phdr_info *info, const ElfW(Dyn) 
     return tables;
 }
 
+/* false: the object has no tables. */
+static bool read_object(const struct dl_phdr_info *info, struct tables *ret_tables,
+                        struct fixed *ret_fixed) {
+    *ret_tables = (struct tables){0};
+    *ret_fixed = (struct fixed){0};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_GNU_RELRO) {
+            *ret_fixed = (struct fixed){ag_page_of(start), start + segment->p_memsz};
+        } else if (segment->p_type == PT_DYNAMIC) {
+            *ret_tables = read_dynamic(info, (const ElfW(Dyn) *)start);
+        }
+    }
+    return ret_tables->symbols && ret_tables->strings;
+}
+
 static void find_slots(const struct dl_phdr_info *info, const struct tables *tables,
                        struct search *search) {
     for (size_t table = 0; table < 2; table++) {
@@ -89,18 +110,9 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *context)
     if (!ag_object_contains(info, search->inside)) {
         return 0;
     }
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_GNU_RELRO) {
-            search->fixed_low = start & ~(uintptr_t)(PAGE - 1);
-            search->fixed_high = start + segment->p_memsz;
-        } else if (segment->p_type == PT_DYNAMIC) {
-            const struct tables tables = tables_of(info, (const ElfW(Dyn) *)start);
-            if (tables.symbols && tables.strings) {
-                find_slots(info, &tables, search);
-            }
-        }
+    struct tables tables;
+    if (read_object(info, &tables, &search->fixed)) {
+        find_slots(info, &tables, search);
     }
     return 1;
 }
@@ -117,13 +129,12 @@ uintptr_t ag_import_find(const void *inside, const char *name) {
 }
 
 static int set_page_protection(uintptr_t page, int protection) {
-    return (int)ag_syscall3(SYS_mprotect, (long)page, PAGE, protection);
+    return (int)ag_syscall3(SYS_mprotect, (long)page, AG_PAGE_BYTES, protection);
 }
 
-static int import_slot_store(const struct search *search, uintptr_t *slot, uintptr_t value) {
-    const uintptr_t page = (uintptr_t)slot & ~(uintptr_t)(PAGE - 1);
-    const bool is_fixed =
-        (uintptr_t)slot >= search->fixed_low && (uintptr_t)slot < search->fixed_high;
+static int import_slot_store(const struct fixed *fixed, uintptr_t *slot, uintptr_t value) {
+    const uintptr_t page = ag_page_of((uintptr_t)slot);
+    const bool is_fixed = (uintptr_t)slot >= fixed->low && (uintptr_t)slot < fixed->high;
     if (is_fixed && set_page_protection(page, PROT_READ | PROT_WRITE) < 0) {
         return -EACCES;
     }
@@ -143,7 +154,7 @@ int ag_import_replace(const void *inside, const char *name, void *replacement,
     *ret_original = (void *)*search.slots[0]; // NOLINT(performance-no-int-to-ptr): a word of a GOT
     int r = 0;
     for (size_t i = 0; i < search.n_slots && r == 0; i++) {
-        r = import_slot_store(&search, search.slots[i], (uintptr_t)replacement);
+        r = import_slot_store(&search.fixed, search.slots[i], (uintptr_t)replacement);
     }
     return r;
 }
@@ -155,16 +166,6 @@ struct rebinding {
     size_t n_targets;
 };
 
-static uint64_t loader_version(const struct dl_phdr_info *info) {
-    return info->dlpi_adds + info->dlpi_subs; /* both only grow */
-}
-
-static int read_version(struct dl_phdr_info *info, size_t size, void *context) {
-    (void)size;
-    *(uint64_t *)context = loader_version(info);
-    return 1;
-}
-
 static const struct ag_import_target *target_named(const struct rebinding *rebinding,
                                                    const char *name) {
     for (size_t i = 0; i < rebinding->n_targets; i++) {
@@ -175,12 +176,8 @@ static const struct ag_import_target *target_named(const struct rebinding *rebin
     return NULL;
 }
 
-static bool is_own_definition(const ElfW(Sym) * symbol) {
-    return symbol->st_shndx != SHN_UNDEF;
-}
-
 static void rebind_object(const struct dl_phdr_info *info, const struct tables *tables,
-                          const struct search *fixed, const struct rebinding *rebinding) {
+                          const struct fixed *fixed, const struct rebinding *rebinding) {
     for (size_t table = 0; table < 2; table++) {
         const ElfW(Rela) *at = tables->relocations[table];
         for (size_t i = 0; at && i < tables->counts[table]; i++) {
@@ -189,18 +186,18 @@ static void rebind_object(const struct dl_phdr_info *info, const struct tables *
                 continue;
             }
             const ElfW(Sym) *symbol = &tables->symbols[ELF64_R_SYM(at[i].r_info)];
-            const struct ag_import_target *wish =
+            const struct ag_import_target *target =
                 target_named(rebinding, tables->strings + symbol->st_name);
-            if (!wish) {
+            if (!target) {
                 continue;
             }
-            if (is_own_definition(symbol)) {
-                return;
+            if (symbol->st_shndx != SHN_UNDEF) {
+                return; /* the object defines it */
             }
             uintptr_t *slot = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
             const bool is_unbound = type == R_X86_64_JUMP_SLOT && ag_object_contains(info, *slot);
-            if (*slot == wish->passed_by || is_unbound) {
-                (void)import_slot_store(fixed, slot, wish->wanted);
+            if (*slot == target->passed_by || is_unbound) {
+                (void)import_slot_store(fixed, slot, target->wanted);
             }
         }
     }
@@ -208,20 +205,9 @@ static void rebind_object(const struct dl_phdr_info *info, const struct tables *
 
 static int object_rebind(struct dl_phdr_info *info, size_t size, void *context) {
     (void)size;
-    struct search fixed = {0};
-    const ElfW(Dyn) *dynamic = NULL;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_GNU_RELRO) {
-            fixed.fixed_low = start & ~(uintptr_t)(PAGE - 1);
-            fixed.fixed_high = start + segment->p_memsz;
-        } else if (segment->p_type == PT_DYNAMIC) {
-            dynamic = (const ElfW(Dyn) *)start;
-        }
-    }
-    const struct tables tables = dynamic ? tables_of(info, dynamic) : (struct tables){0};
-    if (tables.symbols && tables.strings) {
+    struct fixed fixed;
+    struct tables tables;
+    if (read_object(info, &tables, &fixed)) {
         rebind_object(info, &tables, &fixed, context);
     }
     return 0;
@@ -229,9 +215,8 @@ static int object_rebind(struct dl_phdr_info *info, size_t size, void *context) 
 
 void ag_imports_rebind(const struct ag_import_target *targets, size_t n_targets,
                        uint64_t *version) {
-    uint64_t now = 0;
     struct rebinding rebinding = {targets, n_targets};
-    (void)ag_objects_visit(read_version, &now);
+    const uint64_t now = ag_objects_version();
     if (now != __atomic_load_n(version, __ATOMIC_RELAXED)) {
         __atomic_store_n(version, now, __ATOMIC_RELAXED);
         (void)ag_objects_visit(object_rebind, &rebinding);

@@ -68,15 +68,55 @@ uintptr_t ag_objects_visitor(void) {
     return (uintptr_t)find_visitor();
 }
 
-bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address) {
+const ElfW(Phdr) * ag_object_segment(const struct dl_phdr_info *object, uintptr_t address) {
     for (int i = 0; i < object->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
         if (segment->p_type == PT_LOAD &&
             address - (object->dlpi_addr + segment->p_vaddr) < segment->p_memsz) {
-            return true;
+            return segment;
         }
     }
-    return false;
+    return NULL;
+}
+
+struct segment_search {
+    uintptr_t address;
+    size_t n_visited;
+    struct ag_loaded_segment found;
+};
+
+static int find_segment(struct dl_phdr_info *object, size_t size, void *context) {
+    struct segment_search *search = context;
+    (void)size; /* only fields that every glibc has are read */
+    const ElfW(Phdr) *segment = ag_object_segment(object, search->address);
+    const bool is_program = search->n_visited++ == 0;
+    if (!segment) {
+        return 0;
+    }
+    const uintptr_t low = object->dlpi_addr + segment->p_vaddr;
+    search->found = (struct ag_loaded_segment){low, low + segment->p_memsz, is_program};
+    return 1;
+}
+
+bool ag_objects_segment(uintptr_t address, struct ag_loaded_segment *ret_segment) {
+    struct segment_search search = {.address = address};
+    if (ag_objects_visit(find_segment, &search) == 0) {
+        return false;
+    }
+    *ret_segment = search.found;
+    return true;
+}
+
+static int read_version(struct dl_phdr_info *object, size_t size, void *context) {
+    (void)size;
+    *(uint64_t *)context = ag_object_version(object);
+    return 1;
+}
+
+uint64_t ag_objects_version(void) {
+    uint64_t version = 0;
+    (void)ag_objects_visit(read_version, &version);
+    return version;
 }
 
 bool ag_object_tables(const struct dl_phdr_info *object, struct ag_symbol_tables *ret_tables) {

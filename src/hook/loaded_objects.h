@@ -20,8 +20,24 @@ typedef int ag_object_visit_fn(struct dl_phdr_info *object, size_t bytes, void *
 int ag_objects_visit(ag_object_visit_fn *visit, void *context);
 /* The address of the C library's dl_iterate_phdr. */
 uintptr_t ag_objects_visitor(void);
-/* Whether one of the object's segments contains the address. */
-bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address);
+/* The object's loaded segment that contains the address; NULL: there is none. */
+const ElfW(Phdr) * ag_object_segment(const struct dl_phdr_info *object, uintptr_t address);
+static inline bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address) {
+    return ag_object_segment(object, address) != NULL;
+}
+/* The memory of the loaded segment that contains the address, of any object. Returns whether there
+ * is one. */
+struct ag_loaded_segment {
+    uintptr_t low, high; /* [low, high) */
+    bool in_program;     /* the executable has it */
+};
+bool ag_objects_segment(uintptr_t address, struct ag_loaded_segment *ret_segment);
+/* The number of objects ever loaded plus those ever unloaded, by the loader's own counters (since
+ * glibc 2.4), which every object reports. Plus one, because musl's counters begin at 0. */
+static inline uint64_t ag_object_version(const struct dl_phdr_info *object) {
+    return object->dlpi_adds + object->dlpi_subs + 1;
+}
+uint64_t ag_objects_version(void);
 /* As ag_symbol_tables_read. */
 bool ag_object_tables(const struct dl_phdr_info *object, struct ag_symbol_tables *ret_tables);
 

@@ -24,10 +24,6 @@ void ag_record_alloc_slow(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
 void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint32_t via,
                          const uintptr_t *sp, uintptr_t rbp);
 
-/* The compiler must not move stores to the gate across the work that the gate guards. Signal
- * handlers run on the same thread, so a compiler fence is enough. */
-#define AG_SIGNAL_FENCE() atomic_signal_fence(memory_order_seq_cst)
-
 AG_FAST bool ag_stream_renewal_is_due(const struct ag_thread *thread) {
     const uint64_t tick = atomic_load_explicit(&ag_recorder.header->tick, memory_order_relaxed);
     return AG_UNLIKELY(thread->cursor >= thread->limit || tick != thread->tick ||

@@ -105,7 +105,7 @@ static struct {
     _Atomic uintptr_t lock_owner; /* own_number of a thread, 0: free */
     _Atomic uintptr_t changer;    /* own_number of the thread that is unloading, 0: none */
     _Atomic uint32_t n_readers;
-    _Atomic uint64_t version; /* loader_version of the newest merged list; under the lock */
+    _Atomic uint64_t version; /* of the newest merged list (ag_objects_version); under the lock */
     _Atomic bool is_watched;  /* the list was merged after the loader's notices were installed */
 } images;
 
@@ -211,18 +211,6 @@ static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintp
     ag_copy_text(path, PATH_BYTES, name);
 }
 
-/* The number of objects ever loaded plus those ever unloaded, by the loader's own counters, which
- * only grow. Plus one, because musl's counters begin at 0. */
-static uint64_t loader_version(const struct dl_phdr_info *info) {
-    return info->dlpi_adds + info->dlpi_subs + 1;
-}
-
-static int read_version(struct dl_phdr_info *info, size_t size, void *context) {
-    (void)size; /* the counters exist since glibc 2.4 */
-    *(uint64_t *)context = loader_version(info);
-    return 1; /* every object reports the same counters */
-}
-
 /* false: the object has no code or data. */
 static bool image_describe(const struct dl_phdr_info *info, bool is_executable,
                            struct image *ret_image) {
@@ -241,13 +229,10 @@ static bool image_describe(const struct dl_phdr_info *info, bool is_executable,
             read_build_id(info, segment, image);
         }
     }
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        const uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && image->unwind.eh_frame_hdr - start < segment->p_memsz) {
-            image->unwind.tables_low = start;
-            image->unwind.tables_high = start + segment->p_memsz;
-        }
+    const ElfW(Phdr) *tables = ag_object_segment(info, image->unwind.eh_frame_hdr);
+    if (tables) {
+        image->unwind.tables_low = info->dlpi_addr + tables->p_vaddr;
+        image->unwind.tables_high = image->unwind.tables_low + tables->p_memsz;
     }
     if (low >= high) {
         return false;
@@ -422,7 +407,7 @@ static int take_slot(const struct image *image) {
 /* ---- merging: under the lock ---- */
 
 struct merge {
-    uint64_t version; /* see loader_version */
+    uint64_t version; /* see ag_objects_version */
     bool is_begun, is_done;
     uint32_t n_visited;
     struct image image; /* scratch */
@@ -465,7 +450,7 @@ static int merge_object(struct dl_phdr_info *info, size_t size, void *context) {
     struct merge *merge = context;
     if (!merge->is_begun) {
         merge->is_begun = true;
-        merge->version = loader_version(info);
+        merge->version = ag_object_version(info);
         lock_images();
         if (merge->version <= atomic_load_explicit(&images.version, memory_order_relaxed)) {
             merge->is_done = true;
@@ -567,9 +552,7 @@ static void merge_list(void) {
 }
 
 void ag_images_refresh(void) {
-    uint64_t version = 0;
-    (void)ag_objects_visit(read_version, &version);
-    if (version == atomic_load_explicit(&images.version, memory_order_acquire)) {
+    if (ag_objects_version() == atomic_load_explicit(&images.version, memory_order_acquire)) {
         /* no object was loaded since: the pc lies in generated code, where each new pc leads
          * here */
         return;

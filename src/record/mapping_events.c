@@ -28,8 +28,7 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
         return;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = (uintptr_t)sp;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp);
     const struct ag_record record = {.kind = AG_RECORD_MAP,
                                      .u.map = {.address = address,
                                                .bytes = bytes,
@@ -38,8 +37,7 @@ void ag_record_map(const uintptr_t *sp, uintptr_t rbp, uint32_t via, uintptr_t a
                                                .protection = (uint32_t)protection,
                                                .flags = (uint32_t)flags}};
     ag_stream_append_record(thread, &record);
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
 }
 
 void ag_record_unmap(uintptr_t address, size_t bytes) {
@@ -48,13 +46,11 @@ void ag_record_unmap(uintptr_t address, size_t bytes) {
         return;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = (uintptr_t)__builtin_frame_address(0);
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)__builtin_frame_address(0));
     const struct ag_record record = {.kind = AG_RECORD_UNMAP,
                                      .u.unmap = {.address = address, .bytes = bytes}};
     ag_stream_append_record(thread, &record);
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
 }
 
 void ag_record_memory(const struct ag_held_memory *memory) {
@@ -104,8 +100,7 @@ uint32_t ag_record_stack_outer(const uintptr_t *sp, uintptr_t rbp, ag_walk_choos
         return AG_ROOT_INCOMPLETE;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = (uintptr_t)sp;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp);
     uint32_t stack;
     if (!choose) {
         stack = capture_stack(thread, sp, rbp);
@@ -115,8 +110,7 @@ uint32_t ag_record_stack_outer(const uintptr_t *sp, uintptr_t rbp, ag_walk_choos
         stack =
             ag_walker_capture_outer(thread->walker, ag_recorder.space, sp, rbp, choose, context);
     }
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
     return stack;
 }
 

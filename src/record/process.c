@@ -100,8 +100,7 @@ static bool is_wanted(const struct ag_segment_header *header) {
 }
 
 static int map_control_part(int fd) {
-    struct stat status;
-    memset(&status, 0, sizeof(status));
+    struct stat status = {0};
     long r = ag_syscall2(SYS_fstat, fd, (long)&status);
     if (ag_syscall_failed(r)) {
         return (int)r;
@@ -227,6 +226,10 @@ static bool is_any_slot_ending(void) {
     return false;
 }
 
+static void count_refused_process(void) {
+    atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1, memory_order_relaxed);
+}
+
 /* If many short processes start at once, they wait for the writer, as events do: waiting is better
  * than losing them. A process does not wait for long-lived processes, or for a writer that makes no
  * progress. */
@@ -244,8 +247,7 @@ static int claim_slot(void) {
         r = take_slot();
     }
     if (r < 0) {
-        atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1,
-                                  memory_order_relaxed);
+        count_refused_process();
     }
     return r;
 }
@@ -319,8 +321,7 @@ static void describe_process(void) {
 
 /* 0: unknown. */
 static uint64_t own_pid_namespace(void) {
-    struct stat status;
-    memset(&status, 0, sizeof(status));
+    struct stat status = {0};
     const long r = ag_syscall2(SYS_stat, (long)"/proc/self/ns/pid", (long)&status);
     return ag_syscall_failed(r) ? 0 : status.st_ino;
 }
@@ -367,18 +368,11 @@ static void replace_earlier_image(void) {
 
 /* ---- identity ---- */
 
-/* Spreads differing bits over the whole word (the finalizer of splitmix64). */
-static uint64_t mix_bits(uint64_t value) {
-    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-    return value ^ value >> 31;
-}
-
 static uint64_t random_identity(void) {
     uint64_t random = 0;
     const long n = ag_syscall3(SYS_getrandom, (long)&random, sizeof(random), /* flags= */ 0);
     if (n != (long)sizeof(random)) { /* a kernel before 3.17, or a seccomp filter */
-        random = mix_bits(ag_raw_clock(AG_CLOCK_TSC) ^ (uint64_t)ag_recorder.pid << 40);
+        random = ag_mix_bits(ag_raw_clock(AG_CLOCK_TSC) ^ (uint64_t)ag_recorder.pid << 40);
     }
     return random != 0 ? random : 1;
 }
@@ -386,7 +380,7 @@ static uint64_t random_identity(void) {
 /* Unique in the session: no other child combines this parent's identity with this use of a slot. */
 static uint64_t child_identity(uint64_t parent) {
     const uint64_t use = (uint64_t)ag_recorder.slot_generation << 32 | ag_recorder.slot_index;
-    const uint64_t identity = mix_bits(mix_bits(parent) ^ use);
+    const uint64_t identity = ag_mix_bits(ag_mix_bits(parent) ^ use);
     return identity != 0 ? identity : 1;
 }
 
@@ -407,8 +401,7 @@ static void *map_lock_page(const char *path, const struct stat *expected) {
     if (ag_syscall_failed(fd)) {
         return NULL;
     }
-    struct stat status;
-    memset(&status, 0, sizeof(status));
+    struct stat status = {0};
     long page = 0;
     if (ag_syscall2(SYS_fstat, fd, (long)&status) == 0 && status.st_ino == expected->st_ino &&
         status.st_dev == expected->st_dev && lock_life((int)fd, AG_LOCK_OWN)) {
@@ -430,8 +423,7 @@ static void *map_lock_page(const char *path, const struct stat *expected) {
 /* Takes the locks that show that the process is alive. fd: of the live file; the segment's mappings
  * keep its open file description. */
 static void lock_as_alive(int fd, const char *path) {
-    struct stat status;
-    memset(&status, 0, sizeof(status));
+    struct stat status = {0};
     if (ag_recorder.header->has_locks == 1 && ag_syscall2(SYS_fstat, fd, (long)&status) == 0 &&
         lock_life(fd, AG_LOCK_FAMILY)) {
         ag_recorder.family = ag_recorder.identity;
@@ -790,6 +782,11 @@ static bool detach_from_parent(struct ag_thread *thread, enum child_thread which
            ag_threads_leave_behind();
 }
 
+static void child_goes_unrecorded(void) {
+    ag_recorder_turn_off();
+    ag_process_life_settle(AG_LIFE_UNRECORDED);
+}
+
 /* Afterwards ag_process_life (process_life.h) shows whether the child is recorded. */
 static void begin_child(uint32_t parent_tid, enum child_thread which) {
     struct ag_thread *thread = ag_thread_current;
@@ -809,23 +806,19 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
     ag_recorder.process_number++;
     ag_recorder.lock_page = NULL; /* the parent's; not inherited */
     if (!has_parted) {
-        atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1,
-                                  memory_order_relaxed);
+        count_refused_process();
     }
     if (!has_parted || !ag_recorder.header->follow_children || claim_slot() < 0) {
         ag_recorder.slot = NULL; /* the parent's; the child must not mark it as ended */
-        ag_recorder_turn_off();
-        ag_process_life_settle(AG_LIFE_UNRECORDED);
+        child_goes_unrecorded();
         return;
     }
     ag_recorder.identity = child_identity(ag_recorder.identity);
     clear_slot(ag_recorder.slot);
     if (!keep_tree() && start_over(is_inside) < 0) {
-        atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1,
-                                  memory_order_relaxed);
+        count_refused_process();
         atomic_store_explicit(&ag_recorder.slot->state, AG_SLOT_FREE, memory_order_release);
-        ag_recorder_turn_off();
-        ag_process_life_settle(AG_LIFE_UNRECORDED);
+        child_goes_unrecorded();
         return;
     }
     fill_slot(ag_recorder.slot, parent_pid, parent);
@@ -834,8 +827,7 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
     ag_process_life_settle(AG_LIFE_BEGUN);
     thread = ag_thread_begin();
     if (!thread) {
-        ag_recorder_turn_off();
-        ag_process_life_settle(AG_LIFE_UNRECORDED);
+        child_goes_unrecorded();
         return;
     }
     ag_images_announce_again();

@@ -321,9 +321,7 @@ static void hand_over_chunk(struct ag_thread *state) {
  * anywhere up to the end of the process. */
 static void end_stream(struct ag_thread *state) {
     if (state->control && state->cursor && state->cursor < state->chunk_end) {
-        const uint64_t elapsed =
-            ag_raw_clock(ag_recorder.header->clock_kind) - ag_recorder.header->clock_origin;
-        *state->cursor = elapsed << 8 | AG_WORD_STAMP;
+        *state->cursor = ag_raw_clock_elapsed(ag_recorder.header) << 8 | AG_WORD_STAMP;
         ag_stream_commit_fast(state, state->cursor + 1);
     }
     hand_over_chunk(state);
@@ -533,9 +531,7 @@ static uint64_t *write_stamp(struct ag_thread *thread) {
         }
     }
     thread->tick = atomic_load_explicit(&ag_recorder.header->tick, memory_order_relaxed);
-    const uint64_t elapsed =
-        ag_raw_clock(ag_recorder.header->clock_kind) - ag_recorder.header->clock_origin;
-    *thread->cursor = elapsed << 8 | AG_WORD_STAMP;
+    *thread->cursor = ag_raw_clock_elapsed(ag_recorder.header) << 8 | AG_WORD_STAMP;
     ag_stream_commit_fast(thread, thread->cursor + 1);
     write_reset(thread);
     uint64_t *limit = thread->cursor + ag_recorder.stamp_words;
@@ -620,8 +616,7 @@ AG_COLD void ag_stream_append_record(struct ag_thread *thread, const struct ag_r
     const uintptr_t gate = thread->gate;
     const uintptr_t inside =
         ag_thread_is_idle(thread) ? (uintptr_t)__builtin_frame_address(0) : gate;
-    thread->gate = inside | AG_GATE_APPENDING;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, inside | AG_GATE_APPENDING);
     if (!recording_has_stopped() && ag_thread_is_own(thread)) {
         if (thread->cursor == NULL ||
             (size_t)(thread->chunk_end - thread->cursor) < most_words + 1 + AG_EVENT_MAX_WORDS) {
@@ -644,8 +639,7 @@ AG_COLD void ag_stream_append_record(struct ag_thread *thread, const struct ag_r
             ag_record_lost(AG_LOST_RING_FULL, 1);
         }
     }
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
 }
 
 /* ---- events from the fast path ---- */
@@ -767,16 +761,12 @@ void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address
         }
         return;
     }
-    thread->gate = (uintptr_t)sp;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp);
     uint32_t stack = ag_walker_capture_fast(thread->walker, ag_recorder.space, sp, rbp);
     stack = with_leaf(place->pc ? with_pc(stack, place->pc) : stack, place->site);
-    AG_SIGNAL_FENCE();
-    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp | AG_GATE_APPENDING);
     ag_stream_append_alloc_fast(thread, stack, address, bytes, via);
-    AG_SIGNAL_FENCE();
-    thread->gate = AG_GATE_OPEN;
+    ag_thread_set_gate(thread, AG_GATE_OPEN);
     fill_site(place, stack, AG_INTERVAL_UNKNOWN);
 }
 
@@ -809,8 +799,7 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
         return false;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = (uintptr_t)sp;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp);
     uint32_t stack = walk_stack(thread, can_walk, sp, rbp, place ? place->pc : 0);
     if (place && place->n_frames != 0) {
         stack = ag_managed_push(stack, place->frames, place->n_frames);
@@ -820,19 +809,16 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     if (interval_bytes != AG_INTERVAL_UNKNOWN) {
         write_interval(thread, interval_bytes, AG_SAMPLING_POISSON_BYTES);
     }
-    AG_SIGNAL_FENCE();
-    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp | AG_GATE_APPENDING);
     ag_stream_append_alloc_fast(thread, stack, address, bytes, via);
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
     fill_site(place, stack, interval_bytes);
     return true;
 }
 
-/* The state for a block whose stack is known already; NULL: it cannot be recorded. */
+/* The state for a record that needs no walk; NULL: it cannot be recorded. */
 static struct ag_thread *reporting_state(const uintptr_t *sp) {
-    bool unused = false; /* no walk follows */
+    bool unused = false;
     return ag_recorder_is_active() ? usable_state((uintptr_t)sp, &unused) : NULL;
 }
 
@@ -843,19 +829,15 @@ void ag_record_reported_alloc(const struct ag_reported_block *block) {
         return;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = (uintptr_t)sp;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp);
     if (ag_recorder_is_sampling()) {
         write_interval(thread, block->interval_bytes,
                        block->is_by_bytes ? AG_SAMPLING_POISSON_BYTES : AG_SAMPLING_WORDS);
     }
-    AG_SIGNAL_FENCE();
-    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp | AG_GATE_APPENDING);
     ag_stream_append_alloc_fast(thread, with_leaf(block->stack, ag_thread_current->label_site),
                                 block->address, block->bytes, block->via);
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
 }
 
 void ag_record_reported_free(uintptr_t address, uint32_t via) {
@@ -865,11 +847,9 @@ void ag_record_reported_free(uintptr_t address, uint32_t via) {
         return;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = AG_GATE_FREEING;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, AG_GATE_FREEING);
     ag_stream_append_free_fast(thread, AG_WORD_FREE, address, via);
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
 }
 
 static enum ag_block_type type_of(const struct ag_typed_place *place) {
@@ -923,21 +903,17 @@ void ag_stream_append_words(const uint64_t *words, size_t n_words, uint64_t inte
         return;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = (uintptr_t)sp;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp);
     if (interval_bytes != AG_INTERVAL_UNKNOWN) {
         write_interval(thread, interval_bytes, AG_SAMPLING_POISSON_BYTES);
     }
-    AG_SIGNAL_FENCE();
-    thread->gate = (uintptr_t)sp | AG_GATE_APPENDING;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)sp | AG_GATE_APPENDING);
     uint64_t *cursor = ag_stream_reserve_fast(thread);
     if (cursor != NULL) {
         memcpy(cursor, words, n_words * sizeof(*words));
         ag_stream_commit_fast(thread, cursor + n_words);
     }
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
 }
 
 static void append_free_from(struct ag_thread *thread, enum ag_word_kind kind, uint32_t stack,
@@ -974,48 +950,36 @@ AG_COLD void ag_record_free_slow(enum ag_word_kind kind, uintptr_t address, uint
                            kind != AG_WORD_COLLECT; /* a collection has no caller */
     uint32_t stack = 0;
     if (has_stack) {
-        thread->gate = (uintptr_t)sp;
-        AG_SIGNAL_FENCE();
+        ag_thread_set_gate(thread, (uintptr_t)sp);
         stack = walk_stack(thread, can_walk, sp, rbp, /* pc= */ 0);
-        AG_SIGNAL_FENCE();
     }
-    thread->gate = AG_GATE_FREEING;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, AG_GATE_FREEING);
     if (has_stack) {
         append_free_from(thread, kind, stack, address, via);
     } else {
         ag_stream_append_free_fast(thread, kind, address, via);
     }
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
 }
 
 /* ---- reports of a program about itself ---- */
 
-static struct ag_thread *state_to_report_with(void) {
-    bool can_walk = false;
-    return ag_recorder_is_active() ? usable_state((uintptr_t)__builtin_frame_address(0), &can_walk)
-                                   : NULL;
-}
-
 void ag_recorder_append(const struct ag_record *record) {
-    struct ag_thread *thread = state_to_report_with();
+    struct ag_thread *thread = reporting_state(__builtin_frame_address(0));
     if (thread) {
         ag_stream_append_record(thread, record);
     }
 }
 
 void ag_recorder_append_moment(const struct ag_record *record) {
-    struct ag_thread *thread = state_to_report_with();
+    struct ag_thread *thread = reporting_state(__builtin_frame_address(0));
     if (!thread) {
         return;
     }
     const uintptr_t gate = thread->gate;
-    thread->gate = (uintptr_t)__builtin_frame_address(0) | AG_GATE_APPENDING;
-    AG_SIGNAL_FENCE();
+    ag_thread_set_gate(thread, (uintptr_t)__builtin_frame_address(0) | AG_GATE_APPENDING);
     const bool is_stamped = ag_stream_renew_slow(thread) != NULL; /* else it was counted as lost */
-    AG_SIGNAL_FENCE();
-    thread->gate = gate;
+    ag_thread_set_gate(thread, gate);
     if (is_stamped) {
         ag_stream_append_record(thread, record);
     }
@@ -1026,7 +990,7 @@ uint32_t ag_record_leaf_site(uint32_t number, uint32_t image) {
 }
 
 void ag_record_set_label_site(uint32_t site) {
-    struct ag_thread *thread = state_to_report_with();
+    struct ag_thread *thread = reporting_state(__builtin_frame_address(0));
     thread = thread ? ag_thread_current : NULL; /* a handler's nested state has none */
     if (!thread || thread->gate == AG_GATE_ABSENT) {
         return;

@@ -55,11 +55,20 @@ struct ag_thread {
     struct ag_thread *next;          /* in ag_recorder.threads */
     uint64_t written_interval_bytes; /* interval of the chunk's next events; AG_INTERVAL_UNKNOWN */
     uint32_t written_method;         /* the sampling method in the chunk: enum ag_sampling_method */
-    uint64_t lost_stopped;           /* events after recording stopped, not yet added to the slot */
     uint32_t label_site;             /* the leaf of all its stacks, 0: none */
     uint32_t recording;              /* ag_recorder.recording when the state was begun */
     struct ag_walk_scratch *scratch; /* of managed_frames.c, NULL until needed */
 };
+
+/* The compiler must not move stores to the gate across the work that the gate guards. Signal
+ * handlers run on the same thread, so a compiler fence is enough. */
+#define AG_SIGNAL_FENCE() atomic_signal_fence(memory_order_seq_cst)
+
+AG_FAST void ag_thread_set_gate(struct ag_thread *thread, uintptr_t gate) {
+    AG_SIGNAL_FENCE();
+    thread->gate = gate;
+    AG_SIGNAL_FENCE();
+}
 
 /* The thread is not inside a hook. */
 AG_FAST bool ag_thread_is_idle(const struct ag_thread *thread) {
