@@ -73,54 +73,23 @@ static struct {
     void (*_exit)(int);
 } originals;
 
-static void *suspended_calloc(size_t count, size_t bytes) {
-    const uintptr_t gate = ag_record_suspend();
-    void *block = originals.calloc(count, bytes);
-    ag_record_resume(gate);
-    return block;
-}
+/* PARAMETERS and ARGUMENTS are given in parentheses. */
+#define SUSPENDED(name, result, parameters, arguments) \
+    static result suspended_##name parameters {        \
+        const uintptr_t gate = ag_record_suspend();    \
+        result answer = originals.name arguments;      \
+        ag_record_resume(gate);                        \
+        return answer;                                 \
+    }
 
-static void *suspended_realloc(void *block, size_t bytes) {
-    const uintptr_t gate = ag_record_suspend();
-    void *moved = originals.realloc(block, bytes);
-    ag_record_resume(gate);
-    return moved;
-}
-
-static void *suspended_memalign(size_t alignment, size_t bytes) {
-    const uintptr_t gate = ag_record_suspend();
-    void *block = originals.memalign(alignment, bytes);
-    ag_record_resume(gate);
-    return block;
-}
-
-static void *suspended_aligned_alloc(size_t alignment, size_t bytes) {
-    const uintptr_t gate = ag_record_suspend();
-    void *block = originals.aligned_alloc(alignment, bytes);
-    ag_record_resume(gate);
-    return block;
-}
-
-static int suspended_posix_memalign(void **ret_block, size_t alignment, size_t bytes) {
-    const uintptr_t gate = ag_record_suspend();
-    const int r = originals.posix_memalign(ret_block, alignment, bytes);
-    ag_record_resume(gate);
-    return r;
-}
-
-static void *suspended_valloc(size_t bytes) {
-    const uintptr_t gate = ag_record_suspend();
-    void *block = originals.valloc(bytes);
-    ag_record_resume(gate);
-    return block;
-}
-
-static void *suspended_pvalloc(size_t bytes) {
-    const uintptr_t gate = ag_record_suspend();
-    void *block = originals.pvalloc(bytes);
-    ag_record_resume(gate);
-    return block;
-}
+SUSPENDED(calloc, void *, (size_t count, size_t bytes), (count, bytes))
+SUSPENDED(realloc, void *, (void *before, size_t bytes), (before, bytes))
+SUSPENDED(memalign, void *, (size_t alignment, size_t bytes), (alignment, bytes))
+SUSPENDED(aligned_alloc, void *, (size_t alignment, size_t bytes), (alignment, bytes))
+SUSPENDED(posix_memalign, int, (void **ret_block, size_t alignment, size_t bytes),
+          (ret_block, alignment, bytes))
+SUSPENDED(valloc, void *, (size_t bytes), (bytes))
+SUSPENDED(pvalloc, void *, (size_t bytes), (bytes))
 
 /* Records that the process ends by _exit. A process that ends without this record and without that
  * of exit's destructors was killed by a signal. */

@@ -18,25 +18,24 @@ AG_EXPORT int dlclose(void *handle);
 /* fork is hooked so that a child that never allocates has a trace too, and so that a child forked
  * in a signal handler begins before the handler returns. A child made in another way is noticed at
  * its first event. */
-pid_t fork(void) {
-    ag_libc_start();
+static pid_t fork_by(pid_t (*function)(void)) {
     const uint32_t parent_tid = ag_thread_tid_in_memory();
-    const pid_t pid = ag_next.fork();
+    const pid_t pid = function();
     if (pid == 0) {
         ag_recorder_forked(parent_tid);
     }
     return pid;
 }
 
+pid_t fork(void) {
+    ag_libc_start();
+    return fork_by(ag_next.fork);
+}
+
 /* glibc 2.34 and later: fork without the handlers of pthread_atfork. */
 pid_t _Fork(void) {
     ag_libc_start();
-    const uint32_t parent_tid = ag_thread_tid_in_memory();
-    const pid_t pid = ag_next._Fork ? ag_next._Fork() : ag_next.fork();
-    if (pid == 0) {
-        ag_recorder_forked(parent_tid);
-    }
-    return pid;
+    return fork_by(ag_next._Fork ? ag_next._Fork : ag_next.fork);
 }
 
 /* Records that the process ends by _exit, _Exit or quick_exit. A process that ends without this

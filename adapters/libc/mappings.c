@@ -15,8 +15,9 @@
 enum { LEAVE_OLD_PLACE = 4 }; /* MREMAP_DONTUNMAP, absent from headers before glibc 2.32 */
 
 AG_EXPORT void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
-AG_EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int fd,
-                       off_t offset);
+/* off_t has 64 bits on x86-64 */
+AG_EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+    __attribute__((alias("mmap")));
 AG_EXPORT int munmap(void *address, size_t bytes);
 AG_EXPORT void *mremap(void *address, size_t bytes, size_t new_bytes, int flags, ...);
 AG_EXPORT int brk(void *end);
@@ -25,17 +26,6 @@ AG_EXPORT void *sbrk(intptr_t increment);
 void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {
     ag_libc_start();
     void *mapped = ag_next.mmap(address, bytes, protection, flags, fd, offset);
-    if (mapped != MAP_FAILED) {
-        ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MMAP, (uintptr_t)mapped, bytes, protection,
-                      flags);
-    }
-    return mapped;
-}
-
-void *mmap64(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {
-    ag_libc_start();
-    void *mapped = ag_next.mmap(address, bytes, protection, flags, fd,
-                                offset); /* off_t has 64 bits on x86-64 */
     if (mapped != MAP_FAILED) {
         ag_record_map(CALLER_SP(), CALLER_RBP(), VIA_MMAP, (uintptr_t)mapped, bytes, protection,
                       flags);

@@ -110,18 +110,6 @@ AG_FAST void *address_of(struct operator_behind *behind) {
 
 /* ---- new ---- */
 
-/* Called from entry.S. */
-void *ag_new(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
-void *ag_new_array(size_t bytes, const uintptr_t *sp, uintptr_t rbp);
-void *ag_new_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp);
-void *ag_new_array_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp);
-void *ag_new_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp);
-void *ag_new_array_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp);
-void *ag_new_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp,
-                             uintptr_t rbp);
-void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *tag,
-                                   const uintptr_t *sp, uintptr_t rbp);
-
 /* Returns the block, recorded; NULL: call the host's operator. */
 AG_FAST void *new_block(struct operator_behind *behind, size_t bytes, enum ag_libc_via via,
                         const uintptr_t *sp, uintptr_t rbp) {
@@ -156,67 +144,31 @@ AG_FAST void *new_aligned_block(struct operator_behind *behind, size_t bytes, si
     return block;
 }
 
-typedef void *new_fn(size_t bytes);
-typedef void *new_nothrow_fn(size_t bytes, const void *tag);
-typedef void *new_aligned_fn(size_t bytes, size_t alignment);
-typedef void *new_aligned_nothrow_fn(size_t bytes, size_t alignment, const void *tag);
+/* Called from entry.S, which passes the caller's sp and rbp after the operator's own arguments.
+ * PARAMETERS and ARGUMENTS are given in parentheses; REQUEST: what make needs of the arguments. */
+#define UNPACK(...) __VA_ARGS__
+#define NEW(name, via, make, request, parameters, arguments)                     \
+    void *ag_##name(UNPACK parameters, const uintptr_t *sp, uintptr_t rbp);      \
+    void *ag_##name(UNPACK parameters, const uintptr_t *sp, uintptr_t rbp) {     \
+        void *block = make(&behind_##name, UNPACK request, via, sp, rbp);        \
+        return AG_LIKELY(block != NULL)                                          \
+                   ? block                                                       \
+                   : ((void *(*)parameters)address_of(&behind_##name))arguments; \
+    }
 
-void *ag_new(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
-    void *block = new_block(&behind_new, bytes, VIA_NEW, sp, rbp);
-    return AG_LIKELY(block != NULL) ? block : ((new_fn *)address_of(&behind_new))(bytes);
-}
-
-void *ag_new_array(size_t bytes, const uintptr_t *sp, uintptr_t rbp) {
-    void *block = new_block(&behind_new_array, bytes, VIA_NEW_ARRAY, sp, rbp);
-    return AG_LIKELY(block != NULL) ? block : ((new_fn *)address_of(&behind_new_array))(bytes);
-}
-
-void *ag_new_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
-    void *block = new_block(&behind_new_nothrow, bytes, VIA_NEW, sp, rbp);
-    return AG_LIKELY(block != NULL)
-               ? block
-               : ((new_nothrow_fn *)address_of(&behind_new_nothrow))(bytes, tag);
-}
-
-void *ag_new_array_nothrow(size_t bytes, const void *tag, const uintptr_t *sp, uintptr_t rbp) {
-    void *block = new_block(&behind_new_array_nothrow, bytes, VIA_NEW_ARRAY, sp, rbp);
-    return AG_LIKELY(block != NULL)
-               ? block
-               : ((new_nothrow_fn *)address_of(&behind_new_array_nothrow))(bytes, tag);
-}
-
-void *ag_new_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp) {
-    void *block = new_aligned_block(&behind_new_aligned, bytes, alignment, VIA_NEW, sp, rbp);
-    return AG_LIKELY(block != NULL)
-               ? block
-               : ((new_aligned_fn *)address_of(&behind_new_aligned))(bytes, alignment);
-}
-
-void *ag_new_array_aligned(size_t bytes, size_t alignment, const uintptr_t *sp, uintptr_t rbp) {
-    void *block =
-        new_aligned_block(&behind_new_array_aligned, bytes, alignment, VIA_NEW_ARRAY, sp, rbp);
-    return AG_LIKELY(block != NULL)
-               ? block
-               : ((new_aligned_fn *)address_of(&behind_new_array_aligned))(bytes, alignment);
-}
-
-void *ag_new_aligned_nothrow(size_t bytes, size_t alignment, const void *tag, const uintptr_t *sp,
-                             uintptr_t rbp) {
-    struct operator_behind *behind = &behind_new_aligned_nothrow;
-    void *block = new_aligned_block(behind, bytes, alignment, VIA_NEW, sp, rbp);
-    return AG_LIKELY(block != NULL)
-               ? block
-               : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
-}
-
-void *ag_new_array_aligned_nothrow(size_t bytes, size_t alignment, const void *tag,
-                                   const uintptr_t *sp, uintptr_t rbp) {
-    struct operator_behind *behind = &behind_new_array_aligned_nothrow;
-    void *block = new_aligned_block(behind, bytes, alignment, VIA_NEW_ARRAY, sp, rbp);
-    return AG_LIKELY(block != NULL)
-               ? block
-               : ((new_aligned_nothrow_fn *)address_of(behind))(bytes, alignment, tag);
-}
+NEW(new, VIA_NEW, new_block, (bytes), (size_t bytes), (bytes))
+NEW(new_array, VIA_NEW_ARRAY, new_block, (bytes), (size_t bytes), (bytes))
+NEW(new_nothrow, VIA_NEW, new_block, (bytes), (size_t bytes, const void *tag), (bytes, tag))
+NEW(new_array_nothrow, VIA_NEW_ARRAY, new_block, (bytes), (size_t bytes, const void *tag),
+    (bytes, tag))
+NEW(new_aligned, VIA_NEW, new_aligned_block, (bytes, alignment), (size_t bytes, size_t alignment),
+    (bytes, alignment))
+NEW(new_array_aligned, VIA_NEW_ARRAY, new_aligned_block, (bytes, alignment),
+    (size_t bytes, size_t alignment), (bytes, alignment))
+NEW(new_aligned_nothrow, VIA_NEW, new_aligned_block, (bytes, alignment),
+    (size_t bytes, size_t alignment, const void *tag), (bytes, alignment, tag))
+NEW(new_array_aligned_nothrow, VIA_NEW_ARRAY, new_aligned_block, (bytes, alignment),
+    (size_t bytes, size_t alignment, const void *tag), (bytes, alignment, tag))
 
 /* ---- delete: the same function under many names, each with its own operator of the host ---- */
 

@@ -177,39 +177,24 @@ __attribute__((destructor)) static void note_the_exit(void) {
 
 /* ---- before the start: start the agent, then call the host's function ---- */
 
-static void *first_malloc(size_t bytes) {
-    ag_libc_start();
-    return ag_next.malloc(bytes);
-}
+/* PARAMETERS and ARGUMENTS are given in parentheses. */
+#define FIRST(name, result, parameters, arguments) \
+    static result first_##name parameters {        \
+        ag_libc_start();                           \
+        return ag_next.name arguments;             \
+    }
 
-static void *first_calloc(size_t count, size_t bytes) {
-    ag_libc_start();
-    return ag_next.calloc(count, bytes);
-}
-
-static void *first_realloc(void *block, size_t bytes) {
-    ag_libc_start();
-    return ag_next.realloc(block, bytes);
-}
+FIRST(malloc, void *, (size_t bytes), (bytes))
+FIRST(calloc, void *, (size_t count, size_t bytes), (count, bytes))
+FIRST(realloc, void *, (void *block, size_t bytes), (block, bytes))
+FIRST(memalign, void *, (size_t alignment, size_t bytes), (alignment, bytes))
+FIRST(aligned_alloc, void *, (size_t alignment, size_t bytes), (alignment, bytes))
+FIRST(posix_memalign, int, (void **ret_block, size_t alignment, size_t bytes),
+      (ret_block, alignment, bytes))
 
 static void first_free(void *block) {
     ag_libc_start();
     ag_next.free(block);
-}
-
-static void *first_memalign(size_t alignment, size_t bytes) {
-    ag_libc_start();
-    return ag_next.memalign(alignment, bytes);
-}
-
-static void *first_aligned_alloc(size_t alignment, size_t bytes) {
-    ag_libc_start();
-    return ag_next.aligned_alloc(alignment, bytes);
-}
-
-static int first_posix_memalign(void **ret_block, size_t alignment, size_t bytes) {
-    ag_libc_start();
-    return ag_next.posix_memalign(ret_block, alignment, bytes);
 }
 
 struct ag_next_functions ag_next = {
