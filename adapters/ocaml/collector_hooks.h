@@ -8,13 +8,6 @@
 
 /* Called before any code of the runtime has run. Installs the hooks that can be installed. */
 void ag_ocaml_collections_follow(allogram_heap minor, allogram_heap major);
-/* For OCaml 4: installs the hooks of backing.c. */
-void ag_ocaml_backing_follow(allogram_heap minor, allogram_heap major);
-/* For OCaml 5: hooks the blocks that it takes from malloc one by one (large_blocks.c). false: they
- * are counted twice. */
-bool ag_ocaml_large_blocks_follow(void);
-/* Whether that hook is installed. */
-bool ag_ocaml_large_blocks_count_once(void);
 
 /* For a program that was attached to. Whether the program uses none of the runtime's hooks: */
 bool ag_ocaml_hooks_are_free(void);

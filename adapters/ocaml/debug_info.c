@@ -13,11 +13,8 @@
 
 #include <string.h>
 
+#include "base/little_endian.h"
 #include "ocaml_name.h"
-
-static uint32_t u32_at(const unsigned char *at) {
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
 
 enum { TEXT_BYTES_MOST = 1 << 16 }; /* a name of nested modules has a few hundred bytes */
 
@@ -48,14 +45,14 @@ static bool read_frame(struct ag_decoder_file *file, enum ag_ocaml_debug_format 
     if (pair == NULL || n_bytes < 8) {
         return false;
     }
-    const uint32_t first = u32_at(pair), second = u32_at(pair + 4);
+    const uint32_t first = ag_get_32(pair), second = ag_get_32(pair + 4);
     const uint64_t place = address + (first & 0x3fffffc);
     const bool is_long = format == AG_OCAML_DEBUG_5 && second >> LONG_BIT;
     const unsigned char *name = ag_decoder_bytes(file, place, &n_bytes);
     if (name == NULL || n_bytes < LONG_TEXT) {
         return false;
     }
-    const uint64_t file_place = place + (uint64_t)(int64_t)(int32_t)u32_at(name);
+    const uint64_t file_place = place + (uint64_t)(int64_t)(int32_t)ag_get_32(name);
     *ret_frame = (struct ag_decoded_frame){
         .function =
             programmers_name(texts, text_at(file, place + (is_long ? LONG_TEXT : SHORT_TEXT))),

@@ -15,17 +15,10 @@
 #include "frame_index.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/little_endian.h"
 
 enum { NO_FRAME = 0xffff, HAS_DEBUG = 1, HAS_ALLOCATIONS = 2, HEAD_BYTES = 12 };
-
-static uint16_t u16_at(const unsigned char *at) {
-    return (uint16_t)(at[0] | at[1] << 8);
-}
-
-static uint32_t u32_at(const unsigned char *at) {
-    return (uint32_t)u16_at(at) | (uint32_t)u16_at(at + 2) << 16;
-}
 
 static bool frame_index_add(struct ag_ocaml_frame_index *index, uint64_t return_address,
                             uint64_t debug_info) {
@@ -47,7 +40,7 @@ static bool frame_index_add(struct ag_ocaml_frame_index *index, uint64_t return_
 static uint64_t first_debug_info(const unsigned char *bytes, uint64_t address, size_t at,
                                  unsigned n_offsets) {
     for (unsigned i = 0; i < n_offsets; i++) {
-        const uint32_t offset = u32_at(bytes + at + 4 * (size_t)i);
+        const uint32_t offset = ag_get_32(bytes + at + 4 * (size_t)i);
         if (offset != 0) {
             return address + at + 4 * (size_t)i + offset;
         }
@@ -64,7 +57,7 @@ static size_t read_descriptor(struct ag_ocaml_frame_index *index, struct ag_deco
     if (bytes == NULL || n_bytes < HEAD_BYTES || !ag_decoder_word(file, address, &return_address)) {
         return 0;
     }
-    const unsigned size = u16_at(bytes + 8), n_live = u16_at(bytes + 10);
+    const unsigned size = ag_get_16(bytes + 8), n_live = ag_get_16(bytes + 10);
     const unsigned flags = size == NO_FRAME ? 0 : size & (HAS_DEBUG | HAS_ALLOCATIONS);
     size_t at = HEAD_BYTES + 2 * (size_t)n_live;
     unsigned n_offsets = 1;

@@ -5,14 +5,12 @@
 #include "allogram/allogram.h"
 #include "ocaml_runtime.h"
 
-/* Called before the others: sets the heaps' numbers in the trace. */
-void ag_ocaml_memory_prepare(allogram_heap minor, allogram_heap major);
-/* Starts to track the mappings of OCaml 5. Call it before any code of the runtime has run. */
-void ag_ocaml_mappings_follow(void);
+/* Installs the hooks. Called before any code of the runtime has run. */
+void ag_ocaml_memory_follow(allogram_heap minor, allogram_heap major);
+/* For OCaml 5: hooks the blocks that it takes from malloc one by one. false: they are counted
+ * twice. */
+bool ag_ocaml_large_blocks_follow(void);
 /* Reports how much memory the heaps hold; called at the end of the process. */
 void ag_ocaml_memory_report(void);
-
-/* From backing.c, for OCaml 4: the size of the heap's chunks, which all come from malloc. */
-uint64_t ag_ocaml_backing_bytes(allogram_heap heap);
 
 #endif

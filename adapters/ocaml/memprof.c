@@ -301,12 +301,10 @@ void ag_ocaml_memprof_prepare(void) {
     }
     ag_ocaml_custom_memory_follow();
     ag_ocaml_collections_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
-    ag_ocaml_memory_prepare(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
+    ag_ocaml_memory_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
     if (ag_ocaml.generation == AG_OCAML_4) {
-        ag_ocaml_backing_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
         return;
     }
-    ag_ocaml_mappings_follow();
     follow_ends_of_domains();
     if (!ag_ocaml.is_bytecode) {
         ag_ocaml_fibers_follow((uintptr_t)closures,
