@@ -223,18 +223,17 @@ void ag_node_listen(struct ag_node_connection *connection, unsigned ms) {
 }
 
 int ag_node_call(struct ag_node_connection *connection, const char *module, const char *function,
-                 const ei_x_buff *arguments, ei_x_buff *ret_answer, int *ret_at) {
+                 ei_x_buff *arguments, ei_x_buff *ret_answer, int *ret_at) {
     const uint64_t until_ns = ag_monotonic_ns() + ANSWER_MS * UINT64_C(1000000);
     char module_name[MAXATOMLEN], function_name[MAXATOMLEN];
     *ret_answer = (ei_x_buff){0};
     (void)snprintf(module_name, sizeof module_name, "%s", module);
     (void)snprintf(function_name, sizeof function_name, "%s", function);
-    if (connection->is_gone || ei_x_new(ret_answer) < 0 ||
-        ei_rpc_to(&connection->self, connection->fd, module_name, function_name, arguments->buff,
-                  arguments->index) < 0) {
-        connection->is_gone = true;
-        return -ENOTCONN;
-    }
+    (void)ei_x_encode_empty_list(arguments);
+    connection->is_gone = connection->is_gone || ei_x_new(ret_answer) < 0 ||
+                          ei_rpc_to(&connection->self, connection->fd, module_name, function_name,
+                                    arguments->buff, arguments->index) < 0;
+    (void)ei_x_free(arguments);
     while (!connection->is_gone && ag_monotonic_ns() < until_ns) {
         if (take_message(connection, PART_MS, ret_answer, ret_at) == CAME_ANSWER) {
             return 0;

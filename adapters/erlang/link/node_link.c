@@ -105,11 +105,9 @@ static int call_for_answer(struct ag_link *link, const char *function, ei_x_buff
                            char ret_text[AG_LINK_TEXT_BYTES]) {
     ei_x_buff answer;
     int at = 0;
-    (void)ei_x_encode_empty_list(arguments);
     int r = ag_node_call(&link->connection, "allogram_attached", function, arguments, &answer, &at);
     r = r < 0 ? fail_call(link, r, ret_text) : take_answer(link, &answer, at, ret_text);
     (void)ei_x_free(&answer);
-    (void)ei_x_free(arguments);
     return r;
 }
 
@@ -120,11 +118,9 @@ static bool ask_about(struct ag_link *link, const char *module, const char *func
     int at = 0;
     begin_arguments(&arguments, 1);
     (void)ei_x_encode_atom(&arguments, atom);
-    (void)ei_x_encode_empty_list(&arguments);
     const bool is_so =
         ag_node_call(&link->connection, module, function, &arguments, &answer, &at) == 0 &&
         ag_node_is_atom(&answer, &at, wanted);
-    (void)ei_x_free(&arguments);
     (void)ei_x_free(&answer);
     return is_so;
 }
@@ -157,10 +153,8 @@ static int ask_pid(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]) {
     int at = 0;
     char text[32] = "";
     begin_arguments(&arguments, 0);
-    (void)ei_x_encode_empty_list(&arguments);
     const int r = ag_node_call(&link->connection, "os", "getpid", &arguments, &answer, &at);
     const bool is_text = r == 0 && ag_node_text(&answer, &at, text, sizeof text);
-    (void)ei_x_free(&arguments);
     (void)ei_x_free(&answer);
     link->pid = is_text ? (uint32_t)strtoul(text, NULL, 10) : 0;
     return link->pid != 0 ? 0 : fail_call(link, r < 0 ? r : -EPROTO, ret_text);
@@ -229,35 +223,37 @@ static int read_module(const char *path, char **ret_bytes, long *ret_length) {
     return 0;
 }
 
+enum { MD5_BYTES = 16 };
+
+/* Calls MODULE:FUNCTION for a checksum. */
+static bool ask_md5(struct ag_link *link, const char *module, const char *function,
+                    ei_x_buff *arguments, char ret_md5[MD5_BYTES]) {
+    ei_x_buff answer;
+    int at = 0, size = 0, type = 0;
+    long n = 0;
+    const bool is_there =
+        ag_node_call(&link->connection, module, function, arguments, &answer, &at) == 0 &&
+        ei_get_type(answer.buff, &at, &type, &size) == 0 && type == ERL_BINARY_EXT &&
+        size == MD5_BYTES && ei_decode_binary(answer.buff, &at, ret_md5, &n) == 0;
+    (void)ei_x_free(&answer);
+    return is_there;
+}
+
 /* Compares the checksums of the file's code and of the node's: code:module_md5(Bytes) and
  * erlang:get_module_info(Module, md5). */
 static bool is_the_same(struct ag_link *link, const char *module, const char *bytes, long length) {
-    ei_x_buff arguments, ours, theirs;
-    int at = 0, their_at = 0, size = 0, type = 0;
-    long n = 0, their_n = 0;
-    char md5[16], their_md5[16];
+    ei_x_buff arguments;
+    char md5[MD5_BYTES], their_md5[MD5_BYTES];
     begin_arguments(&arguments, 1);
     (void)ei_x_encode_binary(&arguments, bytes, length);
-    (void)ei_x_encode_empty_list(&arguments);
-    bool is_same =
-        ag_node_call(&link->connection, "code", "module_md5", &arguments, &ours, &at) == 0 &&
-        ei_get_type(ours.buff, &at, &type, &size) == 0 && type == ERL_BINARY_EXT && size == 16 &&
-        ei_decode_binary(ours.buff, &at, md5, &n) == 0;
-    (void)ei_x_free(&arguments);
-    (void)ei_x_free(&ours);
+    if (!ask_md5(link, "code", "module_md5", &arguments, md5)) {
+        return false;
+    }
     begin_arguments(&arguments, 2);
     (void)ei_x_encode_atom(&arguments, module);
     (void)ei_x_encode_atom(&arguments, "md5");
-    (void)ei_x_encode_empty_list(&arguments);
-    is_same = is_same &&
-              ag_node_call(&link->connection, "erlang", "get_module_info", &arguments, &theirs,
-                           &their_at) == 0 &&
-              ei_get_type(theirs.buff, &their_at, &type, &size) == 0 && type == ERL_BINARY_EXT &&
-              size == 16 && ei_decode_binary(theirs.buff, &their_at, their_md5, &their_n) == 0 &&
-              memcmp(md5, their_md5, sizeof md5) == 0;
-    (void)ei_x_free(&arguments);
-    (void)ei_x_free(&theirs);
-    return is_same;
+    return ask_md5(link, "erlang", "get_module_info", &arguments, their_md5) &&
+           memcmp(md5, their_md5, sizeof md5) == 0;
 }
 
 static int send_module(struct ag_link *link, const char *module, const char *path,
@@ -269,7 +265,6 @@ static int send_module(struct ag_link *link, const char *module, const char *pat
     (void)ei_x_encode_atom(&arguments, module);
     (void)ei_x_encode_string(&arguments, path);
     (void)ei_x_encode_binary(&arguments, bytes, length);
-    (void)ei_x_encode_empty_list(&arguments);
     int r = ag_node_call(&link->connection, "code", "load_binary", &arguments, &answer, &at);
     if (r < 0) {
         r = fail_call(link, r, ret_text);
@@ -281,7 +276,6 @@ static int send_module(struct ag_link *link, const char *module, const char *pat
                        link->folder);
         r = fail(link, -EACCES, why, ret_text);
     }
-    (void)ei_x_free(&arguments);
     (void)ei_x_free(&answer);
     return r;
 }
@@ -307,11 +301,9 @@ static void report_folder(struct ag_link *link, bool is_there) {
     if (is_there) {
         (void)ei_x_encode_string(&arguments, link->folder);
     }
-    (void)ei_x_encode_empty_list(&arguments);
     (void)ag_node_call(&link->connection, "application", is_there ? "set_env" : "unset_env",
                        &arguments, &answer, &at); /* a failure is noticed when the module
                                                    * is loaded */
-    (void)ei_x_free(&arguments);
     (void)ei_x_free(&answer);
 }
 

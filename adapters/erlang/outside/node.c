@@ -99,13 +99,8 @@ static int address_of(struct node *node, const char *name, uint64_t n_bytes,
 
 static int value_of(struct node *node, const char *name, uint64_t *ret_value) {
     uint64_t address;
-    int r = address_of(node, name, 8, &address);
-    if (r == 0) {
-        uint8_t bytes[8];
-        r = allogram_target_read(node->target, address, bytes, sizeof bytes);
-        *ret_value = r == 0 ? ag_get_64(bytes) : 0;
-    }
-    return r;
+    const int r = address_of(node, name, 8, &address);
+    return r == 0 ? node_read_word(node, address, ret_value) : r;
 }
 
 static int find_schedulers(struct node *node) {
@@ -228,30 +223,9 @@ static void node_refresh(void *state) {
     load_code(state);
 }
 
-static enum allogram_stack_verdict node_stack(void *state, const struct allogram_sample *sample,
-                                              struct allogram_stack *stack) {
-    return node_stack_of_sample(state, sample, stack);
-}
-
-static int capture_program(void *state, char *ret_problem, size_t problem_bytes) {
-    return node_capture_program(state, ret_problem, problem_bytes);
-}
-
-static int watch_collections(void *state, char *ret_problem, size_t problem_bytes) {
-    return node_collections_watch(state, ret_problem, problem_bytes);
-}
-
-static int collections(void *state, struct allogram_answers *answers) {
-    return node_collections_report(state, answers);
-}
-
 static int processes(void *state, struct allogram_answers *answers) {
     load_code(state);
     return node_report_processes(state, answers);
-}
-
-static int allocators(void *state, struct allogram_answers *answers) {
-    return node_report_allocators(state, answers);
 }
 
 static int code(void *state,
@@ -275,11 +249,11 @@ const struct allogram_inspector ag_inspector_erlang = {
     .version = node_version,
     .owns = node_owns,
     .refresh = node_refresh,
-    .stack = node_stack,
-    .capture_program = capture_program,
-    .watch_collections = watch_collections,
-    .collections = collections,
+    .stack = node_stack_of_sample,
+    .capture_program = node_capture_program,
+    .watch_collections = node_collections_watch,
+    .collections = node_collections_report,
     .processes = processes,
-    .allocators = allocators,
+    .allocators = node_report_allocators,
     .code = code,
 };

@@ -30,8 +30,8 @@ struct node_layout {
     uint32_t process_instruction;    /* where it continues, or where it last called native code */
     uint32_t process_queue;          /* messages that it has moved to its own queue */
     uint32_t process_incoming;       /* messages that it has not moved yet */
-    uint32_t process_initial;        /* {module, function, arity} */
-    uint32_t process_current;        /* -> the same, when it waits in a function without a frame */
+    uint32_t process_current;        /* -> {module, function, arity}, when it waits in a function
+                                      * without a frame */
     uint32_t process_high_water;     /* below it: survivors of the last minor collection */
     uint32_t process_old_heap, process_old_top, process_old_end;
     uint32_t process_minor_count;    /* 16 bits: minor collections since the last major one */
@@ -80,6 +80,9 @@ struct node {
     struct node_collections *collections;     /* NULL: collections are not watched */
 };
 
+/* Returns 0, or the error of reading. */
+int node_read_word(struct node *node, uint64_t address, uint64_t *ret_word);
+
 /* ---- one process ------------------------------------------------------------------------- */
 
 uint64_t node_process_word(const struct node_process *process, uint32_t offset);
@@ -104,10 +107,8 @@ bool node_code_catch_up(struct node *node);
 
 /* ---- parts of the inspector ---------------------------------------------------------------- */
 
-/* The addresses of all processes, from the process table; the caller frees them. */
-int node_process_addresses(struct node *node, uint64_t **ret_addresses, size_t *ret_n);
 int node_report_processes(struct node *node, struct allogram_answers *answers);
-int node_report_allocators(struct node *node, struct allogram_answers *answers);
+int node_report_allocators(void *state, struct allogram_answers *answers);
 /* Checks the layout with the processes of the node. Returns 0, or -EBADMSG if they contradict
  * it. */
 int node_check_processes(struct node *node);

@@ -186,7 +186,8 @@ static int report_row(struct node *node, const uint8_t *row, struct allogram_ans
     return r;
 }
 
-int node_report_allocators(struct node *node, struct allogram_answers *answers) {
+int node_report_allocators(void *state, struct allogram_answers *answers) {
+    struct node *node = state;
     struct allogram_target_symbol table;
     uint8_t rows[ROWS_MOST * ROW_BYTES];
     int r = allogram_target_symbol(node->target, "erts_allctrs_info", &table);

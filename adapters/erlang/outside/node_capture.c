@@ -77,7 +77,8 @@ const struct node_captured *node_capture_find(struct node *node,
     return found;
 }
 
-int node_capture_program(struct node *node, char *ret_problem, size_t problem_bytes) {
+int node_capture_program(void *state, char *ret_problem, size_t problem_bytes) {
+    struct node *node = state;
     const int r = node_kernel_start(node, ret_problem, problem_bytes);
     if (r < 0) {
         return r; /* the observer continues with late reading, and reports that */

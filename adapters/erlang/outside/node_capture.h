@@ -22,7 +22,7 @@ const struct node_captured *node_capture_find(struct node *node,
                                               const struct allogram_sample *sample);
 
 /* See allogram_inspector.capture_program. */
-int node_capture_program(struct node *node, char *ret_problem, size_t problem_bytes);
+int node_capture_program(void *state, char *ret_problem, size_t problem_bytes);
 void node_capture_close(struct node *node);
 
 #endif

@@ -218,7 +218,8 @@ static void keep_pace(struct node *node, uint64_t n_seen) {
     }
 }
 
-int node_collections_report(struct node *node, struct allogram_answers *answers) {
+int node_collections_report(void *state, struct allogram_answers *answers) {
+    struct node *node = state;
     struct node_collections *collections = node->collections;
     node_kernel_drain(node);
     struct noted *noted = collections->first;
@@ -243,7 +244,8 @@ int node_collections_report(struct node *node, struct allogram_answers *answers)
     return 0;
 }
 
-int node_collections_watch(struct node *node, char *ret_problem, size_t problem_bytes) {
+int node_collections_watch(void *state, char *ret_problem, size_t problem_bytes) {
+    struct node *node = state;
     if (node->collections == NULL) {
         node->collections = calloc(1, sizeof *node->collections);
         if (node->collections == NULL) {

@@ -6,8 +6,8 @@
 #include "node.h"
 
 /* See allogram_inspector.watch_collections and .collections. */
-int node_collections_watch(struct node *node, char *ret_problem, size_t problem_bytes);
-int node_collections_report(struct node *node, struct allogram_answers *answers);
+int node_collections_watch(void *state, char *ret_problem, size_t problem_bytes);
+int node_collections_report(void *state, struct allogram_answers *answers);
 void node_collections_close(struct node *node);
 
 #endif

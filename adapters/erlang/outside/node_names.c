@@ -28,7 +28,7 @@ enum {
     ATOM_INDEX_LIMIT = 1 << 28, /* more than the emulator allows (+t) */
 };
 
-static int read_word(struct node *node, uint64_t address, uint64_t *ret_word) {
+int node_read_word(struct node *node, uint64_t address, uint64_t *ret_word) {
     uint8_t bytes[8];
     const int r = allogram_target_read(node->target, address, bytes, sizeof bytes);
     if (r == 0) {
@@ -43,12 +43,12 @@ int node_atom_text(struct node *node, uint64_t term, char ret_text[NODE_ATOM_BYT
         return -EBADMSG;
     }
     uint64_t at;
-    int r = read_word(node, node->atom_table + ATOM_SEGMENTS, &at);
+    int r = node_read_word(node, node->atom_table + ATOM_SEGMENTS, &at);
     if (r == 0) {
-        r = read_word(node, at + (index >> ATOM_SEGMENT_BITS) * 8, &at);
+        r = node_read_word(node, at + (index >> ATOM_SEGMENT_BITS) * 8, &at);
     }
     if (r == 0) {
-        r = read_word(node, at + (index & ((1 << ATOM_SEGMENT_BITS) - 1)) * 8, &at);
+        r = node_read_word(node, at + (index & ((1 << ATOM_SEGMENT_BITS) - 1)) * 8, &at);
     }
     uint8_t atom[ATOM_BYTES];
     if (r == 0) {

@@ -79,7 +79,8 @@ static int add_addresses(struct node *node, uint64_t slots, uint64_t n, struct a
     return 0;
 }
 
-int node_process_addresses(struct node *node, uint64_t **ret_addresses, size_t *ret_n) {
+/* The addresses of all processes, from the process table; the caller frees them. */
+static int process_addresses(struct node *node, uint64_t **ret_addresses, size_t *ret_n) {
     uint8_t table[512];
     const struct node_layout *layout = node->layout;
     int r = allogram_target_read(node->target, node->process_table, table, layout->table_bytes);
@@ -112,10 +113,10 @@ static bool is_alive(const struct node *node, const struct node_process *process
 static bool registered_name(struct node *node, const struct node_process *process,
                             char ret_name[NODE_ATOM_BYTES]) {
     const uint64_t entry = node_process_word(process, node->layout->process_registered);
-    uint8_t name[8];
+    uint64_t name;
     return entry != 0 && entry % 8 == 0 &&
-           allogram_target_read(node->target, entry + REGISTERED_NAME, name, sizeof name) == 0 &&
-           node_atom_text(node, ag_get_64(name), ret_name) == 0;
+           node_read_word(node, entry + REGISTERED_NAME, &name) == 0 &&
+           node_atom_text(node, name, ret_name) == 0;
 }
 
 /* The current_function of process_info: the function in which the process waits, which may have no
@@ -173,7 +174,7 @@ static void report_process(struct node *node, const struct node_process *process
 int node_report_processes(struct node *node, struct allogram_answers *answers) {
     uint64_t *addresses;
     size_t n;
-    const int r = node_process_addresses(node, &addresses, &n);
+    const int r = process_addresses(node, &addresses, &n);
     if (r < 0) {
         return r;
     }
@@ -200,7 +201,7 @@ static int check_once(struct node *node) {
     enum { CHECKED_MOST = 1000 };
     uint64_t *addresses;
     size_t n;
-    const int r = node_process_addresses(node, &addresses, &n);
+    const int r = process_addresses(node, &addresses, &n);
     if (r < 0) {
         return r;
     }

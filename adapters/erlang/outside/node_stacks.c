@@ -461,9 +461,9 @@ static size_t find_generated(const struct node *node, const struct allogram_samp
     return sample->n_frames;
 }
 
-enum allogram_stack_verdict node_stack_of_sample(struct node *node,
-                                                 const struct allogram_sample *sample,
+enum allogram_stack_verdict node_stack_of_sample(void *state, const struct allogram_sample *sample,
                                                  struct allogram_stack *stack) {
+    struct node *node = state;
     const struct node_function *function = NULL;
     size_t at = find_generated(node, sample, &function);
     if (function == NULL && sample->walk_end != ALLOGRAM_WALK_OUTERMOST &&

@@ -36,8 +36,7 @@ int node_stack_of_waiting(struct node *node, const struct node_process *process,
  * 0: it is not a scheduler. */
 uint64_t node_current_process_word(const struct node *node, const char *thread_name);
 /* allogram_inspector.stack */
-enum allogram_stack_verdict node_stack_of_sample(struct node *node,
-                                                 const struct allogram_sample *sample,
+enum allogram_stack_verdict node_stack_of_sample(void *state, const struct allogram_sample *sample,
                                                  struct allogram_stack *stack);
 
 #endif
