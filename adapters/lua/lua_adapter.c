@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/join_text.h"
 #include "base/vector_state.h"
 #include "embed/adapter.h"
 #include "hook/detour.h"
@@ -169,19 +170,22 @@ static int install_detours(void) {
     for (size_t i = 0; i < AG_LUA_ENTRIES && r == 0; i++) {
         r = detour(ag_lua.entries[i], ag_lua_enter, i, &ag_lua_originals[i]);
     }
-    if (r == 0) {
-        r = detour(ag_lua.step, ag_kept_call_void, (uintptr_t)ag_lua_step, &ag_lua_step_original);
-    }
-    if (r == 0) {
-        r = detour(ag_lua.full, ag_kept_call_void, (uintptr_t)ag_lua_full, &ag_lua_full_original);
-    }
-    const uintptr_t get = (uintptr_t)ag_lua.api.lua_getallocf;
-    const uintptr_t set = (uintptr_t)ag_lua.api.lua_setallocf;
-    if (r == 0) {
-        r = detour(get, ag_kept_call, (uintptr_t)get_allocator, &get_original);
-    }
-    if (r == 0) {
-        r = detour(set, ag_kept_call_void, (uintptr_t)set_allocator, &set_original);
+    const struct {
+        uintptr_t function;
+        const void *enter;
+        uintptr_t replacement;
+        void **original;
+    } replaced[] = {
+        {ag_lua.step, ag_kept_call_void, (uintptr_t)ag_lua_step, &ag_lua_step_original},
+        {ag_lua.full, ag_kept_call_void, (uintptr_t)ag_lua_full, &ag_lua_full_original},
+        {(uintptr_t)ag_lua.api.lua_getallocf, ag_kept_call, (uintptr_t)get_allocator,
+         &get_original},
+        {(uintptr_t)ag_lua.api.lua_setallocf, ag_kept_call_void, (uintptr_t)set_allocator,
+         &set_original},
+    };
+    for (size_t i = 0; i < AG_ARRAY_SIZE(replaced) && r == 0; i++) {
+        r = detour(replaced[i].function, replaced[i].enter, replaced[i].replacement,
+                   replaced[i].original);
     }
     if (r == 0) {
         call_past_detours(get_original, set_original);
@@ -199,9 +203,7 @@ static char release[TEXT_BYTES], note[TEXT_BYTES];
 
 static void add_to_note(const char *text) {
     const size_t at = strlen(note);
-    const size_t length = strnlen(text, TEXT_BYTES - 1 - at);
-    memcpy(note + at, text, length);
-    note[at + length] = '\0';
+    ag_copy_text(note + at, sizeof(note) - at, text);
 }
 
 static enum ag_adapter_answer refuse(struct ag_runtime_definition *ret_runtime, const char *why,
@@ -252,10 +254,9 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
 
 /* Adds the bytes in use at the end, by the adapter's count and by Lua's. */
 static void add_state(void *context, const struct ag_lua_state *state) {
-    enum { BEFORE_STATE = 8 }; /* LUA_EXTRASPACE: the offset of L in its block */
     struct ag_runtime_definition *runtime = context;
     if (state->first_block) {
-        const void *L = (const char *)state->first_block + BEFORE_STATE;
+        const void *L = (const char *)state->first_block + AG_LUA_BEFORE_STATE;
         const void *global = ag_lua_pointer(L, ag_lua.release->state_global);
         runtime->told += (uint64_t)state->in_use_bytes;
         runtime->counted += (uint64_t)ag_lua_total_bytes(global);

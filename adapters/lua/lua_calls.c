@@ -25,7 +25,6 @@ enum {
     HOOK_RETURN = 1,                       /* LUA_HOOKRET */
     HOOK_MASK = 1 << 0 | 1 << HOOK_RETURN, /* LUA_MASKCALL | LUA_MASKRET */
     FIRST_CALLS = 512,
-    BEFORE_STATE = 8, /* LUA_EXTRASPACE: the offset of L in its block */
 };
 
 bool ag_lua_calls_are_wanted;
@@ -34,8 +33,7 @@ bool ag_lua_calls_are_wanted;
 
 static struct ag_lua_known_call *place_in(struct ag_lua_known_call *calls, uint32_t capacity,
                                           const void *ci) {
-    const uint64_t hash = (uint64_t)(uintptr_t)ci * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t slot = (uint32_t)(hash >> 32) & (capacity - 1);
+    uint32_t slot = ag_lua_slot_of(ci, capacity);
     while (calls[slot].ci && calls[slot].ci != ci) {
         slot = (slot + 1) & (capacity - 1);
     }
@@ -155,7 +153,7 @@ void ag_lua_calls_allocated(struct ag_lua_state *state, size_t bytes) {
 }
 
 void ag_lua_calls_freed(struct ag_lua_state *state, const void *block) {
-    if ((const char *)block + BEFORE_STATE == (const char *)state->running) {
+    if ((const char *)block + AG_LUA_BEFORE_STATE == (const char *)state->running) {
         state->running = NULL;
     }
 }

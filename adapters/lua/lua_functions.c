@@ -14,11 +14,6 @@
 
 #include "base/pages.h"
 
-static uint32_t slot_of(const void *key, uint32_t capacity) {
-    const uint64_t hash = (uint64_t)(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(hash >> 32) & (capacity - 1);
-}
-
 /* ---- names ---- */
 
 static const char *file_of(const struct ag_lua_debug *debug) {
@@ -31,7 +26,7 @@ static const char *file_of(const struct ag_lua_debug *debug) {
 /* The proto's entry in the table, or the free entry where it would be stored. */
 static struct ag_lua_known_function *place_in(struct ag_lua_known_function *table,
                                               uint32_t capacity, const void *proto) {
-    uint32_t slot = slot_of(proto, capacity);
+    uint32_t slot = ag_lua_slot_of(proto, capacity);
     while (table[slot].proto && table[slot].proto != proto) {
         slot = (slot + 1) & (capacity - 1);
     }
@@ -172,7 +167,7 @@ struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, vo
     }
     const void *pc = end != 0 ? ag_lua_unsaved_pc(proto, end) : NULL;
     pc = pc ? pc : ag_lua_pointer(ci, ag_lua.release->ci_saved_pc);
-    struct ag_lua_known_line *known = &state->lines[slot_of(pc, AG_LUA_KNOWN_LINES)];
+    struct ag_lua_known_line *known = &state->lines[ag_lua_slot_of(pc, AG_LUA_KNOWN_LINES)];
     const allogram_function function = ag_lua_function_of(state, proto, L, ci);
     if (known->pc == pc) {
         return (struct ag_lua_place){.function = function, .line = known->line};
