@@ -27,7 +27,6 @@
 #include <string.h>
 
 #include "base/own_memory.h"
-#include "base/raw_syscall.h"
 #include "embed/host_heaps.h"
 #include "embed/tracker.h"
 #include "held_blocks.h"
@@ -138,14 +137,8 @@ uint64_t ag_bdwgc_left_bytes(void) {
 }
 
 static int start_sums(void) {
-    enum { WIPE_ON_FORK = 18 }; /* MADV_WIPEONFORK */
-    const size_t bytes = SUMS_MOST * sizeof(*sums);
-    sums = ag_own_memory_take(bytes);
-    if (!sums) {
-        return -ENOMEM;
-    }
-    (void)ag_syscall3(SYS_madvise, (long)sums, (long)bytes, WIPE_ON_FORK);
-    return 0;
+    sums = ag_own_memory_take_wiped(SUMS_MOST * sizeof(*sums));
+    return sums ? 0 : -ENOMEM;
 }
 
 /* ---- reporting ---- */

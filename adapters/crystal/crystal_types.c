@@ -44,7 +44,6 @@ enum {
     DEVIANTS_MOST = 8, /* different types of one stack */
     PAIRS = 1 << 14,   /* maximum number of pairs of a stack and a deviating type */
     RINGS_MOST = 4096,
-    WIPE_ON_FORK = 18, /* MADV_WIPEONFORK */
 };
 
 struct pending {
@@ -69,14 +68,6 @@ static _Atomic uint64_t *pairs;            /* stack << 32 | type that deviates *
 
 #define TYPE_OF(word) ((word)&0xffffff)
 #define N_DEVIANTS(word) ((word) >> 24)
-
-static void *map_zeros(size_t bytes, bool is_wiped) {
-    void *memory = ag_own_memory_take(bytes);
-    if (memory && is_wiped) {
-        (void)ag_syscall3(SYS_madvise, (long)memory, (long)bytes, WIPE_ON_FORK);
-    }
-    return memory;
-}
 
 static struct ring *ring_of_thread(void) {
     if (!own_ring) {
@@ -369,10 +360,10 @@ static enum ag_adapter_answer crystal_start(struct ag_runtime_definition *ret_ru
     if (ag_bdwgc_heap == 0 || !is_crystal()) {
         return AG_ADAPTER_ABSENT;
     }
-    types_of_stacks = map_zeros(STACKS_MOST * sizeof(*types_of_stacks), /* is_wiped= */ true);
-    types_of_numbers = map_zeros(NUMBERS_MOST * sizeof(*types_of_numbers), /* is_wiped= */ false);
-    pairs = map_zeros(PAIRS * sizeof(*pairs), /* is_wiped= */ true);
-    rings = map_zeros(RINGS_MOST * sizeof(*rings), /* is_wiped= */ true);
+    types_of_stacks = ag_own_memory_take_wiped(STACKS_MOST * sizeof(*types_of_stacks));
+    types_of_numbers = ag_own_memory_take(NUMBERS_MOST * sizeof(*types_of_numbers));
+    pairs = ag_own_memory_take_wiped(PAIRS * sizeof(*pairs));
+    rings = ag_own_memory_take_wiped(RINGS_MOST * sizeof(*rings));
     if (!types_of_stacks || !types_of_numbers || !pairs || !rings) {
         ret_runtime->note = "types are not known: there is no memory";
         return AG_ADAPTER_REFUSED;

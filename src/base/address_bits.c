@@ -11,7 +11,6 @@
 
 #include "compiler.h"
 #include "own_memory.h"
-#include "raw_syscall.h"
 
 enum {
     GRANULE_SHIFT = 4,
@@ -20,7 +19,6 @@ enum {
     SLOTS = 1 << 17, /* maximum number of regions: 128 GiB of heap */
     LISTED_MOST = 2 * SLOTS,
     PROBES_MOST = 64,
-    WIPE_ON_FORK = 18, /* MADV_WIPEONFORK */
 };
 
 struct ag_address_slot {
@@ -67,16 +65,15 @@ AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
                                              struct ag_address_slot *slot) {
     _Atomic uint64_t *expected = NULL;
     const uint32_t at = atomic_fetch_add_explicit(&bits->n_listed, 1, memory_order_relaxed);
-    _Atomic uint64_t *made = at < LISTED_MOST ? ag_own_memory_take(region_bytes(bits)) : NULL;
+    _Atomic uint64_t *made = at >= LISTED_MOST       ? NULL
+                             : bits->forgets_on_fork ? ag_own_memory_take_wiped(region_bytes(bits))
+                                                     : ag_own_memory_take(region_bytes(bits));
     if (!made) {
         return NULL;
     }
     /* before the region: a walk that starts after the region can be found also visits it */
     atomic_store_explicit(&bits->listed[at], (uint32_t)(slot - bits->slots) + 1,
                           memory_order_release);
-    if (bits->forgets_on_fork) {
-        (void)ag_syscall3(SYS_madvise, (long)made, (long)region_bytes(bits), WIPE_ON_FORK);
-    }
     /* release: pairs with the acquire in find_word; the memory is there */
     if (atomic_compare_exchange_strong_explicit(&slot->region, &expected, made,
                                                 memory_order_acq_rel, memory_order_acquire)) {

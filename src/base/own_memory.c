@@ -7,6 +7,7 @@
 
 #include "compiler.h"
 #include "pages.h"
+#include "raw_syscall.h"
 
 /* 4 MiB of address space; a region of address_bits.c is one piece */
 enum { PIECES_MOST = 1 << 18 };
@@ -41,6 +42,14 @@ void *ag_own_memory_take(size_t bytes) {
     void *memory = pieces && at < PIECES_MOST ? ag_pages_map(bytes) : NULL;
     if (memory) {
         pieces[at] = (struct piece){(uintptr_t)memory, bytes};
+    }
+    return memory;
+}
+
+void *ag_own_memory_take_wiped(size_t bytes) {
+    void *memory = ag_own_memory_take(bytes);
+    if (memory) {
+        (void)ag_syscall3(SYS_madvise, (long)memory, (long)bytes, MADV_WIPEONFORK);
     }
     return memory;
 }

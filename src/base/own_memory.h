@@ -10,6 +10,8 @@
 /* Whole pages, which cost nothing until they are touched; NULL: no memory. From any thread and
  * signal handler. */
 void *ag_own_memory_take(size_t bytes);
+/* The same for memory that is zeros again in a forked child, if the kernel can do that. */
+void *ag_own_memory_take_wiped(size_t bytes);
 /* Frees one piece; NULL does nothing. It searches the list, so it is not for frequent use. */
 void ag_own_memory_give(void *memory);
 /* Frees everything. No thread may use any of it, or take more meanwhile. */
