@@ -1,5 +1,5 @@
-/* heap_memory.c: records how much memory the heaps of the OCaml runtime hold, as memory of the heaps
- * and not also as blocks of malloc or mappings of the program.
+/* heap_memory.c: records how much memory the heaps of the OCaml runtime hold, as memory of the
+ * heaps and not also as blocks of malloc or mappings of the program.
  *
  * 1. OCaml 4 takes its heaps from malloc, in chunks. Chunks of the major heap come from
  * caml_alloc_for_heap. The minor heap comes from caml_stat_alloc_aligned_noexc, which
@@ -10,8 +10,8 @@
  *
  * 2. OCaml 5 reserves addresses for the minor heaps of the maximum number of domains and commits
  * those of the existing domains, and maps pools for the major heap's small blocks: all of it by
- * caml_mem_map, caml_mem_commit, caml_mem_decommit and caml_mem_unmap (runtime/platform.c, unix.c of
- * 5.3).
+ * caml_mem_map, caml_mem_commit, caml_mem_decommit and caml_mem_unmap (runtime/platform.c, unix.c
+ * of 5.3).
  *
  * 3. OCaml 5 takes blocks of more than 128 words from malloc, one by one. Such a block is recorded
  * as a block of OCaml. caml_shared_try_alloc takes it, and returns the address after two words of

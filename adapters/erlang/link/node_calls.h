@@ -21,8 +21,8 @@ int ag_node_connect(struct ag_node_connection *connection, const char *node, con
 void ag_node_disconnect(struct ag_node_connection *connection);
 
 /* Calls MODULE:FUNCTION with ARGUMENTS, a list whose end this function adds; then frees them.
- * ret_answer: a new buffer; *ret_at is where the answer begins in it. Returns 0; -ENOTCONN: the node
- * is gone; -ETIMEDOUT. The caller frees ret_answer in any case. */
+ * ret_answer: a new buffer; *ret_at is where the answer begins in it. Returns 0; -ENOTCONN: the
+ * node is gone; -ETIMEDOUT. The caller frees ret_answer in any case. */
 int ag_node_call(struct ag_node_connection *connection, const char *module, const char *function,
                  ei_x_buff *arguments, ei_x_buff *ret_answer, int *ret_at);
 /* Reads the messages that have arrived, waiting up to MS. */
