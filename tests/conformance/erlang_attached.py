@@ -118,7 +118,7 @@ class Attached:
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         cwd=place.folder, env={**os.environ, **place.environment})
         self.said = b""
-        while b"leaves nothing behind" not in self.said:
+        while b"Ctrl-C ends the recording" not in self.said:
             line = self.process.stderr.readline()
             if not line:
                 raise RuntimeError("attach ended with %d: %s" % (self.process.wait(), self.said.decode()))
