@@ -23,10 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../tests/unit/random_word.h"
 #include "base/compiler.h"
 #include "format/decode_chunk.h"
 #include "format/encode.h"
+#include "random_word.h"
 
 enum {
     EVENTS = 2000000,

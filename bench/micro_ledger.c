@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../tests/unit/random_word.h"
 #include "ledger/ledger.h"
 #include "ledger/merge.h"
+#include "random_word.h"
 
 struct shape {
     const char *name;

@@ -19,8 +19,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "../tests/judge/loaded_images.h"
 #include "base/populate.h"
+#include "loaded_images.h"
 #include "unwind/arch/x86_64/capture_entry.h"
 #include "unwind/stack_walker_fast.h"
 

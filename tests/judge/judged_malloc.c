@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../bench/loaded_images.h"
 #include "base/populate.h"
 #include "judge.h"
-#include "loaded_images.h"
 #include "unwind/arch/x86_64/capture_entry.h"
 #include "unwind/stack_walker_fast.h"
 

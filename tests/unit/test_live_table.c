@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "../../bench/random_word.h"
 #include "ledger/live_table.h"
-#include "random_word.h"
 
 enum { BLOCKS = 5000 };
 

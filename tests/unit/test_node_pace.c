@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "../../bench/random_word.h"
 #include "node_pace.h"
-#include "random_word.h"
 
 static uint32_t draw(void) {
     return (uint32_t)(random_word() >> 32);

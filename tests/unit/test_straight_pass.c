@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "../../bench/random_word.h"
 #include "model/pass/straight_pass.h"
-#include "random_word.h"
 #include "trace_builder.h"
 
 enum { EVENTS_MOST = 150000, REST_EVENTS = 64 };

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "../../bench/random_word.h"
 #include "ledger/sum_index.h"
-#include "random_word.h"
 
 enum { PAIRS = 60000 };
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "../judge/loaded_images.h"
+#include "../../bench/loaded_images.h"
 #include "base/populate.h"
 #include "unwind/arch/x86_64/capture_entry.h"
 #include "unwind/stack_walker.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "random_word.h"
+#include "../../bench/random_word.h"
 #include "writer/one_pass.h"
 
 enum { ADDRESSES = 300, FEW_STACKS = 1000, MANY_STACKS = 40000 };
