@@ -135,8 +135,9 @@ static bool export_pprof(const char *trace, const char *output, const char *metr
     const pid_t child = fork();
     if (child == 0) {
         const char *const words[] = {
-            "allogram", "export", trace,         "--to=pprof",
-            "-o",       output,   metric_option, from_ns > 0 ? from_option : NULL,
+            "allogram",   "export",        trace,
+            "--to=pprof", "--allow-empty", "-o",
+            output,       metric_option,   from_ns > 0 ? from_option : NULL,
             NULL};
         (void)execv("/proc/self/exe", (char *const *)(uintptr_t)words);
         _exit(127);

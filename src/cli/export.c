@@ -21,7 +21,13 @@
 #include "model/profile.h"
 #include "text/nearest_name.h"
 
-enum { OPTION_TO = AG_OPTION_LONG_ONLY, OPTION_METRIC, OPTION_UNTIL, OPTION_MERGE };
+enum {
+    OPTION_TO = AG_OPTION_LONG_ONLY,
+    OPTION_METRIC,
+    OPTION_UNTIL,
+    OPTION_MERGE,
+    OPTION_ALLOW_EMPTY
+};
 static const struct ag_option table[] = {
     {OPTION_TO, "to", "FORMAT",
      "pprof, dhat, massif, folded, speedscope, callgrind, heapprofile,\n"
@@ -37,6 +43,7 @@ static const struct ag_option table[] = {
      "start of the window: seconds, or a number with ns, us, ms, s, m, h"},
     {OPTION_UNTIL, "until", "TIME", "end of the window, like --to of report"},
     {OPTION_MERGE, "merge", NULL, "several traces as one, like report --merge"},
+    {OPTION_ALLOW_EMPTY, "allow-empty", NULL, "no blocks are no error: write an empty profile"},
     {AG_OPTION_FOCUS, "focus", "REGEX", "only stacks with a frame that matches"},
     {AG_OPTION_IGNORE, "ignore", "REGEX", "no stacks with a frame that matches"},
     {AG_OPTION_THREAD, "thread", "ID", "only allocations and frees of this thread"},
@@ -123,6 +130,9 @@ static int set_option(void *context, int id, const char *value) {
     case OPTION_UNTIL:
         return ag_trace_request_end_time(&request->trace, "until", value,
                                          &request->trace.profile.to_ns);
+    case OPTION_ALLOW_EMPTY:
+        request->export.may_be_empty = true;
+        return AG_EXIT_OK;
     case OPTION_MERGE:
         request->is_merged = true;
         return AG_EXIT_OK;

@@ -24,6 +24,8 @@ struct ag_export_options {
     /* Of function counters: the format then has their call paths in place of stacks of blocks. 0:
      * blocks; for a trace that has only CPU samples, these. */
     enum ag_call_metric call_metric;
+    /* An export without blocks is no error; for csv and json it never is. */
+    bool may_be_empty;
     const char *version; /* of allogram, for the creator fields; NULL: none */
 };
 /* Whether FORMAT is the name of a format: 0, or -EINVAL with a message that names a similar format,

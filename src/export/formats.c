@@ -119,9 +119,11 @@ static int refuse_calls(const struct ag_export *export, const struct format *for
 /* Selects the call paths in place of the stacks, if they are wanted or if there are no stacks;
  * fails if the trace has nothing to export. */
 static int choose_calls(struct ag_export *export, const struct format *format,
-                        enum ag_call_metric metric, char ret_message[512]) {
+                        const struct ag_export_options *options, char ret_message[512]) {
+    const enum ag_call_metric metric = options->call_metric;
     const struct ag_functions *functions;
-    if (metric == AG_CALL_METRIC_DEFAULT && (export->n_rows > 0 || format->flags & MAY_BE_EMPTY)) {
+    if (metric == AG_CALL_METRIC_DEFAULT &&
+        (export->n_rows > 0 || options->may_be_empty || format->flags & MAY_BE_EMPTY)) {
         return 0;
     }
     const int r = ag_profile_functions(export->profile, &functions);
@@ -159,7 +161,7 @@ int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_expor
         .places = malloc(AG_PLACES_MOST * sizeof(*export.places)),
     };
     export.n_rows = ag_profile_stacks(profile, &export.rows);
-    r = choose_calls(&export, format_find(known.format), known.call_metric, ret_message);
+    r = choose_calls(&export, format_find(known.format), &known, ret_message);
     if (r < 0) {
         free(export.places);
         return r;

@@ -178,6 +178,8 @@ one_line() {
         [ "$status" -eq 1 ]
         [ "$output" = "allogram: export: $trace: --to=$format: the trace has no blocks, or the filters select none" ]
         [ ! -e "$BATS_TEST_TMPDIR/u.$format" ]
+        run "$ALLOGRAM" export "$trace" --to="$format" -o "$BATS_TEST_TMPDIR/u.$format" --allow-empty
+        [ "$status" -eq 0 ]
     done
     for format in csv json; do
         run "$ALLOGRAM" export "$trace" --to="$format" -o "$BATS_TEST_TMPDIR/u.$format"
