@@ -20,7 +20,7 @@ over_all_files() {
     find . \( -name 'build*' -o -name .git -o -name node_modules \) -prune -o -name '*.[ch]' -type f -print0 |
         xargs -0 -r "$format" --Werror "$@"
 }
-if [ -n "$is_fix" ]; then # clang-format moves only one line of a list of macros per pass, so repeat until nothing changes
+if [ -n "$is_fix" ]; then # one pass of clang-format moves only one line of a list of macro calls, so repeat, at most 8 times
     for _ in 1 2 3 4 5 6 7 8; do
         over_all_files -i
         over_all_files --dry-run 2>/dev/null && exit 0

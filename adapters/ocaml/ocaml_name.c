@@ -50,7 +50,7 @@ static int digit(char c) {
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Restores escapes such as "$2b"; those of control characters stay as they are. */
+/* Replaces escapes such as "$2b" by their characters, except those of control characters. */
 static bool put_unescaped(struct text *text, const char *bytes, size_t length) {
     bool fits = true;
     for (size_t i = 0; i < length && fits; i++) {

@@ -1,5 +1,6 @@
 /* timeline.h: the curve of memory over time, with at most AG_TIMELINE_POINTS points for any length
- * of trace, and the measured resident sizes (RSS) that wait for the events of their time. */
+ * of trace, and a queue of measured resident sizes (RSS), each kept until the events up to its time
+ * have been processed. */
 #ifndef AG_TIMELINE_H
 #define AG_TIMELINE_H
 
@@ -12,7 +13,8 @@
 enum { AG_TIMELINE_POINTS = 4096 };
 
 struct ag_timeline {                  /* zero-initialise */
-    struct ag_timeline_point *points; /* in rising order of times, at most one per slice */
+    struct ag_timeline_point *points; /* in rising order of times, at most one per slice, and those
+                                       * of ag_timeline_keep */
     size_t count;
     uint32_t slice_bits; /* a slice is 2^slice_bits ns; its number is time >> slice_bits */
     uint64_t slice;      /* of the last point */
@@ -23,8 +25,9 @@ void ag_timeline_done(struct ag_timeline *timeline);
 /* Adds a moment; times must not decrease. Of the moments in one slice the highest is kept. */
 void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 /* Inserts a moment at its place in the curve, whatever its slice; for the peak and the end, at most
- * 2 times. The moment's time is a stamp of one thread, and other threads may have later stamps: so
- * the moment is placed after every point with fewer allocated bytes, and gets at least its time. */
+ * 2 times. The moment's time is a stamp of one thread, and other threads may have later stamps.
+ * The sum of allocated bytes never decreases, so the moment is placed after the last point with
+ * fewer allocated bytes. If that point is later, the moment gets its time. */
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 
 /* ---- resident sizes ---- */

@@ -5,7 +5,9 @@
  *                | sum OPERATOR sum | "(" condition ")"          OPERATOR: > >= < <= == !=
  *     sum        = sum "+" sum | sum "-" sum | sum "*" sum | sum "/" sum | "-" sum
  *                | NUMBER [k | K | M | G | %] | ["base." | "growth."] quantity | "(" sum ")"
- *     quantity   = KEY | "sites" "[" "NAME" "]" "." ["own." | "total."] METRIC
+ *     quantity   = KEY | "sites" "[" STRING "]" "." ["own." | "total."] METRIC
+ *
+ * STRING: the name of a function in double quotation marks.
  *
  * From the loosest to the tightest binding: "or"; "and"; "not"; comparisons, which cannot be
  * chained; "+" and "-"; "*" and "/"; the minus of a number. The suffix k is 1000; K, M and G are
@@ -18,8 +20,9 @@
 
 #include "model/metric.h"
 
-/* Keys of the summary view. The third argument is the metric whose largest stack is the place that
- * a result names. The fourth is the key's value, which gate.c reads from a summary or a profile. */
+/* Keys of the summary view. A result also names one stack: the one with the largest value of the
+ * metric in the third argument. The fourth argument is the key's value, which gate.c reads from a
+ * summary or a profile. */
 #define AG_GATE_KEY_TABLE(X)                                                           \
     X(ALLOCATED_BLOCKS, allocated_blocks, ALLOCATED_BLOCKS, summary->allocated_blocks) \
     X(ALLOCATED_BYTES, allocated_bytes, ALLOCATED_BYTES, summary->allocated_bytes)     \

@@ -66,7 +66,8 @@ static int stacks_add(struct stacks *stacks, const struct stack_group *group) {
     return r < 0 ? r : AG_ARRAY_ADD(stacks->groups, stacks->count, *group);
 }
 
-/* With a time window that counts older blocks, a stack may have allocated nothing in the window. */
+/* If the report is of a range of time (--from), blocks allocated before it may count as in use,
+ * freed or at the peak. So a stack may matter although it allocated nothing in the range. */
 static bool has_any(const struct ag_metrics *metrics, enum ag_metric blocks) {
     return ag_metric_of(metrics, blocks) != 0 ||
            (blocks == AG_METRIC_ALLOCATED_BLOCKS &&

@@ -2,12 +2,13 @@
  * recording.c writes what is between.
  *
  * 1. Which file. The one that `run` created, the one that a previous writer began, or a new one.
- *    The note behind the process' slot (struct ag_slot_trace) names the file of a previous writer.
+ *    Each process has a slot in the live segment (format/segment.h). A note after the slot (struct
+ *    ag_slot_trace) names the file of a previous writer.
  *    The program can write to that memory, so the note is only a hint: the file must belong to this
  *    writer's user, and its header must name this session, this process and this use of the slot.
- *    (Only the session's owner drains and seals it, so this user is the owner.) If the previous
- *    writer was killed before it wrote the note, its file is found because it has the name that the
- *    new file would get (trace_file.c).
+ *    (Only the user who owns the session reads its live segment and seals its traces, so this
+ *    writer's user is the owner.) If the previous writer was killed before it wrote the note, its
+ *    file is found because it has the name that the new file would get (trace_file.c).
  *
  * 2. Room. The trace's end and index must fit even when the disk is full, or the trace has reached
  *    a quota or its own size limit. So disk space for them is reserved before each chunk, as blocks
@@ -122,9 +123,10 @@ static int open_noted(struct ag_recording *recording) {
     return fd;
 }
 
-/* Takes the file that `run` created for the first process, or that a private session (seal.c,
- * snapshot.c) completes. It is used once: if the process executes another program, that one gets a
- * new file. In a private session, the recordings of other processes have no file. */
+/* Takes the file that `run` created for the first process, or the trace that a private session
+ * (which seal.c or snapshot.c opens for one trace) completes. It is used once: if the process
+ * executes another program, that one gets a new file. In a private session, the recordings of other
+ * processes have no file. */
 static int take_first_file(struct ag_recording *recording) {
     struct ag_session *session = recording->session;
     const struct ag_trace_header header = header_of(recording);
@@ -234,9 +236,10 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
 /* ---- 2. room ---- */
 
 enum {
-    END_BYTES = 24 * 1024,       /* timeline, heaps, threads, end and footer, compressed */
-    BYTES_PER_STACK = 16,        /* of its sums, compressed: 10 to 14 were measured */
-    TRACE_BYTES_PER_ENTRY = 512, /* for the list of chunks: 10 bytes per 5 KiB or more of trace */
+    END_BYTES = 24 * 1024, /* timeline, heaps, threads, end and footer, compressed */
+    BYTES_PER_STACK = 16,  /* of its sums, compressed: 10 to 14 were measured */
+    /* of the list of chunks, which has 10 bytes for each chunk of 5 KiB or more */
+    TRACE_BYTES_PER_LIST_BYTE = 512,
     STEP_MAX_BYTES = 1024 * 1024,
 };
 
@@ -254,7 +257,7 @@ void ag_trace_room_start(struct ag_trace_room *room, int fd, uint64_t max_bytes)
 static uint64_t end_bytes(const struct ag_trace_room *room, uint64_t trace_bytes,
                           uint64_t n_stacks) {
     const uint64_t bytes =
-        END_BYTES + n_stacks * BYTES_PER_STACK + trace_bytes / TRACE_BYTES_PER_ENTRY;
+        END_BYTES + n_stacks * BYTES_PER_STACK + trace_bytes / TRACE_BYTES_PER_LIST_BYTE;
     /* a trace with a small limit keeps more events instead of an index */
     const uint64_t most = room->max_bytes / 4;
     return room->max_bytes > 0 && bytes > most ? most : bytes;
@@ -294,10 +297,10 @@ int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64
     if (r == -ENOSPC || r == -EDQUOT) {
         r = room_reserve(room, from, wanted); /* without the step */
     }
-    return r == -EINTR ? 0 : r; /* reserved before the next chunk */
+    return r == -EINTR ? 0 : r; /* interrupted: tried again before the next chunk */
 }
 
-/* Returns the reserved space that was not used. */
+/* Gives reserved space that was not used back to the file system. */
 static void room_done(const struct ag_trace_room *room, uint64_t trace_bytes) {
     if (room->fd >= 0 && room->reserved_to > trace_bytes) {
         /* blocks that stay reserved are wasted but harmless */
@@ -369,8 +372,8 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
     (void)ag_record_append(blob, &ended);
 }
 
-/* Applies a reset (`allogram control`: reports begin here) that no event has reported, because the
- * program recorded none after it. */
+/* After a reset (`allogram control PID reset`) reports begin at that moment. The next event of the
+ * program applies it. This function applies a reset after which there was no event. */
 static void apply_unreported_reset(const struct ag_recording *recording) {
     const struct ag_segment_header *header = recording->session->header;
     const uint64_t raw = atomic_load_explicit(&header->reset_raw, memory_order_relaxed);

@@ -2,8 +2,9 @@
  * reader_budgets.py.
  *
  *     worst_traces --list            prints the names of the cases, one a line
- *     worst_traces CASE N PATH       writes the case to PATH, with about N of the items that it has
- *                                    many of; prints the uncompressed bytes of the trace
+ *     worst_traces CASE N PATH       writes the case to PATH; N is about the number of its events,
+ *                                    nodes, threads or other items; prints the uncompressed size
+ *                                    of the trace in bytes
  *     worst_traces --body FILE PATH  writes a trace with an input of fuzz_chunk.c as a chunk
  *
  * Each case aims at one way in which a reader's work may grow faster than its input: keys that
@@ -148,8 +149,8 @@ static void put_body(uint32_t stream, uint64_t first_ns) {
     n_uncompressed += body->length + 64;
 }
 
-/* Writes the events so far as those of one stream (thread), in chunks of at most 64 KiB. The first
- * event is a stamp. */
+/* Writes the events so far as those of one stream (thread), in chunks of at most 16,384
+ * events. The first event is a stamp. */
 static void end_events(uint32_t stream) {
     enum { A_CHUNK = 1 << 14 };
     uint64_t now_ns = 0;
@@ -233,8 +234,7 @@ static void one_block_of_each_node(uint64_t n) {
 
 /* ---- keys that collide ---- */
 
-/* Finds the next number after `at` whose product with `multiplier`, modulo 2^64, is below `bound`,
- * by the two shortest steps that keep the product there (the three-gap theorem). */
+/* Enumerates the numbers whose product with `multiplier`, modulo 2^64, is below `bound`. */
 struct collider {
     uint64_t multiplier, bound;
     uint64_t up, down; /* steps whose product is a small positive and a small negative number; both
@@ -262,6 +262,8 @@ static struct collider collider_new(uint64_t multiplier, unsigned bits) {
     return made;
 }
 
+/* Returns the next such number after `at`: at + up, at + down, or at + up + down (the three-gap
+ * theorem). */
 static uint64_t collider_next(const struct collider *collider, uint64_t at) {
     const uint64_t place = at * collider->multiplier;
     const uint64_t rise = collider->up * collider->multiplier;
@@ -337,9 +339,7 @@ static void colliding_stacks(uint64_t n) {
         bits++;
     }
     const struct collider collider = collider_new(GOLDEN, bits);
-    uint64_t stack = 1 << 20;
-    stack -= stack * GOLDEN < collider.bound ? 0 : 0;
-    stack = 0;
+    uint64_t stack = 0;
     stamp(1000);
     for (uint64_t i = 0; i < n; i++) {
         stack = collider_next(&collider, stack);
@@ -347,7 +347,7 @@ static void colliding_stacks(uint64_t n) {
             break;
         }
         node((uint32_t)stack + 16, 0, 0x400100 + i, 1);
-        allocate(0x10000 + i * 16, 24, (uint32_t)stack);
+        allocate(0x10000 + i * 16, 24, (uint32_t)stack + 16);
     }
     end_nodes();
     end_events(0);
@@ -414,8 +414,8 @@ static void realloc_pairs(uint64_t i) {
     allocate(0x10010 - i % 2 * 16, 24, 16);
 }
 
-/* Every stream frees and allocates at one address, in a time window of its own, so the order must
- * be repaired. */
+/* All streams allocate and free at one address, between stamps that overlap: the stamps do not give
+ * the order, and the reader has to repair it. */
 static void repair_streams(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         stamp(1000 + i % 2);
@@ -431,7 +431,8 @@ static void repair_streams(uint64_t n) {
     }
 }
 
-/* The same with addresses that collide, whose events all wait for one another. */
+/* One stream frees blocks at addresses that collide, another allocates them between the same
+ * stamps: each free has to wait until its allocation is read. */
 static void repair_collisions(uint64_t n) {
     const struct collider collider = collider_new(GOLDEN, 20);
     uint64_t address = 0;
@@ -507,7 +508,7 @@ static void open_records(uint64_t n) {
     }
 }
 
-/* The same with thread names, and each thread frees what another one allocated. */
+/* Many threads with names; each frees the block that the thread before it allocated. */
 static void many_pairs(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         put(&(struct ag_record){.kind = AG_RECORD_THREAD,
@@ -526,7 +527,8 @@ static void many_pairs(uint64_t n) {
     }
 }
 
-/* Two streams free what many others allocated: pairs of each with all others. */
+/* Two streams free what n others allocated, each every second block: n pairs of an allocating and a
+ * freeing thread. */
 static void pairs_of_two(uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         stamp(1000 + i);

@@ -1,4 +1,5 @@
-/* node.h: a running Erlang emulator (BEAM with the JIT), read from outside by a row of layout.def.
+/* node.h: a running Erlang emulator (BEAM with the JIT), read from outside. A row of
+ * layout.def gives the offsets of the fields in the structures of one version.
  *
  * Terms of this folder. *node*: one emulator process. *process*: an Erlang process, unless said
  * otherwise. *fragment*: code of the JIT that belongs to no function and that functions share.
@@ -14,7 +15,8 @@
 /* How the word of a process identifier encodes the two numbers in <0.N.S>. */
 enum node_identifier {
     NODE_IDENTIFIER_DATA, /* low 28 bits: N 15 bits, S 13 */
-    NODE_IDENTIFIER_SLOT, /* the slot of the process table; the table says how it is mixed */
+    NODE_IDENTIFIER_SLOT, /* the index in the process table, with its bits permuted as the
+                           * table's fields say */
 };
 
 struct node_layout {
@@ -25,7 +27,8 @@ struct node_layout {
     uint32_t process_heap_top, process_stack_top; /* heap_top: end of the allocated part; stack:
                                                    * [stack top, heap end) */
     uint32_t process_heap, process_heap_end;
-    uint32_t process_abandoned_heap; /* set while a dirty scheduler still has to collect it */
+    uint32_t process_abandoned_heap; /* not 0 while a dirty scheduler has to collect the
+                                      * process */
     uint32_t process_heap_words;     /* == (heap end - heap) / 8 */
     uint32_t process_instruction;    /* where it continues, or where it last called native code */
     uint32_t process_queue;          /* messages that it has moved to its own queue */

@@ -1,8 +1,10 @@
 /* million_blocks.c: allocates a million blocks of 16 + i % 64 bytes, frees every second one, then
  * allocates 100000 of 1000 bytes. The peak is after that: 47.5 MB - 23.5 MB + 100 MB is more than
- * 47.5 MB. At the end only the odd half of the million is in use. The sum over a million of 16 + i
- * % 64 is 1000000 * 16 + 15625 * (64 * 63 / 2) = 47500000 bytes; that of the even i is 500000 * 16
- * + 15625 * 992 = 23500000, that of the odd i 24000000.
+ * 47.5 MB. At the end the odd half of the million is in use, and the array of pointers (1 block of
+ * 1100000 * 8 bytes), which these sums leave out.
+ *
+ * The sum over a million of 16 + i % 64 is 1000000 * 16 + 15625 * (64 * 63 / 2) = 47500000 bytes;
+ * that of the even i is 500000 * 16 + 15625 * 992 = 23500000, that of the odd i 24000000.
  *
  * @allocated_blocks 1100000 + 1
  * @allocated_bytes  47500000 + 100000 * 1000 + 1100000 * 8

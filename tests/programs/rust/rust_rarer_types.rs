@@ -1,5 +1,5 @@
 /* rust_rarer_types.rs: less common allocations of Rust's library: shared slices, lists, heaps, strings made
- * from slices, nested collections. The list counts blocks by type, below main.
+ * from slices, nested collections. The @type lines have the number of blocks of each type that main and its callees allocate.
  *
  * @type Vec<u32> 1
  * @type [u32] 1

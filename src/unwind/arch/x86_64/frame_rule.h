@@ -12,8 +12,8 @@
 /* DWARF's register numbers */
 enum { AG_DWARF_FRAME_POINTER = 6, AG_DWARF_STACK_POINTER = 7, AG_DWARF_RETURN_ADDRESS = 16 };
 
-/* The packed rule of a row, whose `wanted` is rbp's rule; AG_RULE_GENERAL if the row does not fit
- * into 32 bits. */
+/* Packs a row into 32 bits. The row must have been computed for rbp: row->wanted is the rule of
+ * rbp. Returns AG_RULE_GENERAL if the row does not fit. */
 uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame);
 
 /* Guesses the rule of a pc that no row covers from the bytes of code around pc: of kind SIGNAL (a
