@@ -65,7 +65,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the workloads' length")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the length of the workloads (1.0: full length)")
     parser.add_argument("--only", help="some of these, joined by commas: " + " ".join(PARTS))
     parser.add_argument("--peers", default="heaptrack,gperftools,dhat,massif")
     parser.add_argument("--write", metavar="FILE", help="puts the tables into FILE, too, which bench/overhead_page.py reads")

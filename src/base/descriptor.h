@@ -1,4 +1,4 @@
-/* descriptor.h: closes file descriptors that may not be open. */
+/* descriptor.h: closes a file descriptor, if there is one (a negative number: there is none). */
 #ifndef AG_DESCRIPTOR_H
 #define AG_DESCRIPTOR_H
 

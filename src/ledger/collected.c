@@ -2,16 +2,19 @@
  *
  * 1. A block that moves stays the same block: only its address changes. It keeps its stack, size,
  *    thread and birth time, and no sum changes. A move of an unknown block is ignored, and its
- *    death counts as a ghost (a free of an unknown block). Only events of known blocks are counted.
+ *    death counts as a ghost (a free of an unknown block). The numbers of moves and promotions
+ *    include only those of known blocks.
  *
- * 2. Moves happen while the threads that use the heap are stopped: the recorder stamps what follows
- *    a collection, so windows of other threads lie before or after the moves. If one overlaps
- *    nevertheless, events that wait at an address that a move has emptied (or filled) are tried
- *    again.
+ * 2. Moves happen while the threads that use the heap are stopped. After a collection the recorder
+ *    writes a stamp before each thread's next event, so windows of these threads lie completely
+ *    before or after the moves. If a window overlaps the moves nevertheless, an event may have been
+ *    put aside because its address was in the wrong state (a free without a block, an allocation
+ *    where one is live). Such events are tried again when a move empties or fills their address.
  *
  * 3. A type that becomes known after the allocation moves the block to another sum, since a stack
- *    with a type as its leaf is a stack of its own. The block counts there as if it had been born
- *    there, also for the reader's time window. A past peak keeps its shares, since the blocks that
+ *    with a type as its leaf is a stack of its own. The block counts there as if it had been
+ *    allocated there. If a report is limited to a range of time (--from, --to), this also holds for
+ *    blocks from before the range. A past peak keeps its shares, since the blocks that
  *    were live then are no longer known. A step visitor sees the birth undone and reported anew. */
 #include "ledger/apply_fast.h"
 
@@ -63,8 +66,8 @@ static void promote(struct ag_ledger *ledger, uint64_t address) {
 
 /* ---- late types ---- */
 
-/* Moves a block that was born before the reader's time window from one sum's base to the other's.
- * */
+/* The base of a sum is its value at the beginning of the reported range of time. Moves a block that
+ * was allocated before it from the base of the sum FROM to that of the sum TO. */
 static int shift_bases(struct ag_ledger *ledger, uint32_t from, uint32_t to, uint64_t bytes) {
     if (AG_ARRAY_EXTEND(ledger->sum_bases, ledger->n_sum_bases, ledger->n_sums) < 0) {
         return -ENOMEM;

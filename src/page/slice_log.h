@@ -1,7 +1,9 @@
 /* slice_log.h: the history of groups, stored compactly, and folded until it is small enough for the
- * page. A group is the stacks that end in one node of the outline (the call tree without its small
- * parts, model/answers/outline.h), with one allocation function, type and label. The history is
- * what each group did in each slice, one of up to 256 equal parts of the recording. */
+ * page. The outline is the call tree without its small parts (model/answers/outline.h). A group is
+ * the blocks whose stacks have the same innermost node in the outline, and that have the same
+ * allocation function, type and label (a text that the program sets for a thread). The recording is
+ * divided into up to 256 equal slices. The history says how much each group allocated and freed in
+ * each slice. */
 #ifndef AG_SLICE_LOG_H
 #define AG_SLICE_LOG_H
 
@@ -20,14 +22,15 @@ int ag_slice_log_add(void *log, size_t slice, const struct ag_history_entry *ent
                      size_t count); /* an ag_history_visit for ag_history_make */
 
 /* Chooses for each group where the page shows it: RET_TARGET[group] is the group itself, or a group
- * of the same function below a node "other" higher in the tree, which is added to the outline. The
- * groups with the least weight are folded first, and as far up as needed until at most MOST_ENTRIES
- * are left. RET_TARGET has room for every group that the outline has before the call; targets may
- * be groups added behind these. 0 or -ENOMEM. */
+ * with the same allocation function at a node "other", which this function adds to the outline
+ * below one of the callers. The groups with the least weight are folded first, as far up the tree
+ * as needed, until the log has at most MOST_ENTRIES entries. RET_TARGET has room for every group
+ * that the outline has before the call; targets may be groups added behind these. 0 or -ENOMEM. */
 int ag_slice_log_fold(const struct ag_slice_log *log, struct ag_outline *outline,
                       size_t most_entries, uint32_t *ret_target);
 
-/* Writes the block "history". Entries of groups with the same NUMBER_OF[group] are added up. */
+/* Writes the section "history" of the page's data (data_block.h). Entries of groups with the same
+ * NUMBER_OF[group] are added up. */
 int ag_slice_log_write(const struct ag_slice_log *log, const uint32_t *number_of, size_t n_numbers,
                        unsigned trace, FILE *out);
 

@@ -3,8 +3,9 @@
  *
  * JUnit has one test case for each trace and expression. A condition that holds is a failure; one
  * that could not be computed is an error. SARIF has one rule for each expression, and one result
- * for each trace where its condition holds, at the line that has most of the quantity. A condition
- * that could not be computed is a notification of an invocation that did not succeed.
+ * for each trace in which the expression's condition holds. The result points to the source line
+ * that contributes most to the value that was compared. A condition that could not be computed is
+ * written as a notification, and the invocation is marked as not successful.
  *
  * Names come from traces, so they are escaped. XML cannot represent most control characters, so
  * they become U+FFFD; JSON escapes them; URIs are percent-encoded byte by byte. */
@@ -104,7 +105,8 @@ static void write_message(struct ag_json *json, const char *key, const char *tex
     ag_json_close(json, '}');
 }
 
-/* Writes a path as a URI: relative to ROOT if it is below it, otherwise absolute. */
+/* Writes PATH as a URI. A path below ROOT becomes relative to ROOT, another absolute path becomes
+ * file://..., and a relative path counts as relative to ROOT. */
 static void write_artifact(struct ag_json *json, const char *path, const char *root) {
     static const char unreserved[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                      "0123456789-._~/";

@@ -76,7 +76,7 @@ static uintptr_t read_constant(struct ag_byte_reader *reader, uint8_t operation)
     return is_signed ? (uintptr_t)((int64_t)(value << (64 - bits)) >> (64 - bits)) : value;
 }
 
-/* Runs an operation on the two topmost values; false: `operation` is none of them. */
+/* Runs an operation on the two topmost values. Returns false if `operation` is not supported. */
 static bool run_binary(struct stack *stack, uint8_t operation) {
     const uintptr_t b = pop(stack), a = pop(stack);
     const intptr_t signed_a = (intptr_t)a, signed_b = (intptr_t)b;
@@ -126,7 +126,7 @@ static bool run_binary(struct stack *stack, uint8_t operation) {
     case DW_OP_ne:
         stack_push(stack, a != b);
         return true;
-    default: // division, which does not occur in CFI
+    default: // division, modulo and the conditional jump do not occur in CFI
         return false;
     }
 }
@@ -142,8 +142,8 @@ static bool push_register(struct stack *stack, struct ag_byte_reader *reader, ui
     return true;
 }
 
-/* Runs an operation that pushes a number or a register; *ret_failed: the register is not available.
- * false: `operation` is none of them. */
+/* Runs an operation that pushes a number or a register. Returns false if `operation` is another
+ * one. Sets *ret_failed if the register is not available. */
 static bool run_push(struct stack *stack, struct ag_byte_reader *reader, uint8_t operation,
                      const struct ag_cfi_machine *machine, bool *ret_failed) {
     if (operation >= DW_OP_lit0 && operation <= DW_OP_lit31) {
@@ -176,8 +176,8 @@ static bool run_push(struct stack *stack, struct ag_byte_reader *reader, uint8_t
     }
 }
 
-/* Runs an operation on the topmost values; false: `operation` is none of them, or a word cannot be
- * read. */
+/* Runs an operation on the topmost values. Returns false if `operation` is not supported, or if a
+ * word of memory cannot be read. */
 static bool run_other(struct stack *stack, struct ag_byte_reader *reader, uint8_t operation,
                       const struct ag_cfi_machine *machine) {
     uintptr_t a, b;

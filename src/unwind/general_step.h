@@ -1,12 +1,14 @@
-/* general_step.h: one step outward by a CFI row that does not fit into a packed rule. Rare. */
+/* general_step.h: one step from a frame to its caller, by a CFI row that does not fit into the 32
+ * bits of a packed rule (frame_rule.h). Rare. */
 #ifndef AG_GENERAL_STEP_H
 #define AG_GENERAL_STEP_H
 
 #include "unwind/stack_walker_fast.h"
 
-/* Steps from frames[last], the current frame, to its caller. frames[0] is the innermost: registers
- * that the walk does not carry are searched where the frames in between saved them. Reads the
- * caller's return address with role RETURN_ADDRESS, all other words as OTHER. */
+/* Steps from frames[last], the current frame, to its caller. frames[0] is the innermost. The
+ * walk keeps only some registers from frame to frame; the value of any other register is read from
+ * where one of the frames up to the current one saved it. READ is called with the role
+ * RETURN_ADDRESS for the caller's return address, and with OTHER for all other words. */
 enum ag_step_result ag_general_step(struct ag_unwind_space *space,
                                     const struct ag_new_frame *frames, uint32_t last,
                                     ag_read_word_fn *read, void *context,

@@ -1,4 +1,4 @@
-(* Uses Memprof (OCaml's own profiler) itself, and prints what it saw. *)
+(* A program that uses Memprof, OCaml's own profiler. Prints the number of allocations that Memprof reported. *)
 let () =
   let seen = ref 0 in
   let first = List.init 1000 (fun i -> (i, i)) in
