@@ -150,8 +150,14 @@ def name_of(pid):
 
 
 def writer_of(run):
-    """The pid of the writer, a child of `allogram run`; None: there is none."""
-    return next((pid for pid in children_of(run) if name_of(pid) == "allogram-collec"), None)
+    """The pid of the writer, a child of `allogram run`, which names itself some time after its start; None: there is none."""
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        for pid in children_of(run):
+            if name_of(pid) == "allogram-collec":
+                return pid
+        time.sleep(0.005)
+    return None
 
 
 def wait_until_ended(tools, folder, seconds=15, n_traces=0):
