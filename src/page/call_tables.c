@@ -1,14 +1,17 @@
 /* call_tables.c: writes the block "calls" of the page: functions with their counters, and their
  * callers. It stores pairs of functions instead of call paths, because the page shows only callers
- * and callees, and there are some hundred paths for each pair. In the figure, u is a varint.
+ * and callees, and a program has some hundred call paths for each pair. In the figure, u is a
+ * varint.
  *
- *     calls     n; columns, each n long: u name, u runtime, u calls, u own_words, u own_ns,
- *               u acc_words, u acc_ns; then m pairs, ordered by callee: u callee - previous callee,
- *               u caller + 1 (0: no caller), u calls, u own_words, u own_ns, u acc_words, u acc_ns
+ *     calls     n, the number of functions; columns, each n long: u name, u runtime, u calls,
+ *               u own_words, u own_ns, u acc_words, u acc_ns; then m pairs, ordered by callee:
+ *               u callee - previous callee, u caller + 1 (0: no caller), u calls, u own_words,
+ *               u own_ns, u acc_words, u acc_ns
  *
  * own_ counters are of a function alone, acc_ counters also of what it called. Functions with the
- * largest shares of words, time or calls come first. If there are more than a page holds, the
- * others are left out, and all pairs with them. viewer/src/calls.js reads the block. */
+ * largest shares of words, time or calls come first. If there are more functions than a page holds,
+ * those with the smallest shares are left out, and all pairs that contain them. viewer/src/calls.js
+ * reads the block. */
 #include "page/call_tables.h"
 
 #include <errno.h>
@@ -24,7 +27,8 @@ enum {
 };
 
 struct ranked {
-    double share; /* the sum of its shares of all words, all time and all calls */
+    double share; /* the function's share of all words, plus its shares of all time and of all
+                   * calls */
     uint32_t row;
 };
 
@@ -88,7 +92,8 @@ static void add_functions(struct ag_byte_list *all, struct ag_page_trace *trace,
 /* A pair of two functions that are both on the page. */
 struct shown_edge {
     const struct ag_call_edge *edge;
-    uint32_t caller, callee; /* numbers on the page; caller is one more, and 0 for no caller */
+    uint32_t caller, callee; /* numbers on the page; caller is the number + 1, or 0 if there is no
+                              * caller */
 };
 
 static int by_page_callee(const void *a, const void *b) {

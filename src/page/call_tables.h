@@ -11,7 +11,7 @@
  * negative errno. */
 int ag_call_tables_write(struct ag_page_trace *trace, FILE *out);
 /* Writes the key "functions" of the block "facts": sums, and words that no function allocated.
- * Writes nothing if no function was counted, or without memory. */
+ * Writes nothing if no function was counted, or if memory is exhausted. */
 void ag_call_facts_write(const struct ag_page_trace *trace, struct ag_json *json);
 
 #endif

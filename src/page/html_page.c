@@ -27,7 +27,8 @@ const char *ag_html_page_missing(void) {
     return ag_page_template_missing[0] ? ag_page_template_missing : NULL;
 }
 
-/* A short recording has at most one slice for each tick of its clock. */
+/* The recording is divided into slices of equal length. A short recording has fewer slices: at most
+ * one for each tick, the resolution of the times in the trace. */
 static size_t n_slices_of(const struct ag_profile *profile) {
     const struct ag_summary *summary = ag_profile_summary(profile);
     const uint64_t tick_ns = summary->time_resolution_ns > 0 ? summary->time_resolution_ns : 1;

@@ -7,12 +7,12 @@
 
 #include "model/profile.h"
 
-/* NULL if this program contains the page. Otherwise the text of a message: why it does not, and
- * what to do. */
+/* NULL if this program contains the page. Otherwise the text of a message that says why the program
+ * does not contain the page, and what to do. */
 const char *ag_html_page_missing(void);
 
-/* Writes the page of PROFILE, and compares it with BEFORE, unless that is NULL. Both must be
- * unfiltered. 0, or a negative errno; write errors stay in the stream. */
+/* Writes the page of PROFILE, and compares it with BEFORE, unless that is NULL. Both profiles must
+ * be unfiltered. 0, or a negative errno. The caller checks OUT for write errors with ferror. */
 int ag_html_page_write(FILE *out, struct ag_profile *profile, struct ag_profile *before);
 
 #endif

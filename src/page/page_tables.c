@@ -11,11 +11,12 @@
  *     names     see name_table.c
  *     frames    n; u function, u file, u line, u image, u flags (1 inlined, 2 known; plus 4 times
  *               the owner of the code: 0 a library or language, 1 unknown, 2 the program)
- *     nodes     n; u own number - parent's, u frame + 2 (0 the root, 1 other); node 0 is the root
+ *     nodes     n; u own number - parent's, u frame + 2 (0 the root, 1 a node that collects
+ *               small groups); node 0 is the root
  *     groups    n; s node - previous node, u via, u type, u label (0 none, 1 the sum of all
  *               labels that are too small to be listed, else its name + 2), then u each metric of
- *               struct ag_metrics; in a sampled trace also the variance of each, the largest weight
- *               of a sample and the portion, as the bits of a float
+ *               struct ag_metrics; in a sampled trace also the variance of each, and the members
+ *               heaviest and portion_bytes, all as the bits of a float
  *     history   u entries of each slice; of all entries u group - previous group in the slice,
  *               s allocated_blocks, s allocated_bytes, s freed_blocks, s freed_bytes,
  *               s temporary_blocks, s rise_blocks, s rise_bytes (in use: from the start of the
@@ -233,7 +234,8 @@ static int write_groups(const struct numbering *numbering, FILE *out) {
 /* ---- sizes, lifetimes, leaks, threads ---- */
 
 /* Adds the number of entries with blocks, then for each of them u index - previous index, u blocks,
- * u bytes. An index is row * AG_HISTORY_ORDERS + order, where an order is a power of two. */
+ * u bytes. An index is row * AG_HISTORY_ORDERS + order; order i stands for sizes (or lifetimes)
+ * from 2^i to 2^(i+1) - 1. */
 static void add_counts(struct ag_byte_list *list, const struct ag_history_count *counts, size_t n) {
     size_t used = 0, before = 0;
     for (size_t i = 0; i < n; i++) {
@@ -250,7 +252,8 @@ static void add_counts(struct ag_byte_list *list, const struct ag_history_count 
     }
 }
 
-/* The same for groups, by their numbers on the page, without bytes. */
+/* Adds entries like those of add_counts, but a row is a group, by its number on the page, and the
+ * bytes are left out. */
 static int add_group_counts(struct ag_byte_list *list, const struct ag_page_trace *trace,
                             bool of_lifetimes) {
     const size_t n = trace->n_numbers * AG_HISTORY_ORDERS;
@@ -362,7 +365,7 @@ int ag_page_tables_write(struct ag_page_trace *trace, const uint32_t *target, FI
         r = r < 0 ? r : write_counts(trace, out);
         r = r < 0 ? r : write_leaks(trace, out);
     }
-    if (trace->number == 0) { /* calls of the earlier trace are not compared */
+    if (trace->number == 0) { /* the page does not compare calls of two traces */
         r = r < 0 ? r : ag_call_tables_write(trace, out);
     }
     return r < 0 ? r : ag_name_table_write(&trace->names, trace->number, out);

@@ -83,7 +83,7 @@ struct folding {
     uint32_t *place_of;  /* by node: the node "other" below it, or NOT_SEEN */
     uint32_t *other_of;  /* by node: the first group below that "other", or NOT_SEEN */
     uint32_t *next_of;   /* by group: the next group below the same "other", or NOT_SEEN */
-    uint32_t *last_seen; /* by group: the slice it was last counted in */
+    uint32_t *last_seen; /* by group: the slice in which the group was last counted */
     size_t n_next_of, n_last_seen;
     size_t n_groups; /* of the outline before folding */
 };
@@ -312,8 +312,8 @@ static size_t add_up(const struct ag_byte_list *list, const uint32_t *number_of,
         const uint32_t number = number_of[group];
         struct sum *into = &sums[number];
         if (memcmp(into, &nothing, sizeof(nothing)) == 0) {
-            touched[count++] = number; /* A number can be here twice, if its sum became 0 in
-                                        * between: its second entry is written as 0. */
+            touched[count++] = number; /* TOUCHED has a number twice if its sum became 0 in between:
+                                        * its second entry is written as 0. */
         }
         for (size_t i = 0; i < FIELDS; i++) {
             into->fields[i] += sum.fields[i];

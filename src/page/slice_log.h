@@ -25,7 +25,8 @@ int ag_slice_log_add(void *log, size_t slice, const struct ag_history_entry *ent
  * with the same allocation function at a node "other", which this function adds to the outline
  * below one of the callers. The groups with the least weight are folded first, as far up the tree
  * as needed, until the log has at most MOST_ENTRIES entries. RET_TARGET has room for every group
- * that the outline has before the call; targets may be groups added behind these. 0 or -ENOMEM. */
+ * that the outline has before the call; targets may be groups that this function adds after them. 0
+ * or -ENOMEM. */
 int ag_slice_log_fold(const struct ag_slice_log *log, struct ag_outline *outline,
                       size_t most_entries, uint32_t *ret_target);
 

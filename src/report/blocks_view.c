@@ -1,4 +1,5 @@
-/* blocks_view.c: `report --view=blocks`, which lists single blocks.
+/* blocks_view.c: `report --view=blocks`, which lists single blocks: open ones (never freed), closed
+ * ones (freed), and ghosts. A ghost is a block whose free is in the trace, but not its allocation.
  *
  * JSON without a limit writes each block as soon as it is read, so a trace of any size needs little
  * memory. Text, and JSON with a limit, keep only the largest blocks in a binary heap with the
@@ -185,7 +186,7 @@ int ag_blocks_view_json(struct ag_view *view) {
 
 /* ---- text ---- */
 
-enum { BLOCK_INDENT = 4 }; /* of each line of a block except the first */
+enum { BLOCK_INDENT = 4 }; /* columns before each line of a block except the first */
 
 static void write_stack(struct ag_view *view, struct ag_profile *profile, uint32_t stack) {
     enum { USUAL_FRAMES = 3 };
@@ -211,7 +212,7 @@ static void write_free_stack(struct ag_view *view, const struct ag_block_row *ro
     }
 }
 
-/* Writes a type or a label, shortened to fit a line. NULL: there is none. */
+/* Writes the NAME of a type or a label, shortened to fit a line. Writes nothing if NAME is NULL. */
 static void write_name(struct ag_page *page, const char *before, const char *name) {
     struct ag_fitted fitted;
     char words[AG_FITTED_BYTES + 8];

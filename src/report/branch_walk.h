@@ -7,7 +7,8 @@
  *     int r = ag_branch_walk_run(&walk);
  *
  * A tree can be as deep as the program's recursion, so the walk is not recursive. For each open
- * level it keeps the children to be shown, the largest first, and the index of the next one. */
+ * level it keeps the children to be shown, the largest first, and the index of the child to visit
+ * next. */
 #ifndef AG_BRANCH_WALK_H
 #define AG_BRANCH_WALK_H
 
@@ -15,7 +16,7 @@
 
 struct ag_branch {
     uint32_t first_child, next_sibling; /* n_nodes or more: none */
-    uint64_t value;                     /* children are sorted by this, the largest first */
+    uint64_t value;                     /* children are sorted by their values, the largest first */
     bool is_shown;
 };
 typedef struct ag_branch ag_branch_get(const void *context, uint32_t node);
@@ -39,11 +40,12 @@ struct ag_branch_walk {
     size_t n_levels;
 };
 
-/* 0 or -ENOMEM. If memory is exhausted, the visited nodes are left, and no more are visited. */
+/* 0 or -ENOMEM. If memory is exhausted, no further node is visited, but `leave` is still called for
+ * each visited node. */
 int ag_branch_walk_run(struct ag_branch_walk *walk);
 
-/* Draws the lines that lead to the current node, in at most ROOM columns. If they need more, an
- * ellipsis replaces the outermost ones. Returns the number of columns written. */
+/* Draws the lines that lead to the current node, in at most ROOM columns. If the lines need more
+ * columns, an ellipsis replaces the outermost lines. Returns the number of columns written. */
 size_t ag_branch_walk_lines(const struct ag_branch_walk *walk, struct ag_page *page, size_t room);
 /* Writes "hidden: 3 branches with 2 % of it", or nothing if no branch is hidden. */
 void ag_branch_walk_write_hidden(const struct ag_branch_walk *walk, struct ag_page *page,

@@ -1,6 +1,7 @@
 /* call_tree_view.c: `report --view=functions --tree`: function counters by call path, from callers
  * down to callees. "own" counts what a function did itself on this path, "acc" (accumulated) also
- * what the functions that it called did. Memory is counted in words, as the runtimes do.
+ * what the functions that it called did. Memory is counted in words, because the runtimes count
+ * words.
  *
  * The first column of the text is the metric of --sort; by default it is acc words, or acc time if
  * only time was counted. If both words and time were counted, two more columns show acc time and
@@ -16,7 +17,7 @@
 
 enum { LEAST_NAME_COLUMNS = 24, RATE_WIDTH = 8 /* of "words/us" */ };
 
-struct tree_columns { /* of the text */
+struct tree_columns { /* widths and heads of the text; widths are in characters */
     const char *own_head, *calls_head;
     struct ag_unit unit;
     int width, own_width, calls_width;
@@ -31,8 +32,8 @@ struct call_walk {
     const struct ag_functions *functions;
     enum ag_call_metric sort;
     bool is_time_only;             /* no words were counted; calls are then samples */
-    enum ag_call_metric hidden_by; /* an acc_ metric: a descendant never has more than its
-                                    * ancestor */
+    enum ag_call_metric hidden_by; /* an acc_ metric, since a descendant never has more of it than
+                                    * its ancestor */
     uint64_t least;                /* nodes with less of hidden_by are hidden */
     struct tree_columns columns;
     struct ag_branch_walk branches;

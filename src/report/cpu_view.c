@@ -1,8 +1,8 @@
 /* cpu_view.c: where a process that was observed from outside spent its CPU time. Such a trace has
  * samples instead of counted calls and words, so this table replaces that of functions_view.c.
  *
- * In the counters, "calls" is then the number of samples, and own time is the CPU time that these
- * samples stand for. */
+ * In struct ag_call_counts of such a trace, calls is the number of samples, and own_ns is the CPU
+ * time that these samples stand for. */
 
 #include "model/answers/functions.h"
 #include "report/quantity.h"

@@ -12,7 +12,7 @@
 #include "report/table.h"
 #include "report/view.h"
 
-struct change { /* of one quantity, from one trace to the other */
+struct change { /* the values of one quantity in the two traces */
     uint64_t before, after;
 };
 

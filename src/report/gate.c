@@ -1,6 +1,5 @@
-/* gate.c: `report --fail-if`: finds the values of the names in an expression in a trace, computes
- * the expression (gate_expression.c), and keeps the results for the files that gate_files.c
- * writes. */
+/* gate.c: `report --fail-if`: reads the values that an expression names from a trace, computes the
+ * expression (gate_expression.c), and keeps the results for the files that gate_files.c writes. */
 #include "report/gate.h"
 
 #include <errno.h>
@@ -46,8 +45,8 @@ static uint64_t value_of_key(struct ag_profile *profile, enum ag_gate_key key) {
     return 0;
 }
 
-/* The metric whose interval in a sampled trace is also that of the key. AG_METRIC_DEFAULT: the key
- * is an exact count. */
+/* The metric whose confidence interval applies to the key of TERM in a sampled trace.
+ * AG_METRIC_DEFAULT: the key is an exact count. */
 static enum ag_metric metric_of_key(const struct ag_gate_term *term) {
     return term->key == AG_GATE_PEAK_TIME || term->key == AG_GATE_RSS_PEAK ? AG_METRIC_DEFAULT
                                                                            : term->metric;
@@ -65,7 +64,7 @@ static void widen(struct quantity *quantity, enum ag_metric metric, struct ag_in
     quantity->high = quantity->is_unknown ? UINT64_MAX : interval.high;
 }
 
-/* Adds up all sites whose function has the name. */
+/* Adds up the rows of all functions that have the name in TERM. */
 static int quantity_of_site(const struct ag_gate_term *term, struct ag_profile *profile,
                             struct quantity *ret_quantity, bool *ret_is_known) {
     const struct ag_site_row *rows;
@@ -206,8 +205,8 @@ static const struct ag_frame *own_frame(struct ag_profile *profile, const uint32
     return best;
 }
 
-/* The index of the term's site in the stack; N_FRAMES if it is not there. A term without a site
- * begins at frame 0. If "own" is asked for, only frame 0 is compared. */
+/* The index in FRAMES of the first frame whose function is the site of TERM; N_FRAMES if there is
+ * no such frame. 0 if TERM has no site. If TERM asks for "own" values, only frame 0 is compared. */
 static size_t find_site(const struct ag_gate_term *term, struct ag_profile *profile,
                         const uint32_t *frames, size_t n_frames) {
     const size_t n_looked_at = term->site != NULL && !term->is_total && n_frames > 0 ? 1 : n_frames;
@@ -267,8 +266,8 @@ static int place_of_growth(const struct ag_gate_term *term, struct ag_profile *p
     return r;
 }
 
-/* Finds the place that has the largest part of the quantity. *ret_place must be zeroed; it stays so
- * if there is no such place. 0 or -ENOMEM. */
+/* Finds the place that has the largest part of the quantity. *ret_place must be zeroed by the
+ * caller; it stays zeroed if there is no such place. 0 or -ENOMEM. */
 static int find_place(const struct ag_gate_term *term, struct ag_profile *profile,
                       struct ag_profile *base, struct ag_gate_place *ret_place) {
     int r = term->of == AG_GATE_OF_GROWTH && !term->is_total

@@ -24,11 +24,11 @@ struct ag_gate_place {
 };
 /* The result of one expression for one trace. */
 struct ag_gate_result {
-    size_t expression; /* its index, from 0 */
-    char *trace;       /* its path */
+    size_t expression; /* the index of the expression, from 0 */
+    char *trace;       /* the path of the trace */
     enum ag_gate_outcome { AG_GATE_PASSED, AG_GATE_HOLDS, AG_GATE_FAILED } outcome;
     bool is_unsure; /* AG_GATE_PASSED: samples cannot decide whether the condition holds */
-    char *values;   /* "peak_bytes = 4096, base.peak_bytes = 2048"; AG_GATE_FAILED: why */
+    char *values;   /* "peak_bytes = 4096, base.peak_bytes = 2048"; AG_GATE_FAILED: the reason */
     char
         *unknown_site; /* the first site in the expression that the trace lacks (it counts as 0); or
                         * NULL */

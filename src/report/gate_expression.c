@@ -450,8 +450,8 @@ int ag_gate_expression_new(const char *text, struct ag_gate_expression **ret_exp
     struct ag_gate_expression *expression = calloc(1, sizeof *expression);
     int r = expression != NULL ? 0 : -ENOMEM;
     if (r == 0) {
-        /* Each node and each term takes at least one byte of the text. The extra entries are for
-         * those that are added after an error, at most one for each level. */
+        /* Each node and each term takes at least one byte of the text. The extra nodes are those
+         * that are added after an error, at most one for each level of parentheses. */
         expression->text = strdup(text);
         expression->nodes = calloc(length + 2 + DEPTH_MOST, sizeof *expression->nodes);
         expression->terms = calloc(length + 2, sizeof *expression->terms);

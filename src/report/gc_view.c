@@ -69,7 +69,7 @@ static int rank_pauses(const struct ag_collections *collections, struct ag_ranki
         const struct ag_collection_row *row = &collections->rows[i];
         ag_ranking_add(ranking, (struct ag_rank){.first = row->known & AG_GC_KNOWN_END
                                                               ? row->pause_ns
-                                                              /* no end is known: the longest */
+                                                              /* no end is known: comes first */
                                                               : UINT64_MAX,
                                                  .row = (uint32_t)i});
     }

@@ -1,6 +1,6 @@
 /* heaps_view.c: `report --view=heaps`: for each heap (an allocator with its domain: cpu, gpu or
- * external), what was allocated in it, what is in use, and what it mapped from the kernel. Below is
- * the table of the memory of each runtime: the bytes reserved, committed, in use, lent to other
+ * external), what was allocated in it, what is in use, and what it mapped from the kernel. A second
+ * table shows the memory of each runtime: the bytes reserved, committed, in use, lent to other
  * runtimes, and lost to fragmentation. */
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +112,8 @@ static uint64_t resident_bytes(const struct ag_view *view) {
     return n > 0 ? points[n - 1].rss_bytes : 0;
 }
 
-/* There are no rows if no heap was counted, or if the report has a time window, because the numbers
- * are those at the end of the recording. */
+/* Makes the rows of the second table. There are none if no heap was counted. There are also none if
+ * the report has a time window, because the numbers are only known for the end of the recording. */
 static int make_memory_rows(struct ag_view *view, struct ag_memory_row **ret_rows,
                             size_t *ret_count, struct ag_memory_total *ret_total) {
     const struct ag_heap_row *heaps;

@@ -24,8 +24,8 @@ const char *ag_quantity_share(struct ag_quantity *buffer, uint64_t part,
  * compared. */
 struct ag_unit {
     const char *name; /* for the head of the column; "" for plain counts */
-    double size;
-    int decimals;
+    double size;      /* one unit, in bytes, blocks or nanoseconds */
+    int decimals;     /* digits after the decimal point */
 };
 struct ag_unit ag_unit_of_bytes(uint64_t largest);
 struct ag_unit ag_unit_of_blocks(uint64_t largest);

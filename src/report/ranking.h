@@ -10,8 +10,8 @@ struct ag_page;
 struct ag_table;
 
 struct ag_rank {
-    uint64_t first, second; /* sorted by first, equal ones by second */
-    uint32_t row;
+    uint64_t first, second; /* sort keys: second decides between ranks with equal first */
+    uint32_t row;           /* the index of the row in the table that the caller sorts */
 };
 struct ag_ranking {
     struct ag_rank *ranks;
@@ -28,11 +28,12 @@ void ag_ranking_end(struct ag_ranking *ranking);
  * nothing if N_HIDDEN is 0. */
 void ag_ranking_write_rest(struct ag_page *page, size_t n_hidden, const char *what, uint64_t part,
                            uint64_t whole);
-/* Writes TABLE, which has the first LIMIT rows, then that line for the others, which have HIDDEN of
- * WHOLE. Frees the table and the ranking. 0 or -ENOMEM. */
+/* Writes TABLE, which has the first LIMIT rows, then the line of ag_ranking_write_rest for the
+ * other rows, whose values add up to HIDDEN of WHOLE. Frees the table and the ranking. 0 or
+ * -ENOMEM. */
 int ag_ranking_write_table(struct ag_ranking *ranking, uint64_t limit, struct ag_table *table,
                            struct ag_page *page, const char *what, uint64_t hidden, uint64_t whole);
-/* The sum of the ranks' member `first`, without the FROM largest. */
+/* The sum of the member `first` over all sorted ranks except the FROM largest. */
 uint64_t ag_ranking_sum(const struct ag_ranking *ranking, uint64_t from);
 
 #endif

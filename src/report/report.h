@@ -5,8 +5,8 @@
  *     ag_report_add(report, profile, message);   // once for each trace
  *     report = ag_report_finish(report);
  *
- * Each of several traces has its own section; in JSON they are {"schema", "reports": [...]}. Output
- * goes only to the given stream. */
+ * If there are several traces, each has its own section. In JSON the sections are the elements of
+ * "reports" in {"schema", "reports": [...]}. Output goes only to the given stream. */
 #ifndef AG_REPORT_H
 #define AG_REPORT_H
 
@@ -18,7 +18,7 @@
 #include "model/metric.h"
 #include "model/profile.h"
 
-#define AG_REPORT_USUAL_LIMIT UINT64_MAX /* 20 in text, none in JSON */
+#define AG_REPORT_USUAL_LIMIT UINT64_MAX /* 20 rows in text, no limit in JSON */
 
 struct ag_report_options {
     size_t size;
@@ -36,7 +36,8 @@ struct ag_report_options {
     uint64_t frames;     /* how many frames of a stack, or levels of a tree, are shown; 0: all */
     uint64_t min_count;  /* rows with fewer blocks are left out */
     double
-        min_share_percent; /* trees: nodes with less are left out; negative: 1 in text, 0 in JSON */
+        min_share_percent; /* trees: nodes with a smaller share are left out; negative: 1 % in text,
+                            * 0 % in JSON */
     const char *suppressions_path; /* --view=leaks: a file as in suppression.h; NULL: none */
     const char *filter;    /* a description of the profile's filters for the heading; NULL: none */
     bool has_window;       /* --from, --to or --at was given */
@@ -45,15 +46,15 @@ struct ag_report_options {
     const char *type;      /* --view=types or blocks: only blocks of this type; NULL: all */
     unsigned states;       /* --view=blocks: flags of enum ag_block_state; 0: all */
     bool has_all_findings; /* --view=summary: also findings that need all events of a large trace */
-    bool is_at_a_time;     /* --view=peak: shows what is in use at the end of the profile, instead
-                            * of at the peak */
+    bool is_at_a_time;     /* --view=peak: --at was given: shows what is in use at that time,
+                            * instead of at the peak */
     /* only for text: */
     unsigned columns; /* width of the page; 0: AG_PAGE_USUAL_COLUMNS */
     bool has_colour;
 };
 
 /* Whether VIEW is the name of a view: 0, or -EINVAL with a message that names a similar view, or
- * all. */
+ * all views. */
 int ag_report_check_view(const char *view, char ret_message[512]);
 bool ag_report_parse_by(const char *name, enum ag_site_key *ret_by);
 

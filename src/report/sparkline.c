@@ -10,7 +10,7 @@
 #include "report/quantity.h"
 
 /* Bytes allocated until TIME_NS, interpolated between two points. The search starts at index *at
- * and advances it, so callers pass times in ascending order. */
+ * and advances *at, so callers pass times in ascending order. */
 static double allocated_until(const struct ag_timeline_point *points, size_t n_points,
                               double time_ns, size_t *at) {
     while (*at < n_points && (double)points[*at].time_ns < time_ns) {

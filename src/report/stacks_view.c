@@ -1,6 +1,7 @@
 /* stacks_view.c: the reports that list stacks: --view=leaks (blocks in use at the end), --view=peak
  * (blocks in use at the peak) and --view=temporary (blocks freed before their thread allocated
- * again). They differ in their metric, and --view=leaks also applies suppressions. */
+ * again). The three reports differ in their metric. --view=leaks also leaves out suppressed stacks:
+ * leaks that users have accepted (suppression.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ enum { USUAL_TEXT_FRAMES = 8, STACK_INDENT = 4 };
 
 struct stack_group {
     const uint32_t *frames;         /* of the profile, innermost first */
-    size_t n_frames;                /* all of them, or the first N */
+    size_t n_frames;                /* all frames of the stack, or the first N of --frames=N */
     const struct ag_stack_row *row; /* the first stack of the group */
     struct ag_metrics metrics;
 };
@@ -66,8 +67,8 @@ static int stacks_add(struct stacks *stacks, const struct stack_group *group) {
     return r < 0 ? r : AG_ARRAY_ADD(stacks->groups, stacks->count, *group);
 }
 
-/* If the report is of a range of time (--from), blocks allocated before it may count as in use,
- * freed or at the peak. So a stack may matter although it allocated nothing in the range. */
+/* If the report is of a range of time (--from), blocks allocated before the range may count as in
+ * use, freed or at the peak. So a stack may matter although it allocated nothing in the range. */
 static bool has_any(const struct ag_metrics *metrics, enum ag_metric blocks) {
     return ag_metric_of(metrics, blocks) != 0 ||
            (blocks == AG_METRIC_ALLOCATED_BLOCKS &&
@@ -107,7 +108,7 @@ static int group_stacks(struct ag_view *view, ag_stack_is_wanted *is_wanted, voi
     const size_t n_rows = ag_profile_stacks(view->profile, &rows);
     int r = 0;
     for (size_t i = 0; i < n_rows && r == 0; i++) {
-        /* not bytes, because a block of 0 bytes can leak, too */
+        /* the metric counts blocks, because a block of 0 bytes can leak, too */
         if (!has_any(&rows[i].metrics, ag_metric_blocks_of(view->sort))) {
             continue;
         }

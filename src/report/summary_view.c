@@ -6,8 +6,8 @@
 #include "report/quantity.h"
 #include "report/view.h"
 
-/* Which share of what the runtime counted itself was recorded, from 0 to 1. It is also 1 if more
- * was recorded than the runtime counted. */
+/* The share of the allocations counted by the runtime itself that was recorded, from 0 to 1. It is
+ * also 1 if more was recorded than the runtime counted. */
 static double coverage_of(const struct ag_profile_runtime *runtime) {
     return runtime->recorded >= runtime->counted
                ? 1.0
@@ -63,7 +63,7 @@ static int write_apart_json(struct ag_view *view) {
     return r;
 }
 
-/* The sums of the summary as metrics; those of a sampled trace have variances. */
+/* The sums of the summary as metrics. The sums of a sampled trace also have variances. */
 static struct ag_metrics all_of(const struct ag_view *view) {
     const struct ag_summary *summary = ag_profile_summary(view->profile);
     struct ag_metrics all = *ag_profile_total(view->profile);
@@ -104,8 +104,8 @@ int ag_summary_view_json(struct ag_view *view) {
     int r = write_apart_json(view);
     r = r < 0 ? r : ag_cpu_summary_json(view);
     r = r < 0 ? r : ag_findings_json(view);
-    const char *const *problems; /* written after the findings, whose names are looked up, which can
-                                  * add problems */
+    const char *const *problems; /* written after the findings, because looking up the names in
+                                  * findings can add problems */
     const size_t n_problems = ag_profile_problems(view->profile, &problems);
     ag_json_strings(json, "problems", problems, n_problems);
     return r;

@@ -14,7 +14,7 @@
 #include "report/quantity.h"
 #include "report/view.h"
 
-struct tree_columns { /* of the text */
+struct tree_columns { /* of the text; widths are in characters */
     struct ag_unit unit, blocks_unit;
     int width, blocks_width; /* of the numbers and of their heads */
     uint64_t whole;

@@ -40,7 +40,8 @@ ag_view_write ag_leaks_view_text, ag_leaks_view_json;
 /* Called for each stack with all of its frames. False leaves the stack out. */
 typedef bool ag_stack_is_wanted(void *context, const struct ag_stack_row *row,
                                 const uint32_t *frames, size_t n_frames);
-/* The same for the stacks that IS_WANTED accepts (NULL: all). */
+/* Write a list of stacks like ag_stacks_view_text and ag_stacks_view_json, but only of the stacks
+ * that IS_WANTED accepts (NULL: all). */
 int ag_stacks_write_text(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);
 int ag_stacks_write_json(struct ag_view *view, ag_stack_is_wanted *is_wanted, void *context);
 ag_view_write ag_types_view_text, ag_types_view_json;
@@ -54,7 +55,8 @@ ag_view_write ag_timeline_view_text, ag_timeline_view_json;
 ag_view_write ag_threads_view_text, ag_threads_view_json;
 ag_view_write ag_heaps_view_text, ag_heaps_view_json;
 ag_view_write ag_gc_view_text, ag_gc_view_json;
-/* Write for each runtime a line, or an entry of the key "gc". */
+/* Write what the summary says about garbage collection: a line for each runtime in text, an entry
+ * of the key "gc" for each runtime in JSON. */
 ag_view_write ag_gc_summary_text, ag_gc_summary_json;
 ag_view_write ag_functions_view_text, ag_functions_view_json;
 /* Whether --callers names a function of this trace: 0, or -EINVAL with a message. */
@@ -82,7 +84,8 @@ void ag_heading_text(struct ag_page *page, const struct ag_profile *profile, con
 void ag_heading_trace_json(struct ag_json *json, const char *key, const struct ag_profile *profile);
 void ag_heading_json(struct ag_json *json, const struct ag_profile *profile);
 /* Writes what is missing from the trace. Call it after the view, because the view may be the first
- * that reads the events and finds damage. Text shows it before everything else. */
+ * that reads the events and finds damage. In text, what is missing is shown before everything
+ * else. */
 void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile);
 void ag_heading_damage_json(struct ag_json *json, const char *key,
                             const struct ag_profile *profile);
@@ -117,8 +120,8 @@ void ag_json_frames(struct ag_json *json, const char *key, const struct ag_profi
 const char *ag_quantity_spread(struct ag_quantity *buffer, const struct ag_metrics *metrics,
                                enum ag_metric metric);
 
-/* The last two cells of a row by --by: its LABEL and nothing, or the FRAME and where it is. LABEL
- * may be NULL; FRAME is not read where rows have labels. */
+/* Adds the last two cells of a row that is grouped by BY: LABEL and an empty cell, or the function
+ * of FRAME and its location. LABEL may be NULL. FRAME is not read if ag_site_key_is_named(BY). */
 struct ag_table;
 void ag_table_key_cells(struct ag_table *table, enum ag_site_key by, const char *label,
                         const struct ag_frame *frame);
@@ -132,7 +135,7 @@ struct ag_frame_text {
 const char *ag_frame_function(struct ag_frame_text *buffer, const struct ag_frame *frame);
 const char *ag_frame_where(struct ag_frame_text *buffer, const struct ag_frame *frame);
 
-/* The time window, or the whole recording. */
+/* The time that the report covers: the window of --from and --to, or the whole recording. */
 struct ag_span ag_view_span(const struct ag_view *view);
 
 #endif

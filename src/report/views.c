@@ -9,8 +9,8 @@
 #include "text/nearest_name.h"
 
 enum view_flags {
-    NAMES_CODE = 1,   /* shows functions of images. Other views need no symbols, so no file of the
-                     * program is opened for them. */
+    NAMES_CODE = 1,   /* shows functions of images (loaded ELF files). Other views need no symbols,
+                       * so no file of the program is opened for them. */
     GROUPS_ROWS = 2,  /* --by=line and other keys apply */
     SHOWS_BLOCKS = 4, /* has nothing to show for a trace that has only samples */
 };
