@@ -7,7 +7,7 @@ import { quoted, shellWord } from "./shell.js";
 import { Table } from "./table.js";
 import { count, share, short, time } from "./quantity.js";
 
-const OFF = 3; // a function is marked if its words per time differ from the line by this factor
+const OFF = 3; // a function is marked if its words per time differ from the plot's line by this factor
 const LEAST_SHARE = 0.01; // of all words or of all time; functions with less of both are not marked
 
 // Formats words per microsecond.
@@ -43,7 +43,7 @@ export function middleOf(rows) {
   return rates[rates.length >> 1] ?? 0;
 }
 
-// The words of a function divided by the words that the line has at its time.
+// The words of a function divided by the words that the line of the plot has at the time of the function.
 function offOf(row, line) {
   return row.words / row.ns / line;
 }

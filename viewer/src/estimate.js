@@ -1,6 +1,6 @@
 // estimate.js: the 95 % intervals of a sampled trace, computed as in src/model/interval.c, which explains the
-// formulas and the constants. They depend on the variances of groups: the stacks with one call path, type and
-// label. In a part of the recording, a group's variance is assumed to be proportional to its value.
+// formulas and the constants. The intervals depend on the variances of groups: the stacks with one call path,
+// type and label. In a part of the recording, a group's variance is assumed to be proportional to its value.
 import { bytes, count, short } from "./quantity.js";
 
 const NORMAL_QUANTILE = 1.959963985;

@@ -50,7 +50,8 @@ export class Flame {
   }
 
   // VALUES: the value of each node, which its width shows. LOOK: { name(key), colour(node), label(node),
-  // matches }; matches is a Uint8Array by key, or null if there is no search.
+  // matches }; key is the number of a function; matches is a Uint8Array with a flag for each key, or null if
+  // there is no search.
   show(tree, values, look) {
     if (this.tree !== tree) this.zoomed = this.focused = this.hovered = 0;
     Object.assign(this, { tree, values, look });

@@ -1,5 +1,5 @@
-// main.js: the page of `allogram view`. The state is in the address (fragment.js). It selects a range of the
-// recording and a view; all views show that range.
+// main.js: the page of `allogram view`. The state is in the address (fragment.js). The state selects a view and
+// a range of the recording; every view shows the selected range.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { fill, make } from "./elements.js";
@@ -98,7 +98,7 @@ class App {
         range = new Range(trace, state.from, state.to);
       }
     }
-    this.range = range.of(state.label - 1); // 0 means all labels in the state, -1 in a range
+    this.range = range.of(state.label - 1); // state.label is the label + 1, and 0 for all labels
     this.timeline.setRange(isWhole ? 0 : state.from, isWhole ? slices : state.to);
     this.draw();
   }
@@ -321,7 +321,7 @@ class App {
       button.setAttribute("aria-pressed", String(state.colour === "change"));
     }
     const isCalls = state.call > 0 || (state.tab === "calls" && !state.fn);
-    $("metrics").hidden = isCalls; // they do not apply to function counters
+    $("metrics").hidden = isCalls; // the choices of metric and unit do not apply to function counters
     $("units").hidden = isCalls;
     $("label").hidden = isCalls || !this.trace.hasLabels;
     $("label").value = state.label;
@@ -341,7 +341,8 @@ class App {
     const views = { sites: showSites, stacks: showStacks, types: showTypes, lives: showLives,
       leaks: showStacks, threads: showThreads, labels: showLabels, diff: showDifference, calls: showCalls };
     const view = state.call ? showCall : state.fn ? showFunction : views[state.tab];
-    // Each view has its own element, so a view that gets its data late does not overwrite the next one.
+    // Each view has its own element, so a view that gets its data late does not overwrite the view that was
+    // selected after it.
     const host = make("div", {});
     fill($("view"), host);
     return view(this, host);
@@ -417,8 +418,8 @@ class App {
     this.copyText = () => this.flame.text();
   }
 
-  // Shows the sum of the boxes that match the search. It counts each stack once, even if several frames
-  // match.
+  // Shows the sum of the boxes that match the search. The sum counts each stack once, even if several of its
+  // frames match.
   showMatches(tree, matches) {
     if (!matches) {
       $("found").textContent = "";

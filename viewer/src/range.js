@@ -16,9 +16,9 @@ export const METRICS = {
   leaked: { label: "Never freed", hint: "allocated in the range, in use at the very end", bytes: true },
 };
 
-// The slice in [from, to) with the highest peak; the latest one if several are equal. A slice whose peak time
-// lies before its start only begins as high as the slice before it ended, so it does not replace an equal
-// one.
+// The slice in [from, to) with the highest peak. If several slices have equal peaks, it is the latest of those
+// that reach the peak themselves. A slice whose peak time lies before its start does not reach its peak: it
+// only begins with the bytes in use at the end of the slice before it.
 export function peakSlice(facts, from, to) {
   const { peak_bytes: peaks, peak_time_ns: times, slice_ns: sliceNs } = facts.slices;
   let best = from;
@@ -151,7 +151,7 @@ export class Range {
     return this.cache.get(key);
   }
 
-  // The highest moment of the range: bytes, blocks, time.
+  // The moment of the range with the most bytes in use: its bytes, blocks and time.
   get peak() {
     const { summary, slices } = this.trace.facts;
     if (this.isWhole) {

@@ -33,8 +33,8 @@ function keysOf(trace, by) {
 
 const trees = new Map();
 
-// A function that returns the interval of a number of a key. Variances are computed when they are first
-// needed.
+// Returns a function that computes the interval of one number (own or total) of a key. Variances are computed
+// when they are first needed.
 function boundsOf(tree, range, count) {
   const weights = weightsByKey(tree, range.trace.groups, count);
   const variances = {};

@@ -51,8 +51,8 @@ export class Timeline {
       .observe(host);
   }
 
-  // If the program's blocks are a small part of resident memory, one scale would show neither well. Resident
-  // memory is then hidden until a click on its legend.
+  // If the program's blocks are a small part of resident memory, one scale would show neither curve well.
+  // Resident memory is then hidden until a click on its legend.
   chooseCurves() {
     const { summary } = this.trace.facts;
     this.shows = { rate: true, in_use: true,

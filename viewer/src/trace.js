@@ -152,8 +152,8 @@ export class Trace {
     return this.calls;
   }
 
-  // Numbers the functions. A function is a name in an image; 0 is the root, 1 the sum of all that are too
-  // small to be listed.
+  // Numbers the functions. A function is a name in an image. Function 0 is the root, function 1 is the sum of
+  // all functions that are too small to be listed.
   nameFunctions() {
     const { frames, names } = this;
     const known = new Map();
