@@ -26,8 +26,8 @@ static const char *const needed[] = {"GC_base",
                                      "GC_exclude_static_roots"};
 enum {
     N_NEEDED = AG_ARRAY_SIZE(needed),
-    N_INDISPENSABLE = N_NEEDED - 1, /* linkers leave the last one out of a program that
-                                     * does not call it */
+    N_INDISPENSABLE = N_NEEDED - 1, /* without the last function, which linkers leave out of a
+                                     * program that does not call it */
     PLACES_MOST = 128,
 };
 
@@ -154,10 +154,10 @@ static void take_needed(const struct places *places) {
     ag_bdwgc.statistics = (size_t(*)(struct ag_bdwgc_statistics *, size_t))places->place[5].address;
 }
 
-/* Every collection would scan all static memory of the agent for pointers. That takes time (a small
- * heap is collected thousands of times a second), and an address stored there would keep a block
- * alive. The exclusion is permanent. That does no harm: this agent is never unloaded, so
- * nothing else is ever mapped there. */
+/* Excludes the agent's static memory from collections. Otherwise every collection would scan all of
+ * it for pointers. That takes time (a small heap is collected thousands of times a second), and an
+ * address stored there would keep a block alive. The exclusion is permanent. That does no harm:
+ * this agent is never unloaded, so nothing else is ever mapped there. */
 static void hide_own_data(const struct places *places) {
     void (*exclude)(void *, void *) =
         (void (*)(void *, void *))places->place[N_INDISPENSABLE].address;
@@ -227,8 +227,8 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
  *
  * 1. The hooked functions of the collector may take its lock, and so may the function that sets the
  * listener. So the hooks are installed and removed while no thread is in the collector's library:
- * no thread holds the lock then. This needs to know where the collector's code is, so a collector
- * that is linked into the program is not hooked.
+ * no thread holds the lock then. The adapter can only do this if it knows where the collector's
+ * code is. So a collector that is linked into the program is not hooked.
  *
  * 2. The agent's data is not excluded from collections: the collector cannot undo an exclusion, and
  * memory that is mapped there after the agent is unloaded would be excluded as well.

@@ -87,12 +87,12 @@ _Static_assert(offsetof(struct ag_bdwgc_thread, attention) == 8, "as the entries
 /* ---- sums ---- */
 
 enum { SUMS_MOST = 1024, SUM_SHARED = SUMS_MOST - 1 };
-struct sum { /* of one thread; the last one is of all further threads */
+struct sum { /* of one thread; the last struct is shared by all further threads */
     AG_CACHE_ALIGNED _Atomic uint64_t reported_bytes;
 };
 static struct sum *sums; /* mapped; zeroed in a child */
 static _Atomic uint32_t n_sums;
-static __thread uint32_t own_sum __attribute__((tls_model("initial-exec"))); /* index plus 1 */
+static __thread uint32_t own_sum __attribute__((tls_model("initial-exec"))); /* index + 1 */
 static _Atomic uint64_t own_bytes, left_bytes, listed_blocks;
 
 AG_COLD static uint32_t take_sum(void) {
@@ -149,7 +149,8 @@ static const uintptr_t *sp_of(const struct ag_kept_call *call) {
 }
 
 /* After a sampled block, this many calls of its thread do not take the short path, so that a
- * language's adapter can read the object's type number. An object is initialized long before. */
+ * language's adapter can read the object's type number. An object is initialized long before its
+ * thread has made so many calls. */
 enum { LOOKS_MOST = 64 };
 
 /* The collector's block that the program's pointer points into. */
@@ -201,7 +202,7 @@ bool ag_bdwgc_block_is_alive(uintptr_t address) {
     return ag_address_bits_has(&ag_held, AG_HELD_ALIVE, address);
 }
 
-/* Returns true if it was recorded. */
+/* Returns true if the free was recorded. */
 static bool report_free(const struct ag_kept_call *call, enum ag_word_kind kind,
                         uintptr_t address) {
     if (address == 0 || is_by_collector(call)) {
@@ -309,7 +310,8 @@ static uintptr_t call_realloc(struct ag_kept_call *call) {
         ag_record_free_fast(AG_WORD_UNDO_FREE, block, ag_bdwgc_heap, sp_of(call), call->rbp);
     } else if (moved == block && moved != 0 && !ag_recorder_is_sampling()) {
         const uint64_t again = ag_bdwgc.size((const void *)block_of(moved));
-        add_reported(-again); /* the collector does not count it again */
+        add_reported(-again); /* the collector does not count a block again that stays in its
+                               * place */
     }
     report_alloc(call, moved, bytes);
     return moved;
@@ -479,7 +481,8 @@ int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const ch
         *ret_name = rows[i].name;
     }
     for (size_t i = 0; i < N_ROWS && r < 0; i++) {
-        (void)ag_detour_remove(&detours[i]); /* hooking some of them would give wrong numbers */
+        (void)ag_detour_remove(&detours[i]); /* hooking only some of the functions would give wrong
+                                              * numbers */
     }
     return r;
 }

@@ -35,7 +35,7 @@ struct ag_bdwgc_thread {
     uintptr_t inside;   /* the sp of the outermost call of the collector, at its return address;
                          * lowest bit set: the call took the short path; 0: none */
     uint64_t attention; /* number of calls that may not take the short path */
-    const struct ag_kept_call *outermost; /* that call, if it did not take the short path */
+    const struct ag_kept_call *outermost; /* the outermost call, unless it took the short path */
 };
 extern __thread struct ag_bdwgc_thread ag_bdwgc_thread __attribute__((tls_model("initial-exec")))
 AG_HIDDEN;
@@ -64,7 +64,8 @@ int ag_bdwgc_hook(const struct ag_bdwgc_place *places, bool in_program, const ch
  * its blocks. */
 uint64_t ag_bdwgc_reported_bytes(void);
 uint64_t ag_bdwgc_own_bytes(void);
-/* Bytes that the collector's statistics count and that were never handed out. */
+/* Add to, and return, the bytes that the collector's statistics count although the program never
+ * got them. */
 void ag_bdwgc_not_handed_out(uint64_t bytes);
 uint64_t ag_bdwgc_left_bytes(void);
 /* The number of blocks that were handed out in lists that the program requested. The program keeps
@@ -74,7 +75,8 @@ uint64_t ag_bdwgc_listed_blocks(void);
 typedef void ag_collection_listener(int event);
 /* Sets the collector's listener. */
 void ag_bdwgc_listen(ag_collection_listener *listener);
-/* Sets the collector's listener, and keeps calling the one that the program may have set before. */
+/* Sets the collector's listener, and keeps calling the listener that the program may have set
+ * before. */
 void ag_bdwgc_listen_also(ag_collection_listener *listener);
 /* The program's own listener; may be NULL. */
 extern _Atomic(ag_collection_listener *) ag_program_listener AG_HIDDEN;

@@ -2,24 +2,24 @@
  * that they find dead. The collector calls this file at each of its events.
  *
  * 1. Deaths. At the event RECLAIM_END the mark bits say which blocks live. Marking is over, and the
- * finalizer queue is marked as well, so a block that a finalizer will see is not recorded dead
- * before that. GC_base returns NULL for memory without live blocks, which the collector has
- * released. No other memory is reused yet, since the collector holds its lock throughout. The
- * collector also marks the blocks in the free lists of threads. The adapter checks all blocks that
- * are live in the trace, in the order of their addresses.
+ * finalizer queue is marked as well, so the death of a block that a finalizer will see is not
+ * recorded before the finalizer has run. GC_base returns NULL for memory without live blocks, which
+ * the collector has released. No other memory is reused yet, since the collector holds its lock
+ * throughout. The collector also marks the blocks in the free lists of threads. The adapter checks
+ * all blocks that are live in the trace, in the order of their addresses.
  *
  * 2. While the collector has stopped all threads, the adapter only reads the clock: a thread may be
  * stopped inside of the recorder.
  *
  * 3. A tracker of the program is called for a death after the collector's lock is released: its
- * callback may allocate (collector_calls.c delivers).
+ * callback may allocate (collector_calls.c calls it).
  *
- * 4. The pause is the time between the stop and the start of the world, summed where a collection
- * stops it more than once. The cause of the collection is the outermost call of the thread that
- * collects.
+ * 4. The pause is the time from when the collector stops all threads until it starts them again. If
+ * a collection stops the threads more than once, the pause is the sum. The cause of the collection
+ * is the outermost call of the thread that collects.
  *
  * 5. An incremental collection (GC_enable_incremental) has neither START nor END (alloc.c, 8.0 to
- * 8.2): its last step stops the world, and it is over when it was swept. */
+ * 8.2): its last step stops all threads, and the collection ends after its sweep. */
 #include "collector_cycle.h"
 
 #include <stdbool.h>
@@ -162,7 +162,7 @@ void ag_bdwgc_cycle_event(int event) {
 /* A block that waits in a list begins with a link to another one, or with the end of the list (the
  * collector stores small numbers there). */
 static void count_waiting(void *context, uintptr_t address) {
-    enum { NUMBERS_MOST = 4096 }; /* of gc_inline.h and thread_local_alloc.h: counters in lists */
+    enum { NUMBERS_MOST = 4096 }; /* above any counter of gc_inline.h or thread_local_alloc.h */
     uint64_t *bytes = context;
     void *base = ag_bdwgc.base((void *)address);
     const uintptr_t link = base ? *(const uintptr_t *)address : 0;

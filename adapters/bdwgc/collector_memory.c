@@ -3,9 +3,9 @@
  *
  * The collector takes memory with mmap, for its heap and for tables, and never gives the addresses
  * back: it maps them again without access (GC_unmap of os_dep.c, 8.0 to 8.2). If the collector is
- * linked into the program, both call mmap through the same import slot. A mapping is the
- * collector's if the thread is inside of a call of the collector. The size of mappings from before
- * the hook was installed comes from the collector's own statistics. */
+ * linked into the program, the collector and the program call mmap through the same import slot. A
+ * mapping is the collector's if the thread is inside of a call of the collector. The size of
+ * mappings from before the hook was installed comes from the collector's own statistics. */
 #include "collector_memory.h"
 
 #include <stdatomic.h>

@@ -5,7 +5,8 @@
 /* From here on, the collector's mappings belong to its heap and are not recorded as the
  * program's. */
 void ag_bdwgc_memory_follow(void);
-/* Records how much memory the collector holds. Callable anywhere, with or without its lock. */
+/* Records how much memory the collector holds. Callable anywhere, with or without the collector's
+ * lock. */
 void ag_bdwgc_memory_report(void);
 
 #endif

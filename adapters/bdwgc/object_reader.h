@@ -28,7 +28,7 @@ extern const struct ag_object_reader *ag_object_reader AG_HIDDEN;
 
 /* The heap's id in the trace (allogram.h); 0: the collector is not recorded. */
 extern uint32_t ag_bdwgc_heap AG_HIDDEN;
-/* Whether the trace has a live block there. */
+/* Whether the trace has a live block at ADDRESS. */
 bool ag_bdwgc_block_is_alive(uintptr_t address);
 
 AG_FAST void ag_object_uncleared(uintptr_t address, size_t bytes) {

@@ -1,5 +1,5 @@
-# allogram.cr: calls back into a Crystal program when it makes objects and when they die. This works when the program runs under
-# `allogram run`; otherwise nothing happens.
+# allogram.cr: calls back into a Crystal program when it makes objects and when these objects die. This works when the program runs
+# under `allogram run`; otherwise nothing happens.
 #
 #     require "allogram"
 #
@@ -13,8 +13,8 @@
 #
 #     CRYSTAL_PATH=/usr/share/allogram/crystal:$(crystal env CRYSTAL_PATH) crystal build program.cr
 #
-# The program is not linked with allogram: this file looks the functions up in the process, where allogram's agent defines them. They
-# are the tracker of allogram.h, and the rules of trackers hold.
+# The program is not linked with allogram: this file looks the functions up in the process, where allogram's agent defines them. These
+# functions are the tracker interface of allogram.h, whose rules apply.
 #
 # When callbacks run. For a new object, a callback runs when the object's type number is written and the object's thread calls the
 # garbage collector again. Its `initialize` may still be running, so a callback uses the address and does not read the object. For a
@@ -54,7 +54,7 @@ end
 module Allogram
   # The callbacks that a program gives to `Allogram.track`.
   class Watch
-    # By the number of the type.
+    # Callbacks by the number of the type.
     getter on_created = {} of Int32 => UInt64 -> Nil
     getter on_died = {} of Int32 => UInt64 -> Nil
     getter on_any : (UInt64, Int32) -> Nil = ->(address : UInt64, number : Int32) { }
@@ -85,7 +85,8 @@ module Allogram
   end
 
   # Calls back from now on. Call this method once, before the objects are made. *interval_bytes*: the mean number of allocated bytes
-  # between two objects that are reported; by default every object is. False: allogram does not record, or a tracker runs already.
+  # between two objects that are reported; by default every object is reported. False: allogram does not record, or a tracker runs
+  # already.
   def self.track(interval_bytes : UInt64 = LibAllogram::EVERY_BLOCK, & : Watch ->) : Bool
     found = LibC.dlsym(Pointer(Void).null, "allogram_start_tracker")
     return false if found.null?
@@ -101,7 +102,7 @@ module Allogram
     Proc(LibAllogram::TrackerOptions*, Int32).new(found, Pointer(Void).null).call(pointerof(options)) > 0
   end
 
-  # From now on no new objects are reported. The deaths of the reported objects still are.
+  # From now on no new objects are reported. The deaths of objects that were reported before are still reported.
   def self.stop : Bool
     found = LibC.dlsym(Pointer(Void).null, "allogram_stop_tracker")
     !found.null? && Proc(Int32).new(found, Pointer(Void).null).call == 0

@@ -112,8 +112,8 @@ static bool proc_name(const char *linkage, char *ret_text, size_t capacity) {
 }
 
 /* For a generic type whose arguments are inferred from those of `new` (Pair.new(1, "s")), TYPE has
- * its parameters, and RESULT is the type that is made. Returns where RESULT begins; 0: not such a
- * type. */
+ * its parameters, and RESULT is the type that is made. Returns where RESULT begins; 0: TYPE is not
+ * such a type. */
 static size_t made_type(const char *text, const struct parts *parts, size_t method) {
     const size_t length = strlen(text);
     const char *open = memchr(text, '(', parts->type_end);

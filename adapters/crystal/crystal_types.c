@@ -5,9 +5,9 @@
  * 1. When the type is read. An object's type number is its first 32 bits. It is written after the
  * allocation and after the initializers of instance variables, which may allocate themselves; that
  * of a String is written after its contents. So each block is read twice: when its thread calls the
- * collector again, and, if there was no number yet, 32 blocks later. In between the block's address
- * is in a ring buffer of the thread. It is stored inverted, so that it does not keep the block
- * alive. After a collection only live blocks are read.
+ * collector again, and, if there was no number yet, 32 blocks later. Until the second reading, the
+ * block's address is in a ring buffer of the thread. The address is stored inverted, so that it
+ * does not keep the block alive. After a collection only live blocks are read.
  *
  * 2. What is recorded. A piece of code makes objects of one type, so the type is recorded once for
  * a stack and holds for all blocks of the stack: an event needs no room for its type and never
@@ -18,7 +18,7 @@
  * buffers. Reports recognize such stacks by their frames and do not use the number.
  *
  * 3. A buffer may begin with a number that looks like a type number. Numbers that no program has
- * are not used; the others do no harm, see 2. */
+ * are not used. Other numbers do no harm, see 2. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -396,9 +396,9 @@ static void crystal_end(struct ag_runtime_definition *runtime) {
     }
 }
 
-/* In a running program: the same as at a program's start; the collector's adapter has attached
- * before. But the environment is not read, because another thread may be changing it: the file of
- * type names is then an option of the reports. */
+/* Attaches in a running program, after the collector's adapter, like at a program's start. But the
+ * environment is not read, because another thread may be changing it: users pass the file of type
+ * names to the reports instead. */
 static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runtime,
                                           struct ag_late_start *ret_start) {
     (void)ret_start;

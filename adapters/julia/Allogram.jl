@@ -104,9 +104,9 @@ end
 """
     Allogram.@profile [output] expression
 
-Collects, records the expression, collects again, and returns the path of the trace. The blocks in use at the end of the trace are
-those that survived the second collection. The expression's value does not, because nothing refers to it. If the expression throws,
-the exception is passed on and the trace is complete (`Allogram.trace()` has its path).
+Collects, records the expression, collects again, and returns the path of the trace. The blocks in use at the end of the trace are those
+that survived the second collection. The expression's value does not survive, because nothing refers to it. If the expression throws, the
+exception is passed on and the trace is complete (`Allogram.trace()` has its path).
 """
 macro profile(arguments...)
     output, expression = parts(arguments)

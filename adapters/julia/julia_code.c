@@ -81,7 +81,7 @@ void ag_julia_code_name_again(void) {
 void ag_julia_code_name_new(void) {
     static _Atomic bool is_busy;
     if (!ag_julia_is_recorded() || atomic_exchange_explicit(&is_busy, true, memory_order_acquire)) {
-        return; /* another thread is naming them */
+        return; /* another thread is naming the functions */
     }
     uint32_t at = atomic_load_explicit(&n_named, memory_order_relaxed);
     for (; at < ag_made_code_count(); at++) {

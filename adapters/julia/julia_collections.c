@@ -166,8 +166,9 @@ void ag_julia_collections_follow(struct ag_julia_thread *thread) {
         (void *)mark_sentinel, (void *)sweep_sentinel, 0, 0);
     const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
     live_at_end = (uint64_t)ag_julia.jl_gc_live_bytes();
-    total_at_end = num.pause > 0 ? total_bytes(&num) : 0; /* recorded from the start: nothing was
-                                                           * counted before */
+    total_at_end = num.pause > 0 ? total_bytes(&num) : 0; /* no collection yet: Julia is recorded
+                                                           * from its start, and nothing was counted
+                                                           * before */
     ag_julia.jl_gc_set_cb_pre_gc(begins, 1);
     ag_julia.jl_gc_set_cb_post_gc(ends, 1);
     ag_julia.jl_gc_set_cb_root_scanner(scan_roots, 1);

@@ -1,6 +1,7 @@
 /* julia_decoder.c: decodes the functions of Julia's system image and package images offline, for
- * reports (symbol/decoder.h). They are native code with DWARF that Julia wrote: only names need
- * conversion. Code that is generated in the process is named in the process (julia_code.c). */
+ * reports (symbol/decoder.h). These functions are native code with DWARF that Julia wrote: only
+ * their names need conversion. Code that is generated in the process is named in the process
+ * (julia_code.c). */
 #include <stddef.h>
 #include <stdint.h>
 

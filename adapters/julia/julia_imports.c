@@ -235,7 +235,8 @@ static void follow_code(const struct dyn_info *info) {
                                               .tables_high = end_of_entries(info, places, n_places),
                                               .places = places,
                                               .n_places = n_places};
-            (void)ag_made_code_add(&code); /* table full: stacks end there, which is counted */
+            (void)ag_made_code_add(&code); /* table full: stacks end in this code, and are counted
+                                            * as incomplete */
         }
     }
 }
@@ -252,7 +253,7 @@ void ag_julia_imports_follow_earlier_code(void) {
     };
     struct ag_symbol_place place;
     if (!ag_symbol_find("_U_dyn_info_list_addr", AG_SYMBOL_FIRST, NULL, &place)) {
-        return; /* stacks end there, which is counted */
+        return; /* stacks end in that code, and are counted as incomplete */
     }
     const struct dyn_info_list *(*list_of)(void) =
         (const struct dyn_info_list *(*)(void))(uintptr_t)place.address;
@@ -276,8 +277,8 @@ void ag_julia_look_at_libraries(void) {
     ag_imports_rebind(targets, n_targets, &rebound_version);
 }
 
-/* Finds the functions to which imports are rebound. If the program itself defines a function, its
- * imports are not changed. */
+/* Finds the functions to which imports are rebound. If the program itself defines a function,
+ * imports of that function are not changed. */
 static void target_families(void) {
     for (size_t i = 0; i < AG_ARRAY_SIZE(families); i++) {
         struct ag_symbol_place first, next;

@@ -12,8 +12,8 @@
 #include "base/compiler.h"
 #include "embed/adapter.h"
 
-/* jl_gc_num_t of 1.5, as Base.GC_Num has it (base/timing.jl). The room after it is for the fields
- * of other releases, since the caller provides the memory. */
+/* jl_gc_num_t of 1.5, as Base.GC_Num has it (base/timing.jl). The member room is for fields that
+ * other releases have in addition, because jl_gc_num writes them into memory of its caller. */
 struct ag_julia_gc_num {
     int64_t allocd, deferred_alloc, freed;
     uint64_t malloc, realloc, poolalloc, bigalloc, freecall, total_time, total_allocd, since_sweep;
@@ -36,8 +36,9 @@ extern allogram_heap ag_julia_heaps[AG_JULIA_HEAPS] AG_HIDDEN;
 
 /* A block that is not recorded yet, since its type is not written yet. */
 struct ag_julia_pending {
-    uintptr_t object;  /* the address after its header; 0: it has none, or there is no block */
-    uintptr_t address; /* the address that identifies its death */
+    uintptr_t object;  /* the address after its header; 0: the block has no header, or there is no
+                        * block */
+    uintptr_t address; /* the address by which its death is recorded */
     uintptr_t before;  /* the pool object that was made immediately before it; 0: none */
     size_t bytes;
     uint64_t interval_bytes; /* in a sampled recording */
@@ -55,7 +56,8 @@ struct ag_julia_objects {
     struct ag_julia_chunk *first, *last; /* chunks before last are full */
 };
 
-struct ag_julia_node { /* for a stack and a type (tag): the stack's node with the type on top */
+struct ag_julia_node { /* for a stack and a type (tag): the stack's node with a further node for the
+                        * type */
     uintptr_t tag;
     uint32_t stack, node;
 };
@@ -114,8 +116,8 @@ bool ag_julia_is_recorded(void) AG_HIDDEN;
  * and the runtime's note says why. */
 enum ag_adapter_answer ag_julia_recognise(struct ag_runtime_definition *ret_runtime) AG_HIDDEN;
 bool ag_julia_follow(void) AG_HIDDEN;
-/* For a recording that begins in a running program: Julia's counts from before are not part of
- * it. */
+/* For a recording that begins in a running program: Julia's counts from before it are not part of
+ * the recording. */
 void ag_julia_record_from_now(void) AG_HIDDEN;
 /* Called when the recording pauses or resumes: Julia's counts in between are not part of it. */
 void ag_julia_record_pauses(bool pauses) AG_HIDDEN;

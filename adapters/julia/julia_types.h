@@ -22,7 +22,7 @@ AG_FAST uintptr_t ag_julia_tag(uintptr_t object) {
     return ag_julia_word(object) & ~(uintptr_t)AG_JULIA_GC_BITS;
 }
 
-/* Called once, before the others. Returns 0 or -ENOMEM. */
+/* Called once, before the other functions. Returns 0 or -ENOMEM. */
 int ag_julia_types_start(void);
 /* The type's number in the trace; 0: out of memory. The first call for a type gets its name from
  * Julia, which may call malloc but starts no collection. is_data: the block is not an array of that

@@ -301,7 +301,8 @@ int ag_agent_detach(void) {
     return 0;
 }
 
-/* malloc_family.c calls this to start. In this agent `allogram attach` has done that already. */
+/* malloc_family.c calls this to start. In this agent `allogram attach` has started the recorder
+ * already. */
 void ag_libc_start(void) {
 }
 

@@ -11,7 +11,8 @@ void ag_foreign_allocator_lead(void);
 
 /* Makes the functions in ag_next mark the thread as inside of an allocator (see
  * ag_is_inside_allocator in static_allocator.h), if they do not do so yet. Needed if the library
- * has functions that are hooked by detours. Same conditions as above. */
+ * has functions that are hooked by detours. Call it at the times at which ag_foreign_allocator_lead
+ * may be called. */
 void ag_foreign_allocator_guard(void);
 
 #endif

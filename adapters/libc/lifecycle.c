@@ -42,8 +42,9 @@ pid_t _Fork(void) {
  * record and without that of exit's destructors was killed by a signal.
  *
  * These functions run no destructors, so the final reports are made here. A child of vfork, which
- * shares the memory of the process, must not make them. Only getpid distinguishes the two, and a
- * sandbox may forbid that system call, so it is made only when there is something to report. */
+ * shares the memory of the process, must not make them. Only getpid distinguishes such a child from
+ * its parent, and a sandbox may forbid that system call, so it is made only when there is something
+ * to report. */
 static void lifecycle_end(void) {
     ag_libc_start();
     if (ag_libc_has_last_words() && (uint32_t)ag_syscall1(SYS_getpid, 0) == ag_recorder.pid) {

@@ -39,8 +39,8 @@ struct ag_program_functions {
 };
 extern struct ag_program_functions ag_program AG_HIDDEN;
 
-/* Finds the next functions and starts recording, once; later calls return at once. Runs before
- * main, often inside the first malloc of a constructor that runs before the agent's. */
+/* Finds the functions of ag_next and starts recording, once; later calls return at once. Runs
+ * before main, often inside the first malloc of a constructor that runs before the agent's. */
 void ag_libc_start(void);
 
 /* Called when the process ends by exit, _exit, _Exit or quick_exit: writes the counts of runtimes

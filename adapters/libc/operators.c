@@ -145,7 +145,7 @@ AG_FAST void *new_aligned_block(struct operator_behind *behind, size_t bytes, si
 }
 
 /* Called from entry.S, which passes the caller's sp and rbp after the operator's own arguments.
- * PARAMETERS and ARGUMENTS are given in parentheses; REQUEST: what make needs of the arguments. */
+ * PARAMETERS and ARGUMENTS are given in parentheses; REQUEST: the arguments that MAKE takes. */
 #define UNPACK(...) __VA_ARGS__
 #define NEW(name, via, make, request, parameters, arguments)                     \
     void *ag_##name(UNPACK parameters, const uintptr_t *sp, uintptr_t rbp);      \

@@ -56,7 +56,7 @@ static void find_next_functions(void) {
 #undef AG_NEXT
 }
 
-/* NULL: the program does not define it. */
+/* The function NAME of the program itself; NULL: the program does not define it. */
 static void *program_function(const char *name) {
     struct ag_symbol_place place;
     return ag_symbol_find(name, AG_SYMBOL_FIRST, NULL, &place) && place.in_executable
@@ -71,7 +71,7 @@ static void find_program_functions(void) {
 }
 
 /* The self-check compares each stack with that of a second unwinder. It is on if an object with
- * such an unwinder, the function allogram_judge, is preloaded beside the agent. */
+ * such an unwinder, the function allogram_judge, is preloaded together with the agent. */
 static void start_self_check(void) {
     struct ag_symbol_place judge;
     if (ag_symbol_find("allogram_judge", AG_SYMBOL_FIRST, NULL, &judge)) {

@@ -6,7 +6,7 @@
  * entry of the agent. The replaced instructions move to a trampoline, through which the original is
  * called.
  *
- * 2. Allocators have functions beside malloc (mallocx, mi_heap_malloc, moz_arena_malloc), also if
+ * 2. Allocators have functions besides malloc (mallocx, mi_heap_malloc, moz_arena_malloc), also if
  * they are libraries. The blocks of these functions are freed by free: without a hook, these frees
  * would be of unknown blocks. Each loaded object is searched for the names of static_functions.def
  * after AG_STATIC_OTHERS.
@@ -56,10 +56,10 @@ enum shape { /* what the arguments mean */
 };
 
 enum does {
-    DOES_ALLOCATE,   /* returns the block */
-    DOES_ALLOCATE_C, /* returns a string, whose length gives the size */
-    DOES_ALLOCATE_THROW,
-    DOES_ALLOCATE_TO,        /* *block is the block where 0 is returned */
+    DOES_ALLOCATE,           /* returns the block */
+    DOES_ALLOCATE_C,         /* returns a string, whose length gives the size */
+    DOES_ALLOCATE_THROW,     /* returns the block, or throws */
+    DOES_ALLOCATE_TO,        /* stores the block in *block and returns 0 */
     DOES_REALLOCATE,         /* a block that cannot be resized stays valid */
     DOES_REALLOCATE_OR_FREE, /* a block that cannot be resized is freed */
     DOES_FREE,
@@ -173,8 +173,8 @@ static size_t product(size_t count, size_t bytes) {
     return __builtin_mul_overflow(count, bytes, &product) ? SIZE_MAX : product;
 }
 
-/* The requested size; SIZE_MAX if a product overflows. It must not be 0 then: if realloc returns
- * NULL for 0 bytes, ag_static_end takes the block for freed. */
+/* The requested size; SIZE_MAX if a product overflows. The result must not be 0 in that case: if
+ * realloc returns NULL for 0 bytes, ag_static_end takes the block for freed. */
 static size_t bytes_of(const struct ag_kept_call *call) {
     const enum shape shape = functions[call->datum].shape;
     const size_t bytes = call->arguments[shapes[shape].bytes];

@@ -26,7 +26,8 @@ void ag_static_allocator_hook(const void *malloc_address, struct ag_static_answe
 
 /* Hooks the functions that only certain allocators have, in all objects. Called after
  * ag_static_allocator_hook and after the detours of malloc and its relatives: the number of detours
- * is limited (AG_DETOURS_PREPARED_MOST), and the others are more important. */
+ * is limited (AG_DETOURS_PREPARED_MOST), and the detours of malloc and its relatives are more
+ * important. */
 void ag_static_allocator_hook_others(struct ag_static_answer *answer);
 
 /* Calls CALL once, in the first thread that enters a detour. The compiler may have inlined a

@@ -1,13 +1,13 @@
 /* lua_functions.c: defines Lua's functions in the trace, with names, files and lines, for the
  * frames of lua_stacks.c and the counts of lua_calls.c.
  *
- * A function of Lua is a value and has no name. Programmers call it by the global, field or local
- * variable that the defining code assigns it to at once. So when a chunk is first seen, all
- * functions in it are registered with those names. The others (arguments, results) get the name by
- * which the call reached them when they are first seen, as in Lua's own tracebacks. The line of the
- * definition distinguishes functions with the same name. A function is identified by its proto, the
- * code that all its closures share, and is forgotten when that block is freed: then another
- * function may get the address. */
+ * A function of Lua is a value and has no name. Programmers refer to it by the global, field or
+ * local variable that the defining code assigns it to at once. So when a chunk is first seen, all
+ * functions in it are registered with those names. The other functions (arguments, results) get the
+ * name by which the call reached them when they are first seen, as in Lua's own tracebacks. The
+ * line of the definition distinguishes functions with the same name. A function is identified by
+ * its proto, the code that all its closures share, and is forgotten when that block is freed: then
+ * another function may get the address. */
 #include "lua_functions.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ static void remember(struct ag_lua_state *state, const void *proto, allogram_fun
     }
     state->n_functions += !place->proto;
     place->function = function;
-    atomic_signal_fence(memory_order_seq_cst); /* a signal handler finds both or none */
+    atomic_signal_fence(memory_order_seq_cst); /* a signal handler finds both fields or none */
     place->proto = proto;
 }
 

@@ -12,7 +12,7 @@ struct ag_lua_place {
 };
 struct ag_lua_place ag_lua_place_of(struct ag_lua_state *state, lua_State *L, void *ci,
                                     uintptr_t end);
-/* Only the function, for the call's proto. */
+/* Like ag_lua_place_of, but returns only the function. PROTO is that of the call CI. */
 allogram_function ag_lua_function_of(struct ag_lua_state *state, const void *proto, lua_State *L,
                                      void *ci);
 /* Called when a block is freed: forgets the function whose proto the block was, if it was one. */

@@ -71,7 +71,7 @@ const void *ag_lua_unsaved_pc(const void *proto, uintptr_t end) {
     const uintptr_t n = (uintptr_t)ag_lua_int(proto, ag_lua.release->proto_n_code);
     const uintptr_t bytes = end - (uintptr_t)code;
     uintptr_t behind = bytes / sizeof(*code);
-    if (bytes % sizeof(*code) != 0 || behind < 2 || behind >= n) { /* the last one returns */
+    if (bytes % sizeof(*code) != 0 || behind < 2 || behind >= n) { /* the last one is a return */
         return NULL;
     }
     behind -= ag_lua_op_of(code[behind - 1]) == AG_LUA_OP_EXTRAARG;

@@ -130,7 +130,7 @@ AG_FAST uint8_t ag_lua_byte(const void *object, uint16_t offset) {
 const void *ag_lua_proto_of(const lua_State *L, const void *ci);
 /* The line of the instruction before this pc; 0: unknown. */
 uint32_t ag_lua_line_of(const void *proto, const void *pc);
-/* The next instruction: this one may be followed by an extra argument. */
+/* The instruction after INSTRUCTION and after the extra argument that may follow it. */
 AG_FAST const uint32_t *ag_lua_end_of(const uint32_t *instruction) {
     return instruction + (ag_lua_op_of(instruction[1]) == AG_LUA_OP_EXTRAARG ? 2 : 1);
 }

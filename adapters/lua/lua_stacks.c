@@ -26,9 +26,9 @@
  * 4. Stacks that move. While Lua reallocates the stack of a state, its calls point to the old
  * stack. (5.4.4 moves a stack by an allocation and a free, so it has no such moment.) So the frames
  * are taken before the move (ag_lua_stacks_keep), and each walk during the move gets them. A walk
- * is during the move if its stack contains the native call that moves. A flag would not do: a
- * callback of a tracker (allogram.h) may leave that call by longjmp, and the flag would stay set. A
- * callback that allocates in another Lua state gets the frames of the outer state.
+ * is during the move if its stack contains the native call that moves. A flag would not be enough:
+ * a callback of a tracker (allogram.h) may leave that call by longjmp, and the flag would stay set.
+ * A callback that allocates in another Lua state gets the frames of the outer state.
  *
  * 5. Registers. The notes are written before functions whose callers may rely on any register, so
  * this file is compiled for general registers only. */
@@ -151,7 +151,7 @@ static void note_entry(lua_State *L, uintptr_t cfa) {
     }
     if (chosen) {
         chosen->cfa = 0;
-        atomic_signal_fence(memory_order_seq_cst); /* a signal handler finds all of it or none */
+        atomic_signal_fence(memory_order_seq_cst); /* a signal handler finds all or nothing */
         chosen->L = L;
         atomic_signal_fence(memory_order_seq_cst);
         chosen->cfa = cfa;

@@ -1,5 +1,5 @@
-/* lua_states.c: records the blocks of Lua's states: has the allocator that the adapter puts in
- * front of each state's own.
+/* lua_states.c: records the blocks of Lua's states. This file has the allocator that the adapter
+ * puts in front of each state's own.
  *
  * Lua gets all its memory through one function: the allocator that its state was made with. Lua
  * passes the kind of a new block (a tag in place of the old size) and the old size of a block that
@@ -46,7 +46,7 @@ void ag_lua_states_start(void) {
     }
 }
 
-/* ---- the memory behind Lua's blocks ---- */
+/* ---- the memory that holds Lua's blocks ---- */
 
 static _Atomic bool has_other_allocator;
 

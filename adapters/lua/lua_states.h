@@ -41,7 +41,8 @@ struct ag_lua_state {
     void *first_block; /* the block of the state itself: the last that is freed */
     int64_t in_use_bytes;
     struct ag_lua_state *next;   /* in the list of all states; never removed */
-    _Atomic uint32_t is_taken;   /* 0: the state is closed, and this may be used for a new one */
+    _Atomic uint32_t is_taken;   /* 0: the state is closed, and this struct may be used for a new
+                                  * state */
     uint32_t n_functions;        /* in the table, including those that were freed */
     uint32_t functions_capacity; /* a power of two */
     struct ag_lua_known_function *functions;

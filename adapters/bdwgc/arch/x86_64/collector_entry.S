@@ -167,7 +167,8 @@ enter_from_scratch:
     mov %r10, %fs:LEFT_BYTES(%rax)
     .endm
 
-    /* The original finds the stack 32 bytes lower than its caller left it, so aligned as before. */
+    /* The original's stack pointer is 32 bytes lower than its caller left it, so its alignment is
+     * that of the caller. */
     .macro call_inside size
     lea 1(%rsp), %rax
     mov %rax, %fs:(%r11)
