@@ -56,7 +56,7 @@ class Bench:
         return result, path
 
     def prove(self, path, expected):
-        """(events, bytes) of a trace; raises if it is damaged or incomplete, or has not the expected number of events."""
+        """(events, bytes) of a trace; raises if it is damaged or incomplete, or does not have the expected number of events."""
         outcome = subprocess.run([self.allogram, "check", "--json", path], stdout=subprocess.PIPE, check=False)
         verdict = json.loads(outcome.stdout)
         events = verdict["events"]

@@ -3,9 +3,9 @@
  *
  *     micro_format [SECONDS_EACH=1] [EVENTS.raw ...]
  *
- *     cfrac      events as of that program: 200 stacks, 20 sizes, short lifetimes; the newest
+ *     cfrac      events like those of cfrac: 200 stacks, 20 sizes, short lifetimes; the newest
  *                block is usually freed first
- *     espresso   events as of that program: 200,000 stacks, 60 sizes, mixed lifetimes
+ *     espresso   events like those of espresso: 200,000 stacks, 60 sizes, mixed lifetimes
  *     EVENTS.raw a recorded stream: an array of struct ag_event
  *
  * Targets: encode 5 ns, decode 150 M events/s, 2.5 bytes per event on disk (aim 1.5). The result is

@@ -3,8 +3,8 @@
  *
  *     micro_probe ROUNDS
  *
- * Each round calls a function without a breakpoint, with a breakpoint at its entry, and with
- * another one at its return. The function begins with a push, which the kernel emulates. The
+ * Each round calls a function without a breakpoint, with a breakpoint at its entry, and with an
+ * additional one at its return. The function begins with a push, which the kernel emulates. The
  * program prints one line of JSON per round: the thread's CPU time of a call in ns, and the time
  * that the breakpoints add. */
 #include <elf.h>

@@ -14,7 +14,7 @@
  * __builtin_infer_alloc_token and name it. Tokens without a name are shown as numbers.
  *
  * In this example the calls are written by hand as such a compiler generates them, so that any
- * compiler can build it. With clang 22 the generated calls use the same functions.
+ * compiler can build the example. With clang 22 the generated calls use the same functions.
  *
  * The program allocates 10 nodes of 32 bytes and 5 of 64 bytes with token 7 ("struct node"), and
  * frees 4 of 32 bytes; 3 texts of 100 bytes with token 9, which has no name; and 2 blocks of 8

@@ -1,5 +1,5 @@
 /* function_table.c: functions that count their calls and words with allogram.h alone, as an
- * interpreter does for those of its programs: recursion, tail calls, an exception.
+ * interpreter does for the functions of its programs: recursion, tail calls, an exception.
  *
  *     cc -g function_table.c $(pkg-config --cflags --libs allogram) -o function_table
  *     ./function_table                            writes a trace and prints its path

@@ -1,8 +1,8 @@
 (* recorded.ml: an OCaml program that records itself, without `allogram run`. A static executable needs that, and so does a program
-   of which only a part is to be recorded. It allocates 110 pairs of 2 words, each with an option of 1 word in it and in a list cell
-   of 2 words; 100 of each have the label "request". All of them die in the collection before the mark "collected". With an argument
-   the program starts a session, writes the trace to that path, and writes a snapshot before it ends. Without one it is recorded if
-   ALLOGRAM_OUTPUT is set or under `allogram run`.
+   of which only a part is to be recorded. It allocates 110 pairs of 2 words. Each pair contains an option of 1 word, and is in a list
+   cell of 2 words. 100 of the pairs, with their options and list cells, have the label "request". All these blocks die in the
+   collection before the mark "collected". With an argument the program starts a session, writes the trace to that path, and writes a
+   snapshot before it ends. Without an argument the program is recorded if ALLOGRAM_OUTPUT is set, or under `allogram run`.
 
      ocamlfind ocamlopt -package allogram -linkpkg recorded.ml -o recorded *)
 let kept = ref []

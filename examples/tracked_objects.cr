@@ -1,4 +1,4 @@
-# tracked_objects.cr: a Crystal program that is called for its own objects while `allogram run` records it. It counts how many
+# tracked_objects.cr: a Crystal program that gets callbacks for its own objects while `allogram run` records it. The program counts how many
 # Session objects are alive, and how many objects of each type were created.
 #
 #     export CRYSTAL_PATH=$(crystal env CRYSTAL_PATH):/usr/share/allogram/crystal

@@ -34,7 +34,7 @@ def read_list(path):
 
 
 def dynamic_symbols(agent, which):
-    """(name, version, type letter) of each."""
+    """(name, version, type letter) of each dynamic symbol."""
     command = ["nm", "-D", which, "--with-symbol-versions", agent]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for line in output.split("\n"):

@@ -89,7 +89,7 @@ fi
     [ -n "$absent" ] || exit 0
     echo "install_packages: installing" $absent
     apt_get update || echo "install_packages: apt-get update failed, ignoring" >&2
-    # All packages at once. If this fails, because this release does not have one of them, one by one.
+    # Installs all packages at once. If this fails, because this release does not have one of them, installs them one by one.
     apt_get install --no-install-recommends $absent 2>/dev/null || for package in $absent; do
         apt_get install --no-install-recommends "$package" 2>/dev/null || true
     done

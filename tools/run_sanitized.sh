@@ -19,7 +19,7 @@ tsan) sanitizer=thread ;;
     ;;
 esac
 without=
-if [ "$which" = tsan ]; then # It is ten times as slow, and mutated input finds no additional races.
+if [ "$which" = tsan ]; then # The thread sanitizer is ten times as slow, and mutated input finds no additional races.
     export AG_TEST_SCALE="${AG_TEST_SCALE:-quarter}"
     without="--no-suite fuzz"
 fi

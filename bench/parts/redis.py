@@ -43,8 +43,8 @@ class Server:
 
 
 def ratio_in_turns(bench, prefix):
-    """(plain seconds, ratio): medians over short bursts of requests to two servers, in turns; the second server is started with `prefix`. Other load on the
-    machine usually lasts longer than a burst, so it slows both."""
+    """(plain seconds, ratio): medians over short bursts of requests to two servers, in turns; the second server is started with `prefix`.
+    Other load on the machine usually lasts longer than a burst, so it slows both servers."""
     plain, other = Server(bench, []), Server(bench, prefix, "redis-other")
     plains, ratios = [], []
     for n in range(-WARMING, BURSTS):

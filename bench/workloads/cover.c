@@ -112,7 +112,8 @@ static struct cover *cofactor(const struct cover *cover, int variable, unsigned 
     return result;
 }
 
-/* The variable that occurs in most cubes in both phases; -1: each occurs in one phase at most. */
+/* The variable that occurs in most cubes, among those that occur in both phases (negated and not
+ * negated); -1: each variable occurs in one phase at most. */
 static int most_binate(const struct cover *cover, bool *ret_any) {
     int best = -1, best_count = 0;
     *ret_any = false;
