@@ -2,7 +2,8 @@
 """Measures the overhead of allogram and of other profilers in paired, interleaved rounds on this machine; prints tables in Markdown.
 
 Every recording is checked: its trace is whole, nothing is lost, and it has as many events as the workload counted itself. (Otherwise a preload
-that fails would appear fast.) A bar is a limit from the project's goals. It is met if the upper end of the measured interval is within it."""
+that fails would appear fast.) A bar is a limit from the project's goals. A bar is met if the upper end of the measured interval is within the
+limit."""
 
 import argparse
 import datetime

@@ -1,6 +1,6 @@
 /* crystal_types.c: the adapter of Crystal inside of a program: determines the type of an object
  * from the type number at the object's beginning. The objects are blocks of the Boehm collector,
- * whose adapter records them and calls this one (bdwgc/object_reader.h).
+ * whose adapter records them and calls this adapter (bdwgc/object_reader.h).
  *
  * 1. When the type is read. An object's type number is its first 32 bits. It is written after the
  * allocation and after the initializers of instance variables, which may allocate themselves; that
@@ -390,7 +390,8 @@ static void crystal_end(struct ag_runtime_definition *runtime) {
             const uint32_t number = block->hidden != 0 ? read_number(block) : 0;
             if (number != 0 && last.stack != 0) {
                 block->hidden = 0;
-                learn(&rings[i], &last, number); /* callbacks of the program are no longer called */
+                learn(&rings[i], &last, number); /* the program's callbacks are not called at its
+                                                  * end */
             }
         }
     }

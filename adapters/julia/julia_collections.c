@@ -3,9 +3,9 @@
  *
  * Deaths. Between marking and sweeping Julia calls the sweep functions of foreign objects: at that
  * time the mark bits say which objects live, and nothing is freed yet. So the adapter makes a
- * foreign type and has one object of it, which lies in its own memory and is never marked. The root
- * scanner, a callback that runs in every pass of a collection (a full collection may have two
- * passes), schedules that object's sweep function and keeps the type alive.
+ * foreign type and one object of this type, which is in the adapter's own memory and is never
+ * marked. The root scanner, a callback that runs in every pass of a collection (a full collection
+ * may have two passes), schedules that object's sweep function and keeps the type alive.
  *
  * Old objects are checked only if the previous pass was a full sweep, because only a full sweep
  * clears their marks. A sweep was full if jl_gc_num's count of full sweeps grew.
@@ -124,7 +124,7 @@ static void ends(int collection) {
     const struct ag_julia_gc_num num = ag_julia.jl_gc_num();
     live_at_end = (uint64_t)ag_julia.jl_gc_live_bytes();
     total_at_end = total_bytes(&num);
-    if (now.is_begun && now.n_passes > 0) { /* else collections are disabled */
+    if (now.is_begun && now.n_passes > 0) { /* no pass: collections are disabled */
         const struct ag_host_collection reported = {.start_raw = now.begun_raw,
                                                     .end_raw = now.begun_raw +
                                                                raw_of(num.total_time - now.gc_ns),

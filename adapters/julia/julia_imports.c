@@ -2,10 +2,11 @@
  * other callers of malloc are not slowed down.
  *
  * 1. posix_memalign has three callers in libjulia 1.5: the allocation of big objects, that of the
- * data of arrays, and the function that enlarges either, for which there is no detour. All of this
- * memory belongs to Julia's heaps, so it is not recorded as malloc's. The detours of the first two
- * callers take the new block (the field `fresh`; julia_calls.c). If the same thread calls free
- * while a new block is not taken, that block is the new place of the freed one.
+ * data of arrays, and the function that enlarges a big object or the data of an array. This
+ * function has no detour. All of this memory belongs to Julia's heaps, so it is not recorded as
+ * malloc's. The detours of the first two callers take the new block (the field `fresh`;
+ * julia_calls.c). If the same thread calls free while a new block is not taken, that block is the
+ * new place of the freed one.
  *
  * 2. free of such memory is the death of a big object or of an array's data. Other calls continue
  * in the function to which the import slot led before.

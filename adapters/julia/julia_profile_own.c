@@ -7,8 +7,8 @@
  * first collection installs the adapter. The second one is the first that the adapter sees from its
  * beginning. The adapter stays installed, and records nothing outside of recordings.
  *
- * Each expression is a session of its own (embed/session_own.c). It has Julia's heaps only, because
- * calls of malloc are not hooked. */
+ * Each expression is a session of its own (embed/session_own.c). Its trace has Julia's heaps only,
+ * because calls of malloc are not hooked. */
 #include <errno.h>
 
 #include "allogram/allogram.h"

@@ -119,7 +119,8 @@ bool ag_julia_follow(void) AG_HIDDEN;
 /* For a recording that begins in a running program: Julia's counts from before it are not part of
  * the recording. */
 void ag_julia_record_from_now(void) AG_HIDDEN;
-/* Called when the recording pauses or resumes: Julia's counts in between are not part of it. */
+/* Called when the recording pauses or resumes: Julia's counts during a pause are not part of the
+ * recording. */
 void ag_julia_record_pauses(bool pauses) AG_HIDDEN;
 /* The adapter's end function (embed/adapter.h). */
 void ag_julia_end(struct ag_runtime_definition *ret_runtime) AG_HIDDEN;

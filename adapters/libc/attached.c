@@ -164,8 +164,9 @@ static void note_answer(void) {
 }
 
 /* Hooks a malloc that is not the C library's, with its relatives. Callers in its own object may
- * rely on more registers than the ABI keeps, so it is hooked by other entries (static_allocator.c).
- * Returns whether there is such a malloc. *ret_r: 0, or -ENOTSUP with the reason in the note. */
+ * rely on more registers than the ABI keeps, so such a malloc is hooked by other entries
+ * (static_allocator.c). Returns whether there is such a malloc. *ret_r: 0, or -ENOTSUP with the
+ * reason in the note. */
 static bool hook_own_allocator(int *ret_r) {
     struct ag_symbol_place place = {.address = NULL};
     const bool is_libc =

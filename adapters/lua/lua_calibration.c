@@ -16,7 +16,7 @@
  * 3. The pc of luaV_execute where Lua does not save it (lua_pcs.c). A chunk that consists only of
  * table constructors runs from its first line to its last. Each constructor makes one table, so the
  * n-th table is made by the n-th OP_NEWTABLE. A vector (an array or hash part) is made by that
- * instruction if its argument has the table's size, else by the OP_SETLIST after it.
+ * OP_NEWTABLE if the instruction contains the table's size, otherwise by the OP_SETLIST after it.
  *
  * The state's memory is an arena of the adapter, so the host's allocator is never called. */
 #include "lua_calibration.h"
@@ -460,8 +460,8 @@ static void construct(lua_State *L, lua_State *coroutine) {
     own.constructing = NULL;
 }
 
-/* Where the pc is not found, lines are those of the saved pc. That is no reason to refuse this
- * Lua. */
+/* If the pc is not found, the line of a frame is that of the saved pc. That is no reason to refuse
+ * this Lua. */
 static void run_constructors(lua_State *L) {
     const uint32_t depth = ag_recorder.depth;
     const size_t walker_bytes = (ag_walker_bytes(depth) + 63) & ~(size_t)63;

@@ -11,8 +11,8 @@ void ag_lua_entered(struct ag_kept_call *call);
 /* The address where each function continues after its detour. */
 extern void *ag_lua_originals[AG_LUA_ENTRIES] AG_HIDDEN;
 /* Between keep and let_go, stacks of this thread have the Lua frames of the moment of keep. If the
- * call between them is left by longjmp, let_go is called before the next realloc by the same
- * caller. */
+ * call between keep and let_go is left by longjmp, let_go is called before the next realloc by the
+ * same caller. */
 void ag_lua_stacks_keep(const struct ag_host_caller *caller);
 void ag_lua_stacks_let_go(const struct ag_host_caller *caller);
 

@@ -43,7 +43,7 @@ struct ag_lua_state {
     struct ag_lua_state *next;   /* in the list of all states; never removed */
     _Atomic uint32_t is_taken;   /* 0: the state is closed, and this struct may be used for a new
                                   * state */
-    uint32_t n_functions;        /* in the table, including those that were freed */
+    uint32_t n_functions;        /* functions in the table, including freed ones */
     uint32_t functions_capacity; /* a power of two */
     struct ag_lua_known_function *functions;
     struct ag_lua_known_line lines[AG_LUA_KNOWN_LINES];

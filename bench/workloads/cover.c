@@ -1,7 +1,8 @@
-/* cover.c: a benchmark program with many distinct stacks. It complements random sums of products
- * by Shannon expansion and proves the result by a tautology check, as espresso does. Each level of
- * the recursion is entered from one of several places, so that a stack is a path of decisions:
- * some hundred thousand distinct stacks, 10 to 30 frames deep, from few call sites.
+/* cover.c: a benchmark program with many distinct stacks. It complements random sums of products by
+ * Shannon expansion and proves the result by a tautology check, as espresso (a minimizer of logic
+ * functions) does. Each level of the recursion is entered from one of several places, so that a
+ * stack is a path of decisions: some hundred thousand distinct stacks, 10 to 30 frames deep, from
+ * few call sites.
  *
  * A cube (a product) is one block, with two bits per variable (bit 0: may be 0, bit 1: may be 1).
  * A cover (a sum of cubes) is a block that grows.

@@ -284,8 +284,8 @@ static int add_group_counts(struct ag_byte_list *list, const struct ag_page_trac
     return 0;
 }
 
-/* The block "counts": sizes and lifetimes of blocks by slice (see add_counts), then both by
- * group. */
+/* The block "counts": sizes and lifetimes of blocks by slice (see add_counts), then sizes and
+ * lifetimes by group. */
 static int write_counts(const struct ag_page_trace *trace, FILE *out) {
     const struct ag_history *history = &trace->history;
     const size_t n = history->n_slices * AG_HISTORY_ORDERS;

@@ -10,8 +10,8 @@
 #include "model/answers/history.h"
 #include "page/data_block.h"
 
-struct ag_slice_log { /* zero-initialize, then ag_slice_log_init */
-    struct ag_byte_list *slices;
+struct ag_slice_log {            /* zero-initialize, then ag_slice_log_init */
+    struct ag_byte_list *slices; /* by slice: its entries, encoded (slice_log.c) */
     size_t n_slices, n_groups;
     uint32_t *entries_of; /* by group: the number of its entries */
     size_t n_entries;

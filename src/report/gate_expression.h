@@ -73,7 +73,7 @@ const char *ag_gate_expression_text(const struct ag_gate_expression *expression)
 /* The quantities of the expression, in the order of the text. */
 size_t ag_gate_expression_terms(const struct ag_gate_expression *expression,
                                 const struct ag_gate_term **ret_terms);
-/* The bounds of a quantity. Both are equal if its value is known exactly. */
+/* The bounds of a quantity. low and high are equal if the value is known exactly. */
 struct ag_gate_range {
     long double low, high;
 };

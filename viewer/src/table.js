@@ -9,8 +9,8 @@ function classOf({ isName, isText }) {
 }
 
 // COLUMNS: { id, label, text(row), value(row)?, title?(row), isName?, isText?, note?(row), bar?(row) 0..1 }.
-// The name column takes the remaining width; other text columns are as wide as their text. Both are aligned
-// left.
+// The name column takes the remaining width; other text columns are as wide as their text. Name and text
+// columns are aligned left.
 export class Table {
   constructor(host, columns, { sort, onOpen, onSort, empty = "Nothing here." }) {
     Object.assign(this, { host, columns, sort, onOpen, onSort, empty, shown: ROWS_SHOWN });

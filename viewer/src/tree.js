@@ -22,7 +22,7 @@ export class Tree {
   }
 
   // GROUP_NODE: the node of each group (the stacks with one call path, type and label). ORDER: the weight of
-  // each group, which decides the order of children. It is the same for all ranges, so that boxes of the
+  // each group, which decides the order of children. The order is the same for all ranges, so that boxes of the
   // flame graph keep their places.
   finish(groupNode, order) {
     this.count = this.parent.length;
