@@ -17,7 +17,8 @@ struct ag_page_trace { /* the state of one trace while its part of the page is w
     struct ag_name_table names;
     uint32_t *number_of; /* by group of the outline before folding: its number on the page */
     size_t n_numbers;    /* number of groups on the page */
-    /* groups below nodes "other" (folded): their number, and the bytes that they allocated */
+    /* stacks that were folded into nodes "other": their number, and the bytes that they
+     * allocated */
     uint64_t folded_rows, other_bytes;
 };
 
