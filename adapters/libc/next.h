@@ -3,9 +3,11 @@
 #ifndef AG_LIBC_NEXT_H
 #define AG_LIBC_NEXT_H
 
+#include <spawn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "base/compiler.h"

@@ -90,7 +90,7 @@
 #include "base/stack_tree.h"
 
 enum {
-    AG_SEGMENT_VERSION = 12,
+    AG_SEGMENT_VERSION = 13,
     AG_SEGMENT_HEADER_BYTES = 4096,
     AG_SLOT_BYTES = 8192,
     AG_CHUNK_BYTES = 64 * 1024, /* a few hot chunks stay in L2; 300 idle threads cost 19 MiB */
@@ -280,6 +280,9 @@ struct ag_process_slot {
     uint64_t family;       /* identity of the process from which this one inherited its mappings */
     uint32_t has_own_lock; /* 1: it holds its own lock besides its family's */
     uint32_t text_bytes;   /* of text, at most AG_SLOT_TEXT_BYTES */
+    /* Programs that this process executed, in itself or in a child that it started by vfork,
+     * posix_spawn, system or popen. The recorder of each of them claims a slot (or fails to). */
+    _Atomic uint32_t n_executions;
     /* Offsets in text of NUL-terminated strings; the command is n_arguments of them in a row. */
     uint32_t cwd_offset, exe_offset, command_offset, n_arguments;
     char note[256]; /* one line: why an adapter refused; or empty */

@@ -254,6 +254,7 @@ static int claim_slot(void) {
 
 static void clear_slot(struct ag_process_slot *slot) {
     atomic_store_explicit(&slot->n_streams, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->n_executions, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->exiting, AG_SLOT_STAYS, memory_order_relaxed);
     atomic_store_explicit(&slot->wait_status_known, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->n_images, 0, memory_order_relaxed);
@@ -756,6 +757,18 @@ void ag_recorder_leave(void) {
 void ag_recorder_exiting(void) {
     if (ag_recorder.slot && !ag_process_is_forked()) { /* else the slot is the parent's */
         atomic_store_explicit(&ag_recorder.slot->exiting, AG_SLOT_EXITS, memory_order_relaxed);
+    }
+}
+
+void ag_recorder_executes(void) {
+    if (ag_recorder.slot) {
+        atomic_fetch_add_explicit(&ag_recorder.slot->n_executions, 1, memory_order_relaxed);
+    }
+}
+
+void ag_recorder_has_not_executed(void) {
+    if (ag_recorder.slot) {
+        atomic_fetch_sub_explicit(&ag_recorder.slot->n_executions, 1, memory_order_relaxed);
     }
 }
 

@@ -156,6 +156,11 @@ void ag_recorder_exiting(void);
  * If it has another event, the caller of _exit was a child of vfork. */
 void ag_recorder_exits_now(void);
 
+/* Counts a program that this process, or a child that shares its memory, is about to execute. */
+void ag_recorder_executes(void);
+/* Takes that back: the program was not executed. */
+void ag_recorder_has_not_executed(void);
+
 /* Called first in a forked child, by the code that detects the fork (the hook of fork, or the first
  * event). */
 void ag_recorder_child_start(void);

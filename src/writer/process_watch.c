@@ -406,6 +406,11 @@ bool ag_process_lives(uint32_t pid) {
     return read_facts(pid, &facts) && !facts.is_over;
 }
 
+uint32_t ag_process_parent(uint32_t pid) {
+    struct process_facts facts;
+    return read_facts(pid, &facts) ? facts.parent : 0;
+}
+
 bool ag_process_has_surely_mapped(uint32_t pid, const char *path) {
     return has_mapped(pid, path) == YES;
 }

@@ -46,6 +46,7 @@ void ag_process_thread_name(uint32_t pid, bool shares_namespace, uint32_t thread
 bool ag_process_shares_namespace(uint32_t pid, uint32_t own_pid);
 
 bool ag_process_lives(uint32_t pid);           /* false for a zombie */
+uint32_t ag_process_parent(uint32_t pid);      /* also of a zombie; 0: unknown, or none */
 uint64_t ag_process_start_ticks(uint32_t pid); /* as ag_process_boot_ticks; UINT64_MAX: unknown */
 /* A process sets its name itself, so the name may contain any bytes. ret_name is unchanged when the
  * process is gone. */

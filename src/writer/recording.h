@@ -30,6 +30,7 @@ struct ag_recording {
     uint32_t found_pid;        /* its pid in the writer's PID namespace; 0: unknown */
     bool shares_namespace;     /* its PID namespace is the writer's */
     uint64_t start_ns;         /* since the session began */
+    char program[16];          /* the start of its executable's file name; "": unknown */
 
     struct ag_trace_writer *writer; /* NULL: there is no file, or a previous writer sealed it */
     int trace_fd;                   /* a second descriptor of the file; -1: there is no file */

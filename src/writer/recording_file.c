@@ -61,6 +61,18 @@ static uint64_t realtime_of(const struct ag_recording *recording) {
     return recording->session->clock_origin_realtime_ns + recording->start_ns;
 }
 
+static void set_program(struct ag_recording *recording, struct ag_bytes exe) {
+    size_t begin = exe.length;
+    while (begin > 0 && exe.data[begin - 1] != '/') {
+        begin--;
+    }
+    const size_t length = exe.length - begin;
+    const size_t kept =
+        length < sizeof(recording->program) ? length : sizeof(recording->program) - 1;
+    memcpy(recording->program, exe.data + begin, kept);
+    recording->program[kept] = '\0';
+}
+
 static void define_process(struct ag_recording *recording, const struct ag_process_slot *copy) {
     struct ag_record record = {
         .kind = AG_RECORD_PROCESS,
@@ -218,6 +230,7 @@ static int resume_trace(struct ag_recording *recording, const struct ag_process_
 }
 
 int ag_recording_open_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
+    set_program(recording, slot_string(copy, copy->exe_offset));
     int r = recording->session->is_private ? take_first_file(recording) : open_noted(recording);
     if (r < 0 && !recording->session->is_private) {
         r = make_file(recording, copy);

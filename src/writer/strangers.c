@@ -1,18 +1,30 @@
-/* strangers.c: finds processes of the command that are not recorded (strangers.h).
+/* strangers.c: finds processes of the command that are not recorded (strangers.h), in two ways.
  *
- * The kernel lists the children of each thread (/proc/PID/task/TID/children). Starting from the
- * first process and from every recorded one (whose parent may have ended), that gives the process
- * tree. A process of the tree that has no slot is about to take one, or was forked and has not
- * allocated yet (then it has the live file mapped), or is a stranger. It is counted if a look
- * PATIENCE_NS later still finds it without a slot. A process that was recorded and then executed
- * another program is counted even if it ends before that.
+ * 1. Processes. The kernel lists the children of each thread (/proc/PID/task/TID/children).
+ * Starting from the first process and from every recorded one (whose parent may have ended), that
+ * gives the process tree. A process of the tree that has no slot is about to take one, or was
+ * forked and has not allocated yet (then it has the live file mapped), or is a stranger. It is
+ * counted if a look PATIENCE_NS later still finds it without a slot. A process that was recorded
+ * and then executed another program is counted even if it ends before that. Looks are LOOK_EVERY_NS
+ * apart, so this finds strangers that live for 0.4 s (2 s in mode SAMPLE), and their names. A look
+ * takes some microseconds per process. The next one follows after at least 200 times its duration,
+ * which limits the cost to half a percent of a CPU.
  *
- * Looks are LOOK_EVERY_NS apart, so a stranger is counted if it lives for 0.4 s (2 s in mode
- * SAMPLE). Of those with shorter lives, only some are counted, so the number is a lower bound. A
- * look takes some microseconds per process. The next one follows after at least 200 times its
- * duration, which limits the cost to half a percent of a CPU.
+ * 2. Programs. Each recorded process counts the programs that it executes, in itself or in children
+ * (adapters/libc/executions.c), and each executed program in which a recorder starts takes a slot.
+ * So the difference is the number of programs without a recorder, however short they lived. A
+ * recorder that joins is attributed to the process that executed it: the one that had its pid
+ * before, or its parent. If that process has a surplus of joined recorders (it made the system call
+ * itself, as Go's runtime does), the surplus does not hide programs that others miss. If its parent
+ * lives and is a stranger itself, the recorder is not attributed. If its parent is unknown or has
+ * ended, the recorder reduces what is missing in all.
  *
- * Rejected ways to see short-lived strangers too:
+ * The programs found by 2 include most of the processes found by 1, so the larger number counts. It
+ * is a lower bound: 2 does not see programs that are executed by a system call of the program's
+ * own. A program that was killed before its recorder started counts, although it allocated
+ * nothing.
+ *
+ * Rejected ways to see strangers with short lives:
  *
  *  - The stranger reports itself, if it has the agent and only the live file is out of its reach
  *    (another /dev/shm). Each channel that crosses mount namespaces is blocked by another
@@ -22,12 +34,9 @@
  *  - The kernel's own log of executions. The process connector and process accounting require root.
  *    Records of perf (comm_exec) need an event for each CPU that is inherited at every fork and by
  *    every new thread of the program, which costs more than recording the program.
- *  - A process that is about to execute a program writes a note into the segment, and the recorder
- *    of the new program removes it. No namespace prevents this. But the agent would have to hook 13
- *    more functions (exec*, posix_spawn*, system, popen), and a program that makes the system call
- *    itself is missed. The note would have to name the pid that the new recorder reports. A child
- *    of vfork can find it only by a system call that its sandbox may forbid, and the parent cannot
- *    find it for system and popen.
+ *  - The executing process writes the pid of the new program into the segment. A child of vfork can
+ *    find its pid only by a system call that its sandbox may forbid, and the parent cannot find it
+ *    for system and popen. Counts need no pid.
  *  - The kind of end: a process that has ended without a signal and without having called exit,
  *    _exit or quick_exit has executed another program, or made the system call itself. Go's runtime
  *    does the latter, so this would count programs that are recorded completely. */
@@ -254,9 +263,99 @@ void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid) {
     }
 }
 
+/* ---- programs without a recorder ---- */
+
+void ag_strangers_executed_unseen(struct ag_strangers *strangers, uint32_t pid, uint32_t n_programs,
+                                  const char *name, uint64_t now_ns) {
+    struct ag_missing_programs missing = {.pid = pid, .n_programs = n_programs, .since_ns = now_ns};
+    (void)snprintf(missing.name, sizeof(missing.name), "%s", name);
+    for (size_t i = 0; i < strangers->n_missing; i++) {
+        if (strangers->missing[i].n_programs == 0) { /* all of them have joined */
+            strangers->missing[i] = missing;
+            return;
+        }
+    }
+    if (strangers->n_missing < PROCESSES_MOST) {
+        /* without memory the number is a lower bound */
+        (void)AG_ARRAY_ADD(strangers->missing, strangers->n_missing, missing);
+    } else {
+        strangers->missing[PROCESSES_MOST - 1].n_programs += n_programs;
+    }
+}
+
+bool ag_strangers_take_missing(struct ag_strangers *strangers, uint32_t pid) {
+    for (size_t i = strangers->n_missing; pid != 0 && i-- > 0;) { /* the newest process first */
+        struct ag_missing_programs *missing = &strangers->missing[i];
+        if (missing->pid == pid && missing->n_programs > 0) {
+            missing->n_programs--;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is the process a descendant of the first one, and surely not recorded? */
+static bool is_unrecorded_descendant(const struct ag_writer *writer, uint32_t pid) {
+    enum { GENERATIONS = 64 };
+    const struct ag_session *session = writer->session;
+    if (!ag_process_lives(pid) || ag_process_has_mapped(pid, session->path)) {
+        return false;
+    }
+    for (int i = 0; i < GENERATIONS && pid > 1; i++) {
+        if (pid == session->first_pid) {
+            return true;
+        }
+        pid = ag_process_parent(pid);
+    }
+    return false;
+}
+
+void ag_strangers_joined_alone(struct ag_strangers *strangers, const struct ag_writer *writer,
+                               uint32_t parent) {
+    if (parent <= 1 || !is_unrecorded_descendant(writer, parent)) {
+        strangers->n_unattributed++;
+    }
+}
+
+/* The number of programs whose recorders did not join. */
+static uint32_t n_missing_programs(const struct ag_strangers *strangers) {
+    uint64_t n_missing = 0;
+    for (size_t i = 0; i < strangers->n_missing; i++) {
+        n_missing += strangers->missing[i].n_programs;
+    }
+    n_missing = n_missing > strangers->n_unattributed ? n_missing - strangers->n_unattributed : 0;
+    return n_missing < UINT32_MAX ? (uint32_t)n_missing : UINT32_MAX;
+}
+
+bool ag_strangers_may_still_join(const struct ag_strangers *strangers, uint64_t now_ns) {
+    bool is_any_new = false;
+    for (size_t i = 0; i < strangers->n_missing; i++) {
+        is_any_new |= strangers->missing[i].n_programs > 0 &&
+                      now_ns - strangers->missing[i].since_ns < PATIENCE_NS;
+    }
+    return is_any_new && n_missing_programs(strangers) > 0;
+}
+
+/* Names programs that only the counts of executions show, N_UNNAMED in all, by the programs that
+ * executed them. */
+static void name_missing(const struct ag_strangers *strangers, uint32_t n_unnamed,
+                         char names[AG_STRANGERS_NAMES_BYTES]) {
+    for (size_t i = 0; i < strangers->n_missing && n_unnamed > 0; i++) {
+        const struct ag_missing_programs *missing = &strangers->missing[i];
+        if (missing->n_programs > 0) {
+            char name[sizeof("executed by ") + sizeof(missing->name)];
+            (void)snprintf(name, sizeof(name), "executed by %s", missing->name);
+            add_name(names, name);
+            n_unnamed -= n_unnamed < missing->n_programs ? n_unnamed : missing->n_programs;
+        }
+    }
+}
+
 uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_writer *writer,
                                uint64_t now_ns, char ret_names[AG_STRANGERS_NAMES_BYTES]) {
     uint32_t n_counted = 0;
+    const uint32_t n_refused = /* their recorders started and found no slot */
+        atomic_load_explicit(&writer->session->header->n_refused_processes, memory_order_relaxed);
     ret_names[0] = '\0';
     if (is_asked_for(writer)) {
         strangers_walk(strangers, writer, now_ns);
@@ -267,10 +366,16 @@ uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_w
             add_name(ret_names, strangers->known[i].name);
         }
     }
+    const uint32_t n_without = is_asked_for(writer) ? n_missing_programs(strangers) : 0;
+    if (n_without > n_counted + n_refused) {
+        name_missing(strangers, n_without - n_counted - n_refused, ret_names);
+        n_counted = n_without - n_refused;
+    }
     return n_counted;
 }
 
 void ag_strangers_done(struct ag_strangers *strangers) {
     free(strangers->known);
+    free(strangers->missing);
     *strangers = (struct ag_strangers){0};
 }

@@ -20,10 +20,21 @@ struct ag_stranger {      /* a process that is a stranger, or may become one */
     bool is_seen;         /* by the current look */
     char name[16];
 };
+/* Programs that a recorded process executed, or started in children, and whose recorders have not
+ * joined the session. Made when the process' trace is sealed. */
+struct ag_missing_programs {
+    uint32_t pid; /* of the process, in the writer's PID namespace; 0: unknown */
+    uint32_t n_programs;
+    uint64_t since_ns; /* CLOCK_MONOTONIC */
+    char name[16];     /* of the program that executed them */
+};
 struct ag_strangers { /* zero-initialize */
     struct ag_stranger *known;
     size_t n_known;
     uint64_t next_look_ns; /* CLOCK_MONOTONIC */
+    struct ag_missing_programs *missing;
+    size_t n_missing;
+    uint32_t n_unattributed; /* recorders that joined and were executed by an unknown process */
 };
 
 /* Looks for strangers among the descendants of the first process and of the recorded ones, if the
@@ -34,6 +45,19 @@ void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *w
 void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns);
 /* Notes that this process is recorded. */
 void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid);
+/* Notes the end of a recorded process, which executed N_PROGRAMS programs whose recorders have not
+ * joined the session so far. */
+void ag_strangers_executed_unseen(struct ag_strangers *strangers, uint32_t pid, uint32_t n_programs,
+                                  const char *name, uint64_t now_ns);
+/* Notes that the recorder of one of these programs has joined. false: none of that process is
+ * missing. */
+bool ag_strangers_take_missing(struct ag_strangers *strangers, uint32_t pid);
+/* Notes a recorder that joined and cannot be attributed to a recorded process. PARENT: of its
+ * process, in the writer's PID namespace; 0: unknown. */
+void ag_strangers_joined_alone(struct ag_strangers *strangers, const struct ag_writer *writer,
+                               uint32_t parent);
+/* May a recorder that is missing so far still join? Then it is too early to conclude. */
+bool ag_strangers_may_still_join(const struct ag_strangers *strangers, uint64_t now_ns);
 /* Looks a last time. Returns the number of strangers; ret_names: each name once, "sudo, ls". */
 uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_writer *writer,
                                uint64_t now_ns, char ret_names[AG_STRANGERS_NAMES_BYTES]);

@@ -229,6 +229,52 @@ static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
                                                                        : ag_monotonic_ns();
 }
 
+/* A process' pid in the writer's namespace, also of one that had ended before it was adopted. 0:
+ * unknown. */
+static uint32_t pid_of(const struct ag_writer *writer, const struct ag_watched_slot *watched) {
+    const bool shares_namespace = /* as far as can be known */
+        watched->pid_namespace == writer->session->pid_namespace || watched->pid_namespace == 0;
+    return watched->watch.pid != 0 ? watched->watch.pid : shares_namespace ? watched->own_pid : 0;
+}
+
+/* Programs that the process executed and whose recorders did not join. */
+static uint32_t n_unseen_executions(const struct ag_writer *writer, uint32_t index) {
+    const struct ag_process_slot *slot = ag_session_slot(writer->session, index);
+    const uint32_t n = atomic_load_explicit(&slot->n_executions, memory_order_relaxed);
+    const uint32_t n_joined = writer->slots[index].n_joined;
+    return n > n_joined && n <= INT32_MAX ? n - n_joined : 0;
+}
+
+/* Attributes the recorder that joined in slot INDEX to an execution by the process PID, which may be
+ * an earlier program of the same process. false: that process has no execution whose recorder is
+ * missing. */
+static bool attribute_joined(struct ag_writer *writer, uint32_t index, uint32_t pid,
+                             bool *ret_is_open) {
+    for (uint32_t i = 0; i < writer->n_slots_seen && pid != 0; i++) {
+        const bool is_it = i != index && writer->slots[i].phase == AG_PHASE_OPEN &&
+                           pid_of(writer, &writer->slots[i]) == pid;
+        *ret_is_open |= is_it;
+        if (is_it && n_unseen_executions(writer, i) > 0) {
+            writer->slots[i].n_joined++;
+            return true;
+        }
+    }
+    return ag_strangers_take_missing(&writer->strangers, pid);
+}
+
+/* Attributes the recorder of a program to the process that executed it: the one with the same pid,
+ * or its parent (strangers.c, 2). */
+static void note_joined(struct ag_writer *writer, uint32_t index, uint32_t pid,
+                        uint32_t reported_parent) {
+    const uint32_t known_parent = pid != 0 ? ag_process_parent(pid) : 0;
+    const uint32_t parent = known_parent != 0 ? known_parent : reported_parent;
+    bool is_same_open = false, is_parent_open = false;
+    if (!attribute_joined(writer, index, pid, &is_same_open) &&
+        !attribute_joined(writer, index, parent, &is_parent_open) && !is_parent_open) {
+        ag_strangers_joined_alone(&writer->strangers, writer, parent);
+    }
+}
+
 static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     struct ag_session *session = writer->session;
     struct ag_watched_slot *watched = &writer->slots[index];
@@ -260,11 +306,16 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
         watched->has_ended = true;
         return;
     }
+    const bool shares_namespace = /* as far as can be known */
+        seen.sought.namespace == session->pid_namespace || seen.sought.namespace == 0;
+    const bool is_executed_by_run = watched->is_first && !writer->report.registered;
+    if (!was_forked(session, index) && !is_executed_by_run) {
+        note_joined(writer, index, pid == 0 && shares_namespace ? seen.sought.own_pid : pid,
+                    shares_namespace ? slot->parent_pid : 0);
+    }
     if (watched->is_first) {
         writer->report.registered = 1;
     }
-    const bool shares_namespace = /* as far as can be known */
-        seen.sought.namespace == session->pid_namespace || seen.sought.namespace == 0;
     ag_strangers_recorded(&writer->strangers,
                           pid == 0 && shares_namespace ? seen.sought.own_pid : pid);
     if (seen.parent_slot < session->n_slots && seen.identity == 0 &&
@@ -486,6 +537,15 @@ static void fill_report(struct ag_writer_report *report, const struct ag_recordi
     memcpy(report->path, recording->path, sizeof(report->path));
 }
 
+static void note_unseen_executions(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
+    const struct ag_watched_slot *watched = &writer->slots[index];
+    const uint32_t n = n_unseen_executions(writer, index);
+    if (n > 0 && !writer->is_offline) {
+        ag_strangers_executed_unseen(&writer->strangers, pid_of(writer, watched), n,
+                                     watched->recording->program, now_ns);
+    }
+}
+
 static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     struct ag_watched_slot *watched = &writer->slots[index];
     struct ag_recording *recording = watched->recording;
@@ -512,6 +572,7 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     if (watched->is_first) {
         fill_report(&writer->report, recording);
     }
+    note_unseen_executions(writer, index, now_ns);
     watched->recording = ag_recording_free(recording);
     ag_process_watch_done(&watched->watch);
     watched->phase = AG_PHASE_RETIRED;
@@ -755,9 +816,11 @@ static void count_others(struct ag_writer *writer) {
         writer->n_traces + writer->n_open - report->registered - report->n_without_trace;
 }
 
-/* Reports to `run` once, when these traces are sealed (something_is_unsealed). */
-static void report_when_due(struct ag_writer *writer, int report_fd) {
-    if (!writer->first_has_ended || writer->has_reported || something_is_unsealed(writer)) {
+/* Reports to `run` once, when these traces are sealed (something_is_unsealed). If programs were
+ * executed a moment ago and their recorders have not joined, it waits up to 0.3 s for them. */
+static void report_when_due(struct ag_writer *writer, int report_fd, bool ends_now) {
+    if (!writer->first_has_ended || writer->has_reported || something_is_unsealed(writer) ||
+        (!ends_now && ag_strangers_may_still_join(&writer->strangers, ag_monotonic_ns()))) {
         return;
     }
     ag_snapshots_finish(writer);
@@ -864,7 +927,7 @@ static void loop(struct ag_writer *writer, int report_fd) {
         flush_when_due(writer, now_ns, &next_flush_ns);
         const uint32_t n_sealed = ag_writer_finish_ended(writer, now_ns);
         if (first_had_ended) {
-            report_when_due(writer, report_fd);
+            report_when_due(writer, report_fd, ends_now);
         }
         const bool is_crowded =
             writer->n_open + writer->n_retired > writer->session->n_slots * 3 / 4;

@@ -22,6 +22,7 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     struct ag_process_watch watch;  /* pid 0: its pid in the writer's namespace is unknown */
     uint32_t own_pid;               /* its pid in its own namespace, as it reported it */
     uint32_t tree;                  /* index of its stack tree */
+    uint32_t n_joined;              /* recorders of programs that it executed or started */
     uint64_t pid_namespace;         /* its own PID namespace */
     uint64_t identity, family;      /* 0: it holds no such lock (segment.h, 6) */
     uint64_t program;               /* identifies the file that it executes; 0: unknown */

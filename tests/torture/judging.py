@@ -18,6 +18,7 @@
 import glob
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,7 @@ MODES = ["exact", "sample", "whole", "attach", "killed", "removed", "truncated"]
 
 ATTACHED = "allogram: attached to "  # printed by attach as soon as its hooks are active
 CLOSED = b"allogram: the live file was removed while the program ran"
+UNRECORDED = re.compile(rb"^allogram: (\d+) process(?:es were| was) not recorded, as ", re.MULTILINE)
 
 OWN_KINDS = {"output", "status", "stderr", "complaint", "hang"}  # differences in the behavior of the program itself
 PLAIN_REPEATS = 8
@@ -122,7 +124,7 @@ class Judge:
     def _traces(self, run, plain):
         return [trace_truth.Trace(self.allogram, path, self._ours, self._timeout(plain)) for path in sorted(glob.glob(os.path.join(run, "*.allogram")))]
 
-    def _compare(self, mode, run, truth, plain, findings, is_part=False, may_lose=False, is_closed=False):
+    def _compare(self, mode, run, truth, plain, findings, is_part=False, may_lose=False, may_miss_programs=False):
         traces = self._traces(run, plain)
         asked = [trace.summary for trace in traces[:1]]
         if asked and "lost_events" in asked[0] and asked[0]["lost_events"]["total"] != traces[0].lost:
@@ -135,10 +137,18 @@ class Judge:
             return
         if self.falsify is not None:
             self.falsify(trues)
-        different, n_reported = trace_truth.compare(trues, traces, is_part, is_closed)
+        different, n_reported = trace_truth.compare(trues, traces, is_part, may_miss_programs)
         self.n_reported_losses += n_reported + sum(1 for trace in traces if trace.lost > 0)
         if not may_lose:
             findings += [Finding(mode, "counts", text) for text in different[:4]]
+        return n_reported
+
+    def _compare_run(self, mode, run, truth, plain, ended, findings, is_part=False):
+        """Executed programs may be unrecorded if `run` reports them, and only then may it report any."""
+        unrecorded = UNRECORDED.search(ended.stderr)
+        n_missed = self._compare(mode, run, truth, plain, findings, is_part, may_miss_programs=unrecorded is not None)
+        if unrecorded and n_missed == 0 and not is_part:
+            findings.append(Finding(mode, "unrecorded", "%s, but every program has a trace" % unrecorded[0].decode()))
 
     # ---- modes ----
 
@@ -178,8 +188,8 @@ class Judge:
                 return [], "%s; the plain program too: %s" % (findings[0], plainly[0])
         return findings, None
 
-    def _run_command(self, run, options, command, is_quiet=True):
-        return [self.allogram, "run", *(["-q"] if is_quiet else []), "-o", os.path.join(run, "t.%p.allogram"), *options, "--", *command]
+    def _run_command(self, run, options, command):
+        return [self.allogram, "run", "-o", os.path.join(run, "t.%p.allogram"), *options, "--", *command]
 
     def _exact(self, command, plain, dice, findings):
         run, truth, env = self._prepare()
@@ -188,7 +198,7 @@ class Judge:
             env["TORTURE_MILLISECONDS"] = "40"  # what is remembered of one round may be wrong in the next
         ended = surroundings.run(self._run_command(run, options, command), run, "exact", env, self._timeout(plain))
         self._end("exact", ended, plain, findings)
-        self._compare("exact", run, truth, plain, findings)
+        self._compare_run("exact", run, truth, plain, ended, findings)
 
     def _sample(self, command, plain, dice, findings):
         run, truth, env = self._prepare()
@@ -197,7 +207,7 @@ class Judge:
         ended = surroundings.run(self._run_command(run, options, command), run, "sample", env, self._timeout(plain))
         self._end("sample", ended, plain, findings)
         # With an interval of one byte, every block of at least 32 bytes is sampled: the probability to miss it is e^-32.
-        self._compare("sample", run, truth, plain, findings, is_part=interval != "1")
+        self._compare_run("sample", run, truth, plain, ended, findings, is_part=interval != "1")
 
     def _attach_command(self, run, pid, options):
         return [self.allogram, "attach", str(pid), "-o", os.path.join(run, "a.%p.allogram"), *options]
@@ -297,7 +307,7 @@ class Judge:
             time.sleep(dice.random() * 0.05)
             done.append(disturb(pid, family, program))
 
-        ended = surroundings.run(self._run_command(run, [], command, mode != "removed"), run, mode, env, self._timeout(plain), meanwhile, watched)
+        ended = surroundings.run(self._run_command(run, [], command), run, mode, env, self._timeout(plain), meanwhile, watched)
         status = ended.status
         if status is not None and os.WIFSIGNALED(status) and done and done[0] == "run":
             status = ended.program_status if ended.program_status is not None else plain.status
@@ -306,7 +316,8 @@ class Judge:
         else:
             self._end(mode, ended, plain, findings, status)
         if mode == "removed":
-            self._compare(mode, run, truth, plain, findings, is_closed=CLOSED in ended.stderr or done == ["late"])
+            self._compare(mode, run, truth, plain, findings,
+                          may_miss_programs=CLOSED in ended.stderr or done == ["late"] or UNRECORDED.search(ended.stderr) is not None)
         else:
             self._compare(mode, run, truth, plain, findings, may_lose=True)
 

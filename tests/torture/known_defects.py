@@ -8,16 +8,17 @@ fixes a defect removes its row. `run_torture.py --all` ignores the table.
 RUN = ["exact", "sample", "killed", "removed", "truncated"]
 
 
-def executes_without_session(act, variant, around=0):
-    """Whether the program executes a program in mount namespaces with another /dev/shm, where the executed program finds no live file. `around`:
-    the kinds of the namespaces around `act`, which may be nested."""
+def executes_unreported(act, variant, around=0, is_orphan=False):
+    """Whether an orphan executes a program in mount namespaces with another /dev/shm, where the executed program finds no live file. `run` has
+    then ended, and no process is left that could report the program. `around`: the kinds of the namespaces around `act`, which may be nested."""
     around |= act.numbers[1] & 34 if act.name == "namespaces" else 0
-    return around == 34 and act.name in ("spawn", "execute", "shell") or any(
-        executes_without_session(below, variant, around) for below in act.children)
+    is_orphan |= act.name == "orphan"
+    return (is_orphan and around == 34 and act.name in ("spawn", "execute", "shell")) or any(
+        executes_unreported(below, variant, around, is_orphan) for below in act.children)
 
 
 ROWS = [
-    ("9: programs executed where the live file cannot be found, if they end soon, are not counted as unrecorded", RUN, executes_without_session),
+    ("9: programs that orphans execute where the live file cannot be found are not reported after `run` has ended", RUN, executes_unreported),
 ]
 
 

@@ -263,9 +263,10 @@ def _range(pair):
     return str(pair[0]) if pair[0] == pair[1] else "%d to %d" % tuple(pair)
 
 
-def compare(trues, traces, is_part=False, is_closed=False):
+def compare(trues, traces, is_part=False, may_miss_programs=False):
     """(findings, number of reported losses) over all processes of a run. If a trace reports a loss itself, a difference is no finding, but a
-    reported loss. The same holds for an executed program without a trace, if `run` reports that programs could not be recorded (is_closed)."""
+    reported loss. An executed program without a trace is a reported loss, too, if `run` reports that programs could not be recorded
+    (may_miss_programs)."""
     if is_part:
         return _compare_parts(trues, traces), 0
     findings, n_reported = [], 0
@@ -285,7 +286,7 @@ def compare(trues, traces, is_part=False, is_closed=False):
             trace = _unmarked(true, by_number)
         if trace is None:
             counted = sum(counts.blocks[0] for counts in true.sites.values())
-            if counted > 0 and is_closed and true.is_executed:
+            if counted > 0 and may_miss_programs and true.is_executed:
                 n_reported += 1
             elif counted > 0:
                 findings.append("process %d (pid %d): no trace, it counted %d blocks" % (true.number, true.pid, counted))

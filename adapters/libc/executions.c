@@ -1,0 +1,163 @@
+/* executions.c: hooks the functions by which a program executes another one, in the preloaded agent,
+ * and counts the programs in the process' slot. The recorder of each executed program claims a slot
+ * of its own, so the writer notices programs in which no recorder started (writer/strangers.c).
+ *
+ * The call is counted before it is made, because a successful exec does not return, and taken back
+ * if it fails. A child of vfork counts for its parent, in whose memory it runs. The C library's
+ * own calls of these functions, as that of execve in system, do not pass through the hooks. */
+#include <alloca.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/raw_syscall.h"
+#include "next.h"
+#include "record/recorder.h"
+
+AG_EXPORT int execve(const char *path, char *const arguments[], char *const environment[]);
+AG_EXPORT int execv(const char *path, char *const arguments[]);
+AG_EXPORT int execvp(const char *file, char *const arguments[]);
+AG_EXPORT int execvpe(const char *file, char *const arguments[], char *const environment[]);
+AG_EXPORT int execl(const char *path, const char *argument, ...);
+AG_EXPORT int execlp(const char *file, const char *argument, ...);
+AG_EXPORT int execle(const char *path, const char *argument, ...);
+AG_EXPORT int fexecve(int fd, char *const arguments[], char *const environment[]);
+AG_EXPORT int posix_spawn(pid_t *ret_pid, const char *path,
+                          const posix_spawn_file_actions_t *actions,
+                          const posix_spawnattr_t *attributes, char *const arguments[],
+                          char *const environment[]);
+AG_EXPORT int posix_spawnp(pid_t *ret_pid, const char *file,
+                           const posix_spawn_file_actions_t *actions,
+                           const posix_spawnattr_t *attributes, char *const arguments[],
+                           char *const environment[]);
+AG_EXPORT int system(const char *command);
+AG_EXPORT FILE *popen(const char *command, const char *mode);
+
+static void execution_begins(void) {
+    ag_libc_start();
+    ag_recorder_executes();
+}
+
+/* For the result of a function that returns only if it failed. */
+static int execution_failed(int result) {
+    ag_recorder_has_not_executed();
+    return result;
+}
+
+int execve(const char *path, char *const arguments[], char *const environment[]) {
+    execution_begins();
+    return execution_failed(ag_next.execve(path, arguments, environment));
+}
+
+int execv(const char *path, char *const arguments[]) {
+    execution_begins();
+    return execution_failed(ag_next.execv(path, arguments));
+}
+
+int execvp(const char *file, char *const arguments[]) {
+    execution_begins();
+    return execution_failed(ag_next.execvp(file, arguments));
+}
+
+int execvpe(const char *file, char *const arguments[], char *const environment[]) {
+    execution_begins();
+    return execution_failed(ag_next.execvpe(file, arguments, environment));
+}
+
+int fexecve(int fd, char *const arguments[], char *const environment[]) {
+    execution_begins();
+    return execution_failed(ag_next.fexecve(fd, arguments, environment));
+}
+
+static size_t count_arguments(const char *first, va_list *rest) {
+    size_t n = 0;
+    for (const char *argument = first; argument; argument = va_arg(*rest, const char *)) {
+        n++;
+    }
+    return n;
+}
+
+/* Fills arguments[0, n] with the n arguments and NULL. */
+static void take_arguments(char **arguments, size_t n, const char *first, va_list *rest) {
+    arguments[0] = (char *)(uintptr_t)first;
+    for (size_t i = 1; i <= n; i++) {
+        arguments[i] = va_arg(*rest, char *);
+    }
+}
+
+/* The variadic functions call those with an array, as the C library does. The array is on the
+ * stack, because these functions are called in children of fork and vfork and in signal handlers,
+ * where malloc is not allowed. A macro, because memory of alloca ends with the function. */
+#define AG_ARGUMENTS_ON_STACK(arguments, first, rest)                  \
+    va_list rest;                                                      \
+    va_start(rest, first);                                             \
+    const size_t n_arguments = count_arguments(first, &rest);          \
+    va_end(rest);                                                      \
+    char **arguments = alloca((n_arguments + 1) * sizeof(*arguments)); \
+    va_start(rest, first);                                             \
+    take_arguments(arguments, n_arguments, first, &rest)
+
+int execl(const char *path, const char *argument, ...) {
+    AG_ARGUMENTS_ON_STACK(arguments, argument, rest);
+    va_end(rest);
+    execution_begins();
+    return execution_failed(ag_next.execv(path, arguments));
+}
+
+int execlp(const char *file, const char *argument, ...) {
+    AG_ARGUMENTS_ON_STACK(arguments, argument, rest);
+    va_end(rest);
+    execution_begins();
+    return execution_failed(ag_next.execvp(file, arguments));
+}
+
+int execle(const char *path, const char *argument, ...) {
+    AG_ARGUMENTS_ON_STACK(arguments, argument, rest);
+    char *const *environment = va_arg(rest, char *const *);
+    va_end(rest);
+    execution_begins();
+    return execution_failed(ag_next.execve(path, arguments, environment));
+}
+
+int posix_spawn(pid_t *ret_pid, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const arguments[],
+                char *const environment[]) {
+    execution_begins();
+    const int r = ag_next.posix_spawn(ret_pid, path, actions, attributes, arguments, environment);
+    return r == 0 ? 0 : execution_failed(r);
+}
+
+int posix_spawnp(pid_t *ret_pid, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const arguments[],
+                 char *const environment[]) {
+    execution_begins();
+    const int r = ag_next.posix_spawnp(ret_pid, file, actions, attributes, arguments, environment);
+    return r == 0 ? 0 : execution_failed(r);
+}
+
+static bool has_no_shell(void) {
+    return ag_syscall_failed(ag_syscall2(SYS_access, (long)"/bin/sh", X_OK));
+}
+
+/* Status 127 means that the shell did not find the command, or that the shell itself is missing. A
+ * missing shell was not executed. */
+int system(const char *command) {
+    enum { NOT_FOUND = 127 << 8 };
+    if (!command) {
+        ag_libc_start();
+        return ag_next.system(NULL);
+    }
+    execution_begins();
+    const int status = ag_next.system(command);
+    return status == -1 || (status == NOT_FOUND && has_no_shell()) ? execution_failed(status)
+                                                                   : status;
+}
+
+FILE *popen(const char *command, const char *mode) {
+    execution_begins();
+    FILE *file = ag_next.popen(command, mode);
+    if (!file) {
+        ag_recorder_has_not_executed();
+    }
+    return file;
+}
