@@ -17,7 +17,8 @@ struct ag_attach_end { /* all zero: the user cannot ask for the end */
     /* When the user asked for the end, by ag_monotonic_ns; 0: not yet. May be NULL. */
     uint64_t (*asked_ns)(void *context);
     void *context;
-    /* the agent is being removed, which may go on for AG_ATTACH_LEAVE_NS after the request */
+    /* The agent is being removed. The removal may continue for AG_ATTACH_LEAVE_NS after the
+     * request. */
     bool is_leaving;
 };
 

@@ -19,15 +19,16 @@ struct ag_attach {
     struct ag_safe_ground ground;
     struct ag_remote_call call;
     const char *adapters; /* the value of --adapters */
-    uint64_t handle;      /* of dlopen; 0: the agent is not loaded */
-    uint64_t bias;        /* of the agent */
+    uint64_t handle;      /* what dlopen returned in the target; 0: the agent is not loaded */
+    uint64_t bias;        /* the agent's address in memory minus its address in its file */
+    /* addresses of the agent's symbols (hook/attachment.h) in its file; in memory: plus bias */
     uint64_t begin_function, end_function, variable;
-    uint64_t switch_function;        /* 0: the agent has no runtimes */
-    struct ag_code_range agent;      /* its code */
-    struct ag_attachment attachment; /* as the agent filled it */
-    bool is_on;
-    bool is_learnt; /* the unwind rules of a safe stack are known: section 1 of attaching.c */
-    uint32_t random;
+    uint64_t switch_function;        /* 0: the agent has no adapters of runtimes */
+    struct ag_code_range agent;      /* the agent's code */
+    struct ag_attachment attachment; /* copy of the agent's variable, which the agent filled */
+    bool is_on;                      /* the jumps of the hooks are written */
+    bool is_learnt;  /* the unwind rules of a safe stack are known: section 1 of attaching.c */
+    uint32_t random; /* state of the generator of ag_attach_pause */
     struct ag_stopped_threads threads;
 };
 
@@ -35,24 +36,26 @@ struct ag_attach {
 
 /* Resumes all threads, and updates the longest time that one was stopped. */
 void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times);
-/* Stops all threads. Returns as ag_stopped_threads_all; they have to be released in any case. */
+/* Stops all threads. Returns what ag_stopped_threads_all returns. The caller has to release the
+ * threads even after a failure. */
 int ag_attach_stop_all(struct ag_attach *attach, char ret_message[512]);
-/* Stops all threads, and repeats that until no thread is in the ranges. Returns 0 when all are
- * stopped, or a negative errno when all run. */
+/* Stops all threads, and repeats that until no thread is in the ranges. Returns 0 if all threads
+ * are stopped, or a negative errno if none is. */
 int ag_attach_stop_all_outside(struct ag_attach *attach, const struct ag_code_range *ranges,
                                size_t n_ranges, struct ag_attach_times *times,
                                char ret_message[512]);
-/* Whether a thread is in the agent. Called while all threads are stopped. */
+/* Whether a thread is inside the agent's code. Called while all threads are stopped. */
 bool ag_attach_any_thread_is_inside(struct ag_attach *attach);
-/* Finds the bytes that no thread may be in while they change. Returns the number of ranges. */
+/* Finds the bytes that the jumps of the hooks replace. No thread may be inside them while they
+ * change. Returns the number of ranges. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
                              struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]);
-/* Writes the jumps, or restores the bytes. Each place has to hold the expected bytes; a place that
- * does not is left unchanged. */
+/* is_on: writes the jumps of the hooks; otherwise restores the replaced bytes. A place that does
+ * not hold the expected bytes is left unchanged, and an error is returned. */
 int ag_attach_write_sites(const struct ag_attach *attach, bool is_on, char ret_message[512]);
 
-/* The next two are for agents whose runtimes need all threads stopped (wants_all_stopped of
- * hook/attachment.h). */
+/* The next two functions are for agents whose runtimes need all threads stopped (wants_all_stopped
+ * of hook/attachment.h). */
 
 int ag_attach_runtimes_on(struct ag_attach *attach, struct ag_attach_times *times,
                           char ret_message[512]);

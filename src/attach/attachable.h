@@ -13,7 +13,8 @@ struct ag_attachable {
     uint64_t dlopen, dlclose;
     struct ag_remote_libc functions;
     uint64_t dlopen_flags;
-    uint64_t trap; /* of a byte 0xcc in the libc's code; 0: the process ignores SIGTRAP */
+    /* address of a byte 0xcc (int3) in the libc's code; 0: the process ignores SIGTRAP */
+    uint64_t trap;
 };
 
 /* Returns the image of an attached agent, or NULL. */

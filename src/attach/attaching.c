@@ -4,15 +4,15 @@
  * 1. Which thread. One thread has to load the agent. Threads that wait in a system call are tried
  * first, because the program loses no time by their stop; /proc shows which they are. Running
  * threads come next. Each is stopped, its stack is checked (safe_point.h), and it is resumed if it
- * is at no safe point. If no thread is at one, another round over all threads follows after a
- * random pause, so that a periodic thread is not met at the same place each time. The first thread
- * at a safe point is resumed, too: its stack's unwind rules are known from then on, and the next
- * check takes a third of the time.
+ * is at no safe point. If no thread is at a safe point, all threads are tried again after a pause.
+ * The length of the pause is random, so that a periodic thread is not stopped at the same place
+ * each time. The first thread that is found at a safe point is resumed, too: the unwind rules of
+ * its stack are known from then on, and the next check takes a third of the time.
  *
  * 2. The hooks are jumps at the start of functions. They are written when all threads are stopped,
- * and no thread is in, or will return into, the bytes that are replaced. The same holds for
- * restoring the bytes. Between these two steps a thread may be anywhere in the agent: its return
- * addresses lead back to the program.
+ * and no thread is in, or will return into, the bytes that are replaced. The bytes are restored
+ * under the same conditions. Between these two steps a thread may be anywhere in the agent, because
+ * its return addresses lead back to the program.
  *
  * 3. After the hooks are removed, no thread can enter the agent, because the program's data
  * contains no address of it; threads inside leave it soon. When every thread has been seen outside,
@@ -39,18 +39,21 @@
 #include "remote/remote_memory.h"
 
 enum {
-    /* for a safe point, and for the last thread to leave the agent */
+    /* how long to search for a safe point, and to wait for the last thread to leave the agent */
     PATIENCE_NS = 5 * 1000 * 1000 * 1000L - 1,
-    TRIES_LEAST = 300, /* for a safe point: on a loaded CPU each try takes longer */
-    LATE_PATIENCE_NS = 1000 * 1000 * 1000, /* for threads that were asked to stop and did not */
+    /* to find a safe point, even if PATIENCE_NS have passed: a try takes longer on a loaded CPU */
+    TRIES_LEAST = 300,
+    LATE_PATIENCE_NS = 1000 * 1000 * 1000, /* for threads that did not stop in time */
     LEAST_PAUSE_NS = 100 * 1000,
     MOST_PAUSE_NS = 900 * 1000,
     START_NAP_NS = 20 * 1000 * 1000,
     START_TRIES = 5,
     CLAIM_LOOK_MS = 5,
 };
+/* the search for a safe point ends after this time, even after fewer than TRIES_LEAST tries */
 static const uint64_t longest_patience_ns = UINT64_C(30000000000);
-/* for an allogram that holds the claim: it searches for a safe point for at most five seconds */
+/* How long to wait for another allogram that holds the claim. An allogram searches for a safe point
+ * for five seconds, or longer on a loaded CPU. */
 static const uint64_t claim_patience_ns = UINT64_C(10000000000);
 
 /* ---- the claim ---- */
@@ -125,7 +128,7 @@ static int attach_check(struct ag_attach *attach, char message[512]) {
     return r;
 }
 
-/* As ag_attach_prepare, for a process that may have an agent. */
+/* Does what ag_attach_prepare does, but accepts a process that has an agent already. */
 static int attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
                           char ret_message[512]) {
     struct ag_attach *attach = calloc(1, sizeof *attach);
@@ -190,7 +193,7 @@ const char *ag_attach_program(const struct ag_attach *attach) {
 
 enum eagerness { WAITS_STEADILY, WAITS, RUNS, UNKNOWN_WHAT, EAGERNESSES };
 
-/* Returns what a thread does, according to /proc, which stops no thread. */
+/* Finds what a thread is doing. Reads only /proc, so the thread is not stopped. */
 static enum eagerness eagerness_of(pid_t pid, pid_t tid) {
     char text[64];
     if (ag_remote_process_file(pid, tid, "syscall", text, sizeof text) <= 0) {
@@ -503,7 +506,7 @@ int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
     }
     r = ag_attach_write_sites(attach, /* is_on= */ true, ret_message);
     if (r < 0) {
-        char unused[512]; /* sites that were not written are left alone */
+        char unused[512]; /* restores only the sites that were written */
         (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
     attach->is_on = r == 0;
@@ -529,7 +532,7 @@ bool ag_attach_is_gone(const struct ag_attach *attach) {
                        now.tool_start_ticks != attach->attachment.tool_start_ticks));
 }
 
-/* Whether the loaded agent is still there. An exec removes it. */
+/* Whether the agent is still loaded in the process. An exec removes it. */
 static bool is_there(const struct ag_attach *attach) {
     const struct ag_observed_image *image =
         ag_observed_images_find(&attach->images, attach->agent.low);
@@ -651,8 +654,8 @@ static bool is_accompanied(const struct ag_attachment *attachment) {
            tool.start_ticks == attachment->tool_start_ticks;
 }
 
-/* Takes over an agent that is in the process. Returns 0; 1 if it has to stay, as another tool uses
- * it or it is of another version; or a negative errno. */
+/* Takes over an agent that another allogram loaded. Returns 0; 1 if the agent has to stay, because
+ * that allogram still runs or the agent is of another version; or a negative errno. */
 static int agent_adopt(struct ag_attach *attach, const struct ag_observed_image *image,
                        char message[512]) {
     const struct ag_attachment *attachment = &attach->attachment;

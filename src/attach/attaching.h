@@ -9,10 +9,11 @@
  *     ag_attach_take_out    all threads are stopped briefly: the overwritten bytes are restored;
  *                           when no thread is in the agent any more, one thread unloads it
  *
- * Each returns 0 or a negative errno with one line in ret_message; -EINTR: the user asked for the
- * end (attach_end.h) before it was done. One thread of the caller makes all these calls, because
- * ptrace is bound to it. SIGCHLD is blocked in that thread and consumed here: a caller with
- * children of its own has to check for them afterwards. */
+ * Each function returns 0 or a negative errno with one line in ret_message; -EINTR: the user asked
+ * for the end (attach_end.h) before the step was done. One thread has to make all these calls,
+ * because the kernel accepts ptrace requests only from the tracing thread. The caller blocks
+ * SIGCHLD in that thread, and these functions consume the signal: a caller with children of its own
+ * has to check afterwards whether one of them has ended. */
 #ifndef AG_ATTACHING_H
 #define AG_ATTACHING_H
 
@@ -32,15 +33,15 @@ struct ag_attach_times { /* how long threads of the program were stopped, ns */
 
 /* Only one allogram at a time attaches to a process, or removes what another one left there.
  *
- * The claim is a lock on /proc/PID/auxv. That file belongs to this process alone, and only a
- * process that may trace it can open the file. The lock ends with its holder, and no file of the
- * machine is changed. If the file cannot be opened (the process is gone or belongs to another
- * user), there is nothing to claim; the next step reports the error.
+ * The claim is a lock on /proc/PID/auxv. That file belongs to the process PID alone, and only a
+ * process that may trace PID can open it. The kernel releases the lock when its holder ends, and no
+ * file on a disk is changed. If the file cannot be opened (PID is gone or belongs to another user),
+ * there is nothing to claim; the next step reports the error.
  *
- * If another allogram holds the lock, waits for it some seconds; normally milliseconds suffice.
- * Returns 0, with a descriptor or -1 in ret_fd for ag_attach_claim_end, or a negative errno with
- * one line in ret_message: -EBUSY: the other one still holds it; -EINTR: the user asked for the
- * end. */
+ * If another allogram holds the lock, this function waits for it, up to ten seconds; normally
+ * milliseconds suffice. Returns 0, with a descriptor or -1 in ret_fd for ag_attach_claim_end, or a
+ * negative errno with one line in ret_message: -EBUSY: the other allogram still holds the lock;
+ * -EINTR: the user asked for the end. */
 int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd, char ret_message[512]);
 void ag_attach_claim_end(int *fd); /* also done by the end of this process; may be called twice */
 /* Removes the agent that a killed allogram left behind. Returns 1 if it was removed, 0 if there was
@@ -55,19 +56,19 @@ const char *ag_attach_program(const struct ag_attach *attach);
 struct ag_runtime;
 const struct ag_runtime *ag_attach_runtime(struct ag_attach *attach, size_t index);
 /* agent: path of liballogram-attached.so, or of liballogram-attached-runtimes.so; adapters: the
- * value of --adapters; session_path: of the live file. On failure nothing of it remains in the
- * process. */
+ * value of --adapters; session_path: path of the live file, the shared file into which the agent
+ * writes. After a failure the agent is not in the process. */
 int ag_attach_put_in(struct ag_attach *attach, const char *agent, const char *adapters,
                      const char *session_path, struct ag_attach_times *ret_times,
                      char ret_message[512]);
-/* The contents of the process' main heap, if it is glibc's. 0, or a negative errno: it cannot be
- * read (glibc_heap.h). */
+/* The contents of the process' main heap, if it is glibc's. Returns 0, or a negative errno: the
+ * heap cannot be read (glibc_heap.h). */
 struct ag_glibc_heap;
 int ag_attach_heap_before(struct ag_attach *attach, struct ag_glibc_heap *ret_heap);
 int ag_attach_switch_on(struct ag_attach *attach, struct ag_attach_times *times,
                         char ret_message[512]);
-/* Whether the process has ended, or has executed another program. Costs one read of its memory;
- * returns false if that fails for another reason. */
+/* Whether the process has ended, or has executed another program. Costs one read of the process'
+ * memory. Returns false if the read fails for another reason. */
 bool ag_attach_is_gone(const struct ag_attach *attach);
 /* Removes the agent. -ESRCH: the process has ended; -ESTALE: it has executed another program; in
  * both cases the agent is gone, too. After any other failure the agent stays in the process, and
@@ -75,7 +76,7 @@ bool ag_attach_is_gone(const struct ag_attach *attach);
  * has more time may call it again after ag_attach_take_time. */
 int ag_attach_take_out(struct ag_attach *attach, struct ag_attach_times *ret_times,
                        char ret_message[512]);
-/* From now on requests for the end are ignored. */
+/* Makes all later calls ignore the user's request for the end. */
 void ag_attach_take_time(struct ag_attach *attach);
 struct ag_attach *ag_attach_free(struct ag_attach *attach); /* frees our own memory only */
 

@@ -14,9 +14,9 @@
  * bytes of it, and all other calls use the stack that mmap returned.
  *
  * A call that does not return is aborted when the user asks for the end, or after ten seconds: the
- * thread is stopped and its registers are restored. Locks that the called function holds by then
- * stay held, perhaps that of the loader. That is a small risk, because a function that returns at
- * all does so in milliseconds; a thread that never continues would be worse.
+ * thread is stopped and its registers are restored. Locks that the called function holds at that
+ * moment stay held; the loader's lock may be one of them. That is a small risk, because a function
+ * that returns at all does so in milliseconds; a thread that never continues would be worse.
  *
  * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
  * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address
@@ -106,7 +106,7 @@ static void unmap_stack(struct ag_remote_call *call) {
     if (call->mapped_stack != 0) {
         call->stack = call->own_stack;
         (void)ag_remote_call_make(call, call->munmap, arguments, 2,
-                                  &unused); /* on failure it stays, or the thread is gone */
+                                  &unused); /* on failure the mapping stays */
         call->mapped_stack = 0;
     }
 }
@@ -142,7 +142,7 @@ int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *t
     return r;
 }
 
-/* Whether the signal was sent by a process, and not caused by the thread. */
+/* Whether the signal that stopped the thread was sent by a process, not caused by the thread. */
 static bool was_sent(pid_t tid) {
     siginfo_t info = {0};
     return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code <= 0;
@@ -178,7 +178,7 @@ static int wait_for_return(struct ag_remote_call *call, struct user_regs_struct 
                 /* on failure the thread is gone, which the next waitpid shows */
                 (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
             } else if (why != 0 && ag_monotonic_ns() - cut_short_ns > STOP_PATIENCE_NS) {
-                return why; /* it waits for a disk: nothing can be restored */
+                return why; /* the thread does not stop, so it cannot be restored */
             }
             ag_attach_sleep_until_woken(NAP_NS);
             continue;

@@ -12,12 +12,14 @@ enum { AG_XSTATE_BYTES_MOST = 64 << 10 };
 struct ag_remote_call {
     struct ag_traced_thread *thread;
     uint64_t trap;  /* address of a byte 0xcc in code of the target, to which calls return */
-    uint64_t stack; /* memory below it is free: for a text, then the calls' frames */
+    uint64_t stack; /* the memory below this address is free, for texts and the calls' frames */
     uint64_t mask;  /* the signal mask before the call */
-    uint64_t sent;  /* signals that processes sent meanwhile and that the mask does not block */
-    uint64_t mapped_stack, own_stack, munmap; /* mapped_stack 0: there is none */
+    /* a bit for each signal that was held back during a call, to be sent again at the end */
+    uint64_t sent;
+    /* addresses in the target; mapped_stack 0: no stack is mapped */
+    uint64_t mapped_stack, own_stack, munmap;
     const struct ag_attach_end *end;
-    /* a call was aborted: after that only the stack is unmapped */
+    /* a call was aborted; after that, the only further call is the one that unmaps the stack */
     bool is_abandoned;
     uint64_t errno_place;
     int32_t errno_value;
@@ -25,7 +27,7 @@ struct ag_remote_call {
     uint8_t xstate[AG_XSTATE_BYTES_MOST];
 };
 
-/* Writes to the target's memory. Returns 0, or a negative errno: not all of it could be written. */
+/* Writes to the target's memory. Returns 0, or a negative errno: not all bytes could be written. */
 int ag_attach_write_memory(pid_t pid, uint64_t address, const void *bytes, size_t n_bytes);
 
 /* Functions of the target's libc, by their addresses. */
@@ -34,14 +36,14 @@ struct ag_remote_libc {
 };
 /* Saves all that a call could change: registers, vector state, signal mask, errno. The thread must
  * be at a safe point. needs_stack: the thread's own stack has no room or is a coroutine's, so a
- * stack is mapped for the calls. Returns 0, or a negative errno; then the thread is unchanged. */
+ * stack is mapped for the calls. Returns 0; or a negative errno, and the thread is unchanged. */
 int ag_remote_call_begin(struct ag_remote_call *call, struct ag_traced_thread *thread,
                          const struct ag_remote_libc *libc, uint64_t trap, bool needs_stack,
                          const struct ag_attach_end *end);
 /* Calls FUNCTION, whose result is *ret_result. Returns 0 or a negative errno. -EFAULT: the function
- * crashed, and the thread is stopped there; -ESRCH: the process has ended. -EINTR (the user asked
- * for the end) and -ETIMEDOUT (ten seconds have passed): the function did not return in time, and
- * the thread was stopped inside of it. */
+ * crashed, and the thread is stopped at the crash; -ESRCH: the process has ended. -EINTR (the user
+ * asked for the end) and -ETIMEDOUT (ten seconds have passed): the function did not return in time,
+ * and the thread was stopped inside of it. */
 int ag_remote_call_make(struct ag_remote_call *call, uint64_t function, const uint64_t *arguments,
                         size_t n_arguments, uint64_t *ret_result);
 /* Copies a text below the thread's stack, where it stays until ag_remote_call_end. Returns 0 or a

@@ -9,14 +9,14 @@
  *     the walk ends at the thread's first frame          otherwise the stack has unknown code
  *     the stack is the thread's own, and has room        otherwise it may be a coroutine's: the
  *                                                        calls get a new stack (remote_call.c)
- *     no signal interrupted a frame                      its code could hold any of these locks
+ *     no signal interrupted a frame                      the interrupted code may hold such a lock
  *     no frame is in the loader, in the allocator, or    these functions hold locks
- *     in a function of the libc that is a zone
+ *     in a function of the libc that is listed below
  *     the innermost frame is in the libc only during a   elsewhere in the libc, its state between
  *     system call that waits                             two calls of internal functions is unknown
  *     the thread is in no restartable sequence (rseq)    the kernel would not restart it
- *     it has no child or parent in the same memory       they may share its thread-local storage
- *     (clone with CLONE_VM)
+ *     the thread has no child or parent in the same      they may share its thread-local storage
+ *     memory (clone with CLONE_VM)
  *
  * The allocator of the libc is taken to be all code from the end of the last function before those
  * of malloc to the start of the first function after them. The functions without a name in between
@@ -35,7 +35,7 @@
 enum {
     ROOM_BYTES = 96 << 10,      /* dlopen and the start of a recording take some 12 KiB */
     LEAST_ROOM_BYTES = 4 << 10, /* for the call that maps a stack; a signal handler needs as much */
-    SCAN_BYTES = 256 << 10,     /* of a stack that cannot be walked */
+    SCAN_BYTES = 256 << 10,     /* a stack that cannot be walked is searched up to here */
     RSEQ_CONFIGURATION = 0x420f,
     RSEQ_SECTION_OFFSET = 8,
 };
@@ -218,8 +218,8 @@ static uint64_t address_of(const struct allogram_native_frame *frame) {
 
 /* ---- is it safe to call from here? ---- */
 
-/* Whether a thread in this system call holds no lock of the libc, except in functions that are
- * zones. Calls that change the process' memory are not in the list. */
+/* Whether a thread in this system call holds no lock of the libc, unless the call was made by a
+ * function that is a zone. System calls that change the process' memory are not in the list. */
 static bool is_waiting_call(long call) {
     static const long calls[] = {SYS_read,          SYS_write,           SYS_readv,
                                  SYS_writev,        SYS_pread64,         SYS_pwrite64,
@@ -290,7 +290,8 @@ static const char *sequence_obstacle(const struct ag_traced_thread *thread) {
     if (ptrace((enum __ptrace_request)RSEQ_CONFIGURATION, thread->tid, (void *)sizeof configuration,
                &configuration) < 0 ||
         configuration.area == 0) {
-        return NULL; /* a kernel before 5.13 does not report it, or there is none */
+        /* a kernel before 5.13 does not report the rseq area, or the thread has none */
+        return NULL;
     }
     const int r = ag_remote_memory_read(thread->pid, configuration.area + RSEQ_SECTION_OFFSET,
                                         &section, sizeof section);

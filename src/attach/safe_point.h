@@ -11,7 +11,7 @@ enum { AG_ZONES_MOST = 160, AG_SAFE_POINT_FRAMES = 512 };
 
 struct ag_zone { /* code of the target, [low, high), that may hold locks which dlopen takes */
     uint64_t low, high;
-    const char *what; /* as in "in the allocator" */
+    const char *what; /* description for a message, for example "in the allocator" */
 };
 struct ag_code_range {
     uint64_t low, high; /* [low, high) */
@@ -44,11 +44,13 @@ bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
                             const struct ag_traced_thread *thread);
 
 /* Whether the thread is inside one of these ranges, or will return there. A stack that cannot be
- * walked to its end is searched word by word; then true means that it may be. */
+ * walked to its end is searched word by word; in that case, true means that the thread may be
+ * inside. */
 bool ag_thread_is_in_ranges(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                             const struct ag_code_range *ranges, size_t n_ranges);
-/* The same, except that outermost frames in the ranges do not count if they called other code: a
- * thread that was started by code in the ranges always has such frames. */
+/* Whether the thread is inside one of these ranges. Unlike ag_thread_is_in_ranges, does not count
+ * outermost frames in the ranges that have called other code: a thread that was started by code in
+ * the ranges always has such frames. */
 bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_thread *thread,
                           const struct ag_code_range *ranges, size_t n_ranges);
 

@@ -2,15 +2,15 @@
  * code, and switches the adapters of runtimes in the agent on and off. attaching.c defines the
  * order of the steps.
  *
- * 1. Code. No thread may be in the bytes that change, or return into them. If one is, all threads
- * are resumed, and stopped again after a pause of random length.
+ * 1. Code. No thread may be in the bytes that change, or return into them. If a thread is or would,
+ * all threads are resumed, and stopped again after a pause of random length.
  *
  * 2. Runtimes. The adapters list the code in which a thread may hold locks of the runtime or change
  * its data (the quiet ranges of hook/attachment.h). The runtime is called only while all threads
  * are stopped and none is in that code. Switching off is done in one stop: a garbage collector may
  * scan the data of every loaded object, so the agent must not be unloaded during a collection, and
- * the other threads have to be stopped until it is unloaded. For that no thread may hold a lock of
- * the libc or of the loader either. */
+ * the other threads have to be stopped until the agent is unloaded. The unloading takes locks of
+ * the libc and of the loader, so no stopped thread may hold one of them. */
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -40,7 +40,8 @@ int ag_attach_stop_all(struct ag_attach *attach, char message[512]) {
                : ag_stopped_threads_all(&attach->threads, message);
 }
 
-/* Without the first byte of each site: a thread there has executed nothing of the old bytes. */
+/* The ranges leave out the first byte of each site: a thread that is about to execute that byte has
+ * executed none of the replaced bytes. */
 size_t ag_attach_site_ranges(const struct ag_attach *attach,
                              struct ag_code_range ret_ranges[AG_ATTACHMENT_SITES]) {
     const struct ag_attachment *attachment = &attach->attachment;
@@ -51,7 +52,8 @@ size_t ag_attach_site_ranges(const struct ag_attach *attach,
     return attachment->n_sites;
 }
 
-/* Whether IS_IN, ag_thread_is_in_ranges or ag_thread_is_busy_in, is true of a thread. */
+/* Whether the function IS_IN returns true for a thread. IS_IN is ag_thread_is_in_ranges or
+ * ag_thread_is_busy_in. */
 static bool any_thread(struct ag_attach *attach,
                        bool (*is_in)(struct ag_safe_ground *ground,
                                      const struct ag_traced_thread *thread,
@@ -77,7 +79,7 @@ static int write_code(const struct ag_attach *attach, uint64_t place, const uint
             return r;
         }
         for (int i = 0; i < WORD; i++) {
-            /* huge if the byte lies before the place */
+            /* wraps to a huge number if the byte lies before the place */
             const uint64_t offset = at + (uint64_t)i - place;
             if (offset < AG_ATTACHMENT_CODE_BYTES) {
                 word[i] = bytes[offset];
@@ -175,8 +177,8 @@ static struct ag_traced_thread *find_caller(struct ag_attach *attach) {
     return NULL;
 }
 
-/* Stops all threads. Returns 0 if no thread is in the ranges or in a runtime, and one of them may
- * make calls; -EAGAIN: try again; or another negative errno. */
+/* Stops all threads. Returns 0 if no thread is in the ranges or in a runtime, and a thread that may
+ * make calls was found (ret_caller); -EAGAIN: try again; or another negative errno. */
 static int stop_quietly(struct ag_attach *attach, const struct ag_code_range *ranges,
                         size_t n_ranges, struct ag_traced_thread **ret_caller, char message[512]) {
     const int r = ag_attach_stop_all(attach, message);
@@ -220,7 +222,7 @@ static int switch_on(struct ag_attach *attach, struct ag_traced_thread *caller, 
                   : 0;
     }
     if (r < 0) {
-        /* restores the sites that were written */
+        /* restores only the sites that were written */
         (void)ag_attach_write_sites(attach, /* is_on= */ false, unused);
     }
     attach->is_on = r == 0;
@@ -252,8 +254,8 @@ static uint64_t place_in_attachment(const struct ag_attach *attach, size_t offse
     return attach->bias + attach->variable + offset;
 }
 
-/* Asks the adapters of runtimes to finish. Some can finish only at a safe point of their runtime,
- * so this waits for them for a while. */
+/* Asks the adapters of runtimes to finish. Some adapters can finish only at a safe point of their
+ * runtime, so this function waits for them, for at most leave_patience_ns. */
 static void ask_to_leave(struct ag_attach *attach) {
     const uint32_t yes = 1;
     uint32_t n_left = 0;

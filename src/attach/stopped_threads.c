@@ -2,17 +2,20 @@
  *
  * 1. A thread that is asked to stop does so when it has a CPU, but not while it is in an
  * uninterruptible wait in the kernel (a disk, the end of a child by vfork). The kernel has no way
- * to withdraw the request. So a thread that does not stop in time is remembered: a new request
- * would be refused, because we are its tracer, and when it finally stops it has to be resumed.
+ * to withdraw the request. So a thread that does not stop in time is remembered as late: when it
+ * finally stops, it has to be resumed. A new request would be refused, because we trace the thread
+ * already.
  *
- * 2. The wait for a single thread is longer than the wait for all, which holds up the other
- * threads. When a thread is late all others are resumed, and the late one is waited for alone.
+ * 2. The wait for a single thread may be long. The wait for all threads must be short, because the
+ * threads that have stopped already wait with us. When a thread is late, all others are resumed,
+ * and only the late thread is waited for.
  *
- * 3. A thread that is not stopped yet may start another one. So the list of threads is read again
- * until it shows no thread that is not stopped.
+ * 3. A thread that is not stopped yet may start another thread. So the list of threads is read
+ * again until it shows no thread that is not stopped.
  *
- * 4. A child of clone with CLONE_VM executes the code of this process and may be inside a hook,
- * although it is a process of its own. So the threads of such processes are stopped, too. */
+ * 4. A child of clone with CLONE_VM executes the code of the target and may be inside a hook,
+ * although it is a process of its own. So the threads of processes that share the target's memory
+ * are stopped, too. */
 #include "stopped_threads.h"
 
 #include <errno.h>
@@ -25,7 +28,8 @@
 
 enum {
     ONE_PATIENCE_NS = 500 * 1000 * 1000,
-    ALL_PATIENCE_NS = 100 * 1000 * 1000, /* a time slice for each thread, if 20 want to run */
+    /* enough for a time slice of each thread, if 20 threads want to run */
+    ALL_PATIENCE_NS = 100 * 1000 * 1000,
     UNINTERRUPTIBLE_NAP_NS = 1000 * 1000,
     SLICE_NS = 50 * 1000 * 1000,
 };
@@ -39,13 +43,15 @@ static char state_of(pid_t pid, pid_t tid) {
     return state == NULL || state[1] == '\0' ? 'X' : state[2];
 }
 
-/* Whether the thread has ended. It may still be listed, as a first thread is while others live. */
+/* Whether the thread has ended. A thread that has ended may still be listed: the process' first
+ * thread is, while other threads live. */
 static bool thread_has_ended(pid_t pid, pid_t tid) {
     const char state = state_of(pid, tid);
     return state == 'Z' || state == 'X';
 }
 
-/* Waits for a thread as ag_traced_thread_finish_stop, but no longer than until the end is due. */
+/* Waits for a thread like ag_traced_thread_finish_stop, but stops waiting when the end of the
+ * attach is due (attach_end.h). */
 static int finish_stop(const struct ag_stopped_threads *threads, struct ag_traced_thread *thread,
                        uint64_t until_ns) {
     for (;;) {
@@ -91,7 +97,7 @@ void ag_stopped_threads_settle(struct ag_stopped_threads *threads, uint64_t pati
         if (r == -ETIMEDOUT) {
             remember_late(threads, &thread);
         } else {
-            (void)ag_traced_thread_release(&thread); /* nothing to do if it is gone */
+            (void)ag_traced_thread_release(&thread); /* does nothing if the thread is gone */
         }
     }
 }
@@ -231,8 +237,9 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
     return refused < 0 ? refused : r < 0 ? r : were_some;
 }
 
-/* The same for the process and then, since only stopped threads make no more of them, for the
- * processes that share its memory (section 4). */
+/* Does what stop_threads_of does, for the target. When all threads of the target are stopped, and
+ * cannot start further processes, does so for the processes that share the target's memory (section
+ * 4). */
 static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
     pid_t sharers[AG_MEMORY_SHARERS_MOST];
     int r = stop_threads_of(threads, threads->process, message);

@@ -6,9 +6,9 @@
  * transparently, with the rest of their timeout (-ERESTARTSYS and relatives, which only a tracer
  * sees). Some end with EINTR instead, since a signal always ends them (signal(7)): epoll_wait,
  * semop, sigtimedwait, sockets with a timeout. No signal came, so the program must not see EINTR:
- * the thread is set back to the instruction that makes the call, which has had no effect when it
- * returns EINTR. If a signal that the program does not ignore is pending, too, the program would
- * have seen EINTR anyway, and the result is left as it is.
+ * the thread is set back to the instruction that makes the call. A call that returns EINTR has had
+ * no effect. If a signal that the program does not ignore is pending, too, the program would have
+ * seen EINTR anyway, and the result is left as it is.
  *
  * The timeout of a call that is repeated begins again. */
 #include "traced_thread.h"
@@ -92,7 +92,7 @@ int ag_traced_thread_finish_stop(struct ag_traced_thread *thread, uint64_t until
         r = -ESRCH;
     }
     thread->is_stopped = r == 0;
-    if (r == 0 && thread->is_late) { /* late: it ran until now */
+    if (r == 0 && thread->is_late) { /* the thread ran until the end of this wait */
         thread->stopped_ns = ag_monotonic_ns();
     }
     thread->is_late |= r == -ETIMEDOUT;

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-struct ag_traced_thread { /* all zero: none */
+struct ag_traced_thread { /* all zero: no thread */
     pid_t pid, tid;
     bool is_stopped;
     bool is_late;        /* it did not stop within the first wait */

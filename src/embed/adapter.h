@@ -1,15 +1,16 @@
 /* adapter.h: the interface between a runtime's adapter and the agent.
  *
- * An adapter is the part of a runtime (base/runtimes.h) that is compiled into the agents, from the
- * runtime's folder in adapters/. When a program starts under `allogram run`, the agent calls each
- * adapter that --adapters selects, which checks whether its runtime is in the process. If it is,
- * the adapter hooks the runtime (hook/detour.h, the runtime's own callbacks) and reports events
+ * An adapter is the code for one runtime (base/runtimes.h) that is compiled into the agents, from
+ * the runtime's folder in adapters/. When a program starts under `allogram run`, the agent calls
+ * each adapter that --adapters selects, which checks whether its runtime is in the process. If it
+ * is, the adapter hooks the runtime (hook/detour.h, the runtime's own callbacks) and reports events
  * through the public functions of allogram.h: heaps, types, blocks, collections, frames. Apart from
  * the hooks, an adapter can do no more than a program that is linked with liballogram.
  *
  * Rules for all code of an adapter in the process: no malloc, no stdio, no lock that the host can
  * hold, no dlsym after the start, errno unchanged. An adapter refuses a version of the runtime that
- * is not in its tables, or whose calibration fails, and then changes nothing of the runtime. */
+ * is not in its tables, or whose data structures do not pass the adapter's check (its calibration).
+ * Then it changes nothing in the runtime. */
 #ifndef AG_ADAPTER_H
 #define AG_ADAPTER_H
 
@@ -25,10 +26,10 @@ enum ag_adapter_answer {
 
 struct ag_adapter {
     /* Called once, with no lock held, by the thread that starts the agent: before the program's
-     * first line, when all objects that it is linked with are in memory and relocated. Other parts
-     * of the program may not be initialized. Fills ret_runtime, whose name is set already: version
-     * and note ("": none), strings with static lifetime. Reads as little as possible if the runtime
-     * is absent, since this slows down every program. */
+     * first line, when all objects that the program is linked with are in memory and relocated.
+     * Other parts of the program may not be initialized. Fills ret_runtime, whose name is set
+     * already: version and note ("": none), strings with static lifetime. Reads as little as
+     * possible if the runtime is absent, since this slows down every program. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime);
     /* Called when exit has begun, or when _exit, _Exit or quick_exit was called, if attach returned
      * ACTS; may be NULL. _exit may be called anywhere: in a signal handler, inside
@@ -40,17 +41,18 @@ struct ag_adapter {
     const struct ag_late_adapter *late; /* NULL: cannot be attached to a running program */
 };
 
-/* An adapter in a running program (`allogram attach`), and how it is removed.
+/* The phases of an adapter in a running program (`allogram attach`), in this order:
  *
- *     attach       Other threads run, anywhere. ag_detour_install only prepares; the jumps are
- *                  written later. Memory comes from ag_own_memory_take. It must not call anything
- *                  that takes a lock of the runtime, since another thread can hold it.
+ *     attach       Other threads run, and may be anywhere. ag_detour_install only prepares; the
+ *                  jumps are written later. Memory comes from ag_own_memory_take. The adapter must
+ *                  not call anything that takes a lock of the runtime, since another thread can
+ *                  hold that lock.
  *     stand(true)  All threads are stopped, none has a frame in a quiet range, and the jumps have
  *                  just been written. So the runtime may be called, unless the call takes a lock
  *                  of the libc.
  *     ...          The adapter works as at any other time.
  *     leaving      An adapter that set has_to_leave polls ag_adapters_are_leaving where it can end
- *                  its work, does so, and calls ag_adapter_has_left. `attach` waits about 3 s.
+ *                  its work, does so, and calls ag_adapter_has_left. `attach` waits up to 1 s.
  *     stand(false) All threads are stopped again, and none is in the agent: the adapter removes its
  *                  remaining changes from the runtime's data. Then the agent is unloaded.
  *
@@ -60,11 +62,13 @@ struct ag_late_range {
 };
 enum { AG_LATE_RANGES_MOST = 4 };
 struct ag_late_start {
-    struct ag_late_range quiet[AG_LATE_RANGES_MOST]; /* see stand(true); high 0: none */
-    bool has_to_leave;
+    /* in which no thread may be during stand(true); high 0: unused */
+    struct ag_late_range quiet[AG_LATE_RANGES_MOST];
+    bool has_to_leave; /* the adapter can end its work only at points of its own: see leaving */
 };
 struct ag_late_adapter {
-    /* As attach of struct ag_adapter. ret_start is zeroed by the caller. */
+    /* Like attach of struct ag_adapter, but other threads run. ret_start is zeroed by the
+     * caller. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime,
                                      struct ag_late_start *ret_start);
     /* Returns 0; for false also -EBUSY: the adapter cannot end now, and the agent has to stay. */
@@ -77,19 +81,20 @@ void ag_adapter_has_left(void);
  * program's own session is joined. wanted: "auto" or NULL: all; "none"; or names joined by commas,
  * of which unknown ones are ignored (`run` has refused them). */
 void ag_adapters_attach(const char *wanted);
-/* As ag_adapters_attach, in a running program. To remove the adapters, `allogram attach` sets
- * is_leaving to 1; n_left counts the adapters that have left. */
+/* Does what ag_adapters_attach does, but in a running program. To remove the adapters, `allogram
+ * attach` sets is_leaving to 1; n_left counts the adapters that have left. */
 struct ag_late_sum {
     struct ag_late_range quiet[AG_MAX_ANNOUNCEMENTS * AG_LATE_RANGES_MOST];
-    size_t n_quiet, n_acting, n_leaving;
+    size_t n_quiet, n_acting, n_leaving; /* n_leaving: adapters that have to leave */
 };
 void ag_adapters_attach_late(const char *wanted, _Atomic uint32_t *is_leaving,
                              _Atomic uint32_t *n_left, struct ag_late_sum *ret_sum);
-/* Calls stand of the active adapters, while all threads are stopped. 0, or the first error. */
+/* Calls stand of the active adapters, while all threads are stopped. Returns 0, or the first
+ * error. */
 int ag_adapters_stand(bool is_on);
 /* Called when the process ends: records the counts of the runtimes. */
 void ag_adapters_end(void);
-/* Whether there is an active adapter. */
+/* Whether a runtime was found in the process, hooked or refused. */
 bool ag_adapters_are_there(void);
 
 #endif

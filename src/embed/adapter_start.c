@@ -6,18 +6,18 @@
 
 #include "base/runtimes.h"
 
-/* two announcements are not of runtimes: that of the agent, and that of the program's heaps */
+/* two announcements are not for runtimes: one is for the agent, one for the program's heaps */
 enum { RUNTIMES_MOST = AG_MAX_ANNOUNCEMENTS - 2 };
 
 static struct {
     const struct ag_adapter *adapter;
     struct ag_runtime_definition runtime;
-    struct ag_announcement announcement; /* of the runtime; repeated in each forked child */
+    struct ag_announcement announcement; /* records the runtime, also in each forked child */
 } found[RUNTIMES_MOST];
 static size_t n_found;
 static _Atomic uint32_t *leaving_word, *left_word; /* NULL: the adapters started with the program */
 
-/* Whether name is one of the list's items. */
+/* Whether `name` is one of the items of `list`. */
 static bool is_listed(const char *list, const char *name) {
     const size_t length = strlen(name);
     for (const char *at = list; at; at = strchr(at, ',')) {
@@ -90,7 +90,7 @@ bool ag_adapters_are_leaving(void) {
 }
 
 void ag_adapter_has_left(void) {
-    /* release: read by the attaching process, which stops all threads before it continues */
+    /* release: when the attaching process reads the new number, the adapter's work is complete */
     atomic_fetch_add_explicit(left_word, 1, memory_order_release);
 }
 

@@ -1,10 +1,10 @@
 /* counter_blocks.c: cuts chunks of the live segment into blocks for function counters
  * (format/counter_set.h). A virtual machine may have a hundred thousand sets, one for each of its
  * processes, which begin and end in any order. So freed blocks go to a list of their size. Chunks
- * are never given back: the writer releases them when it has sealed the process.
+ * are never returned: the writer releases them when it has completed the process' trace.
  *
- * The lists refer to chunks of one process in one recording. A forked child, and the next
- * recording, begin with empty ones. */
+ * The lists refer to chunks of one process in one recording. A forked child and the next recording
+ * begin with empty lists. */
 #include "counter_blocks.h"
 
 #include <stdbool.h>
@@ -19,7 +19,8 @@ struct freed {
     struct freed *next;
     uint32_t reference;
 };
-/* in a freed set this is behind `version`, which readers still look at */
+/* the place of struct freed in a freed block: behind `version` of a freed set, which the writer
+ * still reads */
 enum { FREED_OFFSET = AG_COUNTER_BLOCK_BYTES / 2 };
 
 struct pool {
@@ -48,7 +49,7 @@ static void begin_anew_if_needed(void) {
 static bool pool_grow(struct pool *pool, enum ag_counter_chunk kind) {
     unsigned char *bytes = NULL;
     const int64_t chunk = ag_chunk_supply_take_counters(kind, &bytes);
-    if (chunk >= 0) { /* the rest of the last chunk is wasted */
+    if (chunk >= 0) { /* the rest of the previous chunk is wasted */
         pool->rest = bytes;
         pool->rest_bytes = AG_CHUNK_BYTES;
         pool->rest_reference = (uint32_t)chunk * AG_COUNTER_BLOCKS_A_CHUNK + 1;

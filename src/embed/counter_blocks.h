@@ -11,11 +11,11 @@ struct ag_counter_block {
     void *memory; /* zeroed; NULL: there is no room */
     uint32_t reference;
 };
-/* BYTES: a power of two from 1 to 64 KiB. In a signal handler that interrupted one of these
- * functions there is no room. */
+/* BYTES: a power of two from 1 to 64 KiB. A call from a signal handler that interrupted one of
+ * these functions fails as if there were no room. */
 struct ag_counter_block ag_counter_block_take(size_t bytes) AG_HIDDEN;
 struct ag_counter_set *ag_counter_set_take(void) AG_HIDDEN; /* NULL: there is no room */
-/* Only for blocks that this process took in this recording. NULL does nothing. */
+/* Frees a block, which this process must have taken in this recording. NULL does nothing. */
 void ag_counter_block_give(void *memory, uint32_t reference, size_t bytes) AG_HIDDEN;
 void ag_counter_set_give(struct ag_counter_set *set) AG_HIDDEN;
 

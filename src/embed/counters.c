@@ -2,8 +2,8 @@
  * were called on each path, what they allocated and how long they took.
  *
  * 1. Data. A counter set is a tree of calls: a node is a function and the node that called it. So
- * no separate stack is needed: the current node contains its caller. A tail call is a step to a
- * sibling. Nodes lie in pages that never move, and are found by a hash table.
+ * no separate stack is needed: the current node contains the node of its caller. A tail call is a
+ * step to a sibling. Nodes lie in pages that never move, and are found by a hash table.
  *
  * 2. Ownership. A set has one owner at a time, which alone adds nodes and counts, without a lock.
  * The nodes lie in the live segment (format/counter_set.h), where the writer reads them at any time
@@ -12,7 +12,7 @@
  *
  * A forked child with a trace of its own begins at 0 on the current path, because it continues
  * there. It copies that path from its parent's nodes and then uses nodes of its own. If the parent
- * resets its counters meanwhile the copied path may be wrong, but it ends.
+ * resets its counters meanwhile, the copied path may be wrong, but the copying ends.
  *
  * 3. Balance. As long as a session runs every enter and leave is followed, also in a pause, which
  * only stops the counting. A call for which there is no node (no memory, or a million paths) is
@@ -26,8 +26,9 @@
  * one: then all counts stay below the outermost node of each function of the path, and inclusive
  * counts of functions do not change. If f calls f, the call always folds. In f - g - f - g the
  * first three calls get nodes, and the last one goes to the node of the first g. Such a step is
- * stored as a node with the older one's number, so it is decided once. Since nodes alone no longer
- * show the callers, `levels` holds the node that was current before each call. */
+ * stored as a node that contains the number of the older node, so the older node is searched only
+ * once. Since nodes alone do not show the callers then, `levels` holds the node that was current
+ * before each call. */
 #include "counters.h"
 
 #include <errno.h>
@@ -73,7 +74,7 @@ static void add_words(_Atomic uint64_t *counter, uint64_t words) {
     atomic_store_explicit(counter, is_less ? 0 : now + words, memory_order_relaxed);
 }
 
-/* For a set that is_ready. */
+/* Called after is_ready has returned true for the set. */
 static bool counters_are_on(const struct allogram_counters *set) {
     return !set->is_paused && allogram_mode_ & ALLOGRAM_TELLS_ &&
            atomic_load_explicit(&ag_recorder.header->paused, memory_order_relaxed) ==
@@ -174,7 +175,7 @@ static bool has_page(struct allogram_counters *set, uint32_t node) {
 /* Frees everything that the set has in the live segment of this recording. */
 static void give_nodes(struct allogram_counters *set) {
     struct ag_counter_set *shared = set->shared;
-    /* the writer reads it no more */
+    /* makes the version even: the writer does not read the set any more */
     atomic_fetch_add_explicit(&shared->version, 1, memory_order_release);
     for (uint32_t page = 1; set->large && page < AG_COUNTER_LARGE_PAGES; page++) {
         if (set->large[page]) {
@@ -193,7 +194,7 @@ static void give_nodes(struct allogram_counters *set) {
     ag_counter_set_give(shared);
 }
 
-/* Whether the function is that of NODE or of a node above it. */
+/* Whether the function is that of NODE, or that of a direct or indirect caller of NODE. */
 static bool is_above(struct allogram_counters *set, uint32_t node, uint32_t function) {
     for (; node != 0; node = ag_counter_node(set, node)->parent) {
         if (ag_counter_node(set, node)->function == function) {
@@ -317,8 +318,8 @@ static bool set_attach(struct allogram_counters *set) {
     return true;
 }
 
-/* Resets all counters to 0, keeps the current path, and makes the set readable. IS_NEW: it takes
- * other memory than before. */
+/* Resets all counters to 0, keeps the current path, and makes the set readable. IS_NEW: the set
+ * takes new memory in the live segment. */
 static bool begin_anew(struct allogram_counters *set, bool is_new) {
     uint32_t *functions = NULL;
     size_t bytes = 0;
@@ -329,7 +330,7 @@ static bool begin_anew(struct allogram_counters *set, bool is_new) {
     }
     struct ag_counter_set *shared = set->shared;
     if (!is_new) {
-        /* release: what follows is not seen with the old version */
+        /* a reader that sees one of the following stores also sees that the version has changed */
         atomic_fetch_add_explicit(&shared->version, 1, memory_order_seq_cst);
     }
     atomic_store_explicit(&shared->n_nodes, 1, memory_order_relaxed);
@@ -364,10 +365,11 @@ static bool begin_anew(struct allogram_counters *set, bool is_new) {
  * counted. */
 AG_COLD static bool renew(struct allogram_counters *set) {
     const uint32_t following = atomic_load_explicit(&all.following, memory_order_relaxed);
-    if (!ag_recorder_is_active() || !ag_thread_ready()) { /* begins a forked child's recording */
+    /* ag_thread_ready begins a forked child's recording */
+    if (!ag_recorder_is_active() || !ag_thread_ready()) {
         return false;
     }
-    if (set->following != following) { /* calls in between were not followed */
+    if (set->following != following) { /* calls between two sessions were not followed */
         set->current = 0;
         set->depth = set->beyond = 0;
         set->following = following;
@@ -401,7 +403,7 @@ static void take_time(struct allogram_counters *set) {
     set->since_raw = now;
 }
 
-/* The function; 0: it is not registered. */
+/* Returns the function, or 0 if it is not registered. */
 static uint32_t registered_or_none(allogram_function function) {
     return function <= atomic_load_explicit(&ag_host.functions.count, memory_order_acquire)
                ? function

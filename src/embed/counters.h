@@ -15,20 +15,21 @@
 /* What the owner of a set needs to count; the counts are in `shared`. */
 struct allogram_counters {
     uint32_t tree;
-    uint32_t recording; /* that the counters belong to; 0: none yet */
-    uint32_t following; /* the session since which calls are followed */
-    uint32_t slot,
-        slot_generation; /* of the process that they belong to: a forked child has its own */
+    uint32_t recording; /* the recording that the counters belong to; 0: none yet */
+    uint32_t following; /* number of the session that `current` and `depth` belong to */
+    /* slot of the process that the counters belong to: a forked child has its own */
+    uint32_t slot, slot_generation;
     uint32_t word_bytes;
     bool is_clocked, is_paused, is_of_thread, is_folding;
     uint64_t depth;     /* functions entered and not left */
-    uint64_t beyond;    /* number of these, the innermost ones, that have no node */
-    uint64_t since_raw; /* time is counted up to here */
-    uint32_t current;   /* node; 0: outside of all functions */
-    /* In the live segment, of this recording and process, with all nodes; NULL: none yet. */
+    uint64_t beyond;    /* number of those functions, the innermost ones, that have no node */
+    uint64_t since_raw; /* time is counted up to this moment, in raw clock ticks */
+    uint32_t current;   /* number of a node; 0: outside of all functions */
+    /* The set in the live segment, which refers to all nodes; NULL: none yet. */
     struct ag_counter_set *shared;
     struct ag_counter_node *small[1 + AG_COUNTER_SMALL_PAGES]; /* [0] is shared->first */
-    /* AG_COUNTER_LARGE_PAGES pointers, [0] unused, and the references; NULL: not needed yet */
+    /* AG_COUNTER_LARGE_PAGES pointers to pages, [0] unused, and a table of the pages' references in
+     * the live segment; NULL: not needed yet */
     struct ag_counter_node **large;
     _Atomic uint32_t *table;
     uint32_t *places;  /* open addressing by parent and function: node, 0: free */
@@ -64,7 +65,8 @@ AG_FAST bool ag_counters_are_of_now(const struct allogram_counters *set) {
            set->slot_generation == ag_recorder.slot_generation && !ag_process_is_forked();
 }
 
-/* Likewise, and its nodes still have the numbers that they had at the last call: no reset came. */
+/* Whether the set's counts belong to this recording of this process, and no reset has come since
+ * the set was made or last reset. Then its nodes still have the same numbers. */
 AG_FAST bool ag_counters_are_current(const struct allogram_counters *set) {
     return ag_counters_are_of_now(set) &&
            atomic_load_explicit(&set->shared->n_resets, memory_order_relaxed) ==
@@ -75,7 +77,7 @@ AG_FAST bool ag_counters_are_current(const struct allogram_counters *set) {
  * the ends of calls. Returns the node of that path; 0: there is no room, or counting is off. Nodes
  * belong to this recording and process: see ag_counters_are_current. */
 uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function);
-/* As ag_counters_call, but counts no call. */
+/* Does what ag_counters_call does, but counts no call. */
 uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32_t function);
 /* Counts words that the path's function allocated itself. */
 void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t words);

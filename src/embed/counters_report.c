@@ -1,6 +1,6 @@
 /* counters_report.c: writes a counter set (counters.h) into the trace while the program runs: a
  * record AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. This is needed for sets that are
- * freed; the last values of the others are taken from the live segment by the writer. */
+ * freed. The writer takes the last values of all other sets from the live segment. */
 #include "counters.h"
 
 #include <string.h>

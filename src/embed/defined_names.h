@@ -1,7 +1,7 @@
 /* defined_names.h: names that a program defined, numbered from 1: its types and its labels.
  *
- * In each recording a name has another site, a number in the stack tree (see "leaf" in
- * base/stack_tree.h). The site of the last recording is cached beside the name. */
+ * In each recording a name has another site, which is a number in the stack tree (see "leaf" in
+ * base/stack_tree.h). The site of the last recording is stored with the name. */
 #ifndef AG_DEFINED_NAMES_H
 #define AG_DEFINED_NAMES_H
 
@@ -18,32 +18,33 @@ enum {
 };
 struct ag_defined_name {
     const char *name, *runtime; /* in mapped memory, never moved */
-    uint32_t next;              /* number with the same hash, 0: none */
+    uint32_t next;              /* the next number with the same hash; 0: none */
     _Atomic uint32_t is_shut;   /* a type that the recording's filter leaves out */
     _Atomic uint64_t site;      /* recording << 32 | site; 0: none */
 };
 struct ag_defined_names { /* zero-initialised */
     struct ag_defined_name *_Atomic pages[AG_DEFINED_NAME_PAGES];
-    uint32_t heads[1024]; /* by hash: number, 0: none; under the lock of the registering caller */
+    uint32_t heads[1024]; /* by hash: the first number, 0: none; under the caller's lock */
     _Atomic uint32_t count;
     uint32_t image; /* AG_IMAGE_TYPE or AG_IMAGE_LABEL */
 };
 
-/* The number of a name, which gets one if it has none (*ret_is_new). 0: too many names, or no
- * memory. The caller holds a lock. */
+/* Returns the number of a name. A name without a number gets one, and *ret_is_new is set to 1.
+ * Returns 0 if there are too many names, or no memory. The caller holds a lock. */
 uint32_t ag_defined_names_intern(struct ag_defined_names *names, const char *name,
                                  const char *runtime, int *ret_is_new);
-/* NULL: no name has this number. From any thread and signal handler. */
+/* Returns NULL if no name has this number. May be called by any thread and signal handler. */
 struct ag_defined_name *ag_defined_names_get(struct ag_defined_names *names, uint32_t number);
-/* A permanent copy, truncated to AG_DEFINED_NAME_BYTES - 1; NULL: no memory. All callers hold the
- * lock under which names are interned. */
+/* Returns a permanent copy, truncated to AG_DEFINED_NAME_BYTES - 1; NULL: no memory. All callers
+ * hold the lock under which names are interned. */
 const char *ag_reported_text_copy(const char *text);
-/* The hash of a text, as far as it is copied; start: the hash of what precedes it, 0: nothing. */
+/* Returns the hash of the part of the text that ag_reported_text_copy copies. start: the hash of a
+ * text that precedes this one; 0: none does. */
 uint32_t ag_reported_text_hash(uint32_t start, const char *text);
 /* Whether KEPT is the copy of GIVEN. */
 bool ag_reported_text_is(const char *kept, const char *given);
-/* The site of name NUMBER in this recording; 0: no such number, or no memory. From any thread and
- * signal handler. */
+/* Returns the site of name NUMBER in this recording; 0: no such number, or no memory. May be called
+ * by any thread and signal handler. */
 uint32_t ag_defined_names_site(struct ag_defined_names *names, uint32_t number);
 
 #endif

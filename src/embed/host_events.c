@@ -1,10 +1,10 @@
 /* host_events.c: writes the events that a program reports for its own heaps into the recorder's
  * streams, like those of malloc.
  *
- * Each exported function here makes a frame of its own: the walk of the caller's stack begins at
- * its return address. Conditions that the inline functions of allogram.h have checked (is there a
- * recorder, is the event wanted) are not checked again, but the heap is looked up: a handle is a
- * number that the program may invent. */
+ * Each exported function here has a stack frame of its own: the walk of the caller's stack begins
+ * at the return address in that frame. Conditions that the inline functions of allogram.h have
+ * checked (is there a recorder, is the event wanted) are not checked again, but the heap is looked
+ * up: a handle is a number that the program may invent. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static __thread allogram_label label_now;
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
-/* The largest size of a block: that of the address space. Sums of 65,536 such do not overflow. */
+/* The largest size of a block: that of the address space. The sum of 65,536 such sizes does not
+ * overflow. */
 #define BYTES_MOST ((UINT64_C(1) << 48) - 1)
 
 /* Also stores ag_host_left's offset from the thread pointer (the same in all threads). */
@@ -260,7 +261,7 @@ void allogram_tell_realloc_(allogram_heap heap, uint64_t address, uint64_t new_a
     ag_host_realloc_end(&caller, heap, address, &block);
 }
 
-/* The mappings of a heap are in its own address space, like its blocks. */
+/* Each heap has an address space of its own (ag_host_place), for its mappings as for its blocks. */
 void allogram_tell_map_(allogram_heap heap, uint64_t address, size_t bytes) {
     if (wanted_heap(heap)) {
         ag_record_map(CALLER_SP(), CALLER_RBP(), heap, ag_host_place(heap, address), bytes, 0, 0);
@@ -296,7 +297,7 @@ void allogram_tell_gc_begin_(allogram_heap heap, uint64_t needed_bytes, uint64_t
         return;
     }
     ag_record_cut_windows();
-    if (collecting.n == COLLECTIONS_MOST) { /* their ends were not reported */
+    if (collecting.n == COLLECTIONS_MOST) { /* the ends of these collections were not reported */
         collecting.n = 0;
     }
     collecting.begun[collecting.n].start_raw = ag_host_elapsed_raw();
@@ -347,7 +348,7 @@ void ag_host_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes,
     collecting.n = at - 1;
     ag_record_cut_windows();
     if (collecting.begun[at - 1].start_raw <=
-        ag_host_elapsed_raw()) { /* else it began in another recording */
+        ag_host_elapsed_raw()) { /* otherwise the collection began in another recording */
         const struct ag_host_collection collection = {
             .start_raw = collecting.begun[at - 1].start_raw,
             .end_raw = ag_host_elapsed_raw(),

@@ -10,18 +10,19 @@
 #include "allogram/allogram.h"
 #include "base/compiler.h"
 
-/* The calling thread's counter that allogram.h counts down. */
+/* The bytes that the calling thread may allocate before allogram.h has to call the library. The
+ * inline functions of allogram.h count it down. */
 extern __thread uint64_t ag_host_left __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
-/* Sets and clears bits of allogram_mode_ (ALLOGRAM_TELLS_ ...); each bit belongs to one caller and
- * its lock. */
+/* Sets and clears bits of allogram_mode_ (ALLOGRAM_TELLS_ ...); each bit is changed by one module
+ * only, under its lock. */
 void ag_host_mode(uint32_t set, uint32_t clear);
-/* Called before a record that is not an event: adapts this thread's state if that belongs to
- * another recording. */
+/* Called before a record that is not an event: adapts this thread's recorder state if the state
+ * belongs to another recording. */
 void ag_host_get_ready(void);
 
-/* For adapters whose collections are not reported from the frame that caused them. Times are raw
- * clock ticks since the session's origin; bytes: 0: unknown; stack: of the code that caused the
- * collection (ag_record_stack). */
+/* A collection, for adapters that do not report it from the frame that caused it. Times are raw
+ * clock ticks since the session's origin. A number of bytes that is 0 is unknown. stack: that of
+ * the code that caused the collection (ag_record_stack). */
 struct ag_host_collection {
     uint64_t start_raw, end_raw, needed_bytes, heap_before_bytes, heap_after_bytes;
     uint64_t promoted_bytes;
@@ -30,23 +31,27 @@ struct ag_host_collection {
 };
 void ag_host_report_collection(uint32_t heap, const struct ag_host_collection *collection,
                                const char *kind);
-/* As allogram_gc_end. promoted_bytes: moved to where blocks live longer; NULL: unknown. */
+/* Does what allogram_gc_end does. promoted_bytes: the bytes that the collection moved to the memory
+ * for long-lived blocks; NULL: unknown. */
 void ag_host_gc_end(uint32_t heap, const char *kind, uint64_t heap_bytes,
                     const uint64_t *promoted_bytes);
 /* Raw clock ticks since the session's origin; needs an active recording. */
 uint64_t ag_host_elapsed_raw(void);
 
-/* The caller: sp is the address of the return address of the call, rbp as the caller left it. */
+/* The caller of an allocation function. sp: the address where the call's return address is stored;
+ * rbp: the register's value at the call. */
 struct ag_host_caller {
     const uintptr_t *sp;
     uintptr_t rbp;
 };
-/* As allogram_alloc, and as allogram_free. */
+/* Do what allogram_alloc and allogram_free do, for a given caller. */
 void ag_host_alloc(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,
                    size_t bytes, allogram_type type);
 void ag_host_free(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address);
-/* A realloc: call _begin before it, so that no other thread can report the address first; then
- * _end, or _failed if the block stays. */
+/* A realloc. ag_host_realloc_begin has to be called before the runtime's realloc, which frees the
+ * address: afterwards another thread could get that address and report it first. After the
+ * runtime's realloc, ag_host_realloc_end is called, or ag_host_realloc_failed if the block
+ * stays. */
 void ag_host_realloc_begin(const struct ag_host_caller *caller, allogram_heap heap,
                            uint64_t address);
 void ag_host_realloc_end(const struct ag_host_caller *caller, allogram_heap heap, uint64_t address,

@@ -1,25 +1,26 @@
 /* host_events_fast.h: inline checks whether an event has to be reported at all: for adapters of
  * runtimes that allocate as often as C programs call malloc, and for recordings that sample.
  *
- * A sampled recording records about one block in half a MiB. The functions _wants_alloc and
- * _wants_free check this inline, as allogram.h does for programs: a block that is not a sample
- * costs a subtraction and a branch, its free a load and a compare, and neither is reported. If
- * there is a tracker, or every block is recorded, both return true and host_events.c decides. */
+ * A sampled recording records about one block in half a MiB. ag_host_wants_alloc and
+ * ag_host_wants_free check inline whether a block is a sample, as allogram.h does for programs. A
+ * block that is not a sample costs a subtraction and a branch, its free costs a load and a compare,
+ * and neither event is reported. If there is a tracker (tracker.h), or every block is recorded, the
+ * two functions return true and host_events.c decides. */
 #ifndef AG_HOST_EVENTS_FAST_H
 #define AG_HOST_EVENTS_FAST_H
 
 #include "embed/host_events.h"
 #include "record/sampler.h"
 
-/* Whether the only consumer is a recording that samples. */
+/* Whether events are needed only by a recording that samples, and by no tracker. */
 AG_FAST bool ag_host_samples_alone(void) {
     return (allogram_mode_ & (ALLOGRAM_RATED_ | ALLOGRAM_SAMPLES_ | ALLOGRAM_EACH_ |
                               ALLOGRAM_FREES_)) == ALLOGRAM_RATED_;
 }
 
 /* Whether an allocation of so many bytes is to be reported (ag_host_alloc, ag_host_realloc_end).
- * Called once for each: false means that it has been counted. May be called before the block
- * exists. */
+ * Has to be called once for each allocation, because false means that the allocation has been
+ * counted. May be called before the block exists. */
 AG_FAST bool ag_host_wants_alloc(size_t bytes) {
     if (ag_host_samples_alone() && AG_LIKELY(ag_host_left > bytes)) {
         ag_host_left -= bytes + 1;

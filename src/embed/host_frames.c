@@ -1,6 +1,6 @@
 /* host_frames.c: gets the frames of a program's virtual machine from the program, for the recorder.
  * A frame of allogram.h has the recorder's layout, so the program's callback fills the recorder's
- * array. Then only the function numbers are checked, which the program may invent. */
+ * array. After that, only the function numbers are checked, because the program may invent them. */
 #include "host_frames.h"
 
 #include "host_events.h"
@@ -37,7 +37,7 @@ static uint32_t ask_host(void *context, const struct ag_walked_frame *natives, u
 
 int allogram_set_walk(allogram_walk walk, void *context) {
     const struct ag_frame_source source = {.walk = walk ? ask_host : NULL};
-    if (walk) { /* so that a handler in between does not call the new walk with the old context */
+    if (walk) { /* so that a signal handler does not call the new walk with the old context */
         (void)ag_frame_source_set(&host, &(struct ag_frame_source){0});
     }
     host.walk = walk;

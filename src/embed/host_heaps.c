@@ -1,5 +1,6 @@
 /* host_heaps.c: registers a program's heaps, types, labels and functions (allogram.h). Each
- * registration is recorded at once if there is a recording, and again when a later one starts. */
+ * registration is recorded at once if there is a recording, and again when a later recording
+ * starts. */
 #include "host_heaps.h"
 
 #include <errno.h>
@@ -21,7 +22,8 @@ static struct ag_bytes name_of(const char *text) {
     return ag_bytes_of(text, AG_DEFINED_NAME_BYTES - 1);
 }
 
-/* Records the heap, and applies the recording's filter, which may differ from the last one's. */
+/* Records the heap, and applies the recording's filter, which may differ from the filter of the
+ * last recording. */
 static void report_heap(uint32_t index) {
     struct ag_host_heap *heap = &ag_host.heaps[index];
     const bool is_shut = !ag_block_choice_takes_heap(heap->domain, heap->allocator, heap->name);

@@ -25,18 +25,19 @@ struct ag_host_heap {
     uint32_t is_backing;
     uint32_t kind; /* enum allogram_heap_kind */
     uint32_t has_late_types;
-    _Atomic uint32_t is_shut; /* the recording's filter leaves it out */
+    _Atomic uint32_t is_shut; /* the recording's filter leaves the heap out */
 };
 /* All registrations of the program; one instance, as there is one recorder. */
 struct ag_host {
     struct ag_host_heap heaps[AG_HOST_HEAPS_MOST];
-    _Atomic uint32_t n_heaps; /* heaps [0, this) are complete */
+    _Atomic uint32_t n_heaps; /* heaps [0, n_heaps) are complete */
     struct ag_defined_names types, labels;
     struct ag_registered_functions functions;
 };
 extern struct ag_host ag_host AG_HIDDEN;
 
-/* NULL: no such heap, or it is not recorded. From any thread and signal handler. */
+/* Returns NULL if there is no such heap, or if it is not recorded. May be called by any thread and
+ * signal handler. */
 AG_FAST const struct ag_host_heap *ag_host_heap(uint32_t heap) {
     const uint32_t index = heap - AG_VIA_HOST;
     /* acquire: pairs with the release of its registration */
@@ -47,9 +48,9 @@ AG_FAST const struct ag_host_heap *ag_host_heap(uint32_t heap) {
     return atomic_load_explicit(&found->is_shut, memory_order_relaxed) ? NULL : found;
 }
 
-/* Copies TEXT, truncated to n_bytes - 1; OTHERWISE if it is NULL or empty. */
+/* Copies TEXT, or OTHERWISE if TEXT is NULL or empty; truncates the copy to n_bytes - 1. */
 void ag_host_text_copy(char *to, size_t n_bytes, const char *text, const char *otherwise);
-/* The address, with the number of the heap's own address space. */
+/* Returns the address, with the number of the heap's own address space in the upper 16 bits. */
 AG_FAST uint64_t ag_host_place(uint32_t heap, uint64_t address) {
     return AG_EVENT_PLACE(address) | AG_VIA_SPACE(heap) << 48;
 }
@@ -57,8 +58,9 @@ AG_FAST uint64_t ag_host_place(uint32_t heap, uint64_t address) {
 /* Makes the recorder announce all registrations whenever a recording begins. Called once, before
  * the first recording. */
 void ag_host_announce(void);
-/* Whether the recording's filter selects blocks of this type; true for type 0 and unregistered
- * numbers, which record/block_choice.h decides. From any thread and signal handler. */
+/* Whether the recording's filter selects blocks of this type; true for type 0 and for numbers that
+ * are not registered, about which record/block_choice.h decides. May be called by any thread and
+ * signal handler. */
 bool ag_host_takes_type(uint32_t type);
 
 #endif

@@ -20,7 +20,8 @@ static inline bool ag_host_thread_has_ended(uint32_t thread_id) {
     return ag_syscall3(SYS_tgkill, pid, thread_id, 0) == NO_SUCH_THREAD;
 }
 
-/* false: this thread already holds the lock (the caller is a handler that interrupted it). */
+/* Returns false if this thread already holds the lock: then the caller is a signal handler that
+ * interrupted the holder. */
 static inline bool ag_host_lock_take(struct ag_host_lock *lock) {
     const uint32_t self = (uint32_t)ag_syscall1(SYS_gettid, 0);
     for (;;) {
@@ -45,9 +46,10 @@ static inline void ag_host_lock_give(struct ag_host_lock *lock) {
     atomic_store_explicit(&lock->owner, 0, memory_order_release);
 }
 
-enum { AG_HOST_SIGNAL_SET_BYTES = 8 }; /* the kernel's */
+enum { AG_HOST_SIGNAL_SET_BYTES = 8 }; /* size of the kernel's sigset_t */
 
-/* As ag_host_lock_take, with all signals of the thread blocked until ag_host_lock_give_unblock. */
+/* Does what ag_host_lock_take does, and blocks all signals of the thread until
+ * ag_host_lock_give_unblock. */
 static inline bool ag_host_lock_take_blocking(struct ag_host_lock *lock, uint64_t *ret_signals) {
     const uint64_t all = ~UINT64_C(0);
     (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)ret_signals,
@@ -55,7 +57,7 @@ static inline bool ag_host_lock_take_blocking(struct ag_host_lock *lock, uint64_
     return ag_host_lock_take(lock);
 }
 
-/* signals: as ag_host_lock_take_blocking returned them. */
+/* signals: what ag_host_lock_take_blocking stored in ret_signals. */
 static inline void ag_host_lock_give_unblock(struct ag_host_lock *lock, const uint64_t *signals) {
     ag_host_lock_give(lock);
     (void)ag_syscall6(SYS_rt_sigprocmask, SIG_SETMASK, (long)signals, 0, AG_HOST_SIGNAL_SET_BYTES,

@@ -6,8 +6,8 @@
  * not a sample costs a subtraction and a branch.
  *
  * While a tracker (tracker.h) samples, it uses ag_host_left, and a signal handler may interrupt a
- * subtraction. Then the used part of the grant is unknown, and the skip is drawn again: the rest of
- * a skip has the same distribution as a new one. */
+ * subtraction. In both cases the used part of the grant is unknown, and the skip is drawn again:
+ * the rest of a skip has the same distribution as a new one. */
 #include "host_rate.h"
 
 #include "allogram/allogram.h"
@@ -21,7 +21,7 @@ static __thread struct {
     struct ag_skip skip;
     uint64_t granted; /* the part of the skip put into ag_host_left */
     uint32_t version; /* the version of trackers at that time */
-    uint32_t pid;     /* process of these samples; a forked child draws others */
+    uint32_t pid;     /* the process that drew the skip; a forked child draws a new one */
 } own;
 
 void ag_host_rate_follow(bool has_tracker) {

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decides whether allogram.h may skip blocks: the recording samples, and no tracker does. Called
- * whenever one of the two has changed. */
+/* Decides whether allogram.h may skip blocks: only if the recording samples and no tracker
+ * (tracker.h) samples. Called whenever the recording or the tracker has changed. */
 void ag_host_rate_follow(bool has_tracker);
 /* Whether this block of the calling thread is a sample, and the interval that it was selected with.
  * Called for each block that allogram.h did not skip. */

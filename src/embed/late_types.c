@@ -1,11 +1,12 @@
 /* late_types.c: remembers where blocks were allocated whose types are not known yet.
  *
  * In a trace, a type is added to the stack of the allocation (ADR 0006). A program that learns the
- * type later has only the block's address. So the stack of each block of such a heap is kept in the
- * process as long as the block lives. A block also stays here after its type is reported, because
- * the type may be reported again: the last report is valid, and each needs the allocation's stack.
+ * type later has only the block's address. So if a heap was registered with has_late_types, the
+ * stack of each of its blocks is kept in the process as long as the block lives. The stack is also
+ * kept after the type is reported, because the type may be reported again: the last report is
+ * valid, and each needs the allocation's stack.
  *
- * The lock is held with all signals blocked, as the trackers' lock is. */
+ * The lock is held with all signals blocked. */
 #include "late_types.h"
 
 #include "host_heaps.h"
@@ -41,7 +42,7 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
     }
     forget_locked(key); /* an earlier block, whose free was not reported */
     const uint32_t place = ag_tracked_insert(&late.blocks, key);
-    if (place != 0) { /* without memory its type stays unknown */
+    if (place != 0) { /* if there is no memory, the type stays unknown */
         struct ag_tracked *entry = ag_tracked_at(&late.blocks, place);
         entry->born.bytes = bytes;
         entry->born.interval_bytes = block_site->interval_bytes;

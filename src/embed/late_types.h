@@ -1,5 +1,6 @@
 /* late_types.h: blocks whose types are reported after their allocation: the recorded blocks of
- * heaps registered with has_late_types. From any thread and signal handler. */
+ * heaps registered with has_late_types. The functions may be called by any thread and signal
+ * handler. */
 #ifndef AG_LATE_TYPES_H
 #define AG_LATE_TYPES_H
 
@@ -14,7 +15,8 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
                         const struct ag_block_site *block_site);
 void ag_late_types_died(allogram_heap heap, uint64_t address);
 void ag_late_types_moved(allogram_heap heap, uint64_t address, uint64_t new_address);
-/* false: the block is not known. site: of the type. */
+/* Records the type of a block. site: the type's site (ag_defined_names_site). Returns false if the
+ * block is not known. */
 bool ag_late_types_report(allogram_heap heap, uint64_t address, uint32_t site);
 
 #endif

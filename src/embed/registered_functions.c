@@ -1,5 +1,6 @@
-/* registered_functions.c: stores the functions that a program registered, for host_heaps.c. As in
- * defined_names.c, entries lie in pages that never move and are complete when they get a number. */
+/* registered_functions.c: stores the functions that a program registered, for host_heaps.c. Entries
+ * lie in pages that never move, and are complete before their number is published, so readers need
+ * no lock. */
 #include "registered_functions.h"
 
 #include "base/own_memory.h"

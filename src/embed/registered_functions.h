@@ -1,5 +1,5 @@
 /* registered_functions.h: functions that a program registered for counters and stacks, numbered
- * from 1. The trace defines each by a frame record with the same number. */
+ * from 1. The trace defines each function by a frame record with the same number. */
 #ifndef AG_REGISTERED_FUNCTIONS_H
 #define AG_REGISTERED_FUNCTIONS_H
 
@@ -17,20 +17,21 @@ enum {
 struct ag_registered_function {
     const char *name, *file, *runtime; /* in mapped memory, never moved */
     uint32_t line;
-    uint32_t next; /* number with the same hash, 0: none */
+    uint32_t next; /* the next number with the same hash; 0: none */
 };
 struct ag_registered_functions { /* zero-initialised */
     struct ag_registered_function *_Atomic pages[AG_REGISTERED_FUNCTION_PAGES];
-    uint32_t heads[4096]; /* by hash: number, 0: none; under the lock of the registering caller */
+    uint32_t heads[4096]; /* by hash: the first number, 0: none; under the caller's lock */
     _Atomic uint32_t count;
 };
 
-/* The number of a function, which gets one if it has none (*ret_is_new). 0: too many, or no memory.
- * The caller holds the lock that ag_reported_text_copy needs. */
+/* Returns the number of a function. A function without a number gets one, and *ret_is_new is set to
+ * true. Returns 0 if there are too many functions, or no memory. The caller holds the lock that
+ * ag_reported_text_copy needs. */
 uint32_t ag_registered_functions_intern(struct ag_registered_functions *functions,
                                         const struct ag_registered_function *wanted,
                                         bool *ret_is_new);
-/* NUMBER is at least 1 and at most the count. From any thread and signal handler. */
+/* NUMBER is at least 1 and at most the count. May be called by any thread and signal handler. */
 const struct ag_registered_function *ag_registered_functions_get(
     const struct ag_registered_functions *functions, uint32_t number);
 

@@ -2,9 +2,10 @@
  * makes the live file, records into it, and seals the trace itself when the session ends.
  *
  * There is no writer: nothing in the program compresses or writes files while it runs, and all
- * records are in the live file even if the program is killed (`allogram check TRACE` makes the
- * trace then). But the live file holds all events, up to half of the free space in /dev/shm (or
- * beside the trace, if there is more); further events are lost and counted.
+ * records are in the live file even if the program is killed (then `allogram check TRACE` completes
+ * the trace). The disadvantage: the live file has to hold all events of the session. It may grow up
+ * to half of the free space in /dev/shm (or in the trace's folder, if the live file is there).
+ * Further events are lost and counted.
  *
  * A session can also belong to another process (allogram_session_join). That process has a writer,
  * which drains the live file while the program runs, and has the trace. */
@@ -28,15 +29,16 @@
 static struct {
     struct ag_host_lock lock;
     bool is_active, is_announced;
-    bool is_joined; /* another process made it, and has its trace */
-    uint32_t pid;   /* the process that started it: a forked child has no session */
+    bool is_joined; /* another process made the session, and has its trace */
+    uint32_t pid;   /* the process that started the session: a forked child has no session */
     char trace[4096], live[4096];
-} session; /* under the lock; trace is read without it */
+} session; /* under the lock, except that `trace` is also read without the lock */
 
 static int session_fail(const char message[512], char *ret_message, size_t message_bytes,
                         int error) {
     if (ret_message && message_bytes > 0) {
-        (void)snprintf(ret_message, message_bytes, "%s", message); /* cut to the caller's size */
+        /* truncated to the caller's size */
+        (void)snprintf(ret_message, message_bytes, "%s", message);
     }
     return error;
 }
@@ -124,7 +126,7 @@ static int start_locked(const struct allogram_options *options, char message[512
     announce_once();
     ag_block_choice_follow_thread(options->threads == ALLOGRAM_THIS_THREAD);
     r = session_begin(options, message);
-    session.is_active = false; /* it can be the session of the parent, copied by fork */
+    session.is_active = false; /* is_active can be that of the parent, copied by fork */
     if (r == 0) {
         session.is_joined = false;
         begin_reporting();

@@ -10,14 +10,15 @@
 #include "base/compiler.h"
 
 enum {
-    AG_TRACKED_BITS = 16,    /* log2 of the number of lists: 256 KiB, touched as far as used */
+    /* log2 of the number of lists: 256 KiB, of which only used pages get memory */
+    AG_TRACKED_BITS = 16,
     AG_TRACKED_PAGE = 4096,  /* entries */
     AG_TRACKED_PAGES = 4096, /* 16 million blocks */
 };
 enum ag_tracked_state {
-    AG_TRACKED_RUNNING = 1, /* its alloc callback has not returned yet */
-    AG_TRACKED_KEPT = 2,    /* value is what it returned */
-    AG_TRACKED_DEAD = 3,    /* was KEPT; the block was freed: the callback on_free is due */
+    AG_TRACKED_RUNNING = 1, /* the block's alloc callback has not returned yet */
+    AG_TRACKED_KEPT = 2,    /* the alloc callback returned `value` */
+    AG_TRACKED_DEAD = 3,    /* the block was KEPT and then freed: the callback on_free is due */
 };
 struct ag_tracked { /* 56 bytes */
     uint64_t key;   /* AG_VIA_SPACE(heap) << 48 | address */
@@ -28,14 +29,16 @@ struct ag_tracked { /* 56 bytes */
             uint32_t stack, recording;
         } born;
     };
-    uint32_t next;           /* in its list, or in the list of free entries; 0: the end */
+    /* place of the next entry in the hash list, or in the list of free entries; 0: none */
+    uint32_t next;
     uint32_t state, tracker; /* enum ag_tracked_state; number of the tracker */
-    /* RUNNING: tid of the thread that runs the callback; queued: the next entry */
+    /* RUNNING: tid of the thread that runs the callback; is_queued: place of the next entry in the
+     * queue */
     uint32_t owner;
-    bool is_freed;     /* RUNNING: the block was freed meanwhile */
-    bool is_discarded; /* RUNNING, queued: the tracker discarded it, so no callback is due */
+    bool is_freed;     /* RUNNING: the block was freed while its callback runs */
+    bool is_discarded; /* RUNNING or is_queued: the tracker was discarded, so no callback is due */
     bool is_queued;    /* KEPT, DEAD: a callback is due */
-    bool is_complete;  /* queued: the callback that the block is complete is due */
+    bool is_complete;  /* is_queued: the callback on_complete is due */
 };
 struct ag_tracked_blocks { /* zero-initialised */
     _Atomic uint32_t heads[1 << AG_TRACKED_BITS];
@@ -47,14 +50,16 @@ AG_FAST uint32_t ag_tracked_list(uint64_t key) {
     return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - AG_TRACKED_BITS));
 }
 
-/* False: the block is not in the table. Costs one load; from any thread. A block that this thread
- * (or one that handed the block over) has inserted is found. */
+/* Returns false if the block is not in the table. Costs one load; may be called by any thread. A
+ * block is found if this thread has inserted it, or the thread that passed the block to this
+ * thread. */
 AG_FAST bool ag_tracked_may_have(const struct ag_tracked_blocks *blocks, uint64_t key) {
     return atomic_load_explicit(&blocks->heads[ag_tracked_list(key)], memory_order_relaxed) != 0;
 }
 
-/* Places are numbers from 1; 0: none (insert: no memory). Blocks that were freed while their
- * callback runs are not found: their address may belong to another block. */
+/* A place is the number of an entry, from 1. find returns 0 if the block is not in the table,
+ * insert if there is no memory. A block that was freed while its callback runs is not found,
+ * because its address may belong to another block. */
 uint32_t ag_tracked_find(const struct ag_tracked_blocks *blocks, uint64_t key);
 uint32_t ag_tracked_insert(struct ag_tracked_blocks *blocks, uint64_t key);
 /* Gives the block another key, which no other block has. */

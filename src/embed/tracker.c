@@ -28,7 +28,7 @@
  * 6. Delivery. Some frees are found where no code of the program may run: the garbage collector
  * holds its lock. Such a block gives up its address at once (the next block may get it) and waits
  * in a queue, with its value, until a thread that may run callbacks delivers it. Completions
- * (allogram_complete) that were reported inside of a callback wait there, too. */
+ * (allogram_complete) that were reported inside of a callback wait in the queue, too. */
 #include "tracker.h"
 
 #include <errno.h>
@@ -55,8 +55,8 @@ enum {
 
 struct tracker {
     struct allogram_tracker_options options;
-    bool is_used;      /* it samples, or has blocks in the table, or may be discarded */
-    uint64_t n_blocks; /* its blocks in the table */
+    bool is_used;      /* the tracker samples, or has blocks in the table */
+    uint64_t n_blocks; /* the tracker's blocks in the table */
 };
 static struct {
     struct ag_host_lock lock;
@@ -72,7 +72,7 @@ static struct {
 struct running {     /* a callback of this thread */
     uint64_t number; /* never used twice; stored at *mark while the callback runs */
     uintptr_t mark;  /* in the frame that called the callback */
-    uint32_t place;  /* of its block, RUNNING; 0: for a free */
+    uint32_t place;  /* place of the block, if this is its alloc callback; 0: another callback */
 };
 static __thread struct {
     struct ag_skip skip;
@@ -159,7 +159,7 @@ static void queue_locked(uint32_t place) {
     atomic_fetch_add_explicit(&trackers.n_queued, 1, memory_order_relaxed);
 }
 
-/* 0: the queue is empty. */
+/* Returns 0 if the queue is empty. */
 static uint32_t unqueue_locked(void) {
     const uint32_t place = trackers.first_queued;
     if (place != 0) {
@@ -180,7 +180,7 @@ static void die_later_locked(uint32_t place) {
     queue_locked(place);
 }
 
-/* Removes the block at KEY, which was freed. */
+/* Removes the block at KEY, which was freed. Returns the callback to call. */
 static struct call take_locked(uint64_t key) {
     struct call call = {.callback = NULL};
     const uint32_t place = ag_tracked_find(&trackers.blocks, key);
@@ -189,7 +189,7 @@ static struct call take_locked(uint64_t key) {
     }
     struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
     if (entry->state == AG_TRACKED_RUNNING && !ag_host_thread_has_ended(entry->owner)) {
-        entry->is_freed = true; /* the running callback will see it */
+        entry->is_freed = true; /* end_sample sees it when the callback returns */
         return call;
     }
     if (entry->is_queued) {
@@ -213,7 +213,8 @@ static bool is_running(const struct running *running, uintptr_t sp) {
     return ag_readable_copy(&found, running->mark, sizeof(found)) && found == running->number;
 }
 
-/* Forgets the callbacks that were left without returning. Returns whether one still runs. */
+/* Forgets the callbacks that were left without returning. Returns whether a callback of this thread
+ * still runs. */
 static bool is_inside(uintptr_t sp) {
     while (own.n_running > 0 && !is_running(&own.running[own.n_running - 1], sp)) {
         const uint32_t place = own.running[--own.n_running].place;
@@ -246,7 +247,7 @@ static void callback_leave(volatile uint64_t *mark) {
     *mark = 0;
 }
 
-/* Calls the callback, in any case: if too many are nested, without recording that it runs. */
+/* Calls the callback. If too many are nested, does not record that it runs. */
 static void make_call(const struct call *call) {
     uint64_t mark = 0;
     if (call->callback) {
@@ -349,7 +350,7 @@ uint32_t ag_tracker_version(void) {
 
 void ag_tracker_alloc(allogram_heap heap, uint64_t address, size_t bytes, allogram_type type) {
     const uintptr_t sp = (uintptr_t)__builtin_frame_address(0);
-    /* acquire: pairs with the release of start; the options are there */
+    /* acquire: pairs with the release in start_locked; the options are complete */
     const uint32_t version = atomic_load_explicit(&trackers.version, memory_order_acquire);
     const uint32_t number = atomic_load_explicit(&trackers.sampling, memory_order_relaxed);
     if (number == 0 || is_inside(sp)) {
@@ -435,7 +436,7 @@ void ag_tracker_free_later(allogram_heap heap, uint64_t address) {
     if (place != 0 && ag_tracked_at(&trackers.blocks, place)->state == AG_TRACKED_KEPT) {
         die_later_locked(place);
     } else if (place != 0) {
-        (void)take_locked(key); /* its callback runs, or ran in a thread that has ended */
+        (void)take_locked(key); /* the block's alloc callback runs, or its thread has ended */
     }
     trackers_unlock(&signals);
 }
@@ -462,8 +463,8 @@ void ag_tracker_complete(allogram_heap heap, uint64_t address) {
     trackers_unlock(&signals);
 }
 
-/* Takes the next callback from the queue. false: the queue is empty. One at a time, because a
- * callback may be left by a jump. */
+/* Takes the next callback from the queue. Returns false if the queue is empty. Takes one callback
+ * at a time, because a callback may be left by a jump. */
 static bool take_queued(struct call *ret_call) {
     uint64_t signals;
     if (!trackers_lock(&signals)) {

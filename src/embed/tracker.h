@@ -1,5 +1,5 @@
 /* tracker.h: passes the events of heaps to trackers, which are a program's callbacks for sampled
- * blocks (allogram_start_tracker). Called after the event was recorded. */
+ * blocks (allogram_start_tracker). The functions are called after the event was recorded. */
 #ifndef AG_TRACKER_H
 #define AG_TRACKER_H
 
@@ -9,8 +9,8 @@
 
 #include "allogram/allogram.h"
 
-/* The largest count that allogram.h counts down before it calls the library: one call of about 10
- * ns for so many bytes is negligible. */
+/* The largest value of ag_host_left, the bytes after which allogram.h calls the library. One call
+ * of about 10 ns for so many bytes is negligible. */
 enum { AG_TRACKER_GRANT_BYTES = 16 * 1024 };
 
 /* Decides whether the block is a sample, and calls the callback. */
@@ -21,13 +21,14 @@ void ag_tracker_free(allogram_heap heap, uint64_t address);
 /* The block keeps its value; a block that lived at the new address is freed. */
 void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address);
 void ag_tracker_promote(allogram_heap heap, uint64_t address);
-/* Called when a session has begun: its recorder may sample, unlike that of the last one. */
+/* Called when a session has begun: its recorder may sample, unlike the recorder of the last
+ * session. */
 void ag_tracker_follow_session(void);
 /* Whether a callback of the calling thread runs. */
 bool ag_tracker_is_inside(void);
-/* As ag_tracker_free, where no code of the program may run: the callback is queued. */
+/* Does what ag_tracker_free does, where no code of the program may run: the callback is queued. */
 void ag_tracker_free_later(allogram_heap heap, uint64_t address);
-/* Reports that the block is complete; queues the callback if called inside of another one. */
+/* Reports that the block is complete; queues the callback if called inside of another callback. */
 void ag_tracker_complete(allogram_heap heap, uint64_t address);
 /* Calls the queued callbacks. For places where code of the program may run; does nothing inside of
  * a callback. */

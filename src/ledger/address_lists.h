@@ -1,6 +1,6 @@
-/* address_lists.h: a list of numbers for each address, in the order in which they were added, for
- * open_deaths.c and order_repair.c. Their arrays are indexed by these numbers: 1, 2, 3 ...; the
- * numbers of removed items are used again. */
+/* address_lists.h: a list of numbers for each address, in the order in which they were added.
+ * open_deaths.c and order_repair.c index their arrays by these numbers: 1, 2, 3 ... The numbers of
+ * removed items are used again. */
 #ifndef AG_ADDRESS_LISTS_H
 #define AG_ADDRESS_LISTS_H
 
@@ -8,10 +8,11 @@
 
 struct ag_address_link {
     uint64_t address;
-    uint32_t before, behind; /* before: of the first item, the last; behind: of the last item, 0 */
+    /* neighbors; the first item's before is the last item, the last item's behind is 0 */
+    uint32_t before, behind;
 };
 struct ag_address_lists {          /* zero-initialize */
-    struct ag_address_link *links; /* by number; free numbers are linked by `behind` */
+    struct ag_address_link *links; /* by number; unused numbers are linked by `behind` */
     size_t capacity;
     uint32_t count, first_free;
     struct ag_index_map first; /* address -> number of the first item */
@@ -22,7 +23,7 @@ void ag_address_lists_done(struct ag_address_lists *lists);
 uint32_t ag_address_lists_add(struct ag_address_lists *lists, uint64_t address);
 void ag_address_lists_remove(struct ag_address_lists *lists, uint32_t number);
 
-/* The first and last item of a list, and the neighbors of an item; 0: there is none. */
+/* Return the first and last item of a list, and the neighbors of an item; 0: there is none. */
 static inline uint32_t ag_address_lists_first(const struct ag_address_lists *lists,
                                               uint64_t address) {
     const uint32_t first = ag_index_map_find(&lists->first, address);

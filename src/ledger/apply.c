@@ -1,9 +1,10 @@
 /* apply.c: applies arrays of events, and contains the slow steps; apply_fast.h applies a single
  * event to the totals.
  *
- * An event touches three places: the slot of its address in the live table, for an alloc the slot
- * of its (stack, via) in the index, and the sum's own cache line. All three are random accesses to
- * memory that exceeds the first caches, so they are prefetched some events ahead. */
+ * An event touches three places: the slot of its address in the live table; for an alloc, the slot
+ * of its stack and via (allocation function) in the index of sums; and the cache line of the sum,
+ * which counts the blocks of one stack and via. All three are random accesses to memory that
+ * exceeds the first caches, so they are prefetched some events ahead. */
 #include "ledger/apply_fast.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ void ag_ledger_unbirth(struct ag_ledger *ledger, uint64_t at) {
     tally->allocated_bytes -= block.size;
     const uint64_t born_ns = ag_live_table_past(&ledger->live, at).born_ns;
     ag_live_table_remove(&ledger->live, at);
-    /* a visit that fails here fails at the next step again */
+    /* an error may be ignored: a visitor that fails here fails again at the next step */
     (void)ag_ledger_notify_fast(ledger, AG_STEP_BIRTH_UNDONE, &block, born_ns, born_ns);
 }
 
@@ -201,7 +202,7 @@ static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
         return 0;
     }
     if (event->address == 0) {
-        return 0; /* there is no such block; no recorder writes this */
+        return 0; /* no block has the address 0, and no recorder writes such an event */
     }
     const uint64_t at = ag_live_table_seek(&ledger->live, event->address);
     const bool is_live = ledger->live.blocks[at].address != 0;
@@ -230,8 +231,8 @@ AG_FAST void prefetch_event(const struct ag_ledger *ledger, const struct ag_even
     __builtin_prefetch(ag_sum_index_home(&ledger->sum_index, event->stack, event->via));
 }
 
-/* The second step: prefetches the sum that the lines of prefetch_event refer to. A wrong guess
- * costs only the line it fetches; a branch on the kind would cost more than it saves. */
+/* The second step of prefetching: prefetches the sum to which the lines of prefetch_event refer. A
+ * wrong guess costs only one wrong line; a branch on the kind would cost more than it saves. */
 AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t home = ag_live_table_home(&ledger->live, event->address);
     const uint32_t of_block = ledger->live.blocks[home].sum;
@@ -240,7 +241,8 @@ AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event 
     __builtin_prefetch(&ledger->sums[(of_stack & is_alloc) | (of_block & ~is_alloc)], 1);
 }
 
-/* Are these the two halves of a failed realloc, next to each other? Then nothing has happened. */
+/* Whether EVENT and the next event are the two halves of a failed realloc, which together have no
+ * effect. */
 AG_FAST bool is_failed_realloc(const struct ag_event *event, const struct ag_event *end) {
     return event->kind == AG_RECORD_REALLOC_FREE && event + 1 < end &&
            event[1].kind == AG_RECORD_UNDO_FREE && event[1].address == event->address;
@@ -265,7 +267,8 @@ AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot 
                : ag_ledger_free_fast(ledger, hot, index, at, event, is_reported);
 }
 
-/* there is no large notified variant: notification dominates the cost */
+/* WAY_LARGE prefetches; WAY_NOTIFIED calls the visitor, and needs no variant that does not
+ * prefetch, because the visits dominate the cost */
 enum way { WAY_SMALL, WAY_LARGE, WAY_NOTIFIED };
 
 AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
@@ -340,7 +343,7 @@ int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_
 int ag_ledger_end(struct ag_ledger *ledger, const struct ag_ledger_hot *hot, uint32_t index,
                   size_t n_events, int r) {
     ag_ledger_store_fast(hot, ledger, &ledger->streams[index]);
-    ledger->events += n_events; /* the stamps among them are subtracted where they are applied */
+    ledger->events += n_events; /* ag_ledger_begin_window has subtracted the stamps */
     r = r < 0 ? r : ag_ledger_list_deaths(ledger, index);
     ledger->error = r < 0 ? r : 0;
     ag_ledger_flush_window(ledger, index);

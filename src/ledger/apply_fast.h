@@ -21,7 +21,7 @@
 
 #include "ledger/ledger_state.h"
 
-struct ag_ledger_hot { /* of the ledger and of one stream, during one batch */
+struct ag_ledger_hot { /* copies of fields of the ledger and of one stream, during one batch */
     struct ag_tally tally;
     /* counts of the stream */
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
@@ -140,8 +140,8 @@ AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot 
                               (struct ag_live_past){.born_ns = tally->now_ns});
 }
 
-/* Keeps a death that an undo or a repair may need. With several streams this runs at each free: the
- * fields are written directly where they stay. */
+/* Keeps a death (the end of a block by a free) that an undo or a repair may need. With several
+ * streams this runs at each free, so the fields are written directly into the list. */
 AG_FAST int ag_ledger_keep_death_fast(struct ag_ledger *ledger, const struct ag_ledger_hot *hot,
                                       struct ag_stream *stream, uint64_t at,
                                       const struct ag_event *event, bool is_temporary) {
@@ -198,16 +198,17 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
     return r;
 }
 
-/* Applies the events of a stream one after the other, between begin and end. Everything that the
- * fast steps above do not handle (a stamp, an undo, an address in the wrong state) goes through
- * step_aside.
+/* Apply the events of a stream one after the other, between ag_ledger_begin and ag_ledger_end.
+ * ag_ledger_step_aside handles what the fast steps above do not handle: a stamp, an undo, an
+ * address in the wrong state.
  *
  *     begin ... [seek, can_be_fast? alloc_fast or free_fast : step_aside] ... end */
 int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,
                     uint32_t *ret_index); /* 0 or -ENOMEM */
 int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
                          const struct ag_event *event);
-/* r: result of the last step; negative: sticky. n_events includes stamps. */
+/* r: result of the last step; a negative errno becomes the result of all later calls. n_events
+ * includes stamps. */
 int ag_ledger_end(struct ag_ledger *ledger, const struct ag_ledger_hot *hot, uint32_t index,
                   size_t n_events, int r);
 

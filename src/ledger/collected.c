@@ -6,16 +6,18 @@
  *    include only those of known blocks.
  *
  * 2. Moves happen while the threads that use the heap are stopped. After a collection the recorder
- *    writes a stamp before each thread's next event, so windows of these threads lie completely
- *    before or after the moves. If a window overlaps the moves nevertheless, an event may have been
- *    put aside because its address was in the wrong state (a free without a block, an allocation
- *    where one is live). Such events are tried again when a move empties or fills their address.
+ *    writes a stamp before each thread's next event, so windows of these threads (a window: the
+ *    events between two stamps) lie completely before or after the moves. If a window overlaps the
+ *    moves nevertheless, an event may have been put aside because its address was in the wrong
+ *    state (a free without a block, an allocation where one is live). Such events are tried again
+ *    when a move empties or fills their address.
  *
  * 3. A type that becomes known after the allocation moves the block to another sum, since a stack
- *    with a type as its leaf is a stack of its own. The block counts there as if it had been
- *    allocated there. If a report is limited to a range of time (--from, --to), this also holds for
- *    blocks from before the range. A past peak keeps its shares, since the blocks that
- *    were live then are no longer known. A step visitor sees the birth undone and reported anew. */
+ *    with a type as its innermost frame is a stack of its own. The other sum counts the block as if
+ *    it had been allocated there. If a report is limited to a range of time (--from, --to), blocks
+ *    from before the range are moved in the same way. The stacks' shares of a past peak do not
+ *    change, since the ledger does not know which blocks were live at that time. A step visitor sees
+ *    the birth undone and reported anew. */
 #include "ledger/apply_fast.h"
 
 static struct ag_heap_collected *heap_of(struct ag_ledger *ledger, uint64_t address) {
@@ -67,7 +69,7 @@ static void promote(struct ag_ledger *ledger, uint64_t address) {
 /* ---- late types ---- */
 
 /* The base of a sum is its value at the beginning of the reported range of time. Moves a block that
- * was allocated before it from the base of the sum FROM to that of the sum TO. */
+ * was allocated before the range from the base of the sum FROM to that of the sum TO. */
 static int shift_bases(struct ag_ledger *ledger, uint32_t from, uint32_t to, uint64_t bytes) {
     if (AG_ARRAY_EXTEND(ledger->sum_bases, ledger->n_sum_bases, ledger->n_sums) < 0) {
         return -ENOMEM;

@@ -150,9 +150,9 @@ void ag_ledger_thread(struct ag_ledger *ledger, uint32_t number, uint32_t thread
 /* ---- deaths of the open windows ---- */
 #define NO_DEATH UINT64_MAX
 
-/* Returns when a block ended. A time is that of the preceding stamp in the same stream, so a thread
- * that stamps less often may seem to free another thread's block before its birth: the free
- * happened after both times. */
+/* Returns when a block ended: the later of the two times. The time of an event is that of the
+ * preceding stamp in its stream. So a thread that stamps less often may seem to free another
+ * thread's block before its birth. */
 static uint64_t not_before_birth(uint64_t time_ns, uint64_t born_ns) {
     return time_ns > born_ns ? time_ns : born_ns;
 }
@@ -175,8 +175,8 @@ void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death
     ledger->visit(ledger->visit_context, &block);
 }
 
-/* Notifies the visitor of all deaths except number KEPT, which stays. Prefetches their sums, which
- * are in no order. */
+/* Notifies the visitor of all deaths of the stream's window and drops them, except the death with
+ * the number KEPT. Prefetches the sums of the deaths, which are in no order. */
 static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, uint64_t kept) {
     enum { AHEAD = 8 };
     uint32_t n_kept = 0, n_indexed = 0;
@@ -203,8 +203,8 @@ static void notify_deaths(struct ag_ledger *ledger, struct ag_stream *stream, ui
     stream->n_indexed = n_indexed;
 }
 
-/* A window may end between the two halves of a realloc: only the next event decides whether its
- * first half was a death. */
+/* A window may end between the two halves of a realloc: only the next event decides whether the
+ * first half freed the block. */
 static void flush_deaths(struct ag_ledger *ledger, struct ag_stream *stream) {
     const bool can_be_undone =
         stream->undo_kind == AG_UNDO_DEATH && stream->undo_serial == stream->allocated_blocks;
@@ -265,7 +265,7 @@ int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32
 void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
                             uint64_t bytes) {
     struct ag_thread_pair *pair = find_pair(ledger, allocated_by, freed_by);
-    if (pair) { /* it was counted before, so it exists */
+    if (pair) { /* the pair was counted before, so it exists */
         pair->blocks--;
         pair->bytes -= bytes;
     }
@@ -500,7 +500,8 @@ void ag_ledger_end_period(struct ag_ledger *ledger, struct ag_ledger_period *ret
     tally->peak_time_ns = ledger->now_ns;
 }
 
-/* Returns now - then; 0 where a free before the window was undone in it. */
+/* Returns now - then. Returns 0 if now is smaller: inside the reader's time window, a free from
+ * before the window was undone. */
 static uint64_t counted_since(uint64_t now, uint64_t then) {
     return now > then ? now - then : 0;
 }
@@ -662,7 +663,8 @@ static int fill_heaps(struct ag_ledger *ledger, struct ag_index_map *index) {
     return 0;
 }
 
-/* Heaps cost nothing per event: their results are added from the sums of their vias. */
+/* Heaps cost nothing per event: their results are added up from the sums of their vias (allocation
+ * functions). */
 static int settle_heaps(struct ag_ledger *ledger) {
     struct ag_index_map index = {0};
     int r = ag_mapped_ranges_settle(&ledger->mapped);
@@ -739,7 +741,8 @@ static struct open_block *sort_open_blocks(struct open_block *blocks, struct ope
     return blocks;
 }
 
-/* Visits in the order of addresses: the order of slots differs between processes. */
+/* Visits the blocks in the order of their addresses, because the order of slots differs between
+ * runs. */
 static int visit_open_blocks(const struct ag_ledger *ledger) {
     const size_t count = ledger->live.count;
     struct open_block *blocks = malloc(2 * (count + 1) * sizeof(*blocks));

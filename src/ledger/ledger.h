@@ -25,13 +25,13 @@ struct ag_ledger;
 struct ag_ledger *ag_ledger_new(void);
 struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger);
 
-/* Applies events of one stream, in order; stamps among them set the time. Returns 0 or -ENOMEM
- * (sticky). */
+/* Applies events of one stream, in order; stamps among them set the time. Returns 0 or -ENOMEM,
+ * which all later calls return, too. */
 int ag_ledger_apply(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *events,
                     size_t count);
-/* Announces that several streams will be applied, window by window (ag_merge calls it): an event
- * without its partner then waits for it instead of becoming a ghost. Must precede the first event
- * that could be out of order. */
+/* Announces that several streams will be applied, window by window (ag_merge calls it): then a free
+ * that comes before its alloc waits for it, instead of becoming a ghost. Must precede the first
+ * event that could be out of order. */
 void ag_ledger_expect_streams(struct ag_ledger *ledger);
 /* Are the tables larger than the caches? Then prefetching halves the time of ag_ledger_apply;
  * otherwise prefetching doubles that time (measured on a core with 1 MiB of L2). */
@@ -53,9 +53,9 @@ void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
 void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns);
 /* Sets the time that the trace has for the last reset, which is applied already or soon. */
 void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns);
-/* Starts a reader's time window: results count from here on, the peak and the timeline are those
- * inside it. Blocks in use stay in use, and their deaths count. At most once. 0 or -ENOMEM
- * (sticky). */
+/* Starts a reader's time window: results count from here on, and the peak and the timeline are
+ * those inside the time window. Blocks in use stay in use, and their deaths count. Called at most
+ * once. Returns 0 or -ENOMEM, which all later calls return, too. */
 int ag_ledger_restart(struct ag_ledger *ledger);
 
 /* Ends a period of the recording. Until the next event the stack sums may be read: allocated and
@@ -77,7 +77,7 @@ const struct ag_summary *ag_ledger_summary(const struct ag_ledger *ledger);
  * again. */
 uint64_t ag_ledger_buried_blocks(const struct ag_ledger *ledger);
 size_t ag_ledger_stack_sums(const struct ag_ledger *ledger, const struct ag_stack_sum **ret_sums);
-struct ag_live_sum { /* in use at the end: allocated - freed, except in a time window */
+struct ag_live_sum { /* in use at the end; also blocks from before the reader's time window */
     uint64_t blocks, bytes;
 };
 size_t ag_ledger_live_sums(const struct ag_ledger *ledger,
@@ -92,8 +92,9 @@ size_t ag_ledger_thread_pairs(const struct ag_ledger *ledger,
 size_t ag_ledger_heap_sums(const struct ag_ledger *ledger, const struct ag_heap_sum **ret_sums);
 
 /* For callers that need single blocks (blocks, lifetimes): the visit is called for each death when
- * its window is over (until then a failed realloc can undo it), and in close for each live block.
- * freed_by UINT32_MAX: it is live, or its free was lost. */
+ * the window of the free is over (until then a failed realloc can undo the free), and in
+ * ag_ledger_close for each live block. freed_by UINT32_MAX: the block is live, or its free was
+ * lost. */
 struct ag_block {
     uint64_t address, size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: still live */
     uint32_t stack, allocated_by, freed_by;
@@ -118,17 +119,19 @@ void ag_ledger_on_ghost(struct ag_ledger *ledger, ag_ghost_visit *visit,
 
 /* For callers that need the history: each birth and death in the order in which the ledger counts
  * them. A repair undoes steps while their window is open: the same block is then reported as
- * undone. A visit that returns a negative errno ends the pass with it. */
+ * undone. If a visit returns a negative errno, ag_ledger_apply ends and returns that errno. */
 enum ag_step_kind { AG_STEP_BIRTH, AG_STEP_DEATH, AG_STEP_BIRTH_UNDONE, AG_STEP_DEATH_UNDONE };
 struct ag_step {
     enum ag_step_kind kind;
     uint64_t address, size, time_ns;
-    uint64_t allocated_ns; /* of the block; equals time_ns in a birth */
-    uint64_t serial;       /* number of blocks that its thread had allocated, this one included */
-    /* number of its (stack, via): 0, 1, 2 ... in the order of first allocations */
+    uint64_t allocated_ns; /* when the block was allocated; equals time_ns in a birth */
+    /* number of blocks that the block's thread had allocated, this one included */
+    uint64_t serial;
+    /* number of the block's sum, which is that of its stack and via: 0, 1, 2 ... in the order of
+     * first allocations */
     uint32_t sum;
     uint32_t stack;
-    uint32_t thread; /* number of the thread that allocated it: 0, 1, 2 ... */
+    uint32_t thread; /* number of the thread that allocated the block: 0, 1, 2 ... */
     uint8_t via;
     bool is_temporary; /* for a death */
 };

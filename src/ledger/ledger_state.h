@@ -3,7 +3,7 @@
  *     apply.c          the hot loop: one event after the other
  *     order_repair.c   the few events whose partner has not come yet
  *     open_deaths.c    deaths of open windows by their address, for order_repair.c
- *     address_lists.c  lists of items with the same address, for these two
+ *     address_lists.c  lists of items with the same address, for order_repair.c and open_deaths.c
  *     collected.c      what a garbage collector does to blocks: they move, are promoted, get a type
  *     ledger.c         life cycle, rare records, and the results */
 #ifndef AG_LEDGER_STATE_H
@@ -48,12 +48,13 @@ struct ag_death { /* enough data to undo a free */
 struct ag_stream {
     uint32_t number, thread_id;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
-    uint64_t window_ns; /* the stamp before its newest events */
-    uint64_t window_serial,
-        window_freed; /* allocated_blocks and freed_blocks when the window began */
+    uint64_t window_ns; /* time of the stamp before the stream's newest events */
+    /* allocated_blocks and freed_blocks when the window began */
+    uint64_t window_serial, window_freed;
     bool has_window;
-    struct ag_death
-        *deaths; /* of the window, if ledger.deaths_are_kept; rising numbers; address 0: undone */
+    /* deaths in the stream's open window, if ledger.deaths_are_kept; with rising numbers; an undone
+     * death has the address 0 */
+    struct ag_death *deaths;
     uint32_t n_deaths;
     size_t death_capacity, entry_capacity;
     /* open_deaths.c: deaths [0, n_indexed) are in its index, at these entries */
@@ -63,23 +64,26 @@ struct ag_stream {
     uint32_t first_waiting, last_waiting; /* order_repair.c: waiting events of the window */
     uint32_t pair_with, pair;             /* the pair used last: a cache of the lookup */
     struct ag_thread_sum base;            /* values at the start of the reader's time window */
-    struct ag_death undo;                 /* the last realloc_free, for undo_free */
+    struct ag_death undo;                 /* the last realloc_free, which an undo_free may undo */
     uint64_t undo_serial;                 /* allocated_blocks at that time */
     enum { AG_UNDO_NONE, AG_UNDO_DEATH, AG_UNDO_GHOST } undo_kind;
-    uint64_t realloc_waits_at; /* address where its last realloc_free waits or waited; 0: none */
+    /* address where the stream's last realloc_free waits or waited; 0: none */
+    uint64_t realloc_waits_at;
 };
 
 /* For order_repair.c: an event that waits for its partner. Items refer to each other by their
  * indexes in the arrays of ag_repair; index 0 means none. */
 struct ag_waiting {
     uint64_t address, size, time_ns, serial, deadline_ns;
-    int64_t order; /* among those of its address: rises with arrival */
+    int64_t order; /* rises with arrival, among the events that wait at one address */
     uint32_t stream, sum;
-    uint32_t line;           /* the events of its stream that wait at its address */
+    /* index of the line: the events of this stream that wait at this address */
+    uint32_t line;
     uint32_t before, behind; /* neighbours in that line */
     uint32_t next_of_expiry;
     uint32_t free_stack; /* of a free; 0: unknown */
-    uint8_t kind;        /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: settled, to be recycled */
+    /* AG_RECORD_ALLOC, FREE, REALLOC_FREE; 0: applied or canceled, to be recycled */
+    uint8_t kind;
     uint8_t n_passed_on; /* how many events were displaced in sequence, up to this one */
 };
 struct ag_waiting_line { /* the events of one stream that wait at one address */
@@ -87,11 +91,12 @@ struct ag_waiting_line { /* the events of one stream that wait at one address */
     uint32_t stream;
     uint32_t first, last, count; /* indexes into the pool */
 };
-/* A free that found no block, or a buried block: its address was allocated again without a free. */
+/* A free that found no block; or a buried block, which is a block whose address was allocated again
+ * without a free. */
 struct ag_odd {
     bool is_free;
     uint32_t stream; /* of the free; or of the buried block's allocation */
-    uint32_t next;   /* as in ag_repair.odd_newest */
+    uint32_t next;   /* the next older one at the address, as 1 + index in ag_repair.odd; 0: none */
     uint64_t bytes;  /* of the buried block */
 };
 struct ag_repair {
@@ -102,14 +107,14 @@ struct ag_repair {
     size_t line_capacity;
     struct ag_address_lists line_lists;
     struct ag_index_map line_index;  /* hash of address and stream -> line */
-    int64_t first_order, last_order; /* assigned so far */
+    int64_t first_order, last_order; /* the lowest and highest ag_waiting.order so far */
     /* n_taken: pool items in use, including those to be recycled */
     size_t n_waiting, n_taken;
     /* events whose window has ended, in rising order of deadlines */
     uint32_t first_expiry, last_expiry;
     struct ag_index_map odd_index; /* address -> odd_newest */
-    /* per address 1 + the index in odd of the newest one without a partner, 0: none; those of one
-     * address are all frees or all burials */
+    /* For each address, 1 + the index in `odd` of the newest item without a partner; 0: none. The
+     * items of one address are all frees or all buried blocks. */
     uint32_t *odd_newest;
     struct ag_odd *odd;
     size_t n_odd_newest, n_odd;
@@ -133,12 +138,11 @@ struct ag_open_deaths {
 struct ag_tally { /* the running totals; apply.c keeps a copy in registers */
     uint64_t in_use_blocks, in_use_bytes, allocated_bytes;
     uint64_t peak_bytes, peak_time_ns;
-    uint64_t peak_version; /* incremented when the total leaves its highest value */
-    uint64_t now_ns;       /* the stamp before the event */
-    bool at_peak;          /* the total is at its highest value: no event has come since */
-    int64_t net, rise,
-        /* change, rise and dip of the bytes in use by the stream's events since the window began */
-        dip;
+    uint64_t peak_version; /* incremented when the bytes in use leave their highest value */
+    uint64_t now_ns;       /* time of the stamp before the event */
+    bool at_peak;          /* the bytes in use are at their highest value */
+    /* change, rise and dip of the bytes in use by the stream's events since the window began */
+    int64_t net, rise, dip;
 };
 
 struct ag_ledger {
@@ -149,6 +153,7 @@ struct ag_ledger {
     size_t n_sums, sum_capacity;
     struct ag_sum_index sum_index;
     struct ag_tally tally;
+    /* a block is temporary if its thread frees it after at most this many further allocations */
     uint64_t within;
 
     struct ag_stream *streams;
@@ -156,7 +161,7 @@ struct ag_ledger {
     struct ag_index_map stream_index;
     /* index of the stream whose events are being applied, AG_INDEX_NONE otherwise */
     uint32_t applying;
-    bool is_at_start; /* of a batch: none of its windows has begun yet */
+    bool is_at_start; /* no window of the batch of events has begun yet */
 
     bool is_concurrent;   /* there are several streams: partners may come in the wrong order */
     bool deaths_are_kept; /* is_concurrent, or there is a block visitor */
@@ -168,20 +173,22 @@ struct ag_ledger {
     int64_t late_plus, late_minus;
 
     uint64_t now_ns; /* newest stamp of all streams */
-    uint64_t peak_blocks, peak_allocated_bytes,
-        peak_rss_bytes; /* stored when the total leaves its highest value */
+    /* stored when the bytes in use leave their highest value */
+    uint64_t peak_blocks, peak_allocated_bytes, peak_rss_bytes;
     uint64_t rss_bytes, rss_peak_bytes;
-    struct ag_residents residents; /* of times after now_ns */
+    struct ag_residents residents; /* measured at times after now_ns */
     uint64_t events, ghost_frees;
-    uint64_t reset_ns;         /* of the program's last reset, 0: none */
-    uint64_t written_reset_ns; /* that time as the trace has it, if different; otherwise 0 */
+    uint64_t reset_ns;         /* time of the program's last reset; 0: none */
+    uint64_t written_reset_ns; /* that time as the trace contains it, if different; otherwise 0 */
     struct ag_timeline timeline;
-    /* events in windows of [2^i, 2^(i+1)) ns, and the longest of those */
+    /* number of events in windows of [2^i, 2^(i+1)) ns, and the length of the longest such
+     * window */
     uint64_t windows[64], window_longest_ns[64];
 
     struct ag_thread_pair *pairs;
     size_t n_pairs;
-    struct ag_index_map pair_index; /* index of the allocating stream << 32 | of the freeing one */
+    /* index of the allocating stream << 32 | index of the freeing stream */
+    struct ag_index_map pair_index;
 
     uint32_t via_heap[AG_VIAS];
     struct ag_mapped_ranges mapped;
@@ -190,11 +197,12 @@ struct ag_ledger {
     } collected[AG_VIAS],
         collected_before[AG_VIAS]; /* _before: at the start of the reader's time window */
 
-    struct ag_sum_base
-        *sum_bases; /* at the start of the reader's time window inside the trace, otherwise NULL */
+    /* values at the start of the reader's time window; NULL: there is no time window */
+    struct ag_sum_base *sum_bases;
     size_t n_sum_bases;
     uint64_t base_buried_blocks; /* repair.buried when the reader's time window began */
-    struct ag_summary base;      /* results are differences from it; zero without a time window */
+    /* results are differences from these values; zero without a time window */
+    struct ag_summary base;
 
     ag_block_visit *visit;
     void *visit_context;
@@ -226,8 +234,8 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t t
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream);
 void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
                            uint32_t freed_by); /* only where ledger.visit is set */
-/* Makes room for one more death of the window: the list grows, or is flushed when it is very long.
- */
+/* Makes room for one more death of the window: the list grows, or is emptied when it is very
+ * long. */
 int ag_ledger_grow_deaths(struct ag_ledger *ledger, struct ag_stream *stream);
 int ag_ledger_keep_death(struct ag_ledger *ledger, struct ag_stream *stream,
                          const struct ag_death *death);
@@ -236,8 +244,8 @@ int ag_ledger_count_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32
 void ag_ledger_uncount_pair(struct ag_ledger *ledger, uint32_t allocated_by, uint32_t freed_by,
                             uint64_t bytes);
 
-/* Counts one more ghost free, or one less when the last one at ADDRESS was not a ghost after all.
- */
+/* Counts one more ghost free; or one less, if the last ghost free at ADDRESS was not a ghost after
+ * all. */
 void ag_ledger_count_ghost(struct ag_ledger *ledger, const struct ag_ghost *ghost);
 void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address);
 
@@ -258,11 +266,11 @@ void ag_ledger_forget_death(struct ag_ledger *ledger, struct ag_stream *stream, 
 /* Finds the death of this number in the stream's window; NULL: it is not there. */
 struct ag_death *ag_ledger_find_death(const struct ag_stream *stream, uint64_t number);
 /* Finds the oldest death at ADDRESS in the open window of another stream than STREAM, preferably of
- * a block that STREAM did not allocate: a thread that alternately frees and allocates with another
- * thread frees the other's blocks. *ret_death is NULL when there is none. 0 or -ENOMEM. */
+ * a block that STREAM did not allocate: of two threads that pass a block back and forth, each frees
+ * the blocks of the other. *ret_death is NULL if there is no such death. Returns 0 or -ENOMEM. */
 int ag_ledger_first_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
                                const struct ag_death **ret_death, uint32_t *ret_freed_by);
-/* Finds the newest death at ADDRESS in the open window of another stream. */
+/* Finds the newest death at ADDRESS in the open window of another stream than STREAM. */
 int ag_ledger_last_open_death(struct ag_ledger *ledger, uint64_t address, uint32_t stream,
                               const struct ag_death **ret_death, uint32_t *ret_freed_by);
 
@@ -305,8 +313,8 @@ bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_
 /* Was the live block in SLOT born in the open window of another stream than STREAM? Then its birth
  * may be moved later. */
 bool ag_ledger_can_give_way(const struct ag_ledger *ledger, uint64_t slot, uint32_t stream);
-/* Undoes that birth and lets it wait. N_PASSED_ON: how often the event that displaces it has
- * already been displaced. */
+/* Undoes the birth of the block in SLOT, and lets its alloc wait. N_PASSED_ON: how often the event
+ * that displaces the alloc has itself been displaced. */
 int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot, uint8_t n_passed_on);
 bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address);
 /* Applies the events that wait at ADDRESS and fit now. */
@@ -314,9 +322,9 @@ int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address);
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
                            uint64_t deadline_ns); /* its window ended */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
-/* A reader's time window begins. The totals count waiting events inside it, when they are applied.
- * So the allocs that the threads' sums counted on arrival are moved into the window, and waiting
- * events get its beginning as their time. */
+/* A reader's time window begins. The totals count waiting events when they are applied, which is
+ * inside the time window. So the allocs that the threads' sums counted on arrival are moved into
+ * the window, and waiting events get the beginning of the time window as their time. */
 void ag_ledger_take_waiting_along(struct ag_ledger *ledger);
 
 #endif

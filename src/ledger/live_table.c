@@ -1,10 +1,11 @@
 /* live_table.c: the functions of live_table.h that grow the table.
  *
- * It grows in place: a table of hundreds of MiB is not written twice, and the kernel has to clear
- * only its new half, which costs more than moving the blocks. With twice the slots a home h is at
- * 2h or 2h + 1. So from the highest slot down, each block finds its new place among the blocks that
- * have been moved, behind all that have not. The few exceptions (blocks in the chains of the first
- * slots, and those that would wrap around the end) are set aside until all others have moved. */
+ * The table grows in place: a table of hundreds of MiB is not written twice, and the kernel has to
+ * clear only the new half (clearing pages costs more than moving the blocks). With twice the slots,
+ * the home slot h of a block becomes 2h or 2h + 1. So from the highest slot down, each block finds
+ * its new place among the blocks that have been moved, behind all that have not. The few exceptions
+ * (blocks in the chains of the first slots, and those that would wrap around the end) are set aside
+ * until all others have moved. */
 #include "ledger/live_table.h"
 
 #include <errno.h>
@@ -15,9 +16,10 @@
 
 enum {
     INITIAL_BITS = 10,
-    /* 2 MiB: below this size second probes, which are mispredicted, are kept rare */
+    /* 2 MiB: below this size at most 1/4 is full, because second probes are mispredicted
+     * branches */
     AIRY_SLOTS = 1 << 16,
-    SPARSE_SLOTS = 1 << 21, /* 64 MiB: below this size memory is spent on shorter probes */
+    SPARSE_SLOTS = 1 << 21, /* 64 MiB: below this size at most 1/2 is full, for shorter probes */
 };
 
 static size_t limit_of(size_t slots) {
@@ -80,8 +82,8 @@ static struct moved_block lift(struct ag_live_table *table, uint64_t at) {
     return moved;
 }
 
-/* Moves the block of slot FROM, the highest that has not been moved, to its new place behind FROM;
- * sets it aside when that place lies before FROM or wraps around the end. */
+/* Moves the block of slot FROM, the highest block that has not been moved, to its new place behind
+ * FROM. Sets the block aside if that place lies before FROM or wraps around the end. */
 static int table_move(struct ag_live_table *table, uint64_t from, struct set_aside *aside) {
     const struct moved_block moved = lift(table, from);
     uint64_t at = ag_live_table_home(table, moved.block.address);

@@ -19,8 +19,8 @@
 struct ag_live_block {
     uint64_t address; /* 0: empty slot */
     uint64_t size;    /* bytes asked for */
-    uint64_t serial;  /* number of blocks that its thread had allocated, this one included */
-    uint32_t sum;     /* index of its (stack, allocation function) in ag_ledger.sums */
+    uint64_t serial;  /* number of blocks that its stream had allocated, this one included */
+    uint32_t sum;     /* index in ag_ledger.sums of its stack and allocation function */
     uint32_t stream;  /* index of the stream that allocated it */
 };
 _Static_assert(sizeof(struct ag_live_block) == 32, "two to a cache line");
@@ -34,7 +34,7 @@ struct ag_live_past { /* data of a block that the sums do not need */
 
 struct ag_live_table {
     struct ag_live_block *blocks;
-    /* Arrays parallel to the blocks. NULL: not requested; collections is also NULL until the first
+    /* Arrays parallel to `blocks`. NULL: not requested; `collections` is also NULL until the first
      * move or promotion. */
     uint64_t *times_ns;
     struct ag_live_collections *collections;
@@ -46,10 +46,10 @@ struct ag_live_table {
 int ag_live_table_init(struct ag_live_table *table);
 void ag_live_table_done(struct ag_live_table *table);
 int ag_live_table_keep_times(struct ag_live_table *table); /* before the first block */
-/* Keeps collections from now on, if times are kept. Call it before each move and promotion. 0 or
- * -ENOMEM. */
+/* Keeps `collections` from now on, if times are kept. To be called before each move and promotion.
+ * 0 or -ENOMEM. */
 int ag_live_table_keep_collections(struct ag_live_table *table);
-/* Doubles the table. 0, or -ENOMEM: then it may only be freed. */
+/* Doubles the table. Returns 0 or -ENOMEM; after -ENOMEM the table may only be freed. */
 int ag_live_table_grow(struct ag_live_table *table);
 
 AG_FAST uint64_t ag_live_table_home(const struct ag_live_table *table, uint64_t address) {

@@ -1,6 +1,6 @@
 /* merge.c: a queue of events per stream, and a heap of the streams that have events, ordered by the
- * start of their first window. The stream on top is applied up to the start of the next one, so a
- * thread that runs alone is applied in long batches. */
+ * start of their first window. The stream on top is applied up to the start of the next stream's
+ * first window, so the events of a thread that runs alone are applied in long batches. */
 #include "ledger/merge.h"
 
 #include <stdbool.h>
@@ -26,8 +26,9 @@ struct ag_merge {
     uint32_t *heap;            /* queues with events, the earliest start on top */
     size_t heap_count, heap_capacity;
     uint64_t advanced_ns;
-    /* Empty queues that have memory, in the order in which they became empty; numbers + 1, 0: none.
-     * Beyond IDLE_MOST the oldest queue's memory is freed, as its thread may have ended. */
+    /* The list of empty queues that have memory, in the order in which they became empty; queue
+     * numbers + 1, 0: none. If there are more than IDLE_MOST, the memory of the oldest is freed, as
+     * its thread may have ended. */
     uint32_t first_idle, last_idle;
     size_t n_idle;
 };
@@ -188,7 +189,8 @@ int ag_merge_add(struct ag_merge *merge, uint32_t stream, const struct ag_event 
     if (was_empty) {
         if (events[0].kind == AG_RECORD_STAMP) {
             queue->start_ns = events[0].size;
-        } else if (queue->start_ns < merge->advanced_ns) { /* the rest of a window that was cut */
+        } else if (queue->start_ns < merge->advanced_ns) {
+            /* the rest of a window whose begin is applied already */
             queue->start_ns = merge->advanced_ns;
         }
         heap_push(merge, at);
@@ -208,7 +210,8 @@ static size_t batch_end(const struct queue *queue, uint64_t limit_ns) {
     return at;
 }
 
-/* The same for a single stream: windows that have ended by LIMIT_NS. */
+/* Returns the end of the events that may be applied if there is only one stream: those of the
+ * windows that have ended by LIMIT_NS. */
 static size_t ended_windows(const struct queue *queue, uint64_t limit_ns) {
     size_t end = queue->head;
     for (size_t at = queue->head + 1; at < queue->tail; at++) {

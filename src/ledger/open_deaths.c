@@ -1,12 +1,13 @@
-/* open_deaths.c: finds the deaths at an address in the open windows (since each stream's last
- * stamp).
+/* open_deaths.c: finds the deaths (blocks that were freed) at an address in the open windows. The
+ * open window of a stream is the time since its last stamp.
  *
  * Only order_repair.c searches, and most traces never need a search, so applying a death costs
  * nothing extra: the stream is listed once per batch, and the next search indexes the deaths of
  * listed streams. Each death is indexed at most once and is removed with its window.
  *
- * At one address a search examines at most LOOKED_AT deaths. No allocator produces more of them in
- * the windows that are open at one time. Beyond the limit any result is accepted. */
+ * At one address a search examines at most LOOKED_AT deaths. No allocator produces more deaths at
+ * one address in the windows that are open at one time. If there are more, the search may miss the
+ * best one. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -65,7 +66,7 @@ void ag_ledger_forget_death(struct ag_ledger *ledger, struct ag_stream *stream, 
     }
 }
 
-/* Indexes the deaths of one stream since the last time. */
+/* Indexes the deaths of one stream that are not indexed yet. */
 static int index_stream(struct ag_ledger *ledger, uint32_t index) {
     struct ag_stream *stream = &ledger->streams[index];
     if (AG_ARRAY_RESERVE(stream->death_entries, stream->entry_capacity, stream->n_deaths) < 0) {
@@ -96,7 +97,7 @@ static int index_all(struct ag_ledger *ledger) {
 
 /* ---- searches ---- */
 
-/* The result of a search: BEST, or nothing. Always 0. */
+/* Stores the result of a search: BEST; NULL: nothing was found. Returns 0. */
 static int open_death_found(const struct ag_ledger *ledger, const struct ag_open_death *best,
                             const struct ag_death **ret_death, uint32_t *ret_freed_by) {
     *ret_death = best ? ag_ledger_find_death(&ledger->streams[best->freed_by], best->number) : NULL;

@@ -26,7 +26,8 @@
  *
  * 3. The lower bound: the largest of three
  *
- *     start     when w starts D_k is base(w) exactly, the others are at least at their lows
+ *     start     when w starts, D_k is base(w) exactly, and the other streams are at least at their
+ *               lows
  *     summit    at some moment of w, D_k was high(w). That moment lies in one of w's steps, and
  *               there the others were at least at their lows:
  *               high(w) + min over the steps of w of (sum of the lows - low(w))
@@ -38,7 +39,7 @@
  *
  * Windows end in any order, so the minimum may be needed from any past step up to now. An array of
  * floors contains it, with rising steps and rising lows: each low is the minimum of all steps after
- * the floor below. A new sum of lows removes the floors that are not lower. A search finds the
+ * the previous floor. A new sum of lows removes the floors that are not lower. A search finds the
  * first floor at or after the window's first step. When the array is full, neighbours are joined at
  * the lower value, which can only lower peak_low.
  *
@@ -49,19 +50,20 @@
  * live waits for its free. Such an event counts nothing until its partner comes; its stream is then
  * still in the same window (ag_order_bounds_late). It happened after its partner, hence after the
  * start of the partner's window, which is being applied: the bounds of earlier steps stay valid.
- * From then on high or low of its window includes its size. `attained` is the part of high that is
- * certain, and `first_low` is the low that the earlier floors contain.
+ * From then on, the high or low of the event's window includes the event's size. `attained` is the
+ * part of high that is certain, and `first_low` is the low that the earlier floors contain.
  *
  * 6. What the bounds assume
  *
  * The D_k are exact only if each free is applied to the block that it really freed. Where the order
  * at one address cannot be known (order_repair.c, section 5) and the blocks differ in size, the
  * total is wrong by the difference while the wrong block counts as live, and the true peak can lie
- * outside the bounds: in 13 of 900 simulated runs, by at most 2 % of it, and in none of 900 with
- * blocks of one size. To bound this error too, each such address would have to be remembered.
+ * outside the bounds. This happened in 13 of 900 simulated runs, by at most 2 % of the peak, and in
+ * none of 900 runs with blocks of one size. To bound this error too, each such address would have
+ * to be remembered.
  *
- * Sums are kept in wrapping arithmetic: a hostile trace may overflow them, which gives nonsense but
- * nothing worse. */
+ * Sums are kept in wrapping arithmetic: a crafted trace may overflow them, which makes the bounds
+ * wrong but has no other effect. */
 #include "ledger/order_bounds.h"
 
 #include <stdlib.h>

@@ -11,12 +11,13 @@
 struct ag_bounds_stream { /* running sum of the bytes of one stream's events; may be negative */
     int64_t base;         /* at the start of its window: exact */
     int64_t net;          /* the change over the whole window */
-    int64_t high, low;    /* extremes inside the window, with its late events (see below) */
-    int64_t first_low;    /* `low` when the window started: the floors of that time used it */
-    int64_t attained;     /* certainly reached inside the window; <= high */
-    uint64_t step;        /* when its window started */
+    /* extremes inside the window, with its late events (ag_order_bounds_late) */
+    int64_t high, low;
+    int64_t first_low; /* `low` when the window started, which the floors of that time contain */
+    int64_t attained;  /* certainly reached inside the window; <= high */
+    uint64_t step;     /* the step in which the window started */
 };
-/* the least sum of all streams' lows over the steps after the floor below, up to this step */
+/* the least sum of all streams' lows in the steps after the previous floor, up to this step */
 struct ag_bounds_floor {
     uint64_t step;
     int64_t low;
@@ -36,12 +37,12 @@ struct ag_order_bounds {
 void ag_order_bounds_done(struct ag_order_bounds *bounds);
 /* returns the next index, or -ENOMEM */
 int ag_order_bounds_add_stream(struct ag_order_bounds *bounds);
-/* Adds the next window of a stream: relative to the stream's sum at its start, it rose to RISE >=
- * 0, fell to DIP <= 0 and ended NET higher. */
+/* Adds the next window of a stream: relative to the stream's sum at the window's start, the sum
+ * rose to RISE >= 0, fell to DIP <= 0 and ended NET higher. */
 void ag_order_bounds_window(struct ag_order_bounds *bounds, uint32_t stream, int64_t rise,
                             int64_t dip, int64_t net);
-/* Adds an event of the stream's current window whose effect was unknown before: BYTES more (or, if
- * negative, less). */
+/* Adds an event of the stream's current window whose effect was unknown before: BYTES more in use
+ * (less, if negative). */
 void ag_order_bounds_late(struct ag_order_bounds *bounds, uint32_t stream, int64_t bytes);
 /* Ends the last windows. */
 void ag_order_bounds_finish(struct ag_order_bounds *bounds);

@@ -10,14 +10,15 @@
  *     A: alloc x      B: free x       B: free x, A: alloc x          the free waits for the alloc
  *     A: free x       B: alloc x      B: alloc x, A: free x          the alloc waits for the free
  *
- * An event waits until its partner comes. A stream's window ends at time e, that of the stamp
+ * An event waits until its partner comes. A stream's window ends at time e, the time of the stamp
  * after it. Once the ledger's clock is beyond e, the windows of all events that can have happened
- * before e are applied: events of that window that still wait are forced (section 4).
+ * before e are applied. Then the partner cannot come any more, and events of the window that ended
+ * at e and still wait are forced (section 4).
  *
  * 2. Which waiting event comes first
  *
- * The order inside a stream is exact, so an event never passes a waiting one of its own stream at
- * the same address. Of those that fit the state of the address, the next one is
+ * The order inside a stream is exact, so an event never passes a waiting event of its own stream at
+ * the same address. Of the waiting events that fit the state of the address, the next one is
  *
  *     1. one that is followed in its stream by a waiting event that fits after it: the two together
  *        leave the state of the address unchanged, so they displace no other event;
@@ -31,17 +32,17 @@
  *     true order    A: alloc x | B: free x, alloc x | A: free x
  *     applied as    A: alloc x, free x;  then B: free x, alloc x
  *
- * and no later event will free the last one. B's two events fit between A's. So when a free and an
- * alloc of one stream wait at a dead address whose block died in another stream's open window, that
- * death is undone, the two are applied, and the death is applied again, to the new block. For this,
- * the deaths of open windows are kept when there are several streams (ledger.deaths_are_kept). The
- * mirror image,
+ * and no later event frees the block of B's alloc. B's two events fit between A's. So when a free
+ * and an alloc of one stream wait at a dead address whose block died in another stream's open
+ * window, that death is undone, the waiting free and alloc are applied, and the death is applied
+ * again, to the new block. For this, the deaths of open windows are kept when there are several
+ * streams (ledger.deaths_are_kept). The mirror image,
  *
  *     true order    A: free x | B: alloc x, free x | A: alloc x
  *     applied as    A: free x, alloc x;  then B: alloc x, free x
  *
- * is the whole life of a block, which fits before the block that lives at x now if the latter was
- * born in an open window: the latter is set aside while the two events are applied.
+ * is B's block from its birth to its death. It fits before the block that lives at x now, if that
+ * block was born in an open window: then that block is set aside while B's two events are applied.
  *
  * 4. Expiry
  *
@@ -55,20 +56,21 @@
  *                                        window, its birth is undone: the forced alloc is applied,
  *                                        and the alloc that had been applied waits again.
  *
- * So of two events the one whose window has ended goes first; the other can still be applied later,
- * as its window is open. If any valid order exists, there is one with this property.
+ * So of two events, the one whose window has ended goes first; the other can still be applied
+ * later, because its window is open. If any valid order exists, there is one with this property.
  *
  * If there is nothing to undo, the partner is lost: the free is counted as a ghost, and the alloc
- * buries the block that lives there, whose free was not recorded. When both happen at one address,
- * in whichever order, they were partners: the free was that of the buried block. Then neither is
- * counted any more, and the block counts as freed by the thread of that free (credit_free).
+ * buries the block that lives there, whose free was not recorded. If a ghost free and a burial
+ * happen at one address, in either order, they were partners: the free was that of the buried
+ * block. Then neither is counted any more, and the block counts as freed by the thread of that free
+ * (credit_free).
  *
  * 5. What cannot be known
  *
- * Where an address is reused twice inside overlapping windows, allocs and frees alternate in more
- * than one order. Allocation counts are right in any case. The ledger may be wrong about which of
- * two blocks died first (hence the stack and size of the other one), and about which thread freed a
- * block (hence whether it was temporary).
+ * Where an address is reused twice inside overlapping windows, allocs and frees can alternate in
+ * more than one order. Allocation counts are right in any case. The ledger may be wrong about which
+ * of two blocks died first (hence the stack and size of the other one), and about which thread
+ * freed a block (hence whether it was temporary).
  *
  * Measured with simulated allocators (4 threads, each with a cache of freed addresses; windows of
  * 64 events; blocks of 1 to 200 bytes; stopped while all threads run): with 100 blocks per thread
@@ -83,13 +85,14 @@
  * Waiting events are kept in lines (queues): each stream has one line at each address where it
  * waits, in the order of the stream. Addresses and lines are found by a hash, so an event joins or
  * leaves at constant cost, and only the first of each line can be next. Three limits keep the cost
- * of any input near-linear; no allocator comes near them: of more than LINES_LOOKED_AT lines at one
- * address the rest waits until it expires; at most PASSED_ON_MOST events displace each other in
- * sequence; and when TAKEN_MOST events are kept, all open windows end for the waiting events.
- * open_deaths.c finds the deaths that can be undone.
+ * of any input near-linear; no allocator comes near them: if there are more than LINES_LOOKED_AT
+ * lines at one address, the rest waits until it expires; at most PASSED_ON_MOST events displace
+ * each other in sequence; and when TAKEN_MOST events are kept, all open windows end for the waiting
+ * events. open_deaths.c finds the deaths that can be undone.
  *
- * A thread's allocations are counted when they arrive, in the order of its stream; all else is
- * counted when an event is applied. order_bounds.c gets waiting events then, as late events. */
+ * A thread's allocations are counted when they arrive, in the order of its stream; everything else
+ * is counted when an event is applied. At that time order_bounds.c gets the waiting event, as a
+ * late event. */
 #include "ledger/ledger_state.h"
 
 #include <errno.h>
@@ -98,8 +101,8 @@
 #include "base/keyed_hash.h"
 
 enum {
-    /* Beyond this (100 MiB) the open windows end at once. Otherwise a trace without stamps would
-     * make all of its events wait. */
+    /* When so many events are kept (100 MiB), the open windows end for them at once. Otherwise a
+     * trace without stamps would make all of its events wait. */
     TAKEN_MOST = 1 << 19,
     LINES_LOOKED_AT = 64, /* streams that wait at one address: no allocator produces more at once */
     /* otherwise two streams could displace each other's events in all their windows */
@@ -354,7 +357,7 @@ static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
     const struct ag_waiting *event = &repair->pool[last];
     const uint32_t first = event->before;
     if (repair->lines[event->line].count > 2) {
-        return 0; /* there is a third one: the two before it must go first */
+        return 0; /* at least two other events are before it in the line, and must go first */
     }
     const bool is_alloc = event->kind == AG_RECORD_ALLOC;
     if (!first || is_alloc == (repair->pool[first].kind == AG_RECORD_ALLOC)) {
@@ -499,8 +502,8 @@ static int credit_free(struct ag_ledger *ledger, const struct ag_odd *freed,
                : 0;
 }
 
-/* A free at a dead address has expired. If a free that has not expired took its block, that one is
- * displaced. */
+/* A free at a dead address has expired. If another free, which has not expired, has taken the
+ * block, that other free is displaced. */
 static int force_free(struct ag_ledger *ledger, uint32_t at) {
     const struct ag_waiting event = ledger->repair.pool[at];
     uint32_t freed_by = AG_INDEX_NONE, later;
@@ -526,7 +529,7 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
                                            .free_stack = event.free_stack};
             ag_ledger_count_ghost(ledger, &ghost);
         }
-        ledger->repair.repairs -= !is_known; /* it waited in vain: nothing was repaired */
+        ledger->repair.repairs -= !is_known; /* the free waited in vain: nothing was repaired */
         struct ag_stream *stream = &ledger->streams[event.stream];
         if (event.kind == AG_RECORD_REALLOC_FREE && stream->realloc_waits_at == event.address &&
             !is_known) {
@@ -579,8 +582,8 @@ int ag_ledger_give_way(struct ag_ledger *ledger, uint64_t slot, uint8_t n_passed
     return waiting_enlist(ledger, &later, /* in_front= */ true, &at);
 }
 
-/* An alloc of a live address has expired. If the alloc of the block that lives there has not, that
- * one is displaced; otherwise the free of that block was lost. */
+/* An alloc of a live address has expired. If the alloc of the block that lives there has not
+ * expired, that alloc is displaced; otherwise the free of that block was lost. */
 static int force_alloc(struct ag_ledger *ledger, uint32_t at, uint64_t slot) {
     const struct ag_waiting event = ledger->repair.pool[at];
     int r;

@@ -17,7 +17,7 @@ struct ag_timeline {                  /* zero-initialise */
                                        * of ag_timeline_keep */
     size_t count;
     uint32_t slice_bits; /* a slice is 2^slice_bits ns; its number is time >> slice_bits */
-    uint64_t slice;      /* of the last point */
+    uint64_t slice;      /* slice of the last point */
 };
 
 int ag_timeline_init(struct ag_timeline *timeline);
@@ -27,7 +27,8 @@ void ag_timeline_observe(struct ag_timeline *timeline, const struct ag_timeline_
 /* Inserts a moment at its place in the curve, whatever its slice; for the peak and the end, at most
  * 2 times. The moment's time is a stamp of one thread, and other threads may have later stamps.
  * The sum of allocated bytes never decreases, so the moment is placed after the last point with
- * fewer allocated bytes. If that point is later, the moment gets its time. */
+ * fewer allocated bytes. If that point is later than the moment, the moment gets that point's
+ * time. */
 void ag_timeline_keep(struct ag_timeline *timeline, const struct ag_timeline_point *moment);
 
 /* ---- resident sizes ---- */
