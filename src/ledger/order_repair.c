@@ -335,8 +335,8 @@ static int insert_between(struct ag_ledger *ledger, uint32_t first, uint32_t sec
     return r;
 }
 
-/* Applies two events that wait at a live address: FIRST, an alloc, and SECOND, the free after it.
- */
+/* Applies two events that wait at a live address: FIRST, an alloc, and SECOND, the free after
+ * it. */
 static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t second) {
     bool is_live;
     const uint64_t at = live_slot(ledger, ledger->repair.pool[first].address, &is_live);

@@ -8,8 +8,8 @@
  *
  * 2. The stack. The kernel copied its top at the moment of the sample. Deeper words are read from
  * the target when a walk gets there, milliseconds later. They may have changed by then. So the last
- * KiB of the copy is read again with them and must have the same bytes. If they differ, the program
- * has returned from these frames in between, and the walk ends as cut.
+ * KiB of the copy is read again together with the deeper words. If its bytes have changed, the
+ * program has returned from these frames in the meantime, and the walk ends as cut.
  *
  * 3. Code without CFI (musl's libc, hand-written assembler). Three ways are tried, the most
  * reliable first: a word on the stack that is the return address of a direct call to the function
@@ -301,7 +301,8 @@ static enum call call_before(const struct ag_observed_images *images, uint64_t r
     return find_call(code, return_address, ret_target);
 }
 
-/* The same for code that the target generated, which is in its memory only. */
+/* Does what call_before does, for code that the target generated, which is only in its memory and
+ * in no file. */
 static enum call call_before_in_memory(const struct ag_frame_walker *walker,
                                        const struct step *step, uint64_t return_address) {
     const struct ag_remote_mapping *mapping =
@@ -315,7 +316,8 @@ static enum call call_before_in_memory(const struct ag_frame_walker *walker,
     return is_code ? find_call(code, return_address, &target) : CALL_NONE;
 }
 
-/* The first address of the function that contains the address in memory, 0: unknown. */
+/* Returns the first address of the function that contains ADDRESS, both in the target's memory; 0:
+ * unknown. */
 static uint64_t function_start(struct ag_observed_image *image, uint64_t address) {
     const struct ag_remote_symbol *function =
         image->is_open ? ag_remote_elf_function(&image->elf, address - image->bias) : NULL;
@@ -348,7 +350,8 @@ static struct guess scan_stack(struct ag_frame_walker *walker, struct step *step
     return any;
 }
 
-/* Takes rbp for a frame pointer: it points to the caller's rbp, and the return address follows. */
+/* Assumes that rbp is a frame pointer: that it points to the saved rbp of the caller, which the
+ * return address follows. */
 static struct guess frame_pointer(struct ag_frame_walker *walker, struct step *step) {
     uintptr_t rbp, word;
     uint64_t target;
@@ -440,7 +443,8 @@ static enum outcome find_caller(struct ag_frame_walker *walker, struct allogram_
     if (outcome != STEP_CALLER || ret_caller->pc == 0) {
         return outcome == STEP_CALLER ? STEP_END : outcome;
     }
-    /* a return address outside of code is wrong: a row was, or the program switched stacks */
+    /* a return address outside of code is wrong: the row is wrong, or the program switched
+     * stacks */
     return is_code(walker, ret_caller->pc - !ret_caller->is_exact) ? STEP_CALLER : STEP_FAILED;
 }
 
@@ -450,7 +454,7 @@ static enum allogram_walk_end end_of(enum outcome outcome) {
         return ALLOGRAM_WALK_OUTERMOST;
     case STEP_CUT:
         return ALLOGRAM_WALK_CUT;
-    case STEP_CALLER: /* no room for more */
+    case STEP_CALLER: /* there is no room for more frames */
         return ALLOGRAM_WALK_CUT;
     case STEP_FAILED:
         break;

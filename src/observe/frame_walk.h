@@ -19,8 +19,8 @@ struct ag_stack_copy {
     uint64_t address;
     const uint8_t *bytes;
     size_t n_bytes;
-    pid_t pid; /* process whose memory may be read for deeper frames; 0: none */
-    /* owned: what was read later, beyond the copy */
+    pid_t pid; /* process whose memory may be read for deeper frames; 0: may not be read */
+    /* what was read later, beyond the copy; freed by ag_stack_copy_done */
     uint8_t *later;
     size_t n_later;
     bool later_tried;

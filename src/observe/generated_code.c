@@ -8,9 +8,9 @@
  *                  address u64, code bytes u64, number u64, name, 0, code
  *     GDB's list   entries with an ELF object each, in the target's memory
  *
- * All of it is outside input. A perf map is read only if it belongs to the target's user: any user
- * can create a file in /tmp. Functions move and are replaced: of overlapping ones the newest is
- * used. */
+ * All three are untrusted input. A perf map is read only if it belongs to the target's user: any
+ * user can create a file in /tmp. Functions move and are replaced: of functions that overlap, the
+ * newest is used. */
 #include "generated_code.h"
 
 #include <stdio.h>
@@ -29,8 +29,9 @@ enum {
     MOST_FILE_BYTES = 1 << 30,
     MOST_NAME_BYTES = 4096,
     MOST_FUNCTION_BYTES = 1 << 28,
-    SHARED_NAMES = 4, /* limit of the sum of all names, in object sizes: names may share bytes */
-    LOOK_BACK = 16,   /* functions examined for a pc: those that start last before it */
+    /* limit of the bytes of all names, in multiples of the object's size: names may share bytes */
+    SHARED_NAMES = 4,
+    LOOK_BACK = 16, /* functions examined for a pc: those that start last before it */
     DUMP_MAGIC = 0x4a695444,
     DUMP_HEADER_BYTES = 40,
     DUMP_CODE_LOAD = 0,
@@ -233,7 +234,7 @@ static int by_low(const void *a, const void *b) {
     return first->age < second->age ? -1 : first->age > second->age;
 }
 
-/* Sorts, and keeps only the newest of those that start at one address. */
+/* Sorts the functions by address. Of those that start at one address, keeps only the newest. */
 void ag_generated_code_sort(struct ag_generated_code *code) {
     if (code->n == 0) {
         return;

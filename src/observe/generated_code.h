@@ -20,8 +20,9 @@ struct ag_generated_code {               /* all zero: empty */
     struct ag_generated_function *items; /* sorted by low after refresh */
     size_t n;
     uint32_t age;
-    uint64_t list_stamp;            /* of the debuggers' list when it was read */
-    int64_t map_bytes, map_time_ns; /* of the perf map when it was read */
+    /* allogram_target_code_stamp when the debuggers' list was read */
+    uint64_t list_stamp;
+    int64_t map_bytes, map_time_ns; /* size and time of the perf map when it was read */
     int64_t dump_bytes, dump_time_ns;
 };
 /* Reads what has changed since the last call. */

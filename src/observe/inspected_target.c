@@ -83,7 +83,7 @@ int allogram_target_file(struct allogram_target *target, uint64_t address, char 
 /* ---- the list of generated code for debuggers -------------------------------------------
  *
  *     descriptor   version u32, action u32, relevant entry, first entry
- *     entry        next, previous, symbol file, bytes of it u64 */
+ *     entry        next, previous, symbol file, size of the file in bytes u64 */
 enum {
     DESCRIPTOR_BYTES = 24,
     FIRST_AT = 16,

@@ -68,7 +68,7 @@ static void begin_stack(struct allogram_stack *stack, const struct allogram_samp
     stack->is_cut = false;
 }
 
-/* Returns the node of the reported stack. ROOT, the parent of the outermost node, tells how the
+/* Returns the node of the reported stack. ROOT, the parent of the outermost node, shows how the
  * walk ended (AG_SEEN_COMPLETE ...). */
 static uint32_t end_stack(struct allogram_stack *stack, uint32_t root) {
     uint32_t node = stack->is_cut ? AG_SEEN_CUT : root;
@@ -257,7 +257,7 @@ void allogram_answers_process(struct allogram_answers *answers,
         .queue = process->queue,
         .node = node_of((struct allogram_stack *)stack),
     };
-    /* out of memory: it is missing */
+    /* out of memory: the process is missing */
     (void)AG_ARRAY_ADD(observation->processes, observation->n_processes, reported);
 }
 
@@ -309,7 +309,7 @@ void allogram_answers_allocator(struct allogram_answers *answers,
         .mapped_bytes = mapped,
         .resident_bytes = resident,
     };
-    /* out of memory: it is missing */
+    /* out of memory: the allocator is missing */
     (void)AG_ARRAY_ADD(observation->allocators, observation->n_allocators, reported);
 }
 

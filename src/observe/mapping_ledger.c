@@ -24,7 +24,7 @@ static uint64_t to_page(uint64_t bytes) {
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
-/* The first range that ends after the address. */
+/* Returns the index of the first range that ends after the address. */
 static size_t mappings_find(const struct ag_mapping_ledger *ledger, uint64_t address) {
     return AG_SORTED_UNTIL(ledger->items, ledger->n, high, address);
 }

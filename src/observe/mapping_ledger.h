@@ -1,5 +1,5 @@
 /* mapping_ledger.h: keeps a list of the ranges that the target maps while it is observed, each with
- * the stack that mapped it, from its system calls. */
+ * the stack that mapped it. The list is computed from the target's system calls. */
 #ifndef AG_MAPPING_LEDGER_H
 #define AG_MAPPING_LEDGER_H
 

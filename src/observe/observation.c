@@ -14,7 +14,7 @@
  * per address. At 99 Hz the loop wakes some dozen times a second.
  *
  * 3. Ends. An observation ends when its time is over, when is_stopped returns true (Ctrl-C), or
- * when the target has ended. In all three cases the results are those of the time until then. */
+ * when the target has ended. In all three cases the results cover the time until the end. */
 #include "observation.h"
 
 #include <errno.h>
@@ -371,7 +371,8 @@ static void refresh_images(struct ag_observation *observation, uint64_t now_ns) 
     }
     observation->last_refresh_ns = now_ns;
     observation->images_changed = false;
-    (void)ag_observed_images_refresh(&observation->images); /* the caller notices if it is gone */
+    /* after a failure the old list is used; observation_is_over notices if the target has ended */
+    (void)ag_observed_images_refresh(&observation->images);
     if (observation->images.is_over_bound) {
         ag_observation_note(
             observation,
@@ -426,7 +427,7 @@ static void drain_events(struct ag_observation *observation) {
     const uint64_t now_ns = ag_monotonic_ns();
     ag_perf_watch_drain(observation->watch, &sink);
     (void)ag_mapping_ledger_settle(&observation->mappings,
-                                   now_ns); /* out of memory: some are missing */
+                                   now_ns); /* out of memory: some mappings are missing */
 }
 
 /* Returns the cost to the target. A CPU sample costs an interrupt (sample_cost_ns). A page fault or
@@ -438,7 +439,7 @@ static double cost_ns(const struct ag_observation_facts *facts) {
     return n_interrupts * facts->sample_cost_ns + n_records * facts->record_cost_ns;
 }
 
-/* A process may execute another program; the results are then of both. */
+/* A process may execute another program. Then the results cover both programs. */
 static void note_another_program(struct ag_observation *observation) {
     char exe[PATH_MAX];
     if (observation->exe[0] == '\0' ||
@@ -458,12 +459,13 @@ static void observation_finish(struct ag_observation *observation, uint64_t cpu_
     ag_perf_watch_stop(observation->watch);
     drain_events(observation);
     (void)ag_mapping_ledger_settle(&observation->mappings,
-                                   UINT64_MAX); /* without memory some are missing */
+                                   UINT64_MAX); /* out of memory: some mappings are missing */
     take_collections(observation);
     facts->duration_ns = ag_monotonic_ns() - facts->start_ns;
     const uint64_t cpu_ns = ag_remote_process_cpu_ns(&observation->process);
     const uint64_t sampled_ns = facts->samples * (1000000000 / observation->options.rate);
-    /* a target that has ended has no CPU time to read; the samples' sum is used */
+    /* the CPU time of a target that has ended cannot be read; the sum of its samples is used
+     * instead */
     facts->target_cpu_ns = cpu_ns > cpu_before_ns ? cpu_ns - cpu_before_ns : sampled_ns;
     facts->resident_after_bytes = ag_remote_process_resident_bytes(&observation->process);
     if (facts->end != AG_OBSERVED_TARGET_ENDED) {

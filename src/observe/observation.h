@@ -4,7 +4,7 @@
  *     ag_observation_open -> ag_observation_run -> queries -> ag_observation_close
  *
  * The target is never stopped and nothing in it is changed. An observation may be used by one
- * thread only. Texts that it returns are valid until it is closed.
+ * thread only. Texts that its functions return are valid until the observation is closed.
  *
  * A frame of a runtime's function is managed, all others are native. An inspector is a runtime's
  * code that reads managed frames and other data from outside (allogram/inspector.h). */
@@ -37,7 +37,7 @@ struct ag_observe_options {
     const struct ag_runtime *runtimes; /* base/runtimes.h; NULL: none */
     bool (*is_hurried)(void); /* returns true when looking up names should soon end; may be NULL */
     bool (*is_stopped)(void); /* returns true to end now with the present results; may be NULL */
-    /* called about once a second while it runs; may be NULL */
+    /* called about once a second while the observation runs; may be NULL */
     void (*tick)(void *context);
     void *context;
 };
@@ -48,7 +48,8 @@ int ag_observation_open(const struct ag_observe_options *options,
                         struct ag_observation **ret_observation, char ret_message[512]);
 struct ag_observation *ag_observation_close(struct ag_observation *observation);
 /* Runs until the time is over, the target has ended or is_stopped returns true. Returns 0, or a
- * negative errno with a line; results up to then can be queried in any case. */
+ * negative errno with one line in ret_message; even after an error the results up to that moment
+ * can be queried. */
 int ag_observation_run(struct ag_observation *observation, char ret_message[512]);
 
 /* ---- results ---- */
@@ -58,16 +59,19 @@ struct ag_observation_facts {
     const char *name;
     uint64_t duration_ns, start_ns, start_realtime_ns;
     enum ag_observation_end end;
-    uint64_t samples;          /* CPU samples that are counted */
-    uint64_t lost, stale;      /* not counted: the kernel dropped them; they were read too late */
-    uint64_t complete_stacks;  /* counted samples whose stack reaches the outermost frame */
-    uint64_t growth_faults;    /* sampled page faults */
-    uint64_t map_calls;        /* mmap, munmap, brk, mremap calls */
-    uint64_t collections_seen; /* by an inspector; the reported ones are all of them, or a sample */
-    uint64_t target_cpu_ns;    /* CPU time of the target's threads during the observation */
-    uint64_t own_cpu_ns;       /* CPU time of this process for observing */
-    double sample_cost_ns;     /* what one sample costs a running thread; measured at the start */
-    double record_cost_ns;     /* cost of one recorded page fault or system call */
+    uint64_t samples; /* CPU samples that are counted */
+    /* samples that are not counted: lost: the kernel dropped them; stale: they were read too
+     * late */
+    uint64_t lost, stale;
+    uint64_t complete_stacks; /* counted samples whose stack reaches the outermost frame */
+    uint64_t growth_faults;   /* sampled page faults */
+    uint64_t map_calls;       /* mmap, munmap, brk, mremap calls */
+    /* collections that an inspector saw; it reports all of them, or a sample */
+    uint64_t collections_seen;
+    uint64_t target_cpu_ns; /* CPU time of the target's threads during the observation */
+    uint64_t own_cpu_ns;    /* CPU time of this process for observing */
+    double sample_cost_ns;  /* what one sample costs a running thread; measured at the start */
+    double record_cost_ns;  /* cost of one recorded page fault or system call */
     double target_cost_percent;
     bool sees_kernel;
     uint64_t resident_before_bytes, resident_after_bytes;
@@ -90,7 +94,8 @@ const char *ag_observation_thread_name(struct ag_observation *observation, uint3
 
 struct ag_observed_function {
     const struct ag_observed_frame *frame;
-    uint64_t own, total; /* samples with it as the innermost frame; anywhere in the stack */
+    /* samples with the function as the innermost frame; samples with it anywhere in the stack */
+    uint64_t own, total;
 };
 struct ag_observed_stack {
     uint32_t node, thread; /* thread 0: all threads */
@@ -108,7 +113,7 @@ ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_s
 ssize_t ag_observation_blame(struct ag_observation *observation, const char *glob,
                              struct ag_observed_function **ret_functions);
 
-struct ag_observed_map { /* memory that one stack mapped and has not unmapped */
+struct ag_observed_map { /* memory that one stack mapped and that is still mapped */
     uint32_t node;
     uint64_t bytes, resident_bytes, n_mappings;
 };
@@ -129,7 +134,8 @@ struct ag_reported_collection {
     const char *runtime, *kind, *process;
     uint32_t thread, node;
     uint64_t start_ns, pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes, allocated_bytes;
-    uint64_t weight_bytes; /* allocated bytes that it represents: its own, if all are reported */
+    /* allocated bytes that this collection represents: its own, if all collections are reported */
+    uint64_t weight_bytes;
 };
 size_t ag_observation_processes(const struct ag_observation *observation,
                                 const struct ag_reported_process **ret_processes);
@@ -146,7 +152,8 @@ struct ag_observed_collector { /* a function that caused collections: the innerm
 ssize_t ag_observation_collectors(struct ag_observation *observation,
                                   struct ag_observed_collector **ret_collectors);
 
-/* Writes the observation as a trace. PATTERN: as in `run -o`; NULL: the default. */
+/* Writes the observation as a trace. PATTERN: the trace's path, with the placeholders of `run -o`;
+ * NULL: the default. */
 int ag_observation_write_trace(struct ag_observation *observation, const char *pattern,
                                char ret_path[4096], char ret_message[512]);
 /* Writes the target's generated code as a perf map, /tmp/perf-PID.map where perf looks for it. */

@@ -19,20 +19,22 @@ enum { AG_WALK_FRAMES = 512, AG_INSPECTORS_MOST = 16, AG_NOTES_MOST = 64 };
 struct allogram_target { /* the target as inspectors see it */
     struct ag_remote_process *process;
     struct ag_observed_images *images;
-    struct allogram_target_mapping *mappings; /* copies of maps */
+    struct allogram_target_mapping *mappings; /* copies of images->maps */
     /* address of __jit_debug_descriptor; 0: not searched yet; UINT64_MAX: none */
     uint64_t code_list;
-    /* the list is not read again before this time; its stamp when it was read */
+    /* the list at code_list is not read again before this time; its stamp when it was read */
     uint64_t code_list_rest_ns, code_list_stamp;
-    bool (*is_stopped)(void); /* the observation's; may be NULL */
+    bool (*is_stopped)(void); /* copy of options.is_stopped; may be NULL */
 };
 
 struct ag_inspection { /* an inspector that recognized the target */
     const struct allogram_inspector *inspector;
     void *state;
-    int collections_fd;  /* -1: does not watch collections */
-    int capture_program; /* BPF program that copies data at each sample; -1: it is read later */
-    uint32_t runtime;    /* number of the runtime's name in seen.texts */
+    /* readable when there are collections; -1: the inspector does not watch collections */
+    int collections_fd;
+    /* descriptor of the BPF program that copies data at each sample; -1: the data is read later */
+    int capture_program;
+    uint32_t runtime; /* number of the runtime's name in seen.texts */
 };
 
 struct allogram_stack { /* a stack being reported: frames innermost first */
@@ -56,7 +58,7 @@ struct ag_thread_label {
     uint32_t thread;
     char name[32];
 };
-struct ag_named_stack { /* of a node, made on request */
+struct ag_named_stack { /* the named frames of a node, made on request */
     struct ag_observed_frame *frames;
     size_t n;
 };
@@ -89,7 +91,8 @@ struct ag_observation {
     size_t n_symbolized_images;
     struct ag_named_stack *named; /* by node */
     size_t n_named;
-    struct ag_observed_frame **named_frames; /* by frame id; ends with one without function */
+    /* by frame id: an array that ends with a frame without function */
+    struct ag_observed_frame **named_frames;
     size_t n_named_frames;
     const char *notes[AG_NOTES_MOST];
     size_t n_notes;
@@ -117,7 +120,7 @@ bool ag_inspections_stack(struct ag_observation *observation, const struct allog
                           uint32_t *ret_node);
 
 /* ---- observed_names.c ---- */
-/* Adds new images to the symbolizer; opens files that disappear with the target. */
+/* Adds new images to the symbolizer; opens those whose files disappear with the target. */
 void ag_observed_names_prepare(struct ag_observation *observation);
 /* Returns the frames of one frame id, which are several if functions were inlined; the last one has
  * no function. NULL: out of memory. */
@@ -126,9 +129,11 @@ const struct ag_observed_frame *ag_observed_names_of(struct ag_observation *obse
 void ag_observed_names_done(struct ag_observation *observation);
 
 /* ---- sample_cost.c ---- */
-/* Returns what a sample that copies STACK_BYTES costs the interrupted thread, in ns; 0: unknown. */
+/* Returns what a sample that copies STACK_BYTES (but at most 2 KiB) costs the interrupted thread,
+ * in ns; 0: unknown. */
 double ag_sample_cost_measure(uint32_t stack_bytes);
-/* Returns what recording one page fault costs, likewise. */
+/* Returns what recording one page fault with STACK_BYTES of the stack costs the thread, in ns; 0:
+ * unknown. */
 double ag_record_cost_measure(uint32_t stack_bytes);
 
 #endif

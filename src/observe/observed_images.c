@@ -5,7 +5,7 @@
  * is mapped in several pieces with one bias is one image; a file that is mapped twice at different
  * places is two images. The bias comes from the segment that contains the mapping's file offset. A
  * file that was deleted or replaced is opened through /proc/PID/map_files, which leads to the
- * mapped file and not to the one that has its name now. */
+ * mapped file, not to the file that has its name now. */
 #include "observed_images.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ static int open_image(const struct ag_observed_images *images,
     }
     int r = find_place(images, image->path, mapping, place, sizeof place);
     r = r < 0 ? r : ag_remote_elf_open(place, &image->elf);
-    image->place = r == 0 ? strdup(place) : NULL; /* out of memory: no names */
+    image->place = r == 0 ? strdup(place) : NULL; /* out of memory: its functions have no names */
     return r;
 }
 

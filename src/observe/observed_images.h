@@ -17,11 +17,11 @@ struct ag_observed_image {
     uint64_t low, high, bias; /* of its code; bias: address in memory minus address in the file */
     uint64_t device, inode;
     char *path;  /* as the target's map has it, without " (deleted)" */
-    char *place; /* the path under which this process opened it; NULL: it failed */
+    char *place; /* the path under which this process opened the file; NULL: it could not */
     bool is_gone, is_program;
     bool is_open; /* the file could be read: elf and cfi are set */
     struct ag_remote_elf elf;
-    struct ag_image_cfi *cfi; /* NULL: it has no tables */
+    struct ag_image_cfi *cfi; /* NULL: the file has no tables */
 };
 struct ag_observed_images { /* zero-initialize, set the process, refresh */
     const struct ag_remote_process *process;
@@ -35,16 +35,17 @@ struct ag_observed_images { /* zero-initialize, set the process, refresh */
     uint64_t cost, stored_bytes; /* memory that open files may need, and bytes that they occupy */
     bool is_over_bound;          /* some files were not opened: too many, or they cost too much */
 };
-/* Reads the map again. Returns 0, or a negative errno; then look-ups still find the images of
- * before. */
+/* Reads the target's map again. Returns 0, or a negative errno; after an error, look-ups find the
+ * images of the last call that succeeded. */
 int ag_observed_images_refresh(struct ag_observed_images *images);
 struct ag_observed_image *ag_observed_images_find(const struct ag_observed_images *images,
                                                   uint64_t pc);
-/* Whether the address is in the kernel's trampoline. It replaces the return address of a function
- * with a return probe; only the kernel knows the true one until the function returns. */
+/* Whether the address is in the kernel's trampoline for return probes. While a function with such a
+ * probe runs, the trampoline's address is in the place of its return address, which only the kernel
+ * knows. */
 bool ag_observed_images_is_trampoline(const struct ag_observed_images *images, uint64_t address);
-/* The address in memory of a symbol of any mapped file, the program first; false: no file has
- * it. */
+/* Finds the address in memory of a symbol in the mapped files, the program first. Returns false if
+ * no file has the symbol. */
 bool ag_observed_images_symbol(struct ag_observed_images *images, const char *name,
                                uint64_t *ret_address, uint64_t *ret_bytes);
 /* The path under which this process can open the file that is mapped at ADDRESS, and the file

@@ -35,8 +35,10 @@ void ag_observed_names_prepare(struct ag_observation *observation) {
         const char *place = image->place != NULL ? image->place : image->path;
         (void)ag_symbolizer_image(observation->symbolizer, image->id, place, image->elf.build_id,
                                   image->elf.build_id_bytes, image->bias, image->low,
-                                  image->high); /* out of memory: its name is an address */
-        if (strncmp(place, "/proc/", 6) == 0) { /* it disappears with the target: opened now */
+                                  /* out of memory: its functions are named by addresses */
+                                  image->high);
+        /* the file disappears with the target, so it is opened now */
+        if (strncmp(place, "/proc/", 6) == 0) {
             const struct ag_symbol_frame *frames;
             (void)ag_symbolizer_frames(observation->symbolizer, image->id, image->low,
                                        /* return_address= */ false, &frames);
@@ -173,7 +175,8 @@ void ag_observed_names_done(struct ag_observation *observation) {
  * Found by a hash of name, image and runtime. */
 struct function_table {
     struct ag_observed_function *items;
-    uint64_t *last; /* the last stack in which an item was counted, so that it counts once each */
+    /* the last stack in which an item was counted, so that a stack counts an item only once */
+    uint64_t *last;
     size_t n, n_last;
     struct ag_index_map by_hash;
     bool is_short; /* out of memory */
@@ -236,7 +239,7 @@ static void function_table_done(struct function_table *table) {
     *table = (struct function_table){0};
 }
 
-/* Frees the table but its items, sorts these and returns their number, or -ENOMEM. */
+/* Sorts the table's items and frees everything else. Returns the number of items, or -ENOMEM. */
 static ssize_t end_table(struct function_table *table,
                          struct ag_observed_function **ret_functions) {
     const ssize_t n = (ssize_t)table->n;
@@ -286,8 +289,8 @@ static bool is_native(const struct ag_observed_frame *frame) {
 }
 
 /* Returns the frame to blame for a stack. MATCH is the innermost native frame that matches the
- * glob. The blamed frame is the innermost managed one among its callers; if there is none, its
- * caller; if it has no caller, the match itself. NULL: nothing matches. */
+ * glob. The blamed frame is the innermost managed frame among the match's callers; if there is
+ * none, the match's caller; if the match has no caller, the match itself. NULL: nothing matches. */
 static const struct ag_observed_frame *blamed_frame(const struct ag_observed_frame *frames,
                                                     size_t n, const char *glob) {
     size_t match = 0;

@@ -175,7 +175,9 @@ static int write_nodes(struct writing *writing) {
                                     .pc = frame->pc + frame->is_exact,
                                     .image = frame->image};
         if (frame->runtime == 0) {
-            continue; /* native: pc is like a return address: readers look at the byte before */
+            /* native: pc is written like a return address, since readers look up the byte before
+             * it */
+            continue;
         }
         uint32_t *id = &writing->frame_ids[node->frame];
         const struct ag_observed_frame *named =
@@ -222,7 +224,7 @@ static int write_cpu_samples(struct writing *writing) {
 /* A tree of calls: the paths of one thread, a row each. */
 struct call_tree {
     struct ag_call_path *paths;
-    uint32_t *function_ids; /* FRAME by path */
+    uint32_t *function_ids; /* ids of FRAME records, by path */
     size_t n;
 };
 struct named_function { /* a function that has a FRAME record */
@@ -249,7 +251,7 @@ static uint32_t function_id(struct writing *writing, struct function_names *name
     return AG_ARRAY_ADD(names->items, names->n, (struct named_function){frame, id}) == 0 ? id : 0;
 }
 
-/* The path that calls `frame` from `parent`; 0: out of memory. */
+/* Returns the path of a call of `frame` by the path `parent`; 0: out of memory. */
 static uint32_t path_of(struct call_tree *tree, uint32_t parent, uint32_t frame) {
     for (size_t i = parent; i < tree->n; i++) { /* callees come after their callers */
         if (tree->paths[i].parent == parent && tree->paths[i].frame == frame) {
@@ -443,7 +445,8 @@ static int write_growth(struct writing *writing, struct ag_event_encoder *encode
     return r < 0 ? r : end_stream(&stream);
 }
 
-/* Mappings are events of one more stream (each thread has one), with the next free number. */
+/* Mappings are events of one more stream, with the next free number; each thread has a stream,
+ * too. */
 static int write_mappings(struct writing *writing, struct ag_event_encoder *encoder) {
     const struct ag_observation *observation = writing->observation;
     struct stream stream = {writing, encoder, (uint32_t)observation->n_threads, 0, 0, true};
@@ -472,8 +475,7 @@ static int write_events(struct writing *writing) {
     return r;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------
- */
+/* ---- the file ---- */
 
 static int write_trace(struct writing *writing, const char *path) {
     const unsigned what = writing->observation->options.what;

@@ -40,7 +40,8 @@ static int create_map(const char *path, const struct ag_remote_process *process)
     }
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd >= 0 && process->user != geteuid()) {
-        (void)fchown(fd, process->user, (gid_t)-1); /* only root can; else it keeps this user */
+        /* only root can; otherwise this user stays the owner */
+        (void)fchown(fd, process->user, (gid_t)-1);
     }
     return fd < 0 ? -errno : fd;
 }

@@ -7,10 +7,10 @@
  * events of a CPU share one buffer.
  *
  * 2. No thread is missed and none is counted twice. Threads may start while the list of threads is
- * read: from a thread that has its events (then they are inherited) or from one that does not yet.
- * The list is read until it shows no new thread, and each new thread gets events. A thread that has
- * both inherited and own events writes everything twice; a sample contains the id of its event, and
- * for a thread that has its own events only those count.
+ * read: by a thread that has its events (then they are inherited) or by one that has none yet. The
+ * list is read until it shows no new thread, and each new thread gets events. A thread that has
+ * both inherited and own events writes everything twice. A sample contains the id of its event: if
+ * a thread has events of its own, only their samples count.
  *
  * 3. The ring. The kernel writes and advances data_head; this file reads up to it and advances
  * data_tail. Records may wrap. The kernel drops records that do not fit, and later writes a record
@@ -45,7 +45,7 @@ enum {
     RING_PAGES_LEAST = 8,
     MOST_CPUS = 4096,
     MOST_THREADS = 1 << 16,
-    LISTINGS = 16, /* of the threads, until none is new */
+    LISTINGS = 16, /* how often the threads are listed, until none is new */
     RECORD_BYTES = 1 << 16,
 };
 /* ax bx cx dx si di bp sp ip, r8 to r15: the kernel's numbers 0 to 8 and 16 to 23 */
@@ -73,7 +73,7 @@ struct ag_perf_watch {
     struct ring *rings;
     struct event *events; /* sorted by id once all are open */
     size_t n_events;
-    pid_t *threads; /* that have events of their own, sorted */
+    pid_t *threads; /* the threads that have events of their own, sorted */
     size_t n_threads;
     uint64_t lost;
     struct pollfd *polled;
@@ -233,8 +233,8 @@ static void close_events(struct ag_perf_watch *watch) {
     watch->n_events = watch->n_threads = 0;
 }
 
-/* Each thread needs a descriptor per CPU and source, which may be more than the usual limit of 1024
- * for all. */
+/* Each thread needs a descriptor per CPU and source, and all together may be more than the usual
+ * limit of 1024. */
 static void raise_descriptor_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -397,8 +397,8 @@ bool ag_perf_watch_wait(struct ag_perf_watch *watch, int timeout_ms, int other) 
         is_hung_up &= watch->polled[i].fd < 0 || (watch->polled[i].revents & POLLIN) == 0;
     }
     if (is_hung_up && (watch->polled[0].revents & POLLIN) == 0) {
-        /* the threads that the buffers were made for have ended: poll returns that at once from now
-         * on */
+        /* the threads for which the buffers were made have ended: from now on, every poll returns
+         * at once */
         const struct timespec pause = {.tv_nsec = (long)timeout_ms * 1000000};
         (void)nanosleep(&pause, NULL); /* a signal interrupts it, as intended */
     }
@@ -494,9 +494,10 @@ static void drain_ring(struct ag_perf_watch *watch, struct ring *ring,
     while (tail < head) {
         struct perf_event_header header;
         const size_t at = tail & (ring->n_bytes - 1), left = ring->n_bytes - at;
-        memcpy(&header, data + at, sizeof header); /* records are aligned to 8: never split */
+        /* records are aligned to 8 bytes, so a header is never split */
+        memcpy(&header, data + at, sizeof header);
         if (header.size < sizeof header || header.size > head - tail) {
-            tail = head; /* should not happen: the rest cannot be read */
+            tail = head; /* should not happen; the rest cannot be read */
             break;
         }
         const uint8_t *record = data + at;

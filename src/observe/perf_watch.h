@@ -1,5 +1,5 @@
-/* perf_watch.h: the kernel's perf events on all threads of a process, including future ones: each
- * event with the registers and the top of the stack at that moment.
+/* perf_watch.h: the kernel's perf events on all threads of a process, including threads that start
+ * later: each event with the registers and the top of the stack at that moment.
  *
  * The process is never stopped. A sample costs it an interrupt (some us in a virtual machine). */
 #ifndef AG_PERF_WATCH_H
@@ -16,8 +16,8 @@ enum { AG_PERF_SOURCES = 8 };
 struct ag_perf_source {
     uint32_t type;   /* PERF_TYPE_* */
     uint64_t config; /* which event of that type */
-    uint64_t rate;   /* samples per second of CPU time; 0: the period counts */
-    uint64_t period; /* events per sample */
+    uint64_t rate;   /* samples per second of CPU time; 0: `period` is used */
+    uint64_t period; /* events per sample, if rate is 0 */
     uint32_t stack_bytes;
 };
 struct ag_perf_sample {
@@ -28,7 +28,7 @@ struct ag_perf_sample {
     bool has_registers;
     struct allogram_registers registers;
     uint64_t arguments[3]; /* of a system call, at its exit: the first three */
-    uint64_t result;       /* likewise: its result */
+    uint64_t result;       /* of a system call, at its exit: the result */
     const uint8_t *stack;  /* from registers.value[ALLOGRAM_RSP] on */
     size_t stack_bytes;
 };
@@ -40,7 +40,7 @@ struct ag_perf_sink {
 };
 
 /* Reads the number in a file of the kernel, such as the setting that permits perf events. Returns
- * false if there is none. */
+ * false if it cannot be read. */
 bool ag_kernel_number(const char *path, long *ret_number);
 #define AG_PERF_PARANOID "/proc/sys/kernel/perf_event_paranoid"
 

@@ -23,7 +23,7 @@ enum {
     RATE = 4000,
     MEASURED_NS = 25000000,
     MOST_GAPS = 4096,
-    LEAST_GAP_NS = 600, /* reading the clock takes 20 to 60 */
+    LEAST_GAP_NS = 600, /* reading the clock takes 20 to 60 ns */
     MOST_GAP_NS = 1000000,
 };
 struct gap {
@@ -42,7 +42,8 @@ static struct event open_event(uint64_t config, uint64_t rate, uint32_t stack_by
         .size = sizeof attr,
         .config = config,
         .freq = rate != 0,
-        .sample_freq = rate != 0 ? rate : 1, /* else sample_period, the same field, is 1 */
+        /* otherwise sample_period, which is the same field, is 1 */
+        .sample_freq = rate != 0 ? rate : 1,
         .sample_type = PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
         .sample_regs_user = UINT64_C(0xff01ff),
         .sample_stack_user = stack_bytes,
@@ -115,7 +116,8 @@ static size_t match_samples_to_gaps(const struct perf_event_mmap_page *head, con
 }
 
 double ag_sample_cost_measure(uint32_t stack_bytes) {
-    const uint32_t bytes = stack_bytes < 2048 ? stack_bytes : 2048; /* so that all fit the ring */
+    /* so that all samples fit into the ring */
+    const uint32_t bytes = stack_bytes < 2048 ? stack_bytes : 2048;
     const struct event event = open_event(PERF_COUNT_SW_CPU_CLOCK, RATE, bytes);
     struct gap *gaps = calloc(MOST_GAPS, sizeof *gaps);
     double *costs = calloc(MOST_GAPS, sizeof *costs), cost_ns = 0;
@@ -138,7 +140,7 @@ double ag_sample_cost_measure(uint32_t stack_bytes) {
 enum { TOUCHED_PAGES = 40, ROUNDS = 16 }; /* the ring has room for one round */
 
 /* Returns the shortest of several times that touching fresh pages took, per page. RING, if it is
- * not NULL, is emptied after each of them. */
+ * not NULL, is emptied after each measurement. */
 static double touch_ns(struct perf_event_mmap_page *ring) {
     const size_t n_bytes = (size_t)TOUCHED_PAGES * PAGE_BYTES;
     double least_ns = 1e9;
@@ -148,7 +150,8 @@ static double touch_ns(struct perf_event_mmap_page *ring) {
         if (pages == MAP_FAILED) {
             return 0;
         }
-        (void)madvise((void *)pages, n_bytes, MADV_NOHUGEPAGE); /* as many faults as pages */
+        /* so that each page causes a fault */
+        (void)madvise((void *)pages, n_bytes, MADV_NOHUGEPAGE);
         const uint64_t start_ns = ag_monotonic_ns();
         for (size_t page = 0; page < TOUCHED_PAGES; page++) {
             pages[page * PAGE_BYTES] = 1;

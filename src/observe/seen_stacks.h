@@ -3,7 +3,7 @@
  * innermost node; a node is a frame and the node of its caller.
  *
  * Ids of nodes are those of the trace (docs/reference/trace-format.md, nodes): the parent of an
- * outermost frame is an id below AG_SEEN_FIRST, which tells how the walk ended. */
+ * outermost frame is an id below AG_SEEN_FIRST, which shows how the walk ended. */
 #ifndef AG_SEEN_STACKS_H
 #define AG_SEEN_STACKS_H
 
@@ -17,24 +17,24 @@ enum { AG_SEEN_COMPLETE = 0, AG_SEEN_INCOMPLETE = 1, AG_SEEN_CUT = 2, AG_SEEN_FI
 
 struct ag_seen_frame {
     bool is_exact;                 /* native: pc is the instruction itself, not a return address */
-    uint32_t image;                /* native: id, 0: none */
+    uint32_t image;                /* native: id of the image; 0: none */
     uint64_t pc;                   /* native */
     uint32_t runtime;              /* managed: number of a text; 0: native */
-    uint32_t function, file, line; /* managed: numbers of texts; the line */
+    uint32_t function, file, line; /* managed: numbers of texts, and the line */
 };
 struct ag_seen_node {
     uint32_t parent, frame;
 };
-struct ag_seen_count { /* of one thread in one stack */
+struct ag_seen_count { /* the samples of one source, of one thread in one stack */
     uint32_t node, thread, source;
-    uint64_t samples, weight; /* weight: ns or bytes, as the source */
+    uint64_t samples, weight; /* weight: ns or bytes, depending on the source */
 };
 struct ag_seen_stacks { /* all zero: empty */
     struct ag_seen_frame *frames;
-    struct ag_seen_node *nodes; /* [0] is AG_SEEN_FIRST */
+    struct ag_seen_node *nodes; /* [0] is the node with the id AG_SEEN_FIRST */
     struct ag_seen_count *counts;
     size_t n_frames, n_nodes, n_counts;
-    struct ag_text_store texts; /* 0: none */
+    struct ag_text_store texts; /* number 0: no text */
     struct ag_index_map frame_index, node_index, count_index;
 };
 /* Return the id of an item, which is stored if it is new. UINT32_MAX: out of memory. */
