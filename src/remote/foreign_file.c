@@ -28,7 +28,9 @@
 enum {
     PATH_BYTES = 64,
     STORED_UNIT_BYTES = 512, /* of st_blocks, whatever the file system */
-    MOST_HOLES = 16,         /* times the stored bytes; linkers leave less than a tenth */
+    /* limit of the size, in multiples of the stored bytes; in linked files, holes are less than a
+     * tenth */
+    MOST_HOLES = 16,
 };
 /* a file up to this size may consist of holes */
 static const uint64_t small_bytes = UINT64_C(32) << 20;
@@ -91,7 +93,8 @@ int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct s
     }
     (void)close(pinned); /* opened for lookup only */
     if (fd >= 0 && facts.st_blocks == 0 && lseek(fd, 0, SEEK_DATA) < 0 && errno == ENXIO) {
-        facts.st_blocks = 1; /* one hole; elsewhere 0 means that blocks are not counted */
+        /* the file is one hole; 0 blocks mean that the file system does not count them */
+        facts.st_blocks = 1;
     }
     if (fd >= 0 && ret_facts != NULL) {
         *ret_facts = facts;
@@ -112,8 +115,8 @@ bool ag_foreign_file_is_sparse(const struct stat *facts) {
 }
 
 /* /proc/PID/maps shows the device of the file system itself. On btrfs and overlays, stat returns
- * another device, without a driver (major number 0); then the inode decides, or for root, who alone
- * can follow it, the link in map_files. */
+ * another device, without a driver (major number 0); then the link in map_files decides, which only
+ * root can follow. For other users the inode decides. */
 bool ag_foreign_file_is_mapped(const struct stat *facts, int pid,
                                const struct ag_remote_mapping *mapping) {
     char link[PATH_BYTES + 32];

@@ -22,10 +22,10 @@ enum ag_foreign_links {
 /* Opens PATH for reading. A path that begins with /proc/PID/root/ is resolved inside of that root:
  * absolute links and ".." lead to the target's files and never to ours. Never waits for the other
  * end of a pipe. Returns a descriptor and fills *ret_facts (may be NULL); -EINVAL: not a regular
- * file; else the negative errno of open. */
+ * file; otherwise the negative errno of open. */
 int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct stat *ret_facts);
-/* The status of the file at PATH, by the same rules but of any type, without opening it. 0 or a
- * negative errno. */
+/* Reads the status of the file at PATH without opening it. The file may be of any type; PATH is
+ * resolved like that of ag_foreign_file_open. Returns 0 or a negative errno. */
 int ag_foreign_file_look(const char *path, struct stat *ret_facts);
 
 /* The bytes that the file occupies on disk: less than its size if it has holes. If the file system
@@ -34,7 +34,7 @@ uint64_t ag_foreign_file_stored_bytes(const struct stat *facts);
 /* Whether the file is mostly holes: a few KiB on a disk that take a reader gigabytes of memory. */
 bool ag_foreign_file_is_sparse(const struct stat *facts);
 
-/* Whether FACTS are of the file that process PID has mapped there. */
+/* Whether FACTS are those of the file that process PID has mapped at MAPPING. */
 bool ag_foreign_file_is_mapped(const struct stat *facts, int pid,
                                const struct ag_remote_mapping *mapping);
 

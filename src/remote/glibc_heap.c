@@ -19,7 +19,7 @@
 enum {
     PREVIOUS_IN_USE = 1,
     FLAGS = 7,
-    MAPPED_OR_OTHER = 6, /* flags of chunks outside of the main heap: an error here */
+    MAPPED_OR_OTHER = 6, /* flags of chunks outside of the main heap, which must not occur here */
     LEAST_BYTES = 32,
     ALIGNMENT = 16,
     WINDOW_BYTES = 256 << 10,

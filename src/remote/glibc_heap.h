@@ -7,15 +7,15 @@
 
 enum { AG_GLIBC_HEAP_CLASSES = 40 }; /* class n: chunks of (2^(n - 1), 2^n] bytes */
 struct ag_glibc_heap {
-    uint64_t n_blocks, bytes, free_bytes;        /* including malloc's 8 bytes per block */
+    uint64_t n_blocks, bytes, free_bytes;        /* bytes include malloc's 8 bytes per block */
     uint64_t class_bytes[AG_GLIBC_HEAP_CLASSES]; /* the part of `bytes` in each class */
 };
 
 /* Walks from LOW to HIGH, the mapping that the kernel calls [heap], while the process runs. Chunks
- * in threads' caches (some KiB each) count as in use, because only the threads know them. Blocks of
- * other arenas and separate mappings are not included. 0; -ESTALE: a chunk does not fit its
- * neighbours, because it is being changed at the moment or does not belong to glibc; -E2BIG: over 1
- * GiB; or another negative errno of reading. */
+ * in threads' caches (some KiB per thread) count as in use, because the heap does not show that
+ * they are free. Blocks of other arenas and separate mappings are not included. 0; -ESTALE: a chunk
+ * does not fit its neighbours, because it is being changed at the moment or does not belong to
+ * glibc; -E2BIG: over 1 GiB; or another negative errno of reading. */
 int ag_glibc_heap_read(pid_t pid, uint64_t low, uint64_t high, struct ag_glibc_heap *ret_heap);
 
 #endif

@@ -1,10 +1,10 @@
-/* machine_link.h: virtual machines that have a name and a protocol, by which they can be asked to
+/* machine_link.h: virtual machines that have a name, and a protocol by which they can be asked to
  * record themselves: `allogram attach NAME`, `allogram control NAME`.
  *
  * The machine joins a session (writer/live_session.h) that the caller made, as the agent does in
- * other programs, and leaves it. A kind of machine is a part of a runtime (base/runtimes.h). A link
- * may be used by one thread only. Texts come from another process and are untrusted: escape them
- * when printing. */
+ * other programs, and leaves it. Each kind of machine is defined by a runtime (base/runtimes.h). A
+ * link may be used by one thread only. Texts come from another process and are untrusted: escape
+ * them when printing. */
 #ifndef AG_MACHINE_LINK_H
 #define AG_MACHINE_LINK_H
 
@@ -15,10 +15,11 @@
 struct ag_link; /* a connection to a machine */
 
 struct ag_link_place {
-    const char *name;         /* of the machine */
-    const char *option;       /* the value of the kind's option; NULL: not given */
-    const char *agent_folder; /* from which the machine's library is found; NULL: loads nothing */
-    char *(*variable)(const char *name); /* of the environment; NULL: not set */
+    const char *name;   /* of the machine */
+    const char *option; /* the value of the kind's option; NULL: not given */
+    /* folder of the library that the machine loads; NULL: it loads nothing */
+    const char *agent_folder;
+    char *(*variable)(const char *name); /* reads an environment variable; NULL: not set */
 };
 
 struct ag_link_options {
@@ -44,7 +45,7 @@ struct ag_link_kind {
     /* An option of `attach` and `control` that this kind adds to theirs, without dashes: it names a
      * file. NULL: none. */
     const char *option, *option_help;
-    bool (*takes)(const char *name); /* whether it is a name of this kind */
+    bool (*takes)(const char *name); /* whether a machine of this kind has such a name */
     int (*open)(const struct ag_link_place *place, struct ag_link **ret_link,
                 char ret_text[AG_LINK_TEXT_BYTES]);
     /* Closes the connection, and ends the machine's recording for this link. LINK may be NULL.
@@ -58,11 +59,11 @@ struct ag_link_kind {
                  char ret_text[AG_LINK_TEXT_BYTES]);
     /* The next event, without waiting. Called at least every ten seconds. */
     enum ag_link_event (*next)(struct ag_link *link);
-    /* The machine stops recording, and no code of allogram runs there any more. The text: as
-     * start's. */
+    /* The machine stops recording. Afterwards no code of allogram runs in it. On success the text
+     * holds a remark, or "". */
     int (*stop)(struct ag_link *link, char ret_text[AG_LINK_TEXT_BYTES]);
-    /* Can be called on any link, not only on the one that started: pause, resume, reset, dump,
-     * stop. */
+    /* Performs ACTION: pause, resume, reset, dump or stop. Can be called on any link, not only on
+     * the one that started the recording. */
     int (*control)(struct ag_link *link, const char *action, char ret_text[AG_LINK_TEXT_BYTES]);
 };
 

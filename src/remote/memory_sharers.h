@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { AG_MEMORY_SHARERS_MOST = 63 }; /* more are not looked for */
+enum { AG_MEMORY_SHARERS_MOST = 63 }; /* the search ends after so many */
 
-/* Lists the other processes in the memory of PID, and returns how many there are. They are looked
- * for among its children and parents, the children's children, and so on. If the kernel cannot
- * compare memory (kcmp, CONFIG_KCMP), none is found. */
+/* Lists the other processes in the memory of PID, and returns how many there are. They are searched
+ * among the children and the parent of PID, then among the children and the parents of those that
+ * were found, and so on. If the kernel cannot compare memory (kcmp, CONFIG_KCMP), none is found. */
 size_t ag_memory_sharers(pid_t pid, pid_t ret_pids[AG_MEMORY_SHARERS_MOST]);
-/* Whether the thread has a child in its memory, or is the first thread of such a child. The two may
- * use the same thread-local storage, because clone leaves that to its caller. */
+/* Whether the thread has a child in its memory, or is the first thread of such a child. Parent and
+ * child may use the same thread-local storage, because the caller of clone decides that. */
 bool ag_thread_has_memory_sharer(pid_t pid, pid_t tid);
 
 #endif

@@ -2,11 +2,11 @@
  * another process. libelf finds the tables, and this file copies them.
  *
  * Bounds. libelf compares each offset and count with the file's size, and reads without a mapping
- * (ELF_C_READ). That alone does not bound the sum: a thousand section headers may refer to the same
- * table. So only the first symbol table of each kind is read; a file may have only one (gabi,
- * sh_type). Tables are copied here, because libelf keeps all that it reads until the file is
- * closed. The copies of names are terminated here, because libelf searches the end of the table
- * again for each name. */
+ * (ELF_C_READ). That alone does not limit the sum of all reads: a thousand section headers may
+ * refer to the same table. So only the first symbol table of each kind is read; a file may have
+ * only one (gabi, sh_type). Tables are copied here, because libelf keeps all that it reads until
+ * the file is closed. The copies of names are terminated here, because libelf searches the end of
+ * the table again for each name. */
 #include "remote_elf.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 enum {
     MOST_TABLE_BYTES = 1 << 30, /* the largest browsers have 200 MiB of symbols */
     NOTE_BYTES = 1 << 16,
-    MOST_NOTES = 16,       /* segments of notes: linkers make three */
+    MOST_NOTES = 16,       /* segments of notes that are read; linkers make three */
     MOST_COMPRESSION = 32, /* ratio; debug information reaches 10, zlib at most 1032 */
 };
 
@@ -256,7 +256,8 @@ uint64_t ag_remote_elf_section_address(const struct ag_remote_elf *elf, uint16_t
     return gelf_getshdr(elf_getscn(elf->elf, index), &header) != NULL ? header.sh_addr : 0;
 }
 
-/* Returns a copy of the section's decompressed bytes. NULL: it is damaged, or over the limit. */
+/* Returns a copy of the section's decompressed bytes. NULL: the section is damaged, or larger than
+ * LIMIT. */
 static uint8_t *decompress(Elf_Scn *section, uint64_t stored_bytes, size_t limit,
                            size_t *ret_bytes) {
     GElf_Chdr header;

@@ -12,10 +12,11 @@
 #include <stdint.h>
 
 struct ag_remote_symbol {
-    uint64_t address, n_bytes; /* 0: unknown size */
+    uint64_t address, n_bytes; /* n_bytes 0: unknown size */
     const char *name;
     bool is_function;
-    uint16_t section; /* in an object file (is_object) the address is relative to it */
+    /* index; in an object file (is_object) the address is relative to this section */
+    uint16_t section;
 };
 struct ag_remote_elf { /* all zero: closed */
     struct Elf *elf;   /* of libelf */
@@ -38,10 +39,11 @@ struct ag_remote_elf { /* all zero: closed */
     char *strings[2]; /* names of the symbols */
 };
 
-/* Opens PATH if it is a regular file. 0; -ENOEXEC: not a 64-bit ELF file, or a damaged one;
- * -EINVAL: not a regular file; else the negative errno of open. */
+/* Opens PATH if it is a regular file. Returns 0; -ENOEXEC: not a 64-bit ELF file, or a damaged one;
+ * -EINVAL: not a regular file; or the negative errno of open. */
 int ag_remote_elf_open(const char *path, struct ag_remote_elf *ret_elf);
-/* The same for a file that was copied to memory. Takes ownership of MEMORY, also on failure. */
+/* Does what ag_remote_elf_open does, for a file that was copied to memory. Takes ownership of
+ * MEMORY, also on failure. */
 int ag_remote_elf_adopt(uint8_t *memory, size_t n_bytes, struct ag_remote_elf *ret_elf);
 void ag_remote_elf_close(struct ag_remote_elf *elf);
 

@@ -19,9 +19,11 @@ struct ag_remote_maps { /* all zero: empty */
     char *text; /* the paths point into it */
 };
 
-/* Replaces the contents of MAPS. Returns 0, or a negative errno; then MAPS is unchanged. */
+/* Reads the mappings of PID into MAPS. Returns 0, or a negative errno; after an error MAPS is
+ * unchanged. */
 int ag_remote_maps_read(struct ag_remote_maps *maps, pid_t pid);
-/* The same from the text of such a file. Takes ownership of TEXT. */
+/* Does what ag_remote_maps_read does, with TEXT as the contents of /proc/PID/maps. Takes ownership
+ * of TEXT. */
 int ag_remote_maps_parse(struct ag_remote_maps *maps, char *text);
 const struct ag_remote_mapping *ag_remote_maps_find(const struct ag_remote_maps *maps,
                                                     uint64_t address);

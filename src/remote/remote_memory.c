@@ -14,7 +14,7 @@
 
 enum {
     PAGE_BYTES = 4096,
-    PIECES_AT_ONCE = 256, /* of the 1024 that the kernel accepts: 8 KiB of stack */
+    PIECES_AT_ONCE = 256, /* the kernel accepts 1024; 256 need 8 KiB of this thread's stack */
 };
 
 ssize_t ag_remote_memory_read_some(pid_t pid, uint64_t address, void *ret_bytes, size_t n_bytes) {
@@ -57,7 +57,8 @@ int ag_remote_memory_read_pieces(pid_t pid, const struct ag_remote_piece *pieces
 
 int ag_remote_memory_read_text(pid_t pid, uint64_t address, char *ret_text, size_t limit) {
     size_t filled = 0;
-    while (filled < limit - 1) { /* never across a page that may be unmapped */
+    /* each read stays inside of one page, because the next page may be unmapped */
+    while (filled < limit - 1) {
         const uint64_t at = address + filled;
         size_t n = PAGE_BYTES - at % PAGE_BYTES;
         n = n < limit - 1 - filled ? n : limit - 1 - filled;

@@ -9,12 +9,14 @@
  * The totals advance to the time up to which all threads have delivered their events. For a stream
  * with an unread chunk, this is the stream's last known stamp. For all others it is the time of
  * this round minus MARGIN_NS: a recorder that is about to write an event has written a stamp since
- * the last tick or two. If a thread is descheduled between stamp and event, the event comes late;
- * the ledger (the arithmetic of live blocks) repairs the order and counts late events.
+ * the last tick or two (a tick is a millisecond of the writer). If a thread is descheduled between
+ * stamp and event, the event comes late; the ledger (the arithmetic of live blocks) repairs the
+ * order and counts late events.
  *
  * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
- * faster than they are taken. So it examines the controls once, ignores later chunks of a stream
- * after one that is not full, and repeats rounds until the others are taken. */
+ * faster than they are taken. So a snapshot examines the controls only once. It ignores the chunks
+ * of a stream that come after a chunk that is not full, and repeats rounds until all other chunks
+ * are taken. */
 #include "writer_state.h"
 
 #include <errno.h>
@@ -63,7 +65,8 @@ static bool control_examine(struct ag_writer *writer, uint32_t chunk,
     }
     struct ag_process_slot *slot = ag_session_slot(session, ret_ready->slot);
     if (generation != atomic_load_explicit(&slot->generation, memory_order_acquire)) {
-        ag_session_release_chunk(writer->session, chunk); /* of a process that has been sealed */
+        /* of a process whose trace has been sealed */
+        ag_session_release_chunk(writer->session, chunk);
         return false;
     }
     const struct ag_watched_slot *watched = &writer->slots[ret_ready->slot];
@@ -171,7 +174,7 @@ void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot) {
     }
 }
 
-/* Waits a limited time for a missing chunk: it appears soon or never. */
+/* Waits a limited time for a missing chunk, because it appears soon or never. */
 static bool is_out_of_patience(struct ag_watched_slot *watched, uint64_t now_ns) {
     if (watched->gap_ns == 0) {
         watched->gap_ns = now_ns;

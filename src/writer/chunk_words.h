@@ -15,9 +15,9 @@ struct ag_chunk_words {    /* a reader of one chunk */
     const uint64_t *words; /* shared with the program: copied, then checked */
     uint32_t at, end;      /* word indexes; [at, end) is unread, end <= AG_CHUNK_WORDS */
     uint64_t ns_per_2_32;  /* factor of the session's clock */
-    uint64_t now_ns;       /* session time; a later stamp is reduced to it */
-    uint64_t last_ns;      /* last stamp of the stream; an earlier one is raised to it */
-    uint64_t reset_ns;     /* stamp before the last RESET; 0: none */
+    uint64_t now_ns;       /* current session time; a stamp that is later is reduced to it */
+    uint64_t last_ns;      /* last stamp of the stream; a stamp that is earlier is raised to it */
+    uint64_t reset_ns;     /* time of the stamp before the last RESET; 0: there was no RESET */
     bool is_damaged;       /* an invalid word was found; then at == end */
 };
 struct ag_copied_record { /* a record among the words, copied before it is checked */

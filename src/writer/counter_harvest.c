@@ -2,11 +2,12 @@
  * segment.
  *
  * While the process lives, its threads continue to count, and may free a set or use its memory for
- * another one. The version of a set says whether all rows that were read belong to one state of the
- * set; if not, the set is read again. A set that was freed meanwhile is in its thread's stream.
+ * another one. The version of a set shows whether all rows that were read belong to one state of
+ * the set; if not, the set is read again. The values of a set that was freed meanwhile are in its
+ * thread's stream.
  *
  * The program may have damaged the segment. A reference that leads out of the process' chunks, or a
- * node that names a later one as its parent, ends the reading of its set. Several sets may refer to
+ * node whose parent is not an earlier node, ends the reading of its set. Several sets may refer to
  * the same nodes, so the total of nodes that are read is limited to what the chunks can hold. */
 #include "counter_harvest.h"
 
@@ -19,7 +20,7 @@ enum { ATTEMPTS_MOST = 100 };
 
 struct harvest {
     struct ag_recording *recording;
-    uint64_t nodes_left; /* that may still be read */
+    uint64_t nodes_left; /* number of nodes that may still be read */
 };
 
 /* Does the chunk hold counters of the process? */
@@ -30,7 +31,8 @@ static bool is_of(const struct ag_recording *recording, uint32_t chunk) {
            control->slot == recording->slot && control->slot_generation == recording->generation;
 }
 
-/* The block to which REFERENCE refers. NULL: none, or it is not inside of the process' counters. */
+/* Returns the block to which REFERENCE refers. NULL: REFERENCE is 0, or does not refer to counters
+ * of the process. */
 static const void *block_at(const struct ag_recording *recording, uint32_t reference,
                             size_t bytes) {
     const uint32_t chunk = (reference - 1) / AG_COUNTER_BLOCKS_A_CHUNK;
@@ -43,7 +45,7 @@ static const void *block_at(const struct ag_recording *recording, uint32_t refer
     return (const uint8_t *)ag_session_chunk_words(recording->session, chunk) + offset;
 }
 
-/* The node NODE of the set. NULL: a reference that leads to it is invalid. */
+/* Returns the node NODE of the set. NULL: a reference that leads to the node is invalid. */
 static const struct ag_counter_node *node_at(const struct ag_recording *recording,
                                              const struct ag_counter_set *set, uint32_t node) {
     const uint32_t at = node + AG_COUNTER_FIRST_NODES;
@@ -70,7 +72,8 @@ static const struct ag_counter_node *node_at(const struct ag_recording *recordin
     return page ? &page[at - (1u << top)] : NULL;
 }
 
-/* Copies a node to ROW. 1: done; 0: it redirects to another node, and is skipped; -1: invalid. */
+/* Copies a node to ROW. Returns 1; 0: the node only redirects to another node, and is skipped; -1:
+ * the node is invalid. */
 static int add_node(const struct ag_recording *recording, const struct ag_counter_set *set,
                     uint32_t number, struct ag_call_path *row) {
     const struct ag_counter_node *live = node_at(recording, set, number);
@@ -115,8 +118,8 @@ static uint32_t version_of(const struct ag_counter_set *set) {
     return atomic_load_explicit(&set->version, memory_order_acquire);
 }
 
-/* Copies the set with all rows (*ret_rows, freed by the caller) in one state. false: it is not in
- * use, it claims too many nodes, or there is no memory. */
+/* Copies the set with all rows (*ret_rows, freed by the caller) in one state. Returns false if the
+ * set is not in use, if it has too many nodes, or if there is no memory. */
 static bool read_set(struct harvest *harvest, const struct ag_counter_set *live,
                      struct ag_counter_set *ret_set, struct ag_call_path **ret_rows,
                      size_t *ret_n_rows) {
@@ -160,7 +163,8 @@ static void harvest_set(struct harvest *harvest, const struct ag_counter_set *li
         atomic_load_explicit(&session->header->n_resets, memory_order_relaxed);
     const uint32_t snapshot = atomic_load_explicit(&set.snapshot, memory_order_relaxed) + 1;
     if (atomic_load_explicit(&set.n_resets, memory_order_relaxed) != n_resets) {
-        n_rows = 0; /* it was not used since the reset, which its owner applies at the next use */
+        /* the set was not used since the reset, which its owner applies at the next use */
+        n_rows = 0;
         memset(set.apart, 0, sizeof(set.apart));
         atomic_store_explicit(&set.n_resets, n_resets, memory_order_relaxed);
     }
@@ -183,7 +187,7 @@ static void harvest_chunk(struct harvest *harvest, uint32_t chunk) {
     const uint8_t *sets = (const uint8_t *)ag_session_chunk_words(session, chunk);
     for (uint32_t i = 0; i < AG_COUNTER_BLOCKS_A_CHUNK; i++) {
         const void *set = sets + (size_t)i * AG_COUNTER_BLOCK_BYTES;
-        if (version_of(set) != 0) { /* it was in use at least once */
+        if (version_of(set) != 0) { /* the set was in use at least once */
             harvest_set(harvest, set);
         }
     }

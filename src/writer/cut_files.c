@@ -1,9 +1,9 @@
 /* cut_files.c: keeps allogram's processes alive when a file that they have mapped is truncated.
  *
  * The SIGBUS handler maps a page of zeros over the inaccessible one, and the access is repeated.
- * The handler serves every mapping of the process: a library that maps a file (libelf) touches it
- * before the mapping could be registered. Memory that the machine has lost (BUS_MCEERR_AR) is not
- * handled.
+ * The handler serves every mapping of the process: a library that maps a file (libelf) reads the
+ * mapping before anybody else could register it with this module. Memory that the machine has lost
+ * (BUS_MCEERR_AR) is not handled.
  *
  * Globals: guard. */
 #include "cut_files.h"
@@ -40,7 +40,7 @@ void ag_cut_files_guard(void) {
 
 void ag_cut_files_unguard(void) {
     if (guard.is_on) {
-        (void)sigaction(SIGBUS, &guard.before, NULL); /* as above */
+        (void)sigaction(SIGBUS, &guard.before, NULL); /* cannot fail for SIGBUS */
         guard.is_on = false;
     }
 }

@@ -1,4 +1,4 @@
-/* cut_files.h: survives that another process truncates a file that is mapped here.
+/* cut_files.h: keeps this process alive when another process truncates a file that is mapped here.
  *
  * Touching a mapped page behind the end of its file raises SIGBUS. The recorded program can
  * truncate its live file, and a build can truncate an ELF file, at any moment, so a check

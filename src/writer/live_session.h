@@ -19,7 +19,7 @@ struct ag_session_options { /* set by `run`; size first, zero means default */
     const char *filter;         /* which blocks are recorded (base/block_filter.h); NULL: all */
     uint32_t depth;             /* most frames of a stack; 0: 256 */
     uint32_t stamp_every;       /* most events of a thread between two time stamps; 0: 64 */
-    uint64_t max_bytes;         /* of each trace, 0: no limit */
+    uint64_t max_bytes;         /* size limit of each trace; 0: no limit */
     enum ag_keeper keeper;      /* the kind of process that makes the session */
     bool no_children;           /* only the first process is recorded */
     bool is_attached;     /* the first process runs already; it leaves the session at the end */
@@ -48,7 +48,8 @@ const char *ag_session_path(const struct ag_session *session);
 bool ag_session_can_be_joined(const struct ag_session *session);
 int ag_session_open(const char *path, struct ag_session **ret_session, char ret_message[512]);
 struct ag_session *ag_session_close(struct ag_session *session); /* unmaps; the file stays */
-void ag_session_remove(struct ag_session *session);              /* removes the file too */
+/* unmaps, and removes the live file */
+void ag_session_remove(struct ag_session *session);
 /* Removes the live file at PATH, for a process that must not touch the session. */
 void ag_session_remove_path(const char *path);
 
@@ -60,8 +61,9 @@ enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of a trace that holds only its he
 /* Removes the trace at PATH if it holds only its header. */
 void ag_session_remove_empty_trace(const char *path);
 
-/* Notes that the first process is no longer recorded. Called if it could not do that itself: it
- * executed another program, or it could not be made to leave the session, and continues. */
+/* Notes that the first process is not recorded any more. Called if the process could not note that
+ * itself: it has executed another program, or it continues to run but could not be made to leave
+ * the session. */
 enum ag_gone { AG_GONE_BY_EXEC, AG_GONE_LEFT_ALONE };
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone);
 /* Frees the memory of the live file, even if a process that has left the session still has it

@@ -205,13 +205,14 @@ static bool status_of_zombie(uint32_t pid, uint32_t *ret_status) {
 
 bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t *ret_status) {
     return status_of_reaped(watch->pidfd, ret_status) || status_of_zombie(watch->pid, ret_status) ||
-           status_of_reaped(watch->pidfd, ret_status); /* its parent waited for it meanwhile */
+           /* its parent may have waited for it meanwhile */
+           status_of_reaped(watch->pidfd, ret_status);
 }
 
 /* Returns the folder and file name at the end of a live file's path. The name is random, so a
  * process that has mapped a file with this name has mapped this file, whatever path its mounts give
- * it. (Device and inode numbers do not tell: on btrfs and overlays, those in maps and those of stat
- * differ.) */
+ * it. (Device and inode numbers do not identify the file: on btrfs and overlays, those in maps and
+ * those of stat differ.) */
 static const char *live_name(const char *path) {
     const char *name = strstr(path, AG_LIVE_FOLDER_MARK);
     return name ? name : path;
@@ -360,7 +361,7 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
     *ret_pid = 0;
     if (own != 0 && sought->namespace == own &&
         (!sought->namespace_is_inherited || is_in_own_namespace(sought))) {
-        *ret_pid = sought->own_pid; /* its watch then sees that it has ended */
+        *ret_pid = sought->own_pid; /* if the process has ended, its watch sees that */
         return AG_PROCESS_FOUND;
     }
     DIR *processes = own != 0 ? opendir("/proc") : NULL;
@@ -415,7 +416,8 @@ bool ag_process_has_surely_mapped(uint32_t pid, const char *path) {
     return has_mapped(pid, path) == YES;
 }
 
-/* Reads a file that holds a name and a newline. ret_name is unchanged when it cannot be read. */
+/* Reads a file that holds a name and a newline. ret_name is unchanged if the file cannot be
+ * read. */
 static void read_name(uint32_t pid, const char *file, char ret_name[16]) {
     char name[17]; /* 15 bytes from the kernel, a newline, a NUL */
     if (read_proc(pid, file, name, sizeof(name))) {

@@ -2,8 +2,8 @@
  *
  * A raw chunk is 64 KiB of a thread's words in the live segment (segment.h). A trace chunk is a
  * piece of the trace file that is compressed separately. The totals are the sums over all events so
- * far: the ledger computes them. If the process has several threads, the merge puts their events in
- * the order of time before.
+ * far, which the ledger computes. If the process has several threads, the merge first puts their
+ * events in the order of time.
  *
  * 1. One pass. The words of a full chunk are decoded in batches that stay in the L1 cache. Each
  *    batch goes to the stream's encoder (for the trace) and to the merge and the ledger (for the
@@ -22,8 +22,8 @@
  *    numbers in the stream. When the writer dies between writing a trace chunk and returning its
  *    raw chunks, the next writer returns a raw chunk whose sequence is in the file without reading
  *    it, and reads all others again. Definitions (nodes, images, threads ...) are written before
- *    the events that need them; after a death possibly twice, which is harmless. Mappings are
- *    events and travel with them.
+ *    the events that need them. If a writer died, definitions may be in the trace twice, which is
+ *    harmless. Mappings are written among the events.
  *
  * 3. The totals may be ahead of the trace. The merge waits until all threads have delivered their
  *    events up to a time, so a thread that rarely allocates would hold it up. So the writer peeks
@@ -89,12 +89,13 @@ struct ag_stream {
     uint64_t encoded_ns;    /* last stamp that went to the encoder */
     uint64_t totaled_ns;    /* last stamp in the totals */
     uint32_t totaled_words; /* words of chunk next_sequence that are in the totals already */
-    uint32_t seen_words;    /* number of words of that chunk since seen_ns: ag_recording_rests */
+    /* number of words of chunk next_sequence, unchanged since seen_ns (ag_recording_rests) */
+    uint32_t seen_words;
     uint64_t seen_ns;
     bool is_named;         /* the trace has a record that defines the thread */
-    char name[16];         /* of the thread, as last read; empty: unknown */
-    uint64_t next_name_ns; /* when to read it again */
-    uint64_t name_wait_ns; /* how long to wait after that */
+    char name[16];         /* the thread's name, as last read; empty: unknown */
+    uint64_t next_name_ns; /* when to read the name again */
+    uint64_t name_wait_ns; /* how long to wait after that until the next reading */
     /* Stamps that the writer added to the totals, in chunk next_sequence. */
     uint32_t n_window_ends;
     struct {
@@ -343,7 +344,8 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
         for (size_t i = 0; i < count; i++) {
             if (events[i].kind == AG_RECORD_ALLOC) {
                 ag_stack_harvest_name(&recording->stacks, events[i].stack);
-            } else if (events[i].stack != 0) { /* a free's stack does not count as one */
+            } else if (events[i].stack != 0) {
+                /* the stack of a free does not count as a stack of allocations */
                 ag_stack_harvest_learn(&recording->stacks, events[i].stack);
             }
         }
@@ -385,7 +387,7 @@ static void totals_add_mapping(struct ag_recording *recording, const struct ag_r
 }
 
 /* Keeps the runtime for the closing line of `run`. Of several records with one name, the last one
- * counts, as in readers. */
+ * counts; readers do the same. */
 static void note_runtime(struct ag_recording *recording, const struct ag_record *record) {
     char name[sizeof(recording->runtimes[0].name)];
     const struct ag_bytes *bytes = &record->u.runtime.name;
@@ -449,7 +451,8 @@ static void trace_take_record(struct ag_recording *recording, struct ag_stream *
         break;
     }
     if (is_among_events) {
-        (void)ag_event_encoder_add_record(stream->encoder, record); /* as in take_batch */
+        /* an error stays in the body, and the write returns it */
+        (void)ag_event_encoder_add_record(stream->encoder, record);
     } else {
         ag_recording_define(recording, record);
     }
@@ -483,7 +486,7 @@ static void take_record(struct ag_recording *recording, uint32_t number, struct 
 static void take_words(struct ag_recording *recording, uint32_t number, struct ag_stream *stream,
                        struct ag_chunk_words *words, uint32_t to, unsigned destinations) {
     struct ag_event events[BATCH_EVENTS];
-    static struct ag_copied_record copy; /* 32 KiB, of which a process needs one */
+    static struct ag_copied_record copy; /* 32 KiB; a process needs only one */
     words->end = to;
     for (;;) {
         const bool was_one_pass = take_one_pass(recording, number, stream, words, destinations);
@@ -630,7 +633,7 @@ static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
     forget_window_ends(stream);
 }
 
-/* Encodes the words up to `totaled`, which the totals include already, for the trace. The stamps
+/* Encodes for the trace the words up to `totaled`, which the totals include already. The stamps
  * that the writer added to the totals (section 3) are encoded at the same places among them. */
 static void encode_totaled(struct ag_recording *recording, uint32_t number,
                            struct ag_stream *stream, struct ag_chunk_words *words,
@@ -664,7 +667,8 @@ static void recording_take_chunk(struct ag_recording *recording, struct ag_strea
     if (words->reset_ns > 0) {
         recording->reset_ns = words->reset_ns;
     }
-    /* The totals may have this reset already, with the time of another clock factor. */
+    /* The totals may have this reset already, but with a time that was computed with another clock
+     * factor. */
     if (recording->ledger && words->reset_ns > 0) {
         ag_ledger_reset_at(recording->ledger, words->reset_ns);
     }
@@ -702,14 +706,15 @@ bool ag_recording_take(struct ag_recording *recording, const struct ag_chunk_rea
                        bool skip_gap) {
     struct ag_chunk_words words = open_words(recording, ready);
     if (recording->is_cut) {
-        if (!recording->was_finished) { /* otherwise the sealed trace has its events */
+        if (!recording->was_finished) { /* otherwise the sealed trace has the chunk's events */
             recording->lost[AG_LOST_STOPPED] += count_events(words, ready->used_words);
         }
         ag_session_release_chunk(recording->session, ready->chunk);
         return true;
     }
     struct ag_stream *stream = stream_of(recording, ready->stream);
-    if (!stream || ready->sequence < stream->next_sequence) { /* invalid, or in the trace already */
+    /* the chunk is invalid, or in the trace already */
+    if (!stream || ready->sequence < stream->next_sequence) {
         recording->lost[AG_LOST_DAMAGED] += !stream;
         ag_session_release_chunk(recording->session, ready->chunk);
         return true;
@@ -720,7 +725,8 @@ bool ag_recording_take(struct ag_recording *recording, const struct ag_chunk_rea
         }
         skip_to(recording, stream, ready);
         if (recording->is_cut) {
-            return ag_recording_take(recording, ready, skip_gap); /* counts its events as lost */
+            /* counts the chunk's events as lost */
+            return ag_recording_take(recording, ready, skip_gap);
         }
     }
     if (!stream->encoder && !start_encoder(recording, stream, &words, ready->first_raw)) {
@@ -838,7 +844,7 @@ void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns) {
 void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes) {
     const struct ag_record record = {.kind = AG_RECORD_RESIDENT,
                                      .u.resident = {.time_ns = time_ns, .bytes = rss_bytes}};
-    (void)ag_record_append(&recording->samples, &record); /* as in ag_recording_define */
+    (void)ag_record_append(&recording->samples, &record); /* an error stays in the blob */
     recording->rss_peak_bytes =
         rss_bytes > recording->rss_peak_bytes ? rss_bytes : recording->rss_peak_bytes;
     if (recording->ledger) {

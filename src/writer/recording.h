@@ -27,7 +27,7 @@ struct ag_recording {
     uint32_t pid;              /* as the process reported it, in its own PID namespace */
     uint32_t tree;             /* index of its stack tree in the segment */
     bool is_first;             /* the process that `run` started */
-    uint32_t found_pid;        /* its pid in the writer's PID namespace; 0: unknown */
+    uint32_t found_pid;        /* the process' pid in the writer's PID namespace; 0: unknown */
     bool shares_namespace;     /* its PID namespace is the writer's */
     uint64_t start_ns;         /* since the session began */
     char program[16];          /* the start of its executable's file name; "": unknown */
@@ -38,14 +38,15 @@ struct ag_recording {
     struct ag_trace_room room;
     bool was_finished; /* a previous writer sealed the trace and died before it could note that */
     bool is_cut;       /* only the end of the trace is still written; events are counted as lost */
-    int error;         /* why it was cut: negative errno, 0 when the requested size was reached */
+    /* why the trace was cut: negative errno, 0 when the requested size was reached */
+    int error;
 
     struct ag_stack_harvest stacks;
     struct ag_one_pass one_pass;
     struct ag_blob records;  /* definitions, to be written before the next events */
     struct ag_blob samples;  /* resident sizes, whose place among the events does not matter */
     struct ag_blob counters; /* function counters at the end (counter_harvest.c) */
-    bool has_counters;       /* they have been taken */
+    bool has_counters;       /* the function counters have been taken */
     struct ag_stream **stream_pages[4096]; /* pages of 4096 streams; NULL: no stream of it exists */
     /* streams that have data to be written and whose threads have ended */
     uint32_t ended_streams[64];
@@ -57,7 +58,7 @@ struct ag_recording {
     /* Keeps the totals. NULL: memory was short, or a previous writer took some of the events. Then
      * the sums are computed from the file at the end. */
     struct ag_ledger *ledger;
-    struct ag_merge *merge; /* exists when the ledger does */
+    struct ag_merge *merge; /* made and freed together with `ledger` */
     bool has_threads;       /* events reach the ledger through the merge */
 
     struct { /* the runtimes of the process, as each was reported last */
@@ -72,7 +73,7 @@ struct ag_recording {
     struct ag_index_sums sums; /* set by ag_recording_finish */
 };
 
-/* Opens the trace of the process in SLOT: a new file, or the one that a previous writer began.
+/* Opens the trace of the process in SLOT: a new file, or the file that a previous writer began.
  * NULL: no memory. When the trace cannot be created, the recording is cut from the start. */
 struct ag_recording *ag_recording_begin(struct ag_session *session, uint32_t slot, bool is_first);
 struct ag_recording *ag_recording_free(struct ag_recording *recording);
@@ -84,9 +85,10 @@ struct ag_chunk_ready { /* a copy of a chunk's control (segment.h) */
     uint64_t first_raw; /* raw clock value of its first stamp */
 };
 /* Takes a chunk that will not change any more, because it is full or its process has ended. The
- * chunks of a stream are taken in order of their sequence: if earlier ones are missing, nothing is
- * taken and the result is false, or, with `skip_gap`, the missing ones are counted as lost. The
- * chunk is returned to the recorder when its events are in the trace. */
+ * chunks of a stream are taken in order of their sequence: if earlier chunks of the stream are
+ * missing, nothing is taken and the result is false. With `skip_gap`, the missing chunks are
+ * counted as lost instead. The chunk is returned to the recorder when its events are in the
+ * trace. */
 bool ag_recording_take(struct ag_recording *recording, const struct ag_chunk_ready *ready,
                        bool skip_gap);
 /* Sets the pid of the process in the writer's PID namespace; 0: unknown. */
@@ -113,8 +115,8 @@ uint64_t ag_recording_totaled_ns(const struct ag_recording *recording, uint32_t 
 /* Advances the totals to TIME_NS: all streams have delivered their events before that time. */
 void ag_recording_advance(struct ag_recording *recording, uint64_t time_ns);
 
-/* Writes the streams' events to the trace, if the first one that waits is from before OLDER_THAN_NS
- * (session time; UINT64_MAX: all). */
+/* Writes the waiting events of each stream whose first waiting event is from before OLDER_THAN_NS
+ * (session time; UINT64_MAX: all) to the trace. */
 void ag_recording_flush(struct ag_recording *recording, uint64_t older_than_ns);
 /* Records the resident memory of the process. */
 void ag_recording_resident(struct ag_recording *recording, uint64_t time_ns, uint64_t rss_bytes);

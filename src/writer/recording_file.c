@@ -1,5 +1,5 @@
 /* recording_file.c: chooses the trace file of a recording, limits its size, and writes its end.
- * recording.c writes what is between.
+ * recording.c writes everything between the start and the end.
  *
  * 1. Which file. The one that `run` created, the one that a previous writer began, or a new one.
  *    Each process has a slot in the live segment (format/segment.h). A note after the slot (struct
@@ -15,9 +15,9 @@
  *    behind the file's end (FALLOC_FL_KEEP_SIZE), if the file system supports that.
  *
  * 3. End. The end of a trace has the lost events, how the process ended, the sums, and the index.
- *    It is also tried if a full disk cut the trace: truncating the file to its last whole chunk
- *    freed a little room, and the end needs little. Readers report a trace without an end as cut.
- *    */
+ *    The end is written even if a full disk cut the trace: truncating the file to its last whole
+ *    chunk has freed a little room, and the end needs little. Readers report a trace without an end
+ *    as cut. */
 #include "recording_file.h"
 
 #include <errno.h>
@@ -136,9 +136,9 @@ static int open_noted(struct ag_recording *recording) {
 }
 
 /* Takes the file that `run` created for the first process, or the trace that a private session
- * (which seal.c or snapshot.c opens for one trace) completes. It is used once: if the process
- * executes another program, that one gets a new file. In a private session, the recordings of other
- * processes have no file. */
+ * (which seal.c or snapshot.c opens for one trace) completes. The file is used once: if the process
+ * executes another program, that program gets a new file. In a private session, the recordings of
+ * other processes have no file. */
 static int take_first_file(struct ag_recording *recording) {
     struct ag_session *session = recording->session;
     const struct ag_trace_header header = header_of(recording);
@@ -223,7 +223,8 @@ static int resume_trace(struct ag_recording *recording, const struct ag_process_
     }
     const int r = resume_writer(recording);
     if (r == 0 && ag_trace_writer_bytes(recording->writer) <= AG_SESSION_EMPTY_TRACE_BYTES) {
-        define_process(recording, copy); /* its first chunk was incomplete */
+        /* the file holds only its header, because its first chunk was incomplete */
+        define_process(recording, copy);
         ag_recording_write_definitions(recording);
     }
     return r;
@@ -302,8 +303,8 @@ int ag_trace_room_check(struct ag_trace_room *room, uint64_t trace_bytes, uint64
     }
     const uint64_t from = room->reserved_to > trace_bytes ? room->reserved_to : trace_bytes;
     /* Reserves a quarter of the trace's size in advance, so that a trace of many chunks needs few
-     * calls. It is not more, because each process of a session reserves its own space, and busy
-     * processes cannot use what idle ones have reserved. */
+     * calls. Reserving more would be harmful: each process of a session reserves its own space, and
+     * busy processes cannot use what idle processes have reserved. */
     uint64_t step = trace_bytes / 4;
     step = step > STEP_MAX_BYTES ? STEP_MAX_BYTES : step;
     int r = room_reserve(room, from, wanted + step);
@@ -424,7 +425,7 @@ static void revive_writer(struct ag_recording *recording) {
 }
 
 /* Writes the index, and removes it again if the trace then exceeds the requested size: readers work
- * without it. */
+ * without an index. */
 static int write_index(struct ag_recording *recording, const struct ag_blob *sums) {
     const uint64_t before_bytes = ag_trace_writer_bytes(recording->writer);
     const int r = ag_trace_writer_finish(recording->writer, sums);

@@ -1,15 +1,16 @@
 /* seal.c: finishes a session whose writer was killed: adds the events in the live file to the
- * traces of their processes, and seals these traces, as the writer would have done. `check` does
- * that to the files themselves. Commands that only read get the same result as a copy of their one
- * trace, and change neither the trace nor the live file.
+ * traces of their processes, and seals these traces, as the writer would have done. `check` changes
+ * the files themselves. For a command that only reads one trace, a copy of that trace is completed,
+ * and neither the trace nor the live file is changed.
  *
  * The trace's header holds the session's number, and the live file is in a folder whose name
  * contains that number, in shared memory or beside the trace. So no data in a trace can lead to any
  * other file.
  *
- * Only the owner of a session seals it, and traces that are still to be created are put beside the
- * one that was named on the command line. The program wrote the words of the live file, and it may
- * have run with fewer rights than the user who reads its trace. */
+ * The words of the live file were written by the recorded program, which may have run with fewer
+ * rights than the user who reads its trace. So only the owner of a session seals it, and traces
+ * that are still to be created are put into the folder of the trace that was named on the command
+ * line. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@
 #include "trace_file.h"
 #include "writer_state.h"
 
-struct clue {           /* what the file at a path says about its session */
+struct clue {           /* what the file at a path shows about its session */
     uint64_t session;   /* 0: it is neither a trace nor a live file */
     bool is_live;       /* it is the live file */
     uid_t owner;        /* of the file */
@@ -145,7 +146,7 @@ static int seal(const char *path, char ret_message[512]) {
     }
     r = lock_after_readers(session);
     if (r == -EWOULDBLOCK || r == -ENOENT) {
-        r = 0; /* its writer lives and will seal, or has just finished */
+        r = 0; /* its writer lives and will seal the traces, or has just finished */
     } else if (r == 0) {
         r = move_pattern(session, folder, ret_message);
         if (clue.first_pid != 0) {
@@ -224,13 +225,14 @@ int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]
     if (r < 0) {
         return r == -ENOENT ? 0 : r; /* its writer finished meanwhile */
     }
-    if (ag_session_lock_out_writer(session)) { /* otherwise it lives, and will seal the trace */
+    /* otherwise the writer lives, and will seal the trace */
+    if (ag_session_lock_out_writer(session)) {
         int copy = copy_trace(path, folder);
         r = copy < 0 ? copy : complete_copy(session, copy, clue.first_pid);
         if (r > 0) {
             *ret_fd = copy;
         } else {
-            ag_descriptor_close(copy); /* nothing was added to it */
+            ag_descriptor_close(copy); /* nothing was added to the copy */
         }
         if (r == -EALREADY) {
             r = 0;

@@ -134,8 +134,8 @@ static int populate_front(struct ag_session *session) {
     return r < 0 ? r : populate_at(session, session->controls_offset, PAGE_BYTES);
 }
 
-/* Populates what the first process of `attach` touches when it joins, because a thread of it is
- * stopped meanwhile. What cannot be populated now is populated when it is needed. */
+/* Populates what the first process of `attach` touches when it joins, because one of its threads is
+ * stopped while the process joins. What cannot be populated now is populated when it is needed. */
 static void populate_first(const struct ag_session *session) {
     struct ag_stack_tree *tree = calloc(1, sizeof(*tree)); /* a temporary view of the tree */
     struct ag_chunk_control *control = ag_session_control(session, 0);
@@ -307,8 +307,8 @@ static int open_live(struct ag_session *session, const char *folder, enum ag_kee
     return 0;
 }
 
-/* Does a lock live exactly as long as a mapping on this file system (segment.h, 6)? Tested, because
- * file systems and sandboxes that emulate Linux differ. */
+/* Does a lock live exactly as long as a mapping on this file system (segment.h, 6)? This is tested,
+ * because file systems and sandboxes that emulate Linux differ. */
 static bool try_locks(const struct ag_session *session) {
     const uint64_t identity = session->id;
     struct flock lock = {.l_type = F_RDLCK,
@@ -362,7 +362,7 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->follow_children = !options->no_children;
     header->free_stacks = options->has_free_stacks;
     /* Samples are rare, and the clock is read for each of them anyway. So each has its own stamp,
-     * and the writer does not have to tick every millisecond. */
+     * and the writer does not have to increment header.tick every millisecond. */
     const uint32_t usual = options->is_sampling ? 1 : DEFAULT_STAMP_EVERY;
     header->stamp_every = options->stamp_every ? options->stamp_every : usual;
     const uint64_t room_chunks =
@@ -649,7 +649,8 @@ struct ag_session *ag_session_close(struct ag_session *session) {
             (void)munmap(session->base, session->file_bytes); /* our own mapping: cannot fail */
         }
         if (session->requests) {
-            (void)munmap(session->requests, sizeof(*session->requests)); /* as above */
+            /* our own mapping: cannot fail */
+            (void)munmap(session->requests, sizeof(*session->requests));
         }
         ag_descriptor_close(session->fd);
         ag_descriptor_close(session->first_trace_fd);
@@ -668,7 +669,8 @@ void ag_session_remove_path(const char *path) {
 }
 
 /* Refuses an output that exists and is not a regular file, such as a folder or /dev/null: the user
- * did not mean a numbered file beside it. 0, or -EEXIST with a message. */
+ * does not expect that a file with a numbered name is created instead. 0, or -EEXIST with a
+ * message. */
 static int refuse_strange_output(const struct ag_session *session,
                                  const struct ag_trace_names *names, char ret_message[512]) {
     char path[4096];
@@ -688,7 +690,8 @@ int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char 
         .program = program, .pid = pid, .start_s = session->clock_origin_realtime_ns / 1000000000u};
     uint64_t namespace = session->pid_namespace;
     const uint32_t own_pid = session->is_attached ? ag_process_own_pid(pid, &namespace)
-                                                  : pid; /* a child of ours: the same */
+                                                  /* a child of this process has only one pid */
+                                                  : pid;
     const struct ag_trace_header header = {.session = session->id,
                                            .pid = own_pid,
                                            .slot = AG_NUMBER_FIRST,
@@ -761,9 +764,9 @@ size_t ag_session_descriptors(const struct ag_session *session,
 /* ---- operations of a writer ---- */
 
 int ag_session_lock(struct ag_session *session, bool wait) {
-    /* Opens a description of its own: one that a forked process shares would keep the lock as long
-     * as that process lives. The path in /proc works even if the live file was deleted, so that the
-     * writer can serve the processes that have it mapped. */
+    /* Opens a description of its own: a description that is shared with a forked process would keep
+     * the lock as long as that process lives. The path in /proc works even if the live file was
+     * deleted, so that the writer can serve the processes that have it mapped. */
     char own[32];
     (void)snprintf(own, sizeof(own), "/proc/self/fd/%d", session->fd);
     int fd = wait ? open(own, O_RDWR | O_CLOEXEC) : -1;

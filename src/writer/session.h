@@ -44,21 +44,23 @@ struct ag_session {
     bool follows_bytes; /* a dump depends on the bytes in use, so the totals must be current */
     struct ag_snapshot_requests *requests; /* shared with forked children; NULL: none */
 
-    uint64_t begun_ticks; /* no process of it started earlier: ag_process_boot_ticks; 0: unknown */
+    /* no process of the session started earlier, in ag_process_boot_ticks; 0: unknown */
+    uint64_t begun_ticks;
     uint64_t pid_namespace; /* of the process that made the session; 0: unknown */
     bool is_attached;       /* the first process continues after it has left the session */
     int stop_error;         /* negative errno that ended the recording of all processes */
     /* The first process: the program that `run` starts or `attach` records. */
     uint32_t first_pid;       /* in pid_namespace; 0: unknown */
-    uint32_t first_own_pid;   /* in its own namespace, which differs in a container */
-    uint64_t first_namespace; /* that namespace; 0: unknown */
-    /* its trace, created before it was recorded; of a private session: the copy of the trace that a
-     * reader completes. -1: there is none, or its recording has taken it */
+    uint32_t first_own_pid;   /* its pid in its own PID namespace, which differs in a container */
+    uint64_t first_namespace; /* its own PID namespace; 0: unknown */
+    /* Descriptor of the trace of the first process, which is created before the process is
+     * recorded; in a private session: of the copy of a trace that a reader completes. -1: there is
+     * none, or the recording has taken it. */
     int first_trace_fd;
     char first_trace_path[4096];
 
-    /* Clock when this writer took the lock: no other writer has created the file of a process that
-     * started later. 0: unknown. */
+    /* Raw clock value when this writer took the lock; 0: unknown. No other writer has created the
+     * trace of a process that started later. */
     uint64_t locked_since_raw;
     struct ag_trace_numbers numbers;
 };
@@ -113,7 +115,8 @@ static inline bool ag_session_slot_is(const struct ag_process_slot *slot, uint32
            (slot->pid_namespace == namespace || slot->pid_namespace == 0 || namespace == 0);
 }
 
-/* Is that process the first one, which `run` started or `attach` records? */
+/* Is the process with the pid PID in NAMESPACE the first process, which `run` started or `attach`
+ * records? */
 static inline bool ag_session_is_first(const struct ag_session *session, uint32_t pid,
                                        uint64_t namespace) {
     return pid == session->first_own_pid && (namespace == session->first_namespace ||
@@ -128,10 +131,11 @@ void ag_session_release_chunk(struct ag_session *session, uint32_t chunk);
 
 /* Takes the session's writer lock: there is one writer per session, and the lock ends with its
  * process. WAIT: waits until another writer has ended. Returns 0, -EWOULDBLOCK if another writer
- * has it, or another negative errno. */
+ * has the lock, or another negative errno. */
 int ag_session_lock(struct ag_session *session, bool wait);
 
-/* Finds the live file of session ID below FOLDER, if OWNER owns both. false: there is none. */
+/* Finds the live file of session ID below FOLDER. OWNER must own the live file and its live folder.
+ * Returns false if there is no such file. */
 bool ag_session_find_live(const char *folder, uint64_t id, uint32_t owner, char ret_path[4096]);
 /* Removes the live folder of session ID below FOLDER if it is empty, because the writer was killed
  * between removing the file and removing the folder. */
@@ -144,8 +148,8 @@ int ag_session_open_private(const char *path, struct ag_session **ret_session,
  * reader copies it. false: a writer is at work. */
 bool ag_session_lock_out_writer(const struct ag_session *session);
 
-/* Does any process hold the lock of this identity (segment.h, 6)? Also true if that cannot be found
- * out. */
+/* Does any process hold the lock of this identity (segment.h, 6)? Returns true if that cannot be
+ * found out. */
 bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
                           enum ag_life_lock which);
 

@@ -1,10 +1,10 @@
 /* session_clock.c: one factor converts raw clock values to nanoseconds since the session began.
  *
  * Both clocks (raw and CLOCK_MONOTONIC) are read when the session begins, and again at each refit
- * of the factor. The factor is the elapsed nanoseconds divided by the elapsed raw units. So it is
- * exact at both ends. The two clocks are read about 100 ns apart, an error that matters less the
- * longer the session lasts. A refit moves times by less than that error; decoding keeps the times
- * of each stream from decreasing (chunk_words.c). */
+ * of the factor. The factor is the elapsed nanoseconds divided by the elapsed raw units. So the
+ * factor is exact at the session's beginning and at the refit. The two clocks are read about 100 ns
+ * apart, an error that matters less the longer the session lasts. A refit moves times by less than
+ * that error; decoding keeps the times of each stream from decreasing (chunk_words.c). */
 #include "session_clock.h"
 
 #include <cpuid.h>

@@ -1,4 +1,4 @@
-/* session_control.c: see session_control.h.
+/* session_control.c: performs the requests that session_control.h describes.
  *
  * 1. Permission. Any process that can open the live file may control the session: the processes of
  *    the session's user, and root's. They map the session as its writer does, but do not take the

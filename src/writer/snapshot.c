@@ -5,14 +5,15 @@
  *    encoders, the list of chunks in the file. The child maps the live segment again, privately, so
  *    that it can mark chunks as taken without an effect on other processes. It copies the trace
  *    that is written so far, and then does what the writer does when a process has ended: takes the
- *    remaining events, and writes the end and the index. Its trace says "detached".
+ *    remaining events, and writes the end and the index. In that trace, the process has the end
+ *    "detached".
  *
  * 2. Synchronization. The writer waits until the child has examined and copied the chunks.
  *    Otherwise the writer could return a chunk to the program, which would overwrite it while the
- *    child reads it. That takes milliseconds. Then the writer continues, while the child copies the
- *    trace (which only grows) and compresses; until the child is done, the slot and its stack tree
- *    are not reused (ag_writer_retire). The program does not wait while the segment has free
- *    chunks.
+ *    child reads it. This wait takes milliseconds. Then the writer continues, while the child
+ *    copies the trace (which only grows) and compresses. Until the child is done, the slot and its
+ *    stack tree are not reused (ag_writer_retire). The program does not wait while the segment has
+ *    free chunks.
  *
  * 3. Names. Dumps are named TRACE.dump1.allogram and so on, beside TRACE.allogram, and never
  *    replace a file. A dump gets its name when it is complete; before that its name ends in
@@ -25,17 +26,18 @@
  *    file's name and increments a counter. Requests of other processes go through the live segment
  *    (session_control.c); the answer is the number of the dump.
  *
- * 5. Inside the recording program. A program that records itself has no writer beside it. To make a
+ * 5. Inside the recording program. A program that records itself has no writer process. To make a
  *    snapshot, it maps its live file again, privately, so that changes in that mapping have no
- *    effect on the recording (ag_session_open_private). In the copy, its slot says that the process
- *    has left; then the trace is sealed as for any ended process, into a file of its own. The trace
- *    names no session, so that no reader looks for a live file.
+ *    effect on the recording (ag_session_open_private). In that mapping, the slot of the process is
+ *    changed so that the process has left the session; then the trace is sealed as for any ended
+ *    process, into a file of its own. The trace names no session, so that no reader looks for a
+ *    live file.
  *
- *    Meanwhile its threads continue to record. The copied controls say how far each stream has
- *    come. Without a writer no chunk is ever returned, so a later chunk of a stream has a higher
- *    index. The controls are copied from the last to the first (writing to a private page copies
- *    it). So if a chunk is in the copy, all earlier chunks of its stream are in the copy and full.
- *    Nodes and words are written before the words that name them. */
+ *    Meanwhile the program's threads continue to record. The copied controls show how far each
+ *    stream has come. Without a writer no chunk is ever returned, so a later chunk of a stream has
+ *    a higher index. The controls are copied from the last to the first (writing to a private page
+ *    copies it). So if a chunk is in the copy, all earlier chunks of its stream are in the copy and
+ *    full. Nodes and words are written before the words that name them. */
 #include "snapshot.h"
 
 #include <errno.h>
@@ -96,7 +98,7 @@ static int move_recording(struct ag_recording *recording, const char *path) {
         return r;
     }
     ag_trace_writer_move(recording->writer, writers);
-    (void)close(recording->trace_fd); /* of the original trace */
+    (void)close(recording->trace_fd); /* the descriptor of the original trace */
     recording->trace_fd = fd;
     (void)snprintf(recording->path, sizeof(recording->path), "%s", path);
     ag_trace_room_start(&recording->room, fd, recording->session->max_trace_bytes);
@@ -140,7 +142,8 @@ static _Noreturn void write_snapshot(struct ag_writer *writer, uint32_t index, c
         _exit(1);
     }
     end_all_but(writer, index);
-    ag_counter_harvest(recording); /* a set that is freed from now on is in a stream */
+    /* the values of a set that is freed from now on are in a stream */
+    ag_counter_harvest(recording);
     if (ag_writer_freeze(writer) < 0 || write(frozen_fd, "", 1) != 1 ||
         move_recording(recording, part) < 0) {
         _exit(1);
@@ -171,7 +174,7 @@ static bool wait_until_frozen(int frozen_fd, pid_t child) {
     if (r > 0 && read(frozen_fd, &byte, 1) == 1) {
         return true;
     }
-    (void)kill(child, SIGKILL); /* ended already, or stuck */
+    (void)kill(child, SIGKILL); /* the child has ended already, or is stuck */
     return false;
 }
 
@@ -299,7 +302,8 @@ static void serve_control(struct ag_writer *writer) {
     const uint32_t index = header->dump_slot;
     struct ag_watched_slot *watched = index < writer->n_slots_seen ? &writer->slots[index] : NULL;
     if (watched && watched->dumps.is_for_control) {
-        return; /* it is being written, and will be complete even if its process has ended since */
+        /* the dump is being written, and will be complete even if its process has ended since */
+        return;
     }
     const bool is_there =
         watched && watched->phase == AG_PHASE_OPEN && !watched->has_ended &&
@@ -382,7 +386,7 @@ static void hold_still(struct ag_session *session) {
     for (uint32_t page = n / CONTROLS_A_PAGE + 1; page-- > 0;) {
         volatile uint64_t *unused =
             &ag_session_control(session, page * CONTROLS_A_PAGE)->reserved[0];
-        *unused = 0; /* likewise */
+        *unused = 0; /* writes the value that it has */
         atomic_thread_fence(memory_order_seq_cst);
     }
     struct ag_process_slot *slot = ag_session_slot(session, 0);

@@ -27,10 +27,11 @@ enum { AG_DUMPS_MOST = 8 };
 struct ag_snapshot_requests {
     _Atomic uint32_t n_signals; /* received signals; each requests a dump of the first process */
     _Atomic uint32_t n_asked;   /* requested traces of the first process; path is set before */
-    uint32_t n_begun;           /* n_asked of the last request that the writer began; its own */
-    _Atomic uint32_t n_done;    /* set to n_begun when the trace is complete or has failed */
-    uint64_t until_ns; /* when the moment of the last trace was, since the process started */
-    char path[4096];   /* of the requested trace */
+    /* n_asked of the last request that the writer began; for the writer only */
+    uint32_t n_begun;
+    _Atomic uint32_t n_done; /* set to n_begun when the trace is complete or has failed */
+    uint64_t until_ns;       /* moment of the last trace, in ns since the process started */
+    char path[4096];         /* of the requested trace */
 };
 
 /* ---- the writer's part ---- */
@@ -39,11 +40,11 @@ struct ag_writer;
 
 struct ag_dump_state {               /* of one recording */
     uint64_t reached[AG_DUMPS_MOST]; /* per condition: the count or size at its last dump */
-    uint32_t number;                 /* of the last dump */
+    uint32_t number;                 /* number of the last dump */
     uint32_t signals;                /* n_signals that were handled */
     pid_t writer;                    /* the child that writes a snapshot; 0: none */
-    bool is_for_request; /* it writes the trace that ag_snapshot_requests has requested */
-    bool is_for_control; /* it writes a dump that the live segment's header has requested */
+    bool is_for_request; /* that child writes the trace that ag_snapshot_requests has requested */
+    bool is_for_control; /* that child writes a dump that the live segment's header has requested */
 };
 
 /* Starts the snapshots that are due or requested, and notes those that are complete. Called once in

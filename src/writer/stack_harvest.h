@@ -25,7 +25,7 @@ struct ag_stack_harvest {
     size_t chain_capacity;
     struct ag_index_map frames_of;          /* leaf -> the innermost node with a frame */
     uint64_t n_stacks, n_cut, n_incomplete; /* different stacks of allocations, without leaves */
-    int error;                              /* -ENOMEM, sticky */
+    int error;                              /* 0, or -ENOMEM once an operation has failed */
 };
 int ag_stack_harvest_start(struct ag_stack_harvest *harvest, const uint8_t *tree, int tree_size);
 void ag_stack_harvest_done(struct ag_stack_harvest *harvest);
@@ -34,7 +34,7 @@ enum ag_mark {
     AG_MARK_ROOT = 3,    /* mask: how the stack ends (enum ag_root) */
     AG_MARK_KNOWN = 4,   /* the node was found before */
     AG_MARK_NAMED = 8,   /* an allocation named it, so it counts as a stack */
-    AG_MARK_WALKED = 16, /* it is on the current walk */
+    AG_MARK_WALKED = 16, /* the node is on the current walk */
     AG_MARK_LEAF = 32,
 };
 

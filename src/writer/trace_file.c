@@ -1,8 +1,8 @@
 /* trace_file.c: names trace files, and creates them so that a SIGKILL never leaves a trace without
  * its header.
  *
- * 1. Names. A pattern becomes a path by its percent letters. If that path is in use by another
- *    trace, a number is inserted: PATH-2, PATH-3 ...
+ * 1. Names. The percent letters of a pattern are replaced, which gives a path. If that path is in
+ *    use by another trace, a number is inserted: PATH-2, PATH-3 ...
  *
  * 2. Problem. If a file were created first and its 64-byte header written afterwards, a SIGKILL
  *    between the two would leave a file that readers do not recognize as a trace, and that does not
@@ -11,17 +11,17 @@
  * 3. Solution. The header is written first, and the file gets its name afterwards. Three ways are
  *    tried in this order until the file system supports one:
  *
- *     unnamed     open(folder, O_TMPFILE), write, linkat(/proc/self/fd/N, name) own name
- *     open(.allogram-new.SESSION), write, renameat2(name, RENAME_NOREPLACE), or link(name)
- *                 and unlink if the file system has no such rename
+ *     unnamed     open(folder, O_TMPFILE), write, linkat(/proc/self/fd/N, name)
+ *     own name    open(.allogram-new.SESSION), write, renameat2(name, RENAME_NOREPLACE), or
+ *                 link(name) and unlink if the file system has no such rename
  *     in place    open(name, O_EXCL), write: has the problem of section 2, on file systems that
  *                 support neither links nor a rename that does not replace
  *
  * Giving a name fails if the name is in use, so two processes that create traces at once never
  * share a file. A symbolic link, dangling or not, counts as in use. If the process is killed before
- * the file has its name, an unnamed file disappears with its last descriptor. One with an own name
- * is removed by the next writer of the session, which uses the same own name; only one writer of a
- * session works at a time (ag_session_lock).
+ * the file has its name, an unnamed file disappears with its last descriptor. A file with an own
+ * name is removed by the next writer of the session, which uses the same own name; only one writer
+ * of a session works at a time (ag_session_lock).
  *
  * 4. Resuming. If a writer is killed right after naming a file, no note in the segment names that
  *    file. But its header names its session and process: the next writer of the session uses it for
@@ -44,9 +44,10 @@
 
 #define DEFAULT_PATTERN "allogram.%e.%p.allogram"
 enum {
-    MAX_NUMBER = 100000, /* of PATH-N: more files of one name are surely a mistake */
+    MAX_NUMBER = 100000, /* limit of N in PATH-N: more files of one name are surely a mistake */
     PATH_BYTES = 4096,
-    PROGRAM_BYTES = 200, /* of a file name of at most 255 bytes: leaves room for the rest of it */
+    /* a file name may have 255 bytes, so room is left for the rest of the pattern */
+    PROGRAM_BYTES = 200,
     CREATE = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
     RENAME_ONLY_TO_NEW = 1, /* RENAME_NOREPLACE, which older headers lack */
 };
@@ -54,7 +55,7 @@ enum {
 struct new_file {      /* a file that is being created */
     const char *plain; /* its path for number 1 */
     const struct ag_trace_header *header;
-    uint32_t number; /* at first: to try first; at the end: of the file */
+    uint32_t number; /* the next number to try; at the end: the number of the file */
     int fd;
     char folder[PATH_BYTES], own_name[PATH_BYTES];
 };

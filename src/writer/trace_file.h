@@ -1,5 +1,5 @@
 /* trace_file.h: names trace files, creates them (a file never exists without its header), and
- * examines those that exist. */
+ * examines existing ones. */
 #ifndef AG_TRACE_FILE_H
 #define AG_TRACE_FILE_H
 
@@ -34,7 +34,8 @@ struct ag_trace_names {  /* values for the letters of a pattern */
 /* 0, or -ENAMETOOLONG. %h is this machine's name. */
 int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names,
                          char ret_path[4096]);
-/* PATH for number 1; for others "-2", "-3" ... is inserted before its extension. */
+/* Makes the path for a number: PATH itself for number 1; for other numbers, "-2", "-3" ... is
+ * inserted before the extension. */
 int ag_trace_name_number(const char *path, uint32_t number, char ret_path[4096]);
 /* The path of a dump: TRACE.dump1.allogram ... for TRACE.allogram. */
 void ag_trace_name_dump(const char *trace, uint32_t number, char ret_path[4096]);
@@ -48,15 +49,15 @@ void ag_trace_file_folder(const char *path, char ret_folder[4096]);
  * in the session. */
 #define AG_NUMBER_FIRST UINT32_MAX
 
-/* Creates the trace with the lowest free number, or opens the one that a previous writer created
+/* Creates the trace with the lowest free number, or opens the trace that a previous writer created
  * for the same process of the same session. Mode 0600; never overwrites a file, never follows a
  * link. Returns the descriptor or negative errno; ret_path is set in both cases. */
 int ag_trace_file_create(const char *pattern, const struct ag_trace_names *names,
                          const struct ag_trace_header *header, char ret_path[4096]);
 /* Opens the file at PATH if it is the trace that HEADER describes, perhaps created before its
- * process had a number. -ENOENT: it is not. */
+ * process had a number. Returns -ENOENT if it is not. */
 int ag_trace_file_open_begun(const char *path, const struct ag_trace_header *header);
-/* The same test for an open file. */
+/* Is the open file the trace that HEADER describes? */
 bool ag_trace_file_is_of(int fd, const struct ag_trace_header *header);
 /* Is the open file sealed: does it have an index? */
 bool ag_trace_file_is_sealed(int fd);

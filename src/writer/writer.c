@@ -15,8 +15,8 @@
  *    the end have the same time to join.
  *
  * 3. Liveness. A process holds locks on the live file as long as its memory lives (segment.h, 6);
- *    the writer trusts these locks. A pidfd only wakes the writer and says how a process ended. The
- *    pid of a process may remain unknown (process_watch.c). The first test that decides counts:
+ *    the writer trusts these locks. A pidfd only wakes the writer and shows how a process ended.
+ *    The pid of a process may remain unknown (process_watch.c). The first test that decides counts:
  *
  *     its own lock, if it has one      it lives while the lock is held. If its pid lives on after
  *                                      that, the process has executed another program
@@ -30,7 +30,7 @@
  *
  * 4. Death of the writer. All durable state is in the segment and the traces: the next writer
  *    adopts the slots again and finds the traces by the note behind each slot (recording_file.c,
- *    1). The lock on the live file says whether the session has a writer. */
+ *    1). The lock on the live file shows whether the session has a writer. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,7 +54,8 @@ enum {
     FLUSH_AFTER_NS = 1000 * 1000 * 1000, /* the longest that data waits for its trace chunk */
     /* the time a forked child may need to its first instruction */
     RETIRE_AFTER_NS = 300 * 1000 * 1000,
-    /* longest wait for `run` to report how its child ended: microseconds, unless it was killed */
+    /* longest wait for `run` to report how its child ended; normally it takes microseconds, unless
+     * `run` was killed */
     STATUS_PATIENCE_NS = 500 * 1000 * 1000,
     LOOK_EVERY_NS = 20 * 1000 * 1000,    /* checks of locks, and of /proc if there are no pidfds */
     SEARCH_EVERY_NS = 250 * 1000 * 1000, /* searches of /proc for a process whose pid is unknown */
@@ -71,7 +72,7 @@ static void wake_when_ended(struct ag_writer *writer, int pidfd, uint32_t number
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = number};
     if (pidfd >= 0) {
         (void)epoll_ctl(writer->epoll_fd, EPOLL_CTL_ADD, pidfd,
-                        &event); /* on failure the poll every 20 ms finds its end */
+                        &event); /* on failure the look every 20 ms finds the end of the process */
     }
 }
 
@@ -114,7 +115,7 @@ static void note_end(struct ag_writer *writer, uint32_t index, uint64_t now_ns) 
     watched->has_unread = true; /* until a round has examined its ACTIVE chunks too */
     watched->ended_ns = now_ns;
     if (writer->session->is_attached && watched->is_first) {
-        /* it has left the session, and may continue unrecorded */
+        /* the process has left the session, and may continue unrecorded */
         writer->first_has_ended = true;
         writer->first_ended_ns = now_ns;
     }
@@ -154,7 +155,7 @@ static void end_replaced(struct ag_writer *writer, uint32_t index) {
 
 /* ---- liveness ---- */
 
-struct seen { /* what a slot says about its process */
+struct seen { /* what a slot contains about its process */
     uint64_t identity, family;
     uint32_t parent_slot;
     struct ag_process_sought sought;
@@ -554,7 +555,7 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     const uint64_t max_rss_kib = atomic_load_explicit(&slot->max_rss_kib, memory_order_relaxed);
     if (writer->n_traces == 0 && writer->n_open == 1 &&
         max_rss_kib * 1024 > recording->rss_peak_bytes) {
-        /* max_rss_kib includes the process' largest child, so it is used only without others */
+        /* max_rss_kib may be that of a child, so it is used only if there is no other process */
         recording->rss_peak_bytes = max_rss_kib * 1024;
     }
     struct ag_recording_end end = {
@@ -789,8 +790,9 @@ static void flush_when_due(struct ag_writer *writer, uint64_t now_ns, uint64_t *
     }
 }
 
-/* Is a trace not sealed that the user expects to be complete when `run` returns: of the first
- * process, of each program that it executed, or of a child that ended before it? */
+/* Is there an unsealed trace that the user expects to be complete when `run` returns? These are the
+ * traces of the first process, of each program that it executed, and of children that ended before
+ * it. */
 static bool something_is_unsealed(const struct ag_writer *writer) {
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         const struct ag_watched_slot *watched = &writer->slots[i];
@@ -816,8 +818,8 @@ static void count_others(struct ag_writer *writer) {
         writer->n_traces + writer->n_open - report->registered - report->n_without_trace;
 }
 
-/* Reports to `run` once, when these traces are sealed (something_is_unsealed). If programs were
- * executed a moment ago and their recorders have not joined, it waits up to 0.3 s for them. */
+/* Reports to `run` once, when no trace is unsealed that the user expects to be complete
+ * (something_is_unsealed). If programs were executed a moment ago and their recorders have not joined, it waits up to 0.3 s for them. */
 static void report_when_due(struct ag_writer *writer, int report_fd, bool ends_now) {
     if (!writer->first_has_ended || writer->has_reported || something_is_unsealed(writer) ||
         (!ends_now && ag_strangers_may_still_join(&writer->strangers, ag_monotonic_ns()))) {
@@ -891,7 +893,7 @@ static bool is_asked_to_end(const struct ag_writer *writer) {
 
 static void end_all(struct ag_writer *writer, uint64_t now_ns) {
     writer->session->stop_error = -EINTR;
-    /* relaxed: as in ag_recording_cut */
+    /* relaxed: no other data depends on it */
     atomic_store_explicit(&writer->session->header->stop, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
         if (writer->slots[i].phase == AG_PHASE_OPEN && !writer->slots[i].has_ended) {

@@ -3,8 +3,8 @@
  *
  * The program can write to the segment, so its data is copied, then checked, then used. The writer
  * keeps no state that must survive it, except the trace files (which say what chunks of which
- * stream they contain). So if a writer dies, another one can continue, or ag_writer_seal seals
- * them. */
+ * stream they contain). So if a writer dies, another writer can continue, or ag_writer_seal seals
+ * the traces. */
 #ifndef AG_WRITER_H
 #define AG_WRITER_H
 
@@ -17,7 +17,8 @@ struct ag_session;
 struct ag_writer_report {
     uint64_t trace_bytes, duration_ns;
     uint64_t allocated_blocks, allocated_bytes, peak_bytes, in_use_blocks, in_use_bytes,
-        lost_events, n_other_traces;     /* n_other_traces: those that are files */
+        /* n_other_traces: traces of other processes, if the file exists */
+        lost_events, n_other_traces;
     uint64_t lost_stacks;                /* blocks whose stack could not be kept */
     uint64_t freed_blocks, unseen_frees; /* unseen_frees: blocks whose free was not recorded */
     uint32_t is_cut, error;  /* errno of the write that failed; 0: the requested size is reached */
@@ -40,8 +41,8 @@ struct ag_writer_report {
 /* Runs the writer until all processes of the session have ended and their traces are sealed. Needs
  * a process of its own. */
 int ag_writer_run(struct ag_session *session, int report_fd);
-/* Ends the writer, for a signal handler in that process. First call: it ends when the first process
- * has ended. Second call: it ends now. */
+/* Ends the writer, for a signal handler in that process. After the first call, the writer ends when
+ * the first process of the session has ended; after the second call, it ends at once. */
 void ag_writer_ask_to_end(void);
 /* Seals the traces of a session whose writer was killed. PATH: one of its traces (whose header
  * names the session) or its live file. Only a session's owner seals it, because the program can
@@ -52,7 +53,7 @@ int ag_writer_seal(const char *path, char ret_message[512]);
  * trace and seals the copy in the same way. Returns 1 and the copy's descriptor in *ret_fd; 0 if
  * the live file has nothing to add to the trace; or negative errno. */
 int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]);
-/* The same as ag_writer_seal, inside a program that keeps its own signal handlers. SIGBUS is not
+/* Does what ag_writer_seal does, inside a program that keeps its own signal handlers. SIGBUS is not
  * handled, so this program must have created the live file a moment ago. */
 int ag_writer_seal_own(const char *path, char ret_message[512]);
 /* Writes a sealed trace of what the program has recorded into its live file LIVE so far, while the

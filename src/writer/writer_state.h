@@ -18,7 +18,7 @@ enum ag_phase {        // writer.c, 2
 };
 struct ag_watched_slot { /* a slot of the segment and its process */
     enum ag_phase phase;
-    struct ag_recording *recording; /* in phase OPEN */
+    struct ag_recording *recording; /* NULL except in phase OPEN */
     struct ag_process_watch watch;  /* pid 0: its pid in the writer's namespace is unknown */
     uint32_t own_pid;               /* its pid in its own namespace, as it reported it */
     uint32_t tree;                  /* index of its stack tree */
@@ -29,7 +29,7 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     uint64_t next_search_ns;        /* CLOCK_MONOTONIC of the next search for an unknown pid */
     bool is_first;                  /* the process that `run` started, even after it called exec */
     bool has_ended;                 /* the process has ended; its chunks will not change any more */
-    bool has_unread;                /* the last round left chunks of it */
+    bool has_unread;                /* the last round left chunks of the process */
     uint64_t ended_ns; /* CLOCK_MONOTONIC when its end was seen, or when its slot retired */
     uint64_t gap_ns;   /* CLOCK_MONOTONIC since when a chunk is missing in a stream; 0: none is */
     uint64_t next_rss_ns; /* CLOCK_MONOTONIC of the next measurement of its resident memory */
@@ -45,14 +45,14 @@ struct ag_writer {
     struct ag_chunk_ready *ready;  /* used within a round: see controls_examine in chunk_round.c */
     size_t n_ready, n_active, capacity;
     uint64_t pulse; /* the words in all chunks: changes when any thread has recorded an event */
-    uint64_t last_pulse; /* at moved_ns */
+    uint64_t last_pulse; /* value of pulse at moved_ns */
     uint64_t moved_ns;   /* CLOCK_MONOTONIC when the pulse last changed */
     uint32_t n_open, n_retired;
     uint32_t n_slots_seen; /* slots [0, n_slots_seen) had a process at least once */
     struct ag_budget budget;
     uint64_t n_traces;      /* sealed traces, including missing ones */
     uint64_t n_missing;     /* recordings without a file: none was created, or it was deleted */
-    uint32_t missing_error; /* errno of the first of them; 0: it was deleted */
+    uint32_t missing_error; /* errno of the first missing trace; 0: the trace was deleted */
     bool is_frozen;         /* in a snapshot: only the chunks of ag_writer_freeze are taken */
     bool is_offline;        /* ag_writer_drain: without a clock, for processes that have ended */
     int epoll_fd;
@@ -61,20 +61,21 @@ struct ag_writer {
     struct ag_process_watch first_watch; /* of the program that `run` started */
     bool first_has_ended, has_reported;
     bool knows_ends_before_first;   /* note_ends_before_first (writer.c) was called */
-    uint64_t first_ended_ns;        /* CLOCK_MONOTONIC when the end of the first was seen */
-    struct ag_writer_report report; /* about the last program that it executed */
+    uint64_t first_ended_ns;        /* CLOCK_MONOTONIC when the end of the first process was seen */
+    struct ag_writer_report report; /* about the last program that the first process executed */
 };
 
 /* Performs a round. Returns the number of chunks taken, or -ENOMEM. */
 int64_t ag_writer_round(struct ag_writer *writer);
 
 /* For a copy of the writer whose segment is mapped privately: examines all chunks and copies those
- * with events. Later rounds take only these, whatever happens to the segment. 0 or -ENOMEM. */
+ * with events. Later rounds take only these chunks, whatever happens to the segment. 0 or
+ * -ENOMEM. */
 int ag_writer_freeze(struct ag_writer *writer);
 
-/* Ends the windows (recording.c, 3) of the process' threads now, so that their stamps separate the
- * events before a snapshot from later ones. Where a thread records events meanwhile, some dozens of
- * events may be on the wrong side. */
+/* Ends the windows (the time between two stamps; recording.c, 3) of the process' threads now, so
+ * that the stamps separate the events before a snapshot from later events. If a thread records
+ * events meanwhile, some dozens of its events may be on the wrong side. */
 void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot);
 
 int ag_writer_start(struct ag_writer *writer, struct ag_session *session);
