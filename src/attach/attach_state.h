@@ -34,7 +34,7 @@ struct ag_attach {
 
 /* ---- stop_the_world.c ---- */
 
-/* Resumes all threads, and updates the longest time that one was stopped. */
+/* Resumes all threads, and updates the longest time that a thread was stopped. */
 void ag_attach_release_all(struct ag_attach *attach, struct ag_attach_times *times);
 /* Stops all threads. Returns what ag_stopped_threads_all returns. The caller has to release the
  * threads even after a failure. */

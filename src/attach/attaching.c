@@ -9,10 +9,10 @@
  * each time. The first thread that is found at a safe point is resumed, too: the unwind rules of
  * its stack are known from then on, and the next check takes a third of the time.
  *
- * 2. The hooks are jumps at the start of functions. They are written when all threads are stopped,
- * and no thread is in, or will return into, the bytes that are replaced. The bytes are restored
- * under the same conditions. Between these two steps a thread may be anywhere in the agent, because
- * its return addresses lead back to the program.
+ * 2. The hooks are jumps at the start of functions. The jumps are written while all threads are
+ * stopped, and no thread is in, or will return into, the bytes that are replaced. The bytes are
+ * restored under the same conditions. Between these two steps a thread may be anywhere in the
+ * agent, because its return addresses lead back to the program.
  *
  * 3. After the hooks are removed, no thread can enter the agent, because the program's data
  * contains no address of it; threads inside leave it soon. When every thread has been seen outside,

@@ -44,8 +44,8 @@ struct ag_attach_times { /* how long threads of the program were stopped, ns */
  * -EINTR: the user asked for the end. */
 int ag_attach_claim(pid_t pid, const struct ag_attach_end *end, int *ret_fd, char ret_message[512]);
 void ag_attach_claim_end(int *fd); /* also done by the end of this process; may be called twice */
-/* Removes the agent that a killed allogram left behind. Returns 1 if it was removed, 0 if there was
- * none, or a negative errno. */
+/* Removes the agent that a killed allogram left in the process. Returns 1 if an agent was removed,
+ * 0 if there was none, or a negative errno. */
 int ag_attach_clean_up(pid_t pid, const struct ag_attach_end *end, char ret_message[512]);
 int ag_attach_prepare(pid_t pid, const struct ag_attach_end *end, struct ag_attach **ret_attach,
                       char ret_message[512]);

@@ -6,9 +6,9 @@
  * are blocked except those that a crash raises: a handler of the program must not run in the middle
  * of the called function, and the return from a handler would overwrite what the kernel has stored
  * about an interrupted system call (restart_block). As the tracer, this process sees a crash first,
- * and the program never does. If another process has sent such a signal, it is held back and sent
- * again at the end. A job-control stop affects the other threads at once, and this thread when it
- * is resumed: the kernel takes care of that.
+ * and the program never does. If another process sends one of these signals, the signal is held
+ * back and sent again at the end. A job-control stop affects the other threads at once, and this
+ * thread when it is resumed: the kernel takes care of that.
  *
  * If the thread's stack is a coroutine's, or short, mmap is called first, which needs some 200
  * bytes of it, and all other calls use the stack that mmap returned.
@@ -16,7 +16,7 @@
  * A call that does not return is aborted when the user asks for the end, or after ten seconds: the
  * thread is stopped and its registers are restored. Locks that the called function holds at that
  * moment stay held; the loader's lock may be one of them. That is a small risk, because a function
- * that returns at all does so in milliseconds; a thread that never continues would be worse.
+ * that returns at all returns within milliseconds. A thread that never continues would be worse.
  *
  * The trap must not raise a signal that the program ignores: the kernel would reset the signal's
  * disposition (force_sig). In a process that ignores SIGTRAP, the function gets the return address

@@ -189,7 +189,8 @@ static void await_uninterruptible(const struct ag_stopped_threads *threads) {
     }
 }
 
-/* Waits for the requested stops from FIRST on; threads that ended meanwhile are dropped. */
+/* Waits until the threads items[FIRST] and later have stopped; threads that have ended are
+ * dropped. */
 static int wait_for_stops(struct ag_stopped_threads *threads, size_t first) {
     const uint64_t until_ns = ag_monotonic_ns() + ALL_PATIENCE_NS;
     const size_t n = threads->n;

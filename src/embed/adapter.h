@@ -34,9 +34,10 @@ struct ag_adapter {
     /* Called when exit has begun, or when _exit, _Exit or quick_exit was called, if attach returned
      * ACTS; may be NULL. _exit may be called anywhere: in a signal handler, inside
      * of the runtime's own allocator with its lock held, while other threads run. So this function
-     * only reads, and calls nothing that takes a lock of the host. Sets ret_runtime->told and
-     * ->counted if the runtime keeps counts: the part of the runtime's allocations that the adapter
-     * reported, and all of them, in bytes (or blocks, if the runtime counts no bytes). */
+     * only reads, and calls nothing that takes a lock of the host. If the runtime keeps counts,
+     * sets two fields of ret_runtime: `told`, the allocations that the adapter has reported, and
+     * `counted`, all allocations that the runtime has counted; in bytes, or in blocks if the
+     * runtime counts no bytes. */
     void (*end)(struct ag_runtime_definition *ret_runtime);
     const struct ag_late_adapter *late; /* NULL: cannot be attached to a running program */
 };

@@ -1,6 +1,6 @@
 /* counters_report.c: writes a counter set (counters.h) into the trace while the program runs: a
- * record AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. This is needed for sets that are
- * freed. The writer takes the last values of all other sets from the live segment. */
+ * record AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. A set that is freed has to be
+ * written this way. The writer takes the last values of all other sets from the live segment. */
 #include "counters.h"
 
 #include <string.h>

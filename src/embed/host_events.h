@@ -1,5 +1,6 @@
-/* host_events.h: whether events are wanted; and events that an adapter reports for its runtime,
- * whose stacks begin at the call of the runtime's allocator and not in the adapter. */
+/* host_events.h: whether events have to be reported; and functions by which an adapter reports
+ * events of its runtime. The stacks of these events begin at the call of the runtime's allocator,
+ * not in the adapter. */
 #ifndef AG_HOST_EVENTS_H
 #define AG_HOST_EVENTS_H
 

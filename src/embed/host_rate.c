@@ -7,7 +7,7 @@
  *
  * While a tracker (tracker.h) samples, it uses ag_host_left, and a signal handler may interrupt a
  * subtraction. In both cases the used part of the grant is unknown, and the skip is drawn again:
- * the rest of a skip has the same distribution as a new one. */
+ * the rest of a skip has the same distribution as a new skip. */
 #include "host_rate.h"
 
 #include "allogram/allogram.h"

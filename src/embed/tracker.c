@@ -15,7 +15,7 @@
  *
  * 3. Leaving. If a callback is left by a jump, allogram is not notified. So each thread records the
  * callbacks that it runs, with a number that is also stored in the stack frame of the caller. If at
- * the thread's next event that frame is below the stack pointer, or no longer contains the number,
+ * the thread's next event that frame is below the stack pointer, or does not contain the number,
  * the callback was left, and its block is forgotten. If the thread ended inside of a callback, the
  * thread that frees the block finds out.
  *

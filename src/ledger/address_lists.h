@@ -8,7 +8,8 @@
 
 struct ag_address_link {
     uint64_t address;
-    /* neighbors; the first item's before is the last item, the last item's behind is 0 */
+    /* the previous and the next item; `before` of the first item is the last item, `behind` of the
+     * last item is 0 */
     uint32_t before, behind;
 };
 struct ag_address_lists {          /* zero-initialize */

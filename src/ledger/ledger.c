@@ -397,9 +397,9 @@ void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes)
  *
  * Sums contain no history: to draw a curve for every stack, or to write the history for another
  * tool, a reader needs the births and deaths themselves, in the order that made the peak. That is
- * the order in which the ledger applies them, so it notifies at the same places where it counts.
- * Steps that a repair undoes are notified as well: a reader that needs a final history holds steps
- * back until no open window could change them (as model/pass/replay.c does). */
+ * the order in which the ledger applies the events, so it notifies the visitor where it counts
+ * them. Steps that a repair undoes are notified as well: a reader that needs a final history holds
+ * steps back until no open window could change them (as model/pass/replay.c does). */
 
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *context) {
     ledger->step_visit = visit;

@@ -2,10 +2,10 @@
  *
  * The table grows in place: a table of hundreds of MiB is not written twice, and the kernel has to
  * clear only the new half (clearing pages costs more than moving the blocks). With twice the slots,
- * the home slot h of a block becomes 2h or 2h + 1. So from the highest slot down, each block finds
- * its new place among the blocks that have been moved, behind all that have not. The few exceptions
- * (blocks in the chains of the first slots, and those that would wrap around the end) are set aside
- * until all others have moved. */
+ * the home slot h of a block becomes 2h or 2h + 1. So the blocks are moved from the highest slot
+ * down: the new place of each block is after all blocks that have not been moved. The few
+ * exceptions (blocks in the chains of the first slots, and blocks that would wrap around the end)
+ * are set aside until all other blocks have been moved. */
 #include "ledger/live_table.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ static struct moved_block lift(struct ag_live_table *table, uint64_t at) {
     return moved;
 }
 
-/* Moves the block of slot FROM, the highest block that has not been moved, to its new place behind
+/* Moves the block of slot FROM, the highest block that has not been moved, to its new place after
  * FROM. Sets the block aside if that place lies before FROM or wraps around the end. */
 static int table_move(struct ag_live_table *table, uint64_t from, struct set_aside *aside) {
     const struct moved_block moved = lift(table, from);

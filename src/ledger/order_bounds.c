@@ -28,8 +28,8 @@
  *
  *     start     when w starts, D_k is base(w) exactly, and the other streams are at least at their
  *               lows
- *     summit    at some moment of w, D_k was high(w). That moment lies in one of w's steps, and
- *               there the others were at least at their lows:
+ *     summit    at some moment of w, D_k was high(w). That moment lies in one of w's steps, and in
+ *               that step the other streams were at least at their lows:
  *               high(w) + min over the steps of w of (sum of the lows - low(w))
  *     end       after the last event everything has happened: the sum of all D_k
  *
@@ -48,10 +48,11 @@
  * A free that is applied before the alloc it belongs to (their windows overlap and start in the
  * wrong order) has an unknown size until that alloc comes; an alloc of an address that is still
  * live waits for its free. Such an event counts nothing until its partner comes; its stream is then
- * still in the same window (ag_order_bounds_late). It happened after its partner, hence after the
- * start of the partner's window, which is being applied: the bounds of earlier steps stay valid.
- * From then on, the high or low of the event's window includes the event's size. `attained` is the
- * part of high that is certain, and `first_low` is the low that the earlier floors contain.
+ * still in the same window (ag_order_bounds_late). The late event happened after its partner, and
+ * so after the start of the partner's window, which is being applied: the bounds of earlier steps
+ * stay valid. From then on, the high or low of the event's window includes the event's size.
+ * `attained` is the part of high that is certain, and `first_low` is the low that the earlier
+ * floors contain.
  *
  * 6. What the bounds assume
  *
@@ -59,8 +60,8 @@
  * at one address cannot be known (order_repair.c, section 5) and the blocks differ in size, the
  * total is wrong by the difference while the wrong block counts as live, and the true peak can lie
  * outside the bounds. This happened in 13 of 900 simulated runs, by at most 2 % of the peak, and in
- * none of 900 runs with blocks of one size. To bound this error too, each such address would have
- * to be remembered.
+ * none of 900 runs with blocks of one size. To bound this error, too, the ledger would have to
+ * remember each address where the order is not known.
  *
  * Sums are kept in wrapping arithmetic: a crafted trace may overflow them, which makes the bounds
  * wrong but has no other effect. */

@@ -62,23 +62,23 @@
  * If there is nothing to undo, the partner is lost: the free is counted as a ghost, and the alloc
  * buries the block that lives there, whose free was not recorded. If a ghost free and a burial
  * happen at one address, in either order, they were partners: the free was that of the buried
- * block. Then neither is counted any more, and the block counts as freed by the thread of that free
- * (credit_free).
+ * block. Then the ghost and the burial are not counted, and the block counts as freed by the thread
+ * of that free (credit_free).
  *
  * 5. What cannot be known
  *
  * Where an address is reused twice inside overlapping windows, allocs and frees can alternate in
  * more than one order. Allocation counts are right in any case. The ledger may be wrong about which
- * of two blocks died first (hence the stack and size of the other one), and about which thread
- * freed a block (hence whether it was temporary).
+ * of two blocks died first (and so about the stack and size of the block that lives on), and about
+ * which thread freed a block (and so whether the block was temporary).
  *
  * Measured with simulated allocators (4 threads, each with a cache of freed addresses; windows of
  * 64 events; blocks of 1 to 200 bytes; stopped while all threads run): with 100 blocks per thread
  * and a fifth of the frees by another thread, no ghost and no wrong count of blocks in 1.8 million
  * events, and an error of 0.2 % in the bytes in use. With 3 blocks per thread and 95 % of the frees
- * by others, one ghost in 11,000 events. With two threads that pass single blocks back and forth,
- * no ghost, but temporary blocks are counted up to twice too often. Shorter windows make all of
- * these errors rarer.
+ * by other threads, one ghost in 11,000 events. With two threads that pass single blocks back and
+ * forth, no ghost, but temporary blocks are counted up to twice too often. Shorter windows make all
+ * of these errors rarer.
  *
  * 6. Cost
  *
@@ -182,8 +182,8 @@ static int link_by_address(struct ag_repair *repair, uint32_t at, bool in_front)
     return 0;
 }
 
-/* Removes an event from its line. It stays in the list of its stream or in that of ended windows
- * until ag_ledger_expire recycles it. */
+/* Removes an event from its line. The event stays in the list of its stream, or in the list of
+ * ended windows, until ag_ledger_expire recycles it. */
 static void waiting_settle(struct ag_repair *repair, uint32_t at) {
     struct ag_waiting *event = &repair->pool[at];
     struct ag_waiting_line *line = &repair->lines[event->line];
@@ -351,7 +351,8 @@ static int insert_before(struct ag_ledger *ledger, uint32_t first, uint32_t seco
     return r < 0 ? r : ag_ledger_put_back(ledger, &block, past);
 }
 
-/* LAST has just been put behind an event of its stream: are the two a pair that comes too late? */
+/* LAST has just been appended to the line of its stream. If LAST and the event before it are a pair
+ * that comes too late (section 3), applies both. */
 static int insert_pair(struct ag_ledger *ledger, uint32_t last) {
     const struct ag_repair *repair = &ledger->repair;
     const struct ag_waiting *event = &repair->pool[last];
@@ -467,8 +468,8 @@ void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
 }
 
 /* When an address changed threads many times, a free without a block and a buried block (whose
- * address was allocated again without a free) may belong together. Returns 1 when EVENT meets one
- * of the other kind, *ret_partner; 0 when EVENT waits for one; or -ENOMEM. */
+ * address was allocated again without a free) may belong together. Returns 1 if there is an item of
+ * the other kind at ADDRESS (*ret_partner); 0 if EVENT now waits for such an item; or -ENOMEM. */
 static int meet_odd(struct ag_repair *repair, uint64_t address, const struct ag_odd *event,
                     struct ag_odd *ret_partner) {
     uint32_t at;

@@ -7,9 +7,9 @@
  * until the mapped files change; a program that runs for hours has some thousand different pcs.
  *
  * 2. The stack. The kernel copied its top at the moment of the sample. Deeper words are read from
- * the target when a walk gets there, milliseconds later. They may have changed by then. So the last
- * KiB of the copy is read again together with the deeper words. If its bytes have changed, the
- * program has returned from these frames in the meantime, and the walk ends as cut.
+ * the target when a walk gets there, milliseconds later. These words may have changed by then. So
+ * the last KiB of the copy is read again together with the deeper words. If its bytes have changed,
+ * the program has returned from these frames in the meantime, and the walk ends as cut.
  *
  * 3. Code without CFI (musl's libc, hand-written assembler). Three ways are tried, the most
  * reliable first: a word on the stack that is the return address of a direct call to the function
@@ -39,7 +39,7 @@ enum {
                                                                           * x86-64 ABI */
     LATER_BYTES = 256 << 10, /* maximum read beyond the copy */
     OVERLAP_BYTES = 1024,    /* end of the copy, which is read again and compared */
-    SCANNED_WORDS = 192,     /* searched for a return address, if no table says where it is */
+    SCANNED_WORDS = 192,     /* searched for a return address, if no table gives its place */
     GUESSED_FRAME_BYTES = 1 << 20,
     ENTRY_BYTES = 64,
     CODE_BEFORE_CALL = 8,

@@ -1,5 +1,5 @@
-/* mapping_ledger.c: for `observe --maps`: follows the system calls that map and unmap memory, and
- * so knows which stack mapped each range. The ranges are disjoint; a range is split where a part of
+/* mapping_ledger.c: for `observe --maps`: follows the system calls that map and unmap memory, to
+ * find out which stack mapped each range. The ranges are disjoint; a range is split where a part of
  * it is unmapped or mapped again.
  *
  * The kernel writes the calls to one buffer per CPU, and the buffers are read one after the other.

@@ -441,8 +441,8 @@ static int by_collected(const void *a, const void *b) {
     return first->bytes > second->bytes ? -1 : first->bytes < second->bytes;
 }
 
-/* Returns how many collections this one represents: a collection is reported with a probability in
- * proportion to its allocated bytes. */
+/* Returns how many collections a reported collection represents: a collection is reported with a
+ * probability in proportion to its allocated bytes. */
 static double collections_represented(const struct ag_reported_collection *collection) {
     return collection->allocated_bytes != 0 && collection->weight_bytes != 0
                ? (double)collection->weight_bytes / (double)collection->allocated_bytes

@@ -5,9 +5,9 @@
  *             (struct malloc_chunk in malloc/malloc.c of glibc)
  *
  * Chunks are contiguous from the start of the heap, and the last one (top) ends where the heap
- * ends. The flags of the next chunk show whether a chunk is in use, and a free chunk's size is
- * repeated there, too. So every step of the walk can be checked; memory in which all steps fit up
- * to the end is taken for a heap. */
+ * ends. The flags of the next chunk show whether a chunk is in use, and the next chunk also repeats
+ * the size of a free chunk. So every step of the walk can be checked; memory in which all steps fit
+ * up to the end is taken for a heap. */
 #include "glibc_heap.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* memory_sharers.h: processes that run in the memory of another process: children that clone made
- * with CLONE_VM and without CLONE_THREAD. They execute its code, but are not among its threads. */
+ * with CLONE_VM and without CLONE_THREAD. These processes execute the other process' code, but are
+ * not among its threads. */
 #ifndef AG_MEMORY_SHARERS_H
 #define AG_MEMORY_SHARERS_H
 
@@ -9,9 +10,10 @@
 
 enum { AG_MEMORY_SHARERS_MOST = 63 }; /* the search ends after so many */
 
-/* Lists the other processes in the memory of PID, and returns how many there are. They are searched
- * among the children and the parent of PID, then among the children and the parents of those that
- * were found, and so on. If the kernel cannot compare memory (kcmp, CONFIG_KCMP), none is found. */
+/* Lists the other processes in the memory of PID, and returns their number. These processes are
+ * searched among the children and the parent of PID, then among the children and the parents of
+ * those that were found, and so on. If the kernel cannot compare memory (kcmp, CONFIG_KCMP), none
+ * is found. */
 size_t ag_memory_sharers(pid_t pid, pid_t ret_pids[AG_MEMORY_SHARERS_MOST]);
 /* Whether the thread has a child in its memory, or is the first thread of such a child. Parent and
  * child may use the same thread-local storage, because the caller of clone decides that. */

@@ -94,8 +94,8 @@ static bool is_32_bit(pid_t pid) {
            start[EI_CLASS] == ELFCLASS32;
 }
 
-/* Whether we may read its memory. /proc/PID/maps is subject to the same check as
- * process_vm_readv. */
+/* Checks whether this process may read the memory of PROCESS. /proc/PID/maps is subject to the same
+ * check as process_vm_readv. */
 static int check_access(const struct ag_remote_process *process, char message[512]) {
     char letter[2];
     const ssize_t n = ag_remote_process_file(process->pid, 0, "maps", letter, sizeof letter);

@@ -7,11 +7,11 @@
  * thread, the chunk's events so far are added to the totals.
  *
  * The totals advance to the time up to which all threads have delivered their events. For a stream
- * with an unread chunk, this is the stream's last known stamp. For all others it is the time of
- * this round minus MARGIN_NS: a recorder that is about to write an event has written a stamp since
- * the last tick or two (a tick is a millisecond of the writer). If a thread is descheduled between
- * stamp and event, the event comes late; the ledger (the arithmetic of live blocks) repairs the
- * order and counts late events.
+ * with an unread chunk, this is the stream's last known stamp. For all other streams it is the time
+ * of this round minus MARGIN_NS: a recorder that is about to write an event has written a stamp
+ * since the last tick or two (a tick is a millisecond of the writer). If a thread is descheduled
+ * between stamp and event, the event comes late; the ledger (the arithmetic of live blocks) repairs
+ * the order and counts late events.
  *
  * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
  * faster than they are taken. So a snapshot examines the controls only once. It ignores the chunks
@@ -142,7 +142,7 @@ static const struct ag_chunk_ready *active_at(const struct ag_writer *writer, si
 }
 
 /* Adds the events in unfilled chunks of quiet threads to the totals, so that these threads do not
- * hold up the others. */
+ * hold up the events of the other threads. */
 static void peek_at_quiet_streams(struct ag_writer *writer, uint64_t now_ns) {
     for (size_t i = 0; i < writer->n_active; i++) {
         const struct ag_chunk_ready *active = active_at(writer, i);

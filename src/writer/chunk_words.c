@@ -1,5 +1,6 @@
 /* chunk_words.c: converts the raw 64-bit words of a chunk (segment.h) to events for the writer. A
- * damaged program may change the words meanwhile, so a word is copied, and the copy is checked.
+ * damaged program may change the words while they are read, so a word is copied, and the copy is
+ * checked.
  *
  * The words before used_words are complete, unless the program has damaged the segment. So a word
  * that is neither an event nor a record ends the chunk: no word boundary after it can be trusted.

@@ -31,10 +31,10 @@ AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at)
                            /* exactly one load: the program may write meanwhile */
                            __ATOMIC_RELAXED);
 }
-/* Fills an event. WORD is its first word; SECOND is the word behind an ALLOC word, and 0 for a FREE
- * or REALLOC_FREE. Used by the batches of chunk_words.c, which select SECOND without a branch, and
- * by the loop of one_pass.c, where KIND is a constant. (Returning the event would cost a copy in
- * the batches: 9 instructions per event.) */
+/* Fills an event. WORD is its first word; SECOND is the word that follows an ALLOC word, and 0 for
+ * a FREE or REALLOC_FREE. Used by the batches of chunk_words.c, which select SECOND without a
+ * branch, and by the loop of one_pass.c, where KIND is a constant. (Returning the event would cost
+ * a copy in the batches: 9 instructions per event.) */
 AG_FAST void ag_chunk_word_event(uint64_t word, uint64_t second, uint8_t kind,
                                  struct ag_event *ret_event) {
     *ret_event = (struct ag_event){.address = AG_WORD_ADDRESS(word),

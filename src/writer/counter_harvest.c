@@ -2,7 +2,7 @@
  * segment.
  *
  * While the process lives, its threads continue to count, and may free a set or use its memory for
- * another one. The version of a set shows whether all rows that were read belong to one state of
+ * another set. The version of a set shows whether all rows that were read belong to one state of
  * the set; if not, the set is read again. The values of a set that was freed meanwhile are in its
  * thread's stream.
  *

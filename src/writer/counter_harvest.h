@@ -9,7 +9,7 @@
  * ag_recording_finish to write. The process may live. Only the first call for a recording does
  * anything. */
 void ag_counter_harvest(struct ag_recording *recording);
-/* Returns the process' chunks of counters to the recorders. It must have ended. */
+/* Returns the process' chunks of counters to the recorders. The process must have ended. */
 void ag_counter_harvest_release(const struct ag_recording *recording);
 
 #endif

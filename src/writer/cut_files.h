@@ -1,9 +1,9 @@
 /* cut_files.h: keeps this process alive when another process truncates a file that is mapped here.
  *
- * Touching a mapped page behind the end of its file raises SIGBUS. The recorded program can
- * truncate its live file, and a build can truncate an ELF file, at any moment, so a check
- * beforehand does not help. With this guard, such a page reads as zeros from then on, in every
- * mapping of the process. The data of such files is checked anyway. */
+ * Touching a mapped page after the end of its file raises SIGBUS. The recorded program can truncate
+ * its live file, and a build can truncate an ELF file, at any moment, so a check beforehand does
+ * not help. With this guard, such a page reads as zeros from then on, in every mapping of the
+ * process. The data of such files is checked anyway. */
 #ifndef AG_CUT_FILES_H
 #define AG_CUT_FILES_H
 

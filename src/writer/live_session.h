@@ -15,7 +15,7 @@ struct ag_session_options { /* set by `run`; size first, zero means default */
     size_t size;
     /* made absolute; NULL: allogram.%e.%p.allogram in the current folder */
     const char *output_pattern;
-    const char *live_directory; /* NULL: /dev/shm when it has room, else the output's folder */
+    const char *live_directory; /* NULL: /dev/shm if it has room, otherwise the output's folder */
     const char *filter;         /* which blocks are recorded (base/block_filter.h); NULL: all */
     uint32_t depth;             /* most frames of a stack; 0: 256 */
     uint32_t stamp_every;       /* most events of a thread between two time stamps; 0: 64 */

@@ -109,8 +109,9 @@ static bool read_facts(uint32_t pid, struct process_facts *ret_facts) {
         }
     }
     free(line);
-    (void)fclose(status);                             /* nothing was written */
-    ret_facts->is_over = is_zombie && n_threads <= 1; /* a main thread may end before the others */
+    (void)fclose(status); /* nothing was written */
+    /* a main thread may end before the other threads */
+    ret_facts->is_over = is_zombie && n_threads <= 1;
     return true;
 }
 

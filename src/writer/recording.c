@@ -548,7 +548,7 @@ static void write_stream(struct ag_recording *recording, uint32_t number,
         ag_recording_write_definitions(recording);
     }
     if (recording->is_cut) {
-        return; /* this stream was discarded with all others */
+        return; /* this stream was discarded with all other streams */
     }
     const struct ag_chunk_info info = {
         .kind = AG_CHUNK_KIND_EVENTS,
@@ -619,8 +619,8 @@ static void forget_window_ends(struct ag_stream *stream) {
     stream->n_window_ends = 0;
 }
 
-/* Counts the chunks that are missing before this one as lost. The stream's waiting events are
- * written before, because a trace chunk has raw chunks of consecutive sequences. */
+/* Counts the chunks that are missing before this chunk as lost. Writes the stream's waiting events
+ * first, because a trace chunk has raw chunks of consecutive sequences. */
 static void skip_to(struct ag_recording *recording, struct ag_stream *stream,
                     const struct ag_chunk_ready *ready) {
     if (stream->encoder) {

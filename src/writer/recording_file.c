@@ -12,7 +12,7 @@
  *
  * 2. Room. The trace's end and index must fit even when the disk is full, or the trace has reached
  *    a quota or its own size limit. So disk space for them is reserved before each chunk, as blocks
- *    behind the file's end (FALLOC_FL_KEEP_SIZE), if the file system supports that.
+ *    after the file's end (FALLOC_FL_KEEP_SIZE), if the file system supports that.
  *
  * 3. End. The end of a trace has the lost events, how the process ended, the sums, and the index.
  *    The end is written even if a full disk cut the trace: truncating the file to its last whole

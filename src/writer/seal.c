@@ -4,8 +4,8 @@
  * and neither the trace nor the live file is changed.
  *
  * The trace's header holds the session's number, and the live file is in a folder whose name
- * contains that number, in shared memory or beside the trace. So no data in a trace can lead to any
- * other file.
+ * contains that number, in shared memory or in the folder of the trace. So no data in a trace can
+ * lead to any other file.
  *
  * The words of the live file were written by the recorded program, which may have run with fewer
  * rights than the user who reads its trace. So only the owner of a session seals it, and traces
@@ -173,9 +173,9 @@ int ag_writer_seal_own(const char *path, char ret_message[512]) {
 
 /* ---- for readers ---- */
 
-/* Copies the trace to a file without a name, which disappears with its descriptor: beside the trace
- * when its file system supports that, because traces may be large. Returns the descriptor;
- * -EALREADY: the trace is sealed. */
+/* Copies the trace to a file without a name, which disappears with its descriptor. The copy is in
+ * the folder of the trace if the file system supports that, because traces may be large. Returns
+ * the descriptor; -EALREADY: the trace is sealed. */
 static int copy_trace(const char *path, const char *folder) {
     const char *const places[] = {folder, "/tmp", "/dev/shm"};
     struct stat status;

@@ -71,7 +71,7 @@ static inline struct ag_process_slot *ag_session_slot(const struct ag_session *s
                                               (uint64_t)slot * AG_SLOT_BYTES);
 }
 
-/* Returns n: the slots [0, n) have been used at least once; the others have no memory yet. */
+/* Returns n: the slots [0, n) have been used at least once; the other slots have no memory yet. */
 static inline uint32_t ag_session_slots_used(const struct ag_session *session) {
     /* acquire: pairs with the release of the process that announces a slot, before it takes it */
     const uint32_t used =
@@ -88,8 +88,8 @@ static inline uint32_t ag_session_chunks_touched(const struct ag_session *sessio
 }
 
 /* Populates (allocates memory for) some chunks that no recorder has taken yet: as many as were
- * taken so far, and at most 32. A thread that takes one of them needs no system call, which a
- * sandbox might forbid. What fails is tried again by the next call. */
+ * taken so far, and at most 32. A thread that takes one of these chunks needs no system call, which
+ * a sandbox might forbid. What fails is tried again by the next call. */
 void ag_session_prepare_chunks(const struct ag_session *session);
 
 static inline struct ag_chunk_control *ag_session_control(const struct ag_session *session,

@@ -1,8 +1,8 @@
 /* session_control.c: performs the requests that session_control.h describes.
  *
  * 1. Permission. Any process that can open the live file may control the session: the processes of
- *    the session's user, and root's. They map the session as its writer does, but do not take the
- *    writer lock, and drain nothing.
+ *    the session's user, and root's. Such a process maps the session as its writer does, but does
+ *    not take the writer lock, and drains nothing.
  *
  * 2. A dump request is three words in the header, and its answer is two, so there can be only one
  *    requester at a time: it locks a byte of the file, and the lock ends with its process. If a

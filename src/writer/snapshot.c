@@ -15,11 +15,11 @@
  *    stack tree are not reused (ag_writer_retire). The program does not wait while the segment has
  *    free chunks.
  *
- * 3. Names. Dumps are named TRACE.dump1.allogram and so on, beside TRACE.allogram, and never
- *    replace a file. A dump gets its name when it is complete; before that its name ends in
- *    ".part". At most one snapshot of a process is written at a time; requests that come meanwhile
- *    are answered by the next one. A process has at most DUMPS_MOST dumps. A dump that cannot be
- *    written is removed without a message, and its number is skipped.
+ * 3. Names. The dumps of TRACE.allogram are named TRACE.dump1.allogram and so on, in the same
+ *    folder, and never replace a file. A dump gets its name when it is complete; before that its
+ *    name ends in ".part". At most one snapshot of a process is written at a time; requests that
+ *    come meanwhile are answered by the next snapshot. A process has at most DUMPS_MOST dumps. A
+ *    dump that cannot be written is removed without a message, and its number is skipped.
  *
  * 4. Requests. `run`, its writer and its endpoint (the server of `run --serve`) share a page,
  *    struct ag_snapshot_requests: to request a trace of the first process, one of them writes the
@@ -105,7 +105,8 @@ static int move_recording(struct ag_recording *recording, const char *path) {
     return 0;
 }
 
-/* Drops all slots but this one, and marks its process as having just left the session. */
+/* Drops all slots except slot INDEX, and marks the process of that slot as having just left the
+ * session. */
 static void end_all_but(struct ag_writer *writer, uint32_t index) {
     for (uint32_t i = 0; i < writer->session->n_slots; i++) {
         if (i != index) {
@@ -193,7 +194,7 @@ static pid_t snapshot_begin(struct ag_writer *writer, uint32_t index, const char
         char part[4096];
         (void)waitpid(child, NULL, 0);
         (void)snprintf(part, sizeof(part), "%s.part", path);
-        (void)unlink(part); /* left behind when the child was killed */
+        (void)unlink(part); /* exists if the child was killed */
     }
     (void)close(frozen[0]);
     return child > 0 ? child : 0;

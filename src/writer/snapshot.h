@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* When to write a dump of each recording, beside its trace (TRACE.dump1.allogram ...). */
+/* When to write a dump of each recording, in the folder of its trace (TRACE.dump1.allogram ...). */
 enum ag_dump_kind {
     AG_DUMP_GC,     /* after a garbage collection of the program, by any of its collectors */
     AG_DUMP_PEAK,   /* bytes in use exceed those of the last such dump by a tenth and a MiB */

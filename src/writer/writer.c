@@ -29,8 +29,8 @@
  *    dropped.
  *
  * 4. Death of the writer. All durable state is in the segment and the traces: the next writer
- *    adopts the slots again and finds the traces by the note behind each slot (recording_file.c,
- *    1). The lock on the live file shows whether the session has a writer. */
+ *    adopts the slots again and finds the traces by the note after each slot (recording_file.c, 1).
+ *    The lock on the live file shows whether the session has a writer. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -222,9 +222,9 @@ static void watch_process(struct ag_writer *writer, uint32_t index, uint32_t pid
     end_replaced(writer, index);
 }
 
-/* Returns when a process ended that was dead before the writer adopted it. It counts as ended
- * before the first process, if the first has ended since the last look at all slots
- * (note_ends_before_first). */
+/* Returns when a process ended that was dead before the writer adopted it. If the first process has
+ * ended since the last look at all slots (note_ends_before_first), the dead process counts
+ * as ended before the first process. */
 static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
     return writer->first_has_ended && !writer->knows_ends_before_first ? writer->first_ended_ns
                                                                        : ag_monotonic_ns();
@@ -593,8 +593,8 @@ static bool waits_for_status(const struct ag_writer *writer, const struct ag_wat
            now_ns - watched->ended_ns < STATUS_PATIENCE_NS;
 }
 
-/* Seals only a few traces per call: meanwhile, live processes wait for ticks and returned chunks,
- * and new ones for slots. */
+/* Seals only a few traces per call, because live processes wait for ticks and returned chunks
+ * during the call, and new processes wait for slots. */
 uint32_t ag_writer_finish_ended(struct ag_writer *writer, uint64_t now_ns) {
     enum { AT_ONCE = 8 };
     uint32_t count = 0;
@@ -712,8 +712,8 @@ static void look_for_ends(struct ag_writer *writer, uint64_t now_ns, bool thorou
 }
 
 /* Called once, after the end of the first process is known: looks at all slots. Processes that are
- * dead by then count as ended before the first one. This includes a child whose start and end the
- * writer has not seen yet, and one whose end the kernel reports late. */
+ * dead by then count as ended before the first process. These include a child whose start and end
+ * the writer has not seen yet, and a child whose end the kernel reports late. */
 static void note_ends_before_first(struct ag_writer *writer) {
     for (uint32_t i = 0; i < writer->n_slots_seen && writer->n_open > 0; i++) {
         struct ag_watched_slot *watched = &writer->slots[i];
@@ -740,9 +740,9 @@ static void wait_for_ends(struct ag_writer *writer, int timeout_ms) {
     }
 }
 
-/* Returns the time between two measurements of a process' resident memory. It grows with the number
- * of processes, which bounds the cost, and with the session's length, because a timeline shows a
- * limited number of points. */
+/* Returns the time between two measurements of a process' resident memory. The time grows with the
+ * number of processes, which bounds the cost, and with the session's length, because a timeline
+ * shows a limited number of points. */
 static uint64_t rss_pause_ns(const struct ag_writer *writer) {
     enum { TIMELINE_POINTS = 4096 };
     const uint64_t session_ns = ag_session_clock_now_ns(writer->session);
