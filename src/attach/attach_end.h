@@ -24,8 +24,8 @@ struct ag_attach_end { /* all zero: the user cannot ask for the end */
 
 enum {
     AG_ATTACH_LEAVE_NS = 500 * 1000 * 1000,
-    /* A function that a thread of the target is executing for us gets this long, because it may
-     * hold locks. */
+    /* How long, after the user's request, a function that a thread of the target executes for us
+     * may continue. It is not aborted at once, because it may hold locks. */
     AG_ATTACH_CALL_NS = 820 * 1000 * 1000,
 };
 

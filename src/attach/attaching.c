@@ -43,7 +43,8 @@ enum {
     PATIENCE_NS = 5 * 1000 * 1000 * 1000L - 1,
     /* to find a safe point, even if PATIENCE_NS have passed: a try takes longer on a loaded CPU */
     TRIES_LEAST = 300,
-    LATE_PATIENCE_NS = 1000 * 1000 * 1000, /* for threads that did not stop in time */
+    /* how long ag_attach_take_out waits for threads that did not stop in time */
+    LATE_PATIENCE_NS = 1000 * 1000 * 1000,
     LEAST_PAUSE_NS = 100 * 1000,
     MOST_PAUSE_NS = 900 * 1000,
     START_NAP_NS = 20 * 1000 * 1000,

@@ -6,12 +6,12 @@
  * are blocked except those that a crash raises: a handler of the program must not run in the middle
  * of the called function, and the return from a handler would overwrite what the kernel has stored
  * about an interrupted system call (restart_block). As the tracer, this process sees a crash first,
- * and the program never does. If another process sends one of these signals, the signal is held
+ * and the program never sees it. If another process sends one of these signals, the signal is held
  * back and sent again at the end. A job-control stop affects the other threads at once, and this
  * thread when it is resumed: the kernel takes care of that.
  *
- * If the thread's stack is a coroutine's, or short, mmap is called first, which needs some 200
- * bytes of it, and all other calls use the stack that mmap returned.
+ * If the thread's stack is a coroutine's, or short, mmap is called first. That call needs some 200
+ * bytes of the thread's stack; all other calls use the memory that mmap returned as their stack.
  *
  * A call that does not return is aborted when the user asks for the end, or after ten seconds: the
  * thread is stopped and its registers are restored. Locks that the called function holds at that

@@ -18,9 +18,9 @@
  *     the thread has no child or parent in the same      they may share its thread-local storage
  *     memory (clone with CLONE_VM)
  *
- * The allocator of the libc is taken to be all code from the end of the last function before those
- * of malloc to the start of the first function after them. The functions without a name in between
- * belong to it. */
+ * The allocator of the libc is taken to be all code from the end of the last function before the
+ * functions of malloc to the start of the first function after them. The functions without a name
+ * in between belong to it. */
 #include "safe_point.h"
 
 #include <errno.h>

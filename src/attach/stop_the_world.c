@@ -2,8 +2,9 @@
  * code, and switches the adapters of runtimes in the agent on and off. attaching.c defines the
  * order of the steps.
  *
- * 1. Code. No thread may be in the bytes that change, or return into them. If a thread is or would,
- * all threads are resumed, and stopped again after a pause of random length.
+ * 1. Code. No thread may be in the bytes that change, or return into them. If a thread is in them
+ * or would return into them, all threads are resumed, and stopped again after a pause of random
+ * length.
  *
  * 2. Runtimes. The adapters list the code in which a thread may hold locks of the runtime or change
  * its data (the quiet ranges of hook/attachment.h). The runtime is called only while all threads
@@ -274,7 +275,7 @@ static void ask_to_leave(struct ag_attach *attach) {
 }
 
 /* Ends the adapters' work and unloads the agent. Called while all threads are stopped and none is
- * in ranges_out. */
+ * in the code that ranges_out finds. */
 static int runtimes_leave(struct ag_attach *attach, struct ag_traced_thread *caller,
                           char message[512]) {
     uint64_t unused = 0;

@@ -238,9 +238,9 @@ static int stop_threads_of(struct ag_stopped_threads *threads,
     return refused < 0 ? refused : r < 0 ? r : were_some;
 }
 
-/* Does what stop_threads_of does, for the target. When all threads of the target are stopped, and
- * cannot start further processes, does so for the processes that share the target's memory (section
- * 4). */
+/* Stops the threads of the target that still run. When all are stopped, and so cannot start further
+ * processes, stops the threads of the processes that share the target's memory (section 4). Returns
+ * what stop_threads_of returns. */
 static int stop_more(struct ag_stopped_threads *threads, char message[512]) {
     pid_t sharers[AG_MEMORY_SHARERS_MOST];
     int r = stop_threads_of(threads, threads->process, message);

@@ -123,9 +123,10 @@ static bool may_be_repeated(long call) {
 #define IGNORED_BY_DEFAULT \
     (SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) | SIGNAL_BIT(SIGCONT))
 
-/* Whether a signal is pending that would end a system call of the thread, were it not traced: it is
- * not blocked and not ignored. The kernel keeps an ignored signal pending only because the thread
- * is traced; otherwise it is discarded when it is sent. Returns true if that is unknown. */
+/* Whether a signal is pending that would end a system call of the thread, were it not traced: a
+ * signal that is neither blocked nor ignored. The kernel keeps an ignored signal pending only
+ * because the thread is traced; without a tracer, it discards such a signal when it is sent.
+ * Returns true if that is unknown. */
 static bool has_pending_signal(const struct ag_traced_thread *thread) {
     char text[4096];
     (void)ag_remote_process_file(thread->pid, thread->tid, "status", text, sizeof text);

@@ -27,9 +27,9 @@ enum ag_adapter_answer {
 struct ag_adapter {
     /* Called once, with no lock held, by the thread that starts the agent: before the program's
      * first line, when all objects that the program is linked with are in memory and relocated.
-     * Other parts of the program may not be initialized. Fills ret_runtime, whose name is set
-     * already: version and note ("": none), strings with static lifetime. Reads as little as
-     * possible if the runtime is absent, since this slows down every program. */
+     * Other parts of the program may not be initialized. The name in ret_runtime is set already;
+     * the function fills in version and note ("": none), with strings of static lifetime. Reads as
+     * little as possible if the runtime is absent, since this slows down every program. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime);
     /* Called when exit has begun, or when _exit, _Exit or quick_exit was called, if attach returned
      * ACTS; may be NULL. _exit may be called anywhere: in a signal handler, inside
@@ -72,7 +72,8 @@ struct ag_late_adapter {
      * caller. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime,
                                      struct ag_late_start *ret_start);
-    /* Returns 0; for false also -EBUSY: the adapter cannot end now, and the agent has to stay. */
+    /* Returns 0. stand(false) may also return -EBUSY: the adapter cannot end now, and the agent has
+     * to stay. */
     int (*stand)(bool is_on);
 };
 bool ag_adapters_are_leaving(void);

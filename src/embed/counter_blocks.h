@@ -11,7 +11,7 @@ struct ag_counter_block {
     void *memory; /* zeroed; NULL: there is no room */
     uint32_t reference;
 };
-/* BYTES: a power of two from 1 to 64 KiB. A call from a signal handler that interrupted one of
+/* BYTES: a power of two from 1 KiB to 64 KiB. A call from a signal handler that interrupted one of
  * these functions fails as if there were no room. */
 struct ag_counter_block ag_counter_block_take(size_t bytes) AG_HIDDEN;
 struct ag_counter_set *ag_counter_set_take(void) AG_HIDDEN; /* NULL: there is no room */

@@ -10,9 +10,10 @@
  * and after the end of the process: it reads complete nodes only, and counters are atomic for that
  * reason alone. What only the owner needs lies in memory of the process.
  *
- * A forked child with a trace of its own begins at 0 on the current path, because it continues
- * there. It copies that path from its parent's nodes and then uses nodes of its own. If the parent
- * resets its counters meanwhile, the copied path may be wrong, but the copying ends.
+ * A forked child with a trace of its own begins with counts of 0, on the path on which it was
+ * forked, because it continues there. It copies that path from its parent's nodes and then uses
+ * nodes of its own. If the parent resets its counters meanwhile, the copied path may be wrong, but
+ * the copying ends.
  *
  * 3. Balance. As long as a session runs every enter and leave is followed, also in a pause, which
  * only stops the counting. A call for which there is no node (no memory, or a million paths) is
@@ -21,14 +22,14 @@
  *
  * 4. Time is counted per set, from step to step, for the function that was current before the step.
  *
- * 5. Folded recursion. A step to a function that is already on the path may go to its older node
- * instead of a new one, if every function that was entered since also has a node above that older
- * one: then all counts stay below the outermost node of each function of the path, and inclusive
- * counts of functions do not change. If f calls f, the call always folds. In f - g - f - g the
- * first three calls get nodes, and the last one goes to the node of the first g. Such a step is
- * stored as a node that contains the number of the older node, so the older node is searched only
- * once. Since nodes alone do not show the callers then, `levels` holds the node that was current
- * before each call. */
+ * 5. Folded recursion. A step to a function that is already on the path may go to the function's
+ * older node instead of a new one, if every function that was entered since also has a node above
+ * that older node: then all counts stay below the outermost node of each function of the path, and
+ * inclusive counts of functions do not change. If f calls f, the call always folds. If the calls on
+ * a path are f-g-f-g, the first three get nodes, and the last one goes to the node of the first g.
+ * Such a step is stored as a node that contains the number of the older node, so the older node is
+ * searched only once. Since nodes alone do not show the callers then, `levels` holds the node that
+ * was current before each call. */
 #include "counters.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* host_lock.h: a lock for functions that a program calls rarely. Its word is the holder's tid, so
- * that a forked child does not wait for a thread that exists only in the parent. */
+/* host_lock.h: a lock for functions that a program calls rarely. The lock's word is the holder's
+ * tid, so that a forked child does not wait for a thread that exists only in the parent. */
 #ifndef AG_HOST_LOCK_H
 #define AG_HOST_LOCK_H
 

@@ -136,8 +136,8 @@ static int apply_undo(struct ag_ledger *ledger, uint32_t index, uint64_t address
     const uint64_t at = ag_live_table_seek(&ledger->live, address);
     const bool is_live = ledger->live.blocks[at].address != 0;
     if (!is_death || (is_live && !ag_ledger_can_give_way(ledger, at, index))) {
-        /* nothing to undo; or another block lives there already: then the restored block would be
-         * freed at once by an event to come */
+        /* Either there is nothing to undo, or another block lives at the address already. In that
+         * case a later event would free the restored block at once. */
         return 0;
     }
     const int r = is_live ? ag_ledger_give_way(ledger, at, /* n_passed_on= */ 0) : 0;
@@ -267,8 +267,8 @@ AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot 
                : ag_ledger_free_fast(ledger, hot, index, at, event, is_reported);
 }
 
-/* WAY_LARGE prefetches; WAY_NOTIFIED calls the visitor, and needs no variant that does not
- * prefetch, because the visits dominate the cost */
+/* WAY_LARGE prefetches. WAY_NOTIFIED calls the visitor and prefetches, too: the visits dominate its
+ * cost, so a variant that does not prefetch is not needed. */
 enum way { WAY_SMALL, WAY_LARGE, WAY_NOTIFIED };
 
 AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,

@@ -8,12 +8,12 @@
  * The peak, with the share of every stack, costs O(1) per event. peak_version counts how often the
  * total has left its highest value. A sum whose version is older has not changed since then, so its
  * live bytes are its share of that peak: the first change of a sum after the peak stores its share
- * (take_share_fast), and close stores the shares of the unchanged ones.
+ * (take_share_fast), and ag_ledger_close stores the shares of the sums that did not change.
  *
  *     total            1   2   3*  2   3   4*  3        * highest so far
  *     peak_version     0   0   0   1   1   1   2        incremented by the first event after it
  *
- * The peak is measured after allocations; on a tie the latest one counts. */
+ * The peak is measured after allocations; if two peaks are equal, the later one counts. */
 #ifndef AG_APPLY_FAST_H
 #define AG_APPLY_FAST_H
 

@@ -10,7 +10,8 @@
 #include "table/table_memory.h"
 
 enum {
-    DEATHS_KEPT = 1 << 16, /* per window: a trace without stamps would keep all deaths otherwise */
+    /* most deaths that a window keeps: otherwise a trace without stamps would keep all deaths */
+    DEATHS_KEPT = 1 << 16,
     RESOLUTION_PERCENT = 99,
 };
 

@@ -8,9 +8,10 @@
  * stream all results are exact. For several, the number and bytes of allocations do not depend on
  * the order between threads. Where two threads raced for an address, the order is restored by
  * alternation: a second alloc of a live address waits for its free; a free of an unknown address
- * waits for an alloc whose window (the time between two stamps) overlaps, otherwise it is a ghost,
- * the free of a block whose allocation is not in the trace. Repairs are counted. order_repair.c and
- * order_bounds.c describe which orders remain unknown, and how large the error is.
+ * waits for an alloc whose window (the time between two stamps) overlaps that of the free. A free
+ * that finds no such alloc is a ghost: the free of a block whose allocation is not in the trace.
+ * Repairs are counted. order_repair.c and order_bounds.c describe which orders remain unknown, and
+ * how large the error is.
  *
  * Threads: a ledger belongs to one thread. Memory: 32 bytes per live block at a load of 1/4 to 3/4,
  * about 200 bytes per stack. */
@@ -51,7 +52,8 @@ void ag_ledger_now(const struct ag_ledger *ledger, uint64_t *ret_in_use_bytes,
                    uint64_t *ret_allocated_bytes);
 /* Advances the end of the recording to TIME_NS, with or without events. */
 void ag_ledger_reach(struct ag_ledger *ledger, uint64_t time_ns);
-/* Sets the time that the trace has for the last reset, which is applied already or soon. */
+/* Sets the time of the last reset as the trace contains it. The reset event itself may be applied
+ * before or after this call. */
 void ag_ledger_reset_at(struct ag_ledger *ledger, uint64_t time_ns);
 /* Starts a reader's time window: results count from here on, and the peak and the timeline are
  * those inside the time window. Blocks in use stay in use, and their deaths count. Called at most
@@ -99,7 +101,7 @@ struct ag_block {
     uint64_t address, size, allocated_ns, freed_ns; /* freed_ns UINT64_MAX: still live */
     uint32_t stack, allocated_by, freed_by;
     uint32_t free_stack;            /* 0: live, or unknown */
-    uint32_t n_moves, n_promotions; /* how often a garbage collector moved and promoted it */
+    uint32_t n_moves, n_promotions; /* how often a garbage collector moved and promoted the block */
     uint8_t via;
     /* NULL in the ledger: a caller that forwards a visit may set it */
     const struct ag_weight *weight;

@@ -148,7 +148,8 @@ struct ag_tally { /* the running totals; apply.c keeps a copy in registers */
 struct ag_ledger {
     struct ag_live_table live;
     struct ag_sum *sums;
-    /* stack and via are set when a sum is created, the rest in close and end_period */
+    /* stack and via are set when a sum is created, the other fields in ag_ledger_close and
+     * ag_ledger_end_period */
     struct ag_stack_sum *results;
     size_t n_sums, sum_capacity;
     struct ag_sum_index sum_index;
@@ -230,7 +231,8 @@ AG_FAST uint32_t ag_ledger_sum(struct ag_ledger *ledger, uint32_t stack, uint8_t
     return AG_LIKELY(sum != AG_INDEX_NONE) ? sum : ag_ledger_sum_slow(ledger, stack, via);
 }
 int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t stream, uint64_t time_ns);
-/* Passes the net, rise and dip since the last call to ledger.bounds, as one window. */
+/* Passes to ledger.bounds, as one window, the net, rise and dip since the last call of this
+ * function. */
 void ag_ledger_flush_window(struct ag_ledger *ledger, uint32_t stream);
 void ag_ledger_visit_death(const struct ag_ledger *ledger, const struct ag_death *death,
                            uint32_t freed_by); /* only where ledger.visit is set */
@@ -307,11 +309,11 @@ void ag_repair_done(struct ag_repair *repair);
 /* Handles an event that does not fit the state of its address, or whose address has waiting events.
  * Applies what can be applied. */
 int ag_ledger_defer(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *event);
-/* Removes the realloc_free of ADDRESS that STREAM has just undone, if it still waits; returns
- * whether it did. */
+/* If the realloc_free of ADDRESS that STREAM has just undone still waits, removes it and returns
+ * true. */
 bool ag_ledger_cancel_waiting(struct ag_ledger *ledger, uint32_t stream, uint64_t address);
 /* Was the live block in SLOT born in the open window of another stream than STREAM? Then its birth
- * may be moved later. */
+ * may be moved to a later time. */
 bool ag_ledger_can_give_way(const struct ag_ledger *ledger, uint64_t slot, uint32_t stream);
 /* Undoes the birth of the block in SLOT, and lets its alloc wait. N_PASSED_ON: how often the event
  * that displaces the alloc has itself been displaced. */
@@ -320,7 +322,7 @@ bool ag_ledger_is_waiting(const struct ag_ledger *ledger, uint64_t address);
 /* Applies the events that wait at ADDRESS and fit now. */
 int ag_ledger_drain(struct ag_ledger *ledger, uint64_t address);
 void ag_ledger_end_waiting(struct ag_ledger *ledger, struct ag_stream *stream,
-                           uint64_t deadline_ns); /* its window ended */
+                           uint64_t deadline_ns); /* for a stream whose window has ended */
 int ag_ledger_expire(struct ag_ledger *ledger, uint64_t now_ns);
 /* A reader's time window begins. The totals count waiting events when they are applied, which is
  * inside the time window. So the allocs that the threads' sums counted on arrival are moved into

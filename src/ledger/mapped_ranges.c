@@ -72,8 +72,8 @@ static void emit(struct ag_mapped_range *result, size_t *count, uint32_t heap, u
     }
 }
 
-/* Walks the begins in order. Between two begins, an older operation decides again where a newer one
- * ends. */
+/* Walks the begins in order. Between two begins, where a newer operation ends, an older operation
+ * decides again. */
 static size_t sweep_ranges(struct sweep *sweep, const struct edge *begins, size_t n,
                            struct ag_mapped_range *result) {
     size_t count = 0;

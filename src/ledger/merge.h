@@ -5,8 +5,8 @@
  * windows that overlap in time is unknown: the ledger makes the allocs and frees of each address
  * alternate, and the summary has bounds for the peak (peak_low_bytes, peak_high_bytes).
  *
- * Nothing is applied before ag_merge_advance allows it. Threads: one. Memory: the events that are
- * not applied yet. */
+ * Nothing is applied before ag_merge_advance allows it. A merge is used by one thread. It needs
+ * memory only for the events that are not applied yet. */
 #ifndef AG_MERGE_H
 #define AG_MERGE_H
 

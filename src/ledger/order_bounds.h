@@ -1,7 +1,7 @@
 /* order_bounds.h: computes bounds for the true peak when the order between threads is unknown.
  *
- * The ledger feeds it one call per window (the events of one stream between two of its stamps), in
- * order of their starts. order_bounds.c derives the bounds. */
+ * The ledger calls ag_order_bounds_window for each window (the events of one stream between two of
+ * its stamps), in the order of the windows' starts. order_bounds.c derives the bounds. */
 #ifndef AG_ORDER_BOUNDS_H
 #define AG_ORDER_BOUNDS_H
 

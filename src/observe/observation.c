@@ -10,8 +10,8 @@
  * target's list of mappings is read again then, at most every 20 ms, and once a second in any case.
  * If a file was unmapped before a sample in it is read, the frame has its address but no name.
  *
- * 2. Cost. Stacks are walked as samples arrive and kept once; names are looked up on request, once
- * per address. At 99 Hz the loop wakes some dozen times a second.
+ * 2. Cost. Stacks are walked as samples arrive, and each stack is kept once; names are looked up on
+ * request, once per address. At 99 Hz the loop wakes some dozen times a second.
  *
  * 3. Ends. An observation ends when its time is over, when is_stopped returns true (Ctrl-C), or
  * when the target has ended. In all three cases the results cover the time until the end. */
@@ -31,7 +31,7 @@
 #include "table/array.h"
 
 enum {
-    STACK_BYTES = 16384, /* bytes of a stack that are copied; typical ones have 1 to 6 KiB */
+    STACK_BYTES = 16384, /* bytes of a stack that are copied; typical stacks have 1 to 6 KiB */
     STACK_BYTES_FAST = 8192,
     FAST_RATE = 500, /* from this rate on, less of the stack is copied */
     GROWTH_STACK_BYTES = 4096,
@@ -74,7 +74,8 @@ static void add_source(struct ag_observation *observation, struct ag_perf_source
     observation->source_calls[n] = call;
 }
 
-/* Returns the number of a tracepoint; -1: it does not exist, or it is not permitted to read it. */
+/* Returns the number of a tracepoint; -1: there is no such tracepoint, or this process may not read
+ * it. */
 static long tracepoint(const char *group, const char *name) {
     static const char *const folders[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     for (size_t i = 0; i < 2; i++) {
@@ -111,8 +112,9 @@ static int add_map_sources(struct ag_observation *observation, struct ag_perf_so
     return 0;
 }
 
-/* Whether this process has to wake at each sample, which costs the target one more interrupt: only
- * if an inspector reads stacks after the sample, because no BPF program copies them. */
+/* Whether this process has to wake at each sample. That costs the target one more interrupt, and is
+ * necessary only if an inspector reads stacks after the sample, because no BPF program copies
+ * them. */
 static bool must_read_soon(const struct ag_observation *observation) {
     for (size_t i = 0; i < observation->n_inspections; i++) {
         if (observation->inspections[i].capture_program < 0) {
@@ -272,7 +274,7 @@ const char *ag_observation_thread_name(struct ag_observation *observation, uint3
 }
 
 /* Finds the node of the sample's stack. Returns false if the stack is stale: it was read so late
- * that it may be of another moment. */
+ * that it may belong to a later moment than the sample. */
 static bool find_stack(struct ag_observation *observation, const struct ag_perf_sample *sample,
                        uint32_t *ret_node) {
     struct ag_stack_copy stack = {

@@ -115,7 +115,7 @@ void ag_inspections_close(struct ag_observation *observation);
 /* Whether pc is in code of a runtime that has an inspector. */
 bool ag_inspections_own(void *observation, uint64_t pc);
 /* Finds the node of a sample's stack. Returns false if the stack is stale: it was read so late that
- * it may be of another moment. */
+ * it may belong to a later moment than the sample. */
 bool ag_inspections_stack(struct ag_observation *observation, const struct allogram_sample *sample,
                           uint32_t *ret_node);
 

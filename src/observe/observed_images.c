@@ -130,8 +130,9 @@ static struct ag_observed_image *find_known_image(const struct ag_observed_image
     return NULL;
 }
 
-/* Whether one more file may be opened. A file that is mapped a thousand times occupies its bytes
- * once, but is read a thousand times. */
+/* Whether one more file may be opened. The cost is compared with the bytes that the files occupy,
+ * because a file that is mapped a thousand times occupies its bytes once, but is read a thousand
+ * times. */
 static bool may_open(const struct ag_observed_images *images) {
     return !images->is_over_bound && (images->is_stopped == NULL || !images->is_stopped()) &&
            images->cost <= free_cost + MOST_COST * images->stored_bytes;

@@ -1,7 +1,8 @@
 /* perf_watch.h: the kernel's perf events on all threads of a process, including threads that start
  * later: each event with the registers and the top of the stack at that moment.
  *
- * The process is never stopped. A sample costs it an interrupt (some us in a virtual machine). */
+ * The process is never stopped. A sample costs the process an interrupt (some us in a virtual
+ * machine). */
 #ifndef AG_PERF_WATCH_H
 #define AG_PERF_WATCH_H
 

@@ -45,7 +45,7 @@ struct ag_link_kind {
     /* An option of `attach` and `control` that this kind adds to theirs, without dashes: it names a
      * file. NULL: none. */
     const char *option, *option_help;
-    bool (*takes)(const char *name); /* whether a machine of this kind has such a name */
+    bool (*takes)(const char *name); /* whether NAME can be the name of a machine of this kind */
     int (*open)(const struct ag_link_place *place, struct ag_link **ret_link,
                 char ret_text[AG_LINK_TEXT_BYTES]);
     /* Closes the connection, and ends the machine's recording for this link. LINK may be NULL.

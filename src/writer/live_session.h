@@ -53,8 +53,8 @@ void ag_session_remove(struct ag_session *session);
 /* Removes the live file at PATH, for a process that must not touch the session. */
 void ag_session_remove_path(const char *path);
 
-/* Creates the trace file of the first process before it runs, so that an unusable folder is
- * reported at once. */
+/* Creates the trace file of the first process before the process runs, so that an unusable folder
+ * is reported at once. */
 int ag_session_first_trace(struct ag_session *session, uint32_t pid, const char *program,
                            char ret_path[4096], char ret_message[512]);
 enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of a trace that holds only its header */

@@ -271,8 +271,8 @@ uint32_t ag_process_own_pid(uint32_t pid, uint64_t *ret_namespace) {
                                                                                 : pid;
 }
 
-/* Does /proc show every process? With hidepid it hides those of other users from an ordinary user.
- */
+/* Does /proc show every process? With hidepid it hides the processes of other users from an
+ * ordinary user. */
 static bool shows_all(void) {
     static enum answer known = UNKNOWN;
     if (known != UNKNOWN) {
@@ -436,8 +436,8 @@ bool ag_process_shares_namespace(uint32_t pid, uint32_t own_pid) {
     return pid == own_pid && read_facts(pid, &facts) && facts.n_levels <= 1;
 }
 
-/* Returns the number that the thread THREAD_ID of another namespace has in the writer's. 0: the
- * thread was not found. */
+/* Returns the number in the writer's namespace of the thread that has the number THREAD_ID in the
+ * namespace of its process. 0: the thread was not found. */
 static uint32_t find_thread(uint32_t pid, uint32_t thread_id) {
     enum { THREADS_LOOKED_AT = 4096 };
     char path[64];

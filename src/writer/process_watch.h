@@ -2,7 +2,7 @@
  * CPU time and names.
  *
  * A process in a PID namespace of its own has several pids. In this file, `pid` is its pid in the
- * writer's namespace, and `own_pid` is the one in its own namespace, which it reports. */
+ * writer's namespace, and `own_pid` is the pid in its own namespace, which the process reports. */
 #ifndef AG_PROCESS_WATCH_H
 #define AG_PROCESS_WATCH_H
 

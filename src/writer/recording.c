@@ -16,7 +16,7 @@
  *    (16 instead of 4: a sixth smaller for cfrac, a twelfth for espresso, and a fifth less time in
  *    zstd). But they hold more memory of the segment. If a thread has ended, its stream is written
  *    as soon as there are a few such streams: an encoder and a raw chunk for every thread that ever
- *    existed would be gigabytes in a program that creates many.
+ *    existed would be gigabytes in a program that creates many threads.
  *
  * 2. Exactly once. A trace chunk holds whole raw chunks, and its header lists their sequence
  *    numbers in the stream. When the writer dies between writing a trace chunk and returning its
@@ -26,9 +26,9 @@
  *    harmless. Mappings are written among the events.
  *
  * 3. The totals may be ahead of the trace. The merge waits until all threads have delivered their
- *    events up to a time, so a thread that rarely allocates would hold it up. So the writer peeks
- *    into ACTIVE chunks: their events go to the totals at once (totaled_words counts their words),
- *    and to the trace when the chunk is full.
+ *    events up to a time, so a thread that rarely allocates would delay the totals. Therefore the
+ *    writer peeks into ACTIVE chunks: their events go to the totals at once (totaled_words counts
+ *    their words), and to the trace when the chunk is full.
  *
  *    A window is the time between two stamps of a stream. An event happened at an unknown moment of
  *    its window, so the peak of several threads is known only as a range (ledger/order_bounds.h).
@@ -66,7 +66,7 @@ enum destination { TO_TRACE = 1, TO_TOTALS = 2 };
 
 enum {
     SEAL_CHUNKS = 16, /* 1 MiB of words: 20,000 to 80,000 events per trace chunk */
-    SEAL_EARLY = 4,   /* as SEAL_CHUNKS, for small traces: see seal_at */
+    SEAL_EARLY = 4,   /* used instead of SEAL_CHUNKS for small traces: see seal_at */
     SHORT_TRACE_BYTES = 512 << 10,
     BATCH_EVENTS = 512, /* 16 KiB: half of an L1 cache */
     ODD_EVENTS = 8,     /* one_pass.c is tried again after so many events that it does not take */
@@ -263,7 +263,7 @@ void ag_recording_cut(struct ag_recording *recording, int error) {
     for_each_stream(recording, discard_stream, 0);
 }
 
-/* May `bytes` more be added to the trace? If not, it is cut here. */
+/* May `bytes` more be added to the trace? If not, the trace is cut here. */
 static bool has_room(struct ag_recording *recording, size_t bytes) {
     if (recording->is_cut) {
         return false;
@@ -685,7 +685,7 @@ static uint32_t seal_at(const struct ag_recording *recording) {
     return is_early ? SEAL_EARLY : SEAL_CHUNKS;
 }
 
-/* A thread hands over a chunk with much room left only when it has ended. */
+/* A thread hands over a chunk with much room left only when the thread has ended. */
 static bool is_last(const struct ag_chunk_ready *ready) {
     return ready->is_full && ready->used_words < AG_CHUNK_WORDS / 2;
 }

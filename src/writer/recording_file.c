@@ -1,14 +1,14 @@
 /* recording_file.c: chooses the trace file of a recording, limits its size, and writes its end.
  * recording.c writes everything between the start and the end.
  *
- * 1. Which file. The one that `run` created, the one that a previous writer began, or a new one.
- *    Each process has a slot in the live segment (format/segment.h). A note after the slot (struct
- *    ag_slot_trace) names the file of a previous writer.
- *    The program can write to that memory, so the note is only a hint: the file must belong to this
- *    writer's user, and its header must name this session, this process and this use of the slot.
- *    (Only the user who owns the session reads its live segment and seals its traces, so this
- *    writer's user is the owner.) If the previous writer was killed before it wrote the note, its
- *    file is found because it has the name that the new file would get (trace_file.c).
+ * 1. Which file. A recording uses the file that `run` created, the file that a previous writer
+ *    began, or a new one. Each process has a slot in the live segment (format/segment.h). A note
+ *    after the slot (struct ag_slot_trace) names the file of a previous writer. The program can
+ *    write to that memory, so the note is only a hint: the file must belong to this writer's user,
+ *    and its header must name this session, this process and this use of the slot. (Only the user
+ *    who owns the session reads its live segment and seals its traces, so this writer's user is the
+ *    owner.) If the previous writer was killed before it wrote the note, its file is found because
+ *    it has the name that the new file would get (trace_file.c).
  *
  * 2. Room. The trace's end and index must fit even when the disk is full, or the trace has reached
  *    a quota or its own size limit. So disk space for them is reserved before each chunk, as blocks

@@ -135,8 +135,8 @@ static bool was_forked(const struct ag_session *session, uint32_t index) {
 }
 
 /* Notes the end of the older of two recordings with the same pid: its process has executed another
- * program, even if its slot does not say so. If the newer process was forked, it was not executed:
- * then the pid was reused, or a reported pid is wrong, and no recording ends. */
+ * program, even if its slot does not show that. If the newer process was forked, it was not
+ * executed: then the pid was reused, or a reported pid is wrong, and no recording ends. */
 static void end_replaced(struct ag_writer *writer, uint32_t index) {
     const struct ag_session *session = writer->session;
     const uint64_t start_raw = ag_session_slot(session, index)->start_raw;
@@ -459,7 +459,7 @@ static void look_how_it_ended(const struct ag_watched_slot *watched, struct ag_p
         !atomic_load_explicit(&slot->wait_status_known, memory_order_acquire) &&
         ag_process_watch_wait_status(&watched->watch, &status)) {
         atomic_store_explicit(&slot->wait_status, status, memory_order_relaxed);
-        /* release: as in ag_session_child_ended */
+        /* release: pairs with the acquire in how_it_ended */
         atomic_store_explicit(&slot->wait_status_known, 1, memory_order_release);
     }
 }
