@@ -1,4 +1,5 @@
-/* attach_end.h: when an attach has to stop waiting, because its user asked it to end.
+/* attach_end.h: when an attach (loading the agent, a shared library that records allocations, into
+ * a running process, the target) has to stop waiting, because its user asked it to end.
  *
  * A user who presses Ctrl-C gets the prompt back within a second, whatever the target does: a
  * thread may never reach a safe point, or be blocked in the kernel, or a loader may never return.

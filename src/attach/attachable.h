@@ -1,5 +1,5 @@
-/* attachable.h: checks whether the agent can be loaded into a process, before the process is
- * touched. */
+/* attachable.h: checks whether the agent (the shared library that records allocations) can be
+ * loaded into a process, before the process is touched. */
 #ifndef AG_ATTACHABLE_H
 #define AG_ATTACHABLE_H
 
@@ -20,8 +20,8 @@ struct ag_attachable {
 /* Returns the image of an attached agent, or NULL. */
 struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *images);
 /* Returns 0, or a negative errno with one line in ret_message: the process is traced, stopped,
- * statically linked, uses another libc, or is filtered by seccomp. images: those of the process,
- * already read. */
+ * statically linked, uses another libc, or is filtered by seccomp. images: the mapped files of the
+ * process, already read. */
 int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
                         struct ag_attachable *ret_attachable, char ret_message[512]);
 /* Checks that the process has mapped no agent and no live file of a recording. Returns 0, or

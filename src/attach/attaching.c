@@ -1,5 +1,6 @@
-/* attaching.c: loads the agent into a running process, switches its hooks on and off, and unloads
- * it, for `attach` and `control`. attaching.h lists the steps.
+/* attaching.c: loads the agent (the shared library that records allocations) into a running
+ * process, switches its hooks on and off, and unloads it, for `attach` and `control`. attaching.h
+ * lists the steps.
  *
  * 1. Which thread. One thread has to load the agent. Threads that wait in a system call are tried
  * first, because the program loses no time by their stop; /proc shows which they are. Running

@@ -1,5 +1,5 @@
-/* attaching.h: loads the agent into a running process, switches its hooks on and off, and unloads
- * it.
+/* attaching.h: loads the agent (the shared library that records allocations) into a running
+ * process, switches its hooks on and off, and unloads it.
  *
  *     ag_attach_claim       waits until no other allogram attaches to the process
  *     ag_attach_prepare     checks only; the process is not touched

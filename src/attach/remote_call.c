@@ -1,5 +1,6 @@
-/* remote_call.c: makes a stopped thread of the target call a function, for the steps of an attach:
- * loading, starting, switching and unloading the agent.
+/* remote_call.c: makes a stopped thread of the target (the process that is attached to) call a
+ * function, for the steps of an attach: loading, starting, switching and unloading the agent, which
+ * is a shared library.
  *
  * The function returns to a byte 0xcc (int3) that occurs in the libc's code: that trap stops the
  * thread with the result in rax, and no code of the target is written. During the call all signals

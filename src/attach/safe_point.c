@@ -265,7 +265,8 @@ bool ag_safe_point_has_room(const struct ag_safe_ground *ground,
     if (thread->tid == thread->pid) { /* the first thread's stack grows automatically */
         return strcmp(mapping->path, "[stack]") == 0;
     }
-    const uint64_t tcb = thread->registers.fs_base; /* glibc puts it at the top of the stack */
+    /* glibc puts the TCB (thread control block) at the top of the stack */
+    const uint64_t tcb = thread->registers.fs_base;
     return tcb > sp && tcb < mapping->high && sp - mapping->low >= ROOM_BYTES;
 }
 

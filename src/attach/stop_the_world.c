@@ -1,6 +1,6 @@
 /* stop_the_world.c: changes a process for `attach` while all of its threads are stopped: writes
- * code, and switches the adapters of runtimes in the agent on and off. attaching.c defines the
- * order of the steps.
+ * code, and switches on and off the adapters of runtimes in the agent (the loaded shared library
+ * that records allocations). attaching.c defines the order of the steps.
  *
  * 1. Code. No thread may be in the bytes that change, or return into them. If a thread is in them
  * or would return into them, all threads are resumed, and stopped again after a pause of random

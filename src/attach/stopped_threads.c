@@ -79,7 +79,8 @@ static bool take_late(struct ag_stopped_threads *threads, pid_t tid,
     return false;
 }
 
-/* If there is no room, nothing resumes the thread after its stop before this process ends. */
+/* Adds the thread to the late threads. If the list is full, the thread, once it stops, is resumed
+ * only when this process ends. */
 static void remember_late(struct ag_stopped_threads *threads,
                           const struct ag_traced_thread *thread) {
     if (threads->n_late < AG_LATE_THREADS_MOST) {

@@ -1,4 +1,5 @@
-/* adapter.h: the interface between a runtime's adapter and the agent.
+/* adapter.h: the interface between a runtime's adapter and the agent, the shared library that
+ * allogram loads into programs.
  *
  * An adapter is the code for one runtime (base/runtimes.h) that is compiled into the agents, from
  * the runtime's folder in adapters/. When a program starts under `allogram run`, the agent calls

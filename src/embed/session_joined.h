@@ -1,4 +1,5 @@
-/* session_joined.h: joins the functions of allogram.h to the session that an agent records. */
+/* session_joined.h: joins the functions of allogram.h to the session that an agent (a shared
+ * library that allogram loads into programs) records. */
 #ifndef AG_SESSION_JOINED_H
 #define AG_SESSION_JOINED_H
 

@@ -1,9 +1,9 @@
 /* foreign_file.c: opens files whose names come from others, after checking that they are regular
  * files (foreign_file.h has the reason).
  *
- * 1. Checking. O_PATH resolves a name without opening the file: no driver is called, and no pipe
- * counts a reader. The descriptor pins the file, so that fstat and the second step refer to the
- * same file, whatever the name resolves to by then.
+ * 1. Checking. O_PATH resolves a name without opening the file: no driver is called, and a pipe
+ * does not get a reader. The descriptor pins the file, so that fstat and the second step refer to
+ * the same file, whatever the name resolves to by then.
  *
  * 2. Opening. /proc/self/fd/N leads to the pinned file. O_NONBLOCK matters for regular files too: a
  * lease makes open wait for its holder, 45 seconds by default.

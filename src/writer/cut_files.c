@@ -3,9 +3,7 @@
  * The SIGBUS handler maps a page of zeros over the inaccessible one, and the access is repeated.
  * The handler serves every mapping of the process: a library that maps a file (libelf) reads the
  * mapping before it could be registered with this module. Memory that the machine has lost
- * (BUS_MCEERR_AR) is not handled.
- *
- * Globals: guard. */
+ * (BUS_MCEERR_AR) is not handled. */
 #include "cut_files.h"
 
 #include <signal.h>

@@ -11,7 +11,8 @@
 #include "format/segment.h"
 #include "snapshot.h"
 
-struct ag_session_options { /* set by `run`; size first, zero means default */
+/* `size` is the size of the struct; a member that is zero has its default */
+struct ag_session_options {
     size_t size;
     /* made absolute; NULL: allogram.%e.%p.allogram in the current folder */
     const char *output_pattern;
@@ -27,8 +28,10 @@ struct ag_session_options { /* set by `run`; size first, zero means default */
     bool is_sampling;
     uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB */
     uint64_t seed;
-    bool has_seed;         /* false: random */
-    double budget_percent; /* of the processes' CPU time: adapts the interval; 0: it is fixed */
+    bool has_seed; /* false: random */
+    /* limit of the cost, in percent of the processes' CPU time, to which the interval is adapted;
+     * 0: the interval is fixed */
+    double budget_percent;
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;
     bool has_requests; /* snapshots can be requested by ag_session_requests */
@@ -41,7 +44,7 @@ int ag_session_create(const struct ag_session_options *options, struct ag_sessio
                       char ret_message[512]);
 /* Is a writer at work, which drains the session and seals its traces? */
 bool ag_session_has_writer(const struct ag_session *session);
-/* Path of the live file: passed to the agent as ALLOGRAM_SESSION. */
+/* Path of the live file, which `run` passes to the programs in the variable ALLOGRAM_SESSION. */
 const char *ag_session_path(const struct ag_session *session);
 /* Does the live file still have its name? If it was deleted, the processes that have it mapped and
  * their forked children are still recorded, but not the programs that they execute. */

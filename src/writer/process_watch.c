@@ -315,8 +315,8 @@ uint64_t ag_process_start_ticks(uint32_t pid) {
     return is_known ? ticks : UINT64_MAX;
 }
 
-/* *ret_is_sure: the candidate must be the process, because both are certainly in one namespace,
- * where a pid is unique. */
+/* *ret_is_sure: the candidate must be the process that is sought: the reported namespace is
+ * certainly that of the candidate, and in one namespace a pid is unique. */
 static bool is_candidate(const struct ag_process_sought *sought, uint32_t candidate,
                          struct process_facts *ret_facts, bool *ret_is_sure) {
     if (!read_facts(candidate, ret_facts) || ret_facts->is_over ||

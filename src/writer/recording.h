@@ -141,7 +141,8 @@ uint64_t ag_recording_lost(const struct ag_recording *recording);
 void ag_recording_cut(struct ag_recording *recording, int error);
 /* Adds a record that must be written before the next events. */
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record);
-/* Both write the records that wait; ag_recording_write_definitions writes new nodes as well. */
+/* ag_recording_write_records writes the records in BLOB and empties it.
+ * ag_recording_write_definitions does this for the new nodes and the definitions that wait. */
 void ag_recording_write_definitions(struct ag_recording *recording);
 void ag_recording_write_records(struct ag_recording *recording, struct ag_blob *blob);
 

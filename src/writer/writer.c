@@ -14,9 +14,11 @@
  *    the first process has ended and every slot is free. So programs that were spawned right before
  *    the end have the same time to join.
  *
- * 3. Liveness. A process holds locks on the live file as long as its memory lives (segment.h, 6);
- *    the writer trusts these locks. A pidfd only wakes the writer and shows how a process ended.
- *    The pid of a process may remain unknown (process_watch.c). The first test that decides counts:
+ * 3. Liveness. A process holds locks on the live file as long as its memory lives (segment.h, 6): a
+ *    lock of its own, and one that is shared by its family (a process and those that were forked
+ *    from it). The writer trusts these locks. A pidfd only wakes the writer and shows how a process
+ *    ended. The pid of a process may remain unknown (process_watch.c). The first test that decides
+ *    counts:
  *
  *     its own lock, if it has one      it lives while the lock is held. If its pid lives on after
  *                                      that, the process has executed another program

@@ -41,8 +41,8 @@ struct ag_writer_report {
 /* Runs the writer until all processes of the session have ended and their traces are sealed. Needs
  * a process of its own. */
 int ag_writer_run(struct ag_session *session, int report_fd);
-/* Ends the writer, for a signal handler in that process. After the first call, the writer ends when
- * the first process of the session has ended; after the second call, it ends at once. */
+/* Ends the writer. For a signal handler in the writer's process. After the first call, the writer
+ * ends when the first process of the session has ended; after the second call, it ends at once. */
 void ag_writer_ask_to_end(void);
 /* Seals the traces of a session whose writer was killed. PATH: one of its traces (whose header
  * names the session) or its live file. Only a session's owner seals it, because the program can

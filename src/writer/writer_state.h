@@ -24,14 +24,15 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     uint32_t tree;                  /* index of its stack tree */
     uint32_t n_joined;              /* recorders of programs that it executed or started */
     uint64_t pid_namespace;         /* its own PID namespace */
-    uint64_t identity, family;      /* 0: it holds no such lock (segment.h, 6) */
-    uint64_t program;               /* identifies the file that it executes; 0: unknown */
-    uint64_t next_search_ns;        /* CLOCK_MONOTONIC of the next search for an unknown pid */
-    bool is_first;                  /* the process that `run` started, even after it called exec */
-    bool has_ended;                 /* the process has ended; its chunks will not change any more */
-    bool has_unread;                /* the last round left chunks of the process */
-    uint64_t ended_ns; /* CLOCK_MONOTONIC when its end was seen, or when its slot retired */
-    uint64_t gap_ns;   /* CLOCK_MONOTONIC since when a chunk is missing in a stream; 0: none is */
+    /* the process' own lock and its family's lock; 0: it holds no such lock (segment.h, 6) */
+    uint64_t identity, family;
+    uint64_t program;        /* identifies the file that it executes; 0: unknown */
+    uint64_t next_search_ns; /* CLOCK_MONOTONIC of the next search for an unknown pid */
+    bool is_first;           /* the process that `run` started, even after it called exec */
+    bool has_ended;          /* the process has ended; its chunks will not change any more */
+    bool has_unread;         /* the last round left chunks of the process */
+    uint64_t ended_ns;       /* CLOCK_MONOTONIC when its end was seen, or when its slot retired */
+    uint64_t gap_ns; /* CLOCK_MONOTONIC since when a chunk is missing in a stream; 0: none is */
     uint64_t next_rss_ns; /* CLOCK_MONOTONIC of the next measurement of its resident memory */
     uint64_t cpu_ns;      /* CPU time of the process when its end was noted */
     struct ag_dump_state dumps;
