@@ -16,8 +16,8 @@
  *    with a type as its innermost frame is a stack of its own. The other sum counts the block as if
  *    it had been allocated there. If a report is limited to a range of time (--from, --to), blocks
  *    from before the range are moved in the same way. The stacks' shares of a past peak do not
- *    change, since the ledger does not know which blocks were live at that time. A step visitor sees
- *    the birth undone and reported anew. */
+ *    change, since the ledger does not know which blocks were live at that time. A step visitor
+ *    sees the birth undone and reported anew. */
 #include "ledger/apply_fast.h"
 
 static struct ag_heap_collected *heap_of(struct ag_ledger *ledger, uint64_t address) {
