@@ -209,6 +209,9 @@ static int start_trace(struct ag_recording *recording, const struct ag_process_s
     }
     recording->ledger = ag_ledger_new();
     recording->merge = recording->ledger ? ag_merge_new(recording->ledger) : NULL;
+    if (!recording->merge) { /* one of the two is of no use */
+        recording->ledger = ag_ledger_free(recording->ledger);
+    }
     define_process(recording, copy);
     ag_recording_write_definitions(recording);
     return 0;

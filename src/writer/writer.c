@@ -821,7 +821,8 @@ static void count_others(struct ag_writer *writer) {
 }
 
 /* Reports to `run` once, when no trace is unsealed that the user expects to be complete
- * (something_is_unsealed). If programs were executed a moment ago and their recorders have not joined, it waits up to 0.3 s for them. */
+ * (something_is_unsealed). If programs were executed a moment ago and their recorders have not
+ * joined, it waits up to 0.3 s for them. */
 static void report_when_due(struct ag_writer *writer, int report_fd, bool ends_now) {
     if (!writer->first_has_ended || writer->has_reported || something_is_unsealed(writer) ||
         (!ends_now && ag_strangers_may_still_join(&writer->strangers, ag_monotonic_ns()))) {
