@@ -33,5 +33,5 @@ if is_recorded
   puts "#{made[Session.crystal_instance_type_id]} sessions made, #{sessions >= kept.size && sessions < 100 ? "nearly all" : "not all"} of the others dead"
   puts "#{made[Request.crystal_instance_type_id]} requests made"
 else
-  puts "nobody records"
+  puts "not recorded"
 end

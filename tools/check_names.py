@@ -20,7 +20,7 @@ def file_names(root):
         name = os.path.basename(path)
         stem = name.split(".")[0]
         if stem.lower() in NO_SUBJECT:
-            yield f"{path}:1: {stem} is no subject: name the file by its idea"
+            yield f"{path}:1: {stem} names no subject: name the file after its subject"
         is_ours = path.split(os.sep)[0] in ("src", "include", "adapters", "tools")
         # Arch folders of different CPUs have files of the same names.
         if not is_ours or name in REPEATABLE or f"{os.sep}arch{os.sep}" in path:

@@ -94,11 +94,11 @@ fi
         apt_get install --no-install-recommends "$package" 2>/dev/null || true
     done
     for package in $(missing_of $wished); do
-        echo "install_packages: $package is not to be had: what needs it is left out or skips" >&2
+        echo "install_packages: $package cannot be installed; what needs it is not built, or its tests are skipped" >&2
     done
     absent=$(missing_of $needed)
     if [ -n "$absent" ]; then
-        echo "install_packages: cannot do without" $absent "(install them, or run as root)" >&2
+        echo "install_packages: required packages are missing:" $absent "(install them, or run as root)" >&2
         exit 1
     fi
 }

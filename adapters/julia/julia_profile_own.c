@@ -94,7 +94,7 @@ int allogram_julia_prepare(char *ret_message) {
         state = READY;
         ag_julia.jl_gc_set_cb_pre_gc(put_in_place, 0);
         runtime.is_hooked = true;
-        runtime.note = "joined while it ran: its heaps alone, without malloc";
+        runtime.note = "recording began while Julia ran: only the heaps of Julia, without malloc";
         ag_recorder_announce(&announcement);
         ag_julia_collections_follow(thread);
         was_asked = true;

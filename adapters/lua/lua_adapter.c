@@ -208,7 +208,7 @@ static void add_to_note(const char *text) {
 
 static enum ag_adapter_answer refuse(struct ag_runtime_definition *ret_runtime, const char *why,
                                      const char *what) {
-    add_to_note("left alone: ");
+    add_to_note("not recorded: ");
     add_to_note(why);
     add_to_note(what);
     ret_runtime->note = note;
@@ -241,11 +241,12 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
     const char *calls = getenv("ALLOGRAM_CALLS"); /* of run --calls */
     ag_lua_calls_are_wanted = calls && strcmp(calls, "yes") == 0;
     if (!ag_lua.has_pcs) {
-        add_to_note("tables and their arrays may stand at the line of a statement before");
+        add_to_note("tables and their arrays may have the line of an earlier statement");
     }
     if (ag_lua_calls_are_wanted) { /* Lua clears allowhook around finalizers */
         add_to_note(note[0] ? "; " : "");
-        add_to_note("calls made by __gc are not counted, their words are: Lua holds its hook back");
+        add_to_note(
+            "calls in __gc finalizers are not counted, because Lua calls no hook there; the words that they allocate are counted");
     }
     ret_runtime->note = note[0] ? note : NULL;
     ag_lua_states_start();

@@ -89,16 +89,17 @@ static void write_words(const struct ag_finding *finding, char words[WORDS_BYTES
         snprintf(
             words, WORDS_BYTES,
             "frees %s blocks (%s of all) that were never seen allocated, at the same addresses "
-            "again and again: another entry of the allocator exists that is not recorded (or "
-            "recording was paused)",
+            "again and again: a function of the allocator is not recorded (or recording was "
+            "paused)",
             ag_quantity_short(&first, finding->blocks), share);
         break;
     case AG_FINDING_UNSEEN_FREES:
-        snprintf(words, WORDS_BYTES,
-                 "allocates %s blocks where another one is in use (%s of all deaths): their frees "
-                 "are not recorded; the compiler may have put copies of the program's own free "
-                 "into its callers (or recording was paused)",
-                 ag_quantity_short(&first, finding->blocks), share);
+        snprintf(
+            words, WORDS_BYTES,
+            "allocates %s blocks at addresses of blocks that are still in use (%s of all freed "
+            "blocks): their frees are not recorded; the compiler may have put copies of the program's own free "
+            "into its callers (or recording was paused)",
+            ag_quantity_short(&first, finding->blocks), share);
         break;
     case AG_FINDING_LEAK:
         leak_words(finding, words);

@@ -110,7 +110,7 @@ def acts(toy):
 
 def refuses(toy):
     failures = tap.Failures()
-    failures.expect("another release", toy.runtimes("2.0"), [("toy", "2.0", False, "left alone: only version 1.0 is supported")])
+    failures.expect("another release", toy.runtimes("2.0"), [("toy", "2.0", False, "not recorded: only version 1.0 is supported")])
     return failures
 
 

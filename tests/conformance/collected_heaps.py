@@ -70,7 +70,7 @@ def entries(tools, program):
         compare(failures, tools, traces[0], counts)
         covers(failures, tools, traces[0])
         listed = counts["by_many"][0] + counts["by_inline_refill"][0]
-        failures.require("lists are named", runtime(tools, traces[0])["note"].startswith("%d blocks were handed out in lists" % listed))
+        failures.require("lists are named", runtime(tools, traces[0])["note"].startswith("%d blocks were given to the program in lists" % listed))
         is_clean(failures, tools, traces[0])
         text = recorded.run([tools.allogram, "report", traces[0], "--limit=0"]).stdout
         failures.fail_unless("the agent's own code is a line to look at", b"collector_calls.c" not in text)

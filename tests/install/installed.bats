@@ -120,7 +120,7 @@ options_of_page() { # the options in the manual page of a command
     CRYSTAL_PATH="$(crystal env CRYSTAL_PATH):$(dirname "$binding")" CRYSTAL_CACHE_DIR="$PWD/cache" \
         crystal build -o program "$BATS_TEST_DIRNAME/../../examples/tracked_objects.cr"
     run ./program
-    [ "$output" = "nobody records" ]
+    [ "$output" = "not recorded" ]
     run "$ALLOGRAM" run -q -o seen.allogram -- ./program
     [ "${lines[0]}" = "1010 sessions made, nearly all of the others dead" ]
     [ "${lines[1]}" = "3000 requests made" ]
