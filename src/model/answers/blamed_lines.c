@@ -2,9 +2,10 @@
  * origin of the blocks (the blamed line). Sections 1 to 3 explain how.
  *
  * 1. Owners. strdup allocates, but the reader of a report cannot change its line. So the blamed
- * line of a stack is its innermost frame whose source file belongs to the reader's program. If no
- * frame has a known file, it is the innermost frame outside of the C library and the language's
- * library; if there is none either, the innermost frame.
+ * line of a stack is the innermost frame whose source file is known and belongs to the reader's
+ * program. If the stack has no such frame, the blamed line is the innermost frame outside of the C
+ * library and the language's library. If all frames are in these libraries, the blamed line is the
+ * innermost frame of the stack.
  *
  * 2. Wrappers. A function such as xmalloc allocates nearly everything, so its line is not useful to
  * the reader; the lines of its callers are. A function is skipped if it has several callers, and
@@ -76,26 +77,30 @@ enum ag_frame_owner ag_frame_owner(const struct ag_frame *frame) {
 enum {
     /* wrappers that call each other; the programs that were examined have up to 4 */
     WRAPPERS_MOST = 8,
-    NAMED_CALLERS = 2, /* callers that make a function with "alloc" in its name a wrapper */
-    /* callers that make any other function a wrapper; it must also allocate half of everything */
+    NAMED_CALLERS = 2, /* least number of callers of a wrapper with "alloc" in its name */
+    /* least number of callers of any other wrapper, which must also allocate half of all blocks or
+     * bytes */
     UNNAMED_CALLERS = 3,
 };
 /* a frame in a stack: index AT of the frames of NODE (inlined functions are frames, too) */
 struct position {
     uint32_t node, at;
 };
-/* a function at the current position of some row, with the sums of these rows */
+/* a function, with the sums of all rows (stacks) whose current position is in this function */
 struct function {
     uint64_t blocks, bytes;
-    uint32_t callers[UNNAMED_CALLERS]; /* the first different callers; more need not be known */
+    uint32_t callers[UNNAMED_CALLERS]; /* the first callers that differ from each other; more are
+                                        * not needed */
     uint32_t n_callers;
     bool is_wrapper, is_named;
 };
 struct walk {
     struct ag_profile *profile;
-    /* by row: the current position; node AG_NODE_ROOT(...): a stack without frames */
+    /* by row of the profile, which is a stack with its sums: the current position. A root as
+     * `node`: the stack has no frames */
     struct position *positions;
-    enum ag_frame_owner *least;         /* by row: frames whose owner is below this are skipped */
+    enum ag_frame_owner *least;         /* by row: frames whose owner has a lower value are
+                                         * skipped */
     uint8_t *owner_of_frame;            /* 1 + enum ag_frame_owner; 0: not determined yet */
     uint32_t *function_of_frame;        /* 1 + index in functions; 0: not determined yet */
     struct ag_index_map function_index; /* text ids: function | image << 32 -> index in functions */
@@ -119,7 +124,7 @@ static uint32_t frame_at(struct walk *walk, const struct position *position) {
     return ag_profile_node_frames(walk->profile, position->node, &n)[position->at];
 }
 
-/* Moves one frame outward. Returns false if the frame was the outermost. */
+/* Moves one frame outward, toward the caller. Returns false if the frame was the outermost. */
 static bool go_out(struct walk *walk, struct position *position) {
     size_t n;
     (void)ag_profile_node_frames(walk->profile, position->node, &n);
@@ -135,8 +140,8 @@ static bool go_out(struct walk *walk, struct position *position) {
     return true;
 }
 
-/* Moves outward to the innermost frame, beginning with the current one, whose owner is at least
- * LEAST. Returns false if there is none. */
+/* Moves outward to the next frame whose owner is at least LEAST. Does not move if the current frame
+ * already has such an owner. Returns false if no frame has such an owner. */
 static bool find_owned(struct walk *walk, struct position *position, enum ag_frame_owner least) {
     struct position at = *position;
     while (owner_of(walk, frame_at(walk, &at)) < least) {
@@ -231,7 +236,8 @@ static bool is_wrapper(const struct walk *walk, const struct function *function)
            (has_most && function->n_callers >= UNNAMED_CALLERS);
 }
 
-/* Does one round of section 2. Returns whether the position of any row changed. */
+/* Moves each row whose position is in a wrapper to the caller of the wrapper, once (section 2 at
+ * the top of this file). Returns whether the position of any row changed. */
 static bool pass_wrappers(struct walk *walk) {
     for (size_t i = 0; i < walk->n_functions; i++) {
         walk->functions[i] = (struct function){.is_named = walk->functions[i].is_named};

@@ -7,7 +7,7 @@
 #include "model/profile.h"
 
 struct ag_blamed_line {
-    struct ag_metrics metrics; /* the sum of its stacks */
+    struct ag_metrics metrics; /* the sum over the stacks with this blamed line */
     uint32_t frame;            /* a frame of the profile, with function, file and line */
 };
 /* Returns all blamed lines, in no particular order. The profile owns the array. Every stack that
@@ -22,7 +22,7 @@ bool ag_profile_blamed_line_goes_through(struct ag_profile *profile, size_t blam
                                          uint32_t frame);
 
 /* Who owns the source code of a frame. The reader of a report can change the program's own code,
- * and not that of the compiler or the C library. */
+ * but not the code of the compiler or of the C library. */
 enum ag_frame_owner {
     AG_OWNER_SYSTEM,  /* the C library, or the library of a language */
     AG_OWNER_UNKNOWN, /* no debug information */

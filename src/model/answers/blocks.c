@@ -1,8 +1,10 @@
 /* blocks.c: visits the single blocks of a profile, for the blocks view and for lifetimes. The
- * ledger reports each freed block when it can no longer take the free back, and the blocks in use
- * at the end. A ghost is a free whose allocation was not recorded. The ledger may take a ghost back
- * much later, when it finds the allocation, so ghosts are kept until the end. Except in a hostile
- * trace, their number is at most that of the blocks in use when the recording began. */
+ * ledger, which computes the live blocks from the events, reports a freed block as soon as no later
+ * event can undo the free. After the last event it reports the blocks that are still in use. A
+ * ghost is a free whose allocation was not recorded. The ledger may take a ghost back much later,
+ * when it finds the allocation, so all ghosts are kept in memory until the end of the pass. Except
+ * in a hostile trace, their number is at most that of the blocks in use when the recording
+ * began. */
 #include "model/answers/blocks.h"
 
 #include <errno.h>
@@ -15,7 +17,7 @@ enum { GHOSTS_MOST = 1 << 26 }; /* limits the memory for ghosts to 2 GiB, for ho
 
 struct ghost {
     struct ag_ghost ghost;
-    uint32_t before; /* 1 + index of the previous ghost at this address, 0: none */
+    uint32_t before; /* 1 + index of the previous ghost at the same address; 0: none */
     bool is_taken_back;
 };
 struct block_pass {
@@ -25,8 +27,8 @@ struct block_pass {
     void *context;
     struct ghost *ghosts;
     size_t n_ghosts;
-    struct ag_index_map newest; /* address -> index in places */
-    uint32_t *places;           /* by address: 1 + index of its newest ghost */
+    struct ag_index_map newest; /* address -> index in `places` */
+    uint32_t *places;           /* for each address: 1 + index of its newest ghost; 0: none */
     size_t n_places;
     int error;
 };
@@ -116,8 +118,8 @@ static void note_ghosts(struct block_pass *pass) {
     for (size_t i = 0; i < pass->n_ghosts; i++) {
         const struct ag_ghost *ghost = &pass->ghosts[i].ghost;
         if (!pass->ghosts[i].is_taken_back && ghost->time_ns >= options->from_ns) {
-            /* The address shows the heap if the program reported the heap itself. In the memory of
-             * the process a free does not show to which heap the block belonged. */
+            /* If the program reported the heap itself, the upper bits of the address (the space)
+             * identify the heap. Otherwise the heap of the block is unknown. */
             const uint32_t space = AG_EVENT_SPACE(ghost->address);
             const struct ag_model_heap *heap =
                 space != 0 ? ag_definitions_heap_of_via(&pass->profile->definitions, space) : NULL;
@@ -139,8 +141,8 @@ static void note_ghosts(struct block_pass *pass) {
 }
 
 /* A ghost has no stack of its allocation and no allocating thread, so filters of stacks or threads
- * exclude it. If a time window does not count older blocks, their frees look like ghosts, so no
- * ghosts are reported. */
+ * exclude it. If a time window does not count the blocks that were allocated before it, the frees
+ * of those blocks look like ghosts, so no ghosts are reported. */
 static bool can_have_ghosts(const struct ag_profile *profile) {
     return !profile->has_focus && !profile->has_ignore && !profile->options.runtime &&
            profile->options.thread < 0 &&

@@ -1,5 +1,6 @@
-/* blocks.h: visits the single blocks of a profile. It makes a pass over the events that keeps in
- * memory only the blocks in use and the ghosts (frees without a recorded allocation). */
+/* blocks.h: visits the single blocks of a profile. A visit of all blocks is a pass over the events
+ * of the trace, which keeps in memory only the blocks in use and the ghosts (frees without a
+ * recorded allocation). */
 #ifndef AG_BLOCKS_H
 #define AG_BLOCKS_H
 
@@ -12,23 +13,24 @@ enum ag_block_state {                      /* flags, so that a caller can ask fo
 };
 enum { AG_BLOCK_STATES = AG_BLOCK_OPEN | AG_BLOCK_CLOSED | AG_BLOCK_GHOST };
 
-struct ag_block_row { /* times since the start of the recording */
+struct ag_block_row { /* times are since the start of the recording */
     enum ag_block_state state;
     uint64_t address, size;
     uint64_t allocated_ns; /* UINT64_MAX: not recorded (a ghost) */
     uint64_t freed_ns;     /* UINT64_MAX: not freed */
-    uint32_t stack, via;   /* of the allocation; unknown for a ghost */
+    uint32_t stack, via;   /* stack and function of the allocation; unknown for a ghost */
     uint32_t allocated_by; /* stream (thread); UINT32_MAX: not recorded (a ghost) */
-    uint32_t freed_by;     /* stream; UINT32_MAX: not freed, or its free was lost */
+    uint32_t freed_by;     /* stream (thread); UINT32_MAX: not freed, or the free was lost */
     uint32_t free_stack;   /* stack of the free; 0: none, or not in the trace */
-    /* the profile that knows free_stack; in a merged profile, that of the process */
+    /* the profile to which free_stack belongs; if profiles of processes are merged, the profile of
+     * the process of this block */
     struct ag_profile *free_profile;
-    /* number of blocks that it represents: 1, or of a sampled trace the sample's weight */
+    /* number of blocks that this row represents: 1; in a sampled trace, the weight of the sample */
     double stands_for;
-    const char *domain, *allocator; /* of its heap; "": not in the trace */
-    /* the collector of its heap reports the blocks that it moves or promotes */
+    const char *domain, *allocator; /* of the block's heap; "": not in the trace */
+    /* the garbage collector of the block's heap reports which blocks it moves or promotes */
     bool is_of_moving;
-    uint32_t n_moves, n_promotions; /* how often a collector moved and promoted it */
+    uint32_t n_moves, n_promotions; /* how often a collector moved and promoted the block */
 };
 typedef void ag_block_row_visit(void *context, const struct ag_block_row *row);
 

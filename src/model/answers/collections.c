@@ -1,10 +1,11 @@
 /* collections.c: lists the garbage collections of a trace, and sums them by runtime, by cause (the
  * function whose allocation started them) and by process of a runtime, for the gc view and exports.
  *
- * A trace contains the stack in which a collection started, or only a function. The cause is the
- * innermost managed function of the stack, because the native frames below it are the runtime's own
- * path to its collector. Stacks and functions repeat, so the verdict on each (which frame is the
- * cause, whether the filters select it) is cached by its id. */
+ * A trace contains the stack in which a collection started, or only one function of that stack. The
+ * cause is the innermost managed function of the stack (a function of the virtual machine's
+ * language). The native frames that it called are the runtime's own path to its collector. Stacks
+ * and functions repeat, so the verdict on each (which frame is the cause, whether the filters
+ * select it) is cached by its id. */
 #include "model/answers/collections.h"
 
 #include <errno.h>
@@ -22,10 +23,11 @@ struct verdict { /* result for a stack or a function */
 };
 struct gathering {
     struct ag_profile *profile; /* the profile that gets the collections */
-    /* the profile whose trace is read: `profile`, or one process of it if it is merged */
+    /* the profile whose trace is read: `profile`, or the profile of one process if `profile` is
+     * merged */
     struct ag_profile *source;
     uint64_t offset_ns; /* time from the start of `profile` to the start of `source` */
-    /* of the source: stack id, or FRAME id << 32 -> index in verdicts */
+    /* of `source`: stack id, or (id of a FRAME record) << 32 -> index in `verdicts` */
     struct ag_index_map stacks;
     struct verdict *verdicts;
     size_t n_verdicts;
@@ -33,7 +35,8 @@ struct gathering {
 
 /* ---- stacks ---- */
 
-/* The frames by which a collection is attributed and filtered, innermost first. */
+/* Returns the frames that determine the cause of a collection and whether the filters select it,
+ * innermost first. ONE gets the frame if the trace has only a function. */
 static size_t frames_of(struct gathering *gathering, const struct ag_model_collection *raw,
                         uint32_t *one, const uint32_t **ret_frames) {
     if (raw->frame == 0) {
@@ -42,7 +45,8 @@ static size_t frames_of(struct gathering *gathering, const struct ag_model_colle
     *one = ag_frame_table_managed(&gathering->source->frames, raw->frame,
                                   /* line= */ 0);
     *ret_frames = one;
-    return *one != AG_INDEX_NONE; /* without memory, no function is the cause */
+    return *one != AG_INDEX_NONE; /* AG_INDEX_NONE: out of memory; the collection then has no known
+                                   * cause */
 }
 
 static struct verdict judge(struct gathering *gathering, const struct ag_model_collection *raw) {
@@ -149,7 +153,8 @@ static void add_to_sum(struct ag_collection_sum *sum, const struct ag_collection
     sum->allocated_bytes += row->known & AG_GC_KNOWN_ALLOCATED ? row->weight_bytes : 0;
 }
 
-/* Finds the sum of KEY, or adds MADE to LIST, which has room for all. NULL: no memory. */
+/* Returns the sum of KEY in LIST. If KEY has no sum, adds MADE, for which LIST has room. NULL: out
+ * of memory. */
 static struct ag_collection_sum *sum_of(struct ag_collection_sum *list, size_t *count,
                                         struct ag_index_map *map, uint64_t key,
                                         struct ag_collection_sum made) {

@@ -16,22 +16,26 @@ struct ag_collection_row {
     /* the process of the runtime (such as an Erlang process) that owns the heap; NULL: the heap
      * belongs to the whole runtime */
     const char *process;
-    uint64_t start_ns; /* since the start of the recording */
+    uint64_t start_ns; /* time since the start of the recording */
     uint64_t pause_ns, heap_before_bytes, heap_after_bytes, needed_bytes;
-    uint32_t known;           /* flags of enum ag_gc_known: which of the numbers are valid */
-    uint32_t cause_frame;     /* the innermost managed function of the stack that caused it, or the
-                               * innermost native one if there is none; UINT32_MAX: unknown */
-    uint64_t allocated_bytes; /* since the previous collection */
-    uint64_t weight_bytes;    /* of a sampled collection: the allocated bytes that it represents */
+    uint32_t known;           /* flags of enum ag_gc_known: which of the numbers of this struct are
+                               * valid */
+    uint32_t cause_frame;     /* frame of the innermost managed function of the stack that caused
+                               * the collection; of the innermost native function if no function is
+                               * managed; UINT32_MAX: unknown */
+    uint64_t allocated_bytes; /* allocated since the previous collection */
+    uint64_t weight_bytes;    /* if only some collections are recorded: the allocated bytes that
+                               * this one represents */
     uint64_t promoted_bytes;
 };
 /* the sum of the collections of a runtime, of a cause, or of a process of a runtime */
 struct ag_collection_sum {
     const char *runtime;           /* of a cause: the runtime of its function, NULL if unknown */
     uint32_t cause_frame;          /* of a process: the cause of its longest collection */
-    uint64_t collections, unended; /* unended: how many of these have no known end */
+    uint64_t collections, unended; /* unended: the number of collections without a known end */
     uint64_t pause_total_ns, pause_max_ns;
-    uint64_t needed_bytes, reclaimed_bytes; /* of the collections that report it */
+    uint64_t needed_bytes, reclaimed_bytes; /* sums over the collections whose `known` has these
+                                             * numbers */
     const char *process;                    /* NULL: the sum is not of a process */
     uint64_t promoted_bytes;                /* of the collections that report it */
     bool has_promoted;                      /* whether any collection reports promoted_bytes */
@@ -40,9 +44,10 @@ struct ag_collection_sum {
 };
 struct ag_collections {
     struct ag_collection_row *rows; /* sorted by start_ns */
-    /* one for each runtime name; one for each causing function */
+    /* one sum for each name of a runtime; one for each function that is a cause */
     struct ag_collection_sum *runtimes, *causes;
-    /* one for each process name; collections of heaps without a process are in none */
+    /* one sum for each name of a process; without the collections of heaps that belong to no
+     * process */
     struct ag_collection_sum *processes;
     size_t n_rows, n_runtimes, n_causes, n_processes;
 };

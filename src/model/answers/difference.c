@@ -3,8 +3,8 @@
  *
  * The key of a site is a text of its image, label and function. If sites are lines, it also
  * contains the line and the base name of the file (not the path, because two builds may be in two
- * folders). The program's own image is an empty text in all keys, because users compare program-1
- * with program-2. */
+ * folders). The image of the program itself is an empty text in all keys, because its file may have
+ * two names, such as program-1 and program-2. */
 #include "model/answers/difference.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@
 
 enum { KEY_BYTES = 8192 };
 
-struct difference { /* the public part must be the first member, see ag_difference_free */
+struct difference { /* `shown` must be the first member, because ag_difference_free converts a
+                     * pointer to it */
     struct ag_difference shown;
     struct ag_difference_row *rows;
     struct ag_text_store texts;
@@ -29,7 +30,7 @@ static const char *difference_keep_text(struct difference *difference, const cha
     return text ? ag_text_keep(&difference->texts, text, strlen(text)) : NULL;
 }
 
-/* Finds or adds the row of a site. The row gets the names of the site that was added last. */
+/* Finds or adds the row of SITE. The names in the row become those of SITE. NULL: out of memory. */
 static struct ag_difference_row *row_of(struct difference *difference, struct ag_profile *profile,
                                         enum ag_site_key by, const struct ag_site_row *site) {
     const bool is_labelled = ag_site_key_is_named(by);
@@ -90,8 +91,9 @@ static int difference_take(struct difference *difference, struct ag_profile *pro
     return r;
 }
 
-/* If SIDE has nothing, the site may have had blocks there that were not sampled. Their number is
- * estimated with the weights of the other side, because the code is the same. */
+/* If SIDE (one of the two profiles) has no sample of a site, the site may have had blocks that were
+ * not sampled. How many is estimated with the largest weight of a sample in OTHER, because the same
+ * code allocates in both profiles. */
 static void add_doubt(struct ag_metrics *side, const struct ag_metrics *other,
                       const struct ag_metrics *nothing) {
     if (nothing->portion_bytes > 0 && ag_metrics_are_nothing(side)) {
@@ -114,7 +116,7 @@ static void add_doubts(struct difference *difference, const struct ag_profile *b
 
 int ag_difference_new(struct ag_profile *before, struct ag_profile *after, enum ag_site_key by,
                       struct ag_difference **ret_difference) {
-    /* the names of these sites differ from run to run */
+    /* stacks, threads and processes have different names in each run */
     if (by == AG_BY_STACK || by == AG_BY_THREAD || by >= AG_BY_PROCESS) {
         return -EINVAL;
     }

@@ -1,15 +1,16 @@
-/* difference.h: compares two profiles site by site: what grew and what shrank. Sites (functions,
- * lines, types ...) are matched by name, because addresses differ from run to run. */
+/* difference.h: compares two profiles site by site, to show what grew and what shrank. Sites
+ * (functions, lines, types ...) are matched by name, because addresses differ from run to run. */
 #ifndef AG_DIFFERENCE_H
 #define AG_DIFFERENCE_H
 
 #include "model/profile.h"
 
 struct ag_difference_row {
-    struct ag_frame frame;    /* sites of some keys have no function, file or image; no row has
-                            * frame.label */
-    const char *label;        /* by heap, type and label: its name; NULL for an unknown type */
-    bool is_before, is_after; /* whether the site occurs in that profile */
+    struct ag_frame frame;    /* NULL members: the site has no function, file or image; frame.label
+                               * is NULL in all rows */
+    const char *label;        /* if sites are heaps, types or labels: the name of the site; NULL:
+                               * unknown type */
+    bool is_before, is_after; /* whether the site occurs in the first profile, and in the second */
     struct ag_metrics before, after; /* the site's own metrics, without those of its callees */
 };
 struct ag_difference {

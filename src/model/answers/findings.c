@@ -1,17 +1,18 @@
 /* findings.c: the rules that decide which facts of a profile the summary suggests to examine
  * (findings). The rules apply to blamed lines, which blamed_lines.h defines.
  *
- * 1. Evidence. The sums of each line, the pairs of threads and the timeline of the whole process
- * are part of every profile. How the memory of a single line grew, by how much its blocks are
- * enlarged and how large they are can only be read from the events. The events are read if there
- * are at most EVENTS_MOST, or on request. Without the events, steps and outsized blocks are not
- * found, and a growing leak is found only if the timeline of the process proves it (section 4).
- * Where events were lost, the file is damaged or a time window is set, some rules have no evidence:
- * see knows_leaks, knows_peak and find_foreign_frees.
+ * 1. Evidence. Every profile contains the sums of each line, the pairs of threads (one allocates,
+ * the other frees) and the timeline of the whole process. Only the events show how the memory of a
+ * single line grew, how large its blocks are, and by how much reallocations enlarge them. The
+ * events are read if their number is at most EVENTS_MOST, or if the caller requests it. Without the
+ * events, steps and outsized blocks are not found, and a growing leak is found only if the timeline
+ * of the process proves it (section 4). If events were lost, the file is damaged, or a time window
+ * or a filter is set, some rules have no evidence: see knows_leaks, knows_peak, knows_unseen and
+ * find_foreign_frees.
  *
- * 2. Every rule has two limits. Below the absolute number a finding would matter to no program: for
- * example, a program that allocates a hundred blocks has no storm of temporary blocks. Below the
- * share of the whole it would not matter to this program.
+ * 2. Every rule has two limits. A finding below the absolute number would matter to no program: for
+ * example, a program that allocates a hundred blocks has no storm of temporary blocks. A finding
+ * below the share of the whole would not matter to the profiled program.
  *
  *    rule      number                      share
  *    leak      100 blocks and 16 KiB, or   10 % of the bytes or blocks left at the end
@@ -25,68 +26,72 @@
  *    unseen    1000 buried blocks          5 % of all deaths
  *
  * The reasons for the numbers. Leak: many programs make a few small blocks at the start and do not
- * free them on purpose; 24 large blocks are 3 in each eighth of the recording. Steps: doubling a
- * block from 16 bytes until memory is full takes about 30 reallocations, so 100 equal steps are no
- * doubling. Outsized: section 5. Storm (of temporary blocks): 10000 pairs of malloc and free take
- * half a millisecond, at 50 ns each; a smaller gain cannot be measured. Foreign: threads pass each
- * other tens of blocks when they start and end; only frees count, not blocks that a collector found
- * dead. Peak: 2 MiB is the size of an empty C program, and 50 % is more than all other lines
- * together. Unseen: section 7.
+ * free them on purpose; 24 large blocks are 3 in each eighth of the recording. Steps: a block of 16
+ * bytes that is doubled until memory is full needs about 30 reallocations, so 100 reallocations
+ * that add the same number of bytes do not double the block. Outsized: section 5. Storm (of
+ * temporary blocks): 10000 pairs of malloc and free take half a millisecond, at 50 ns each; a
+ * program that avoids fewer pairs is not measurably faster. Foreign (blocks that a thread frees for
+ * another): threads pass each other tens of blocks when they start and end. Blocks that a garbage
+ * collector found dead do not count. Peak: 2 MiB is the size of an empty C program, and a line with
+ * 50 % has at least as much as all other lines together. Unseen: section 7.
  *
  * The limits were tested on programs with one deliberate fault and with none (such as
  * tests/programs/libc/faults.c), and on jq, sqlite3, python3, git and a C compiler.
  *
- * 3. A leak that grows. Blocks in use at the end (blocks "left") need not be a leak: a cache that
- * is built at the start and kept is left, too. A leak grows little by little until the end. So the
- * blocks that are left are classified by the moment when they were made. A line leaks if it meets
- * these conditions:
+ * 3. A leak that grows. Blocks in use at the end (called "left") need not be a leak: the blocks of
+ * a cache that is built at the start and kept are left, too. A leak grows little by little until
+ * the end. So the left blocks are classified by the time when they were allocated ("made"). A line
+ * leaks if it meets these conditions:
  *
- * The first block that is left was made at least an eighth of the recording before the end. The
- * time from that block to the end is divided into quarters, and in each quarter at least 5 % of the
- * left bytes were made.
+ * The first left block was made at least an eighth of the recording before the end. The time from
+ * that block to the end is divided into quarters, and in each quarter at least 5 % of the left
+ * bytes were made.
  *
- * Code that keeps only the newest blocks (a ring, a cache of a fixed size) meets the first
- * condition, too, but its memory does not grow. So the bytes that the line has in use must also
- * rise, after the first left block, by half of the left bytes.
+ * Code that keeps only the newest blocks (a ring, a cache of a fixed size) meets these conditions,
+ * too, but its memory does not grow. So the bytes that the line has in use must also rise, after
+ * the first left block, by half of the left bytes.
  *
- * These two conditions measure time in blocks made by the program, because the clock time that a
- * program needs depends on the machine. But then a cache that is built by a program that later only
- * computes looks like a leak, because no blocks are made later. So 5 % of the left bytes must also
- * be made in the second half of the clock time after the first left block.
+ * All conditions so far measure time by the number of blocks that the program made, because the
+ * clock time that a program needs depends on the machine. By this measure, a cache looks like a
+ * leak if the program builds it and later only computes, without making blocks. So 5 % of the left
+ * bytes must also be made in the second half of the clock time after the first left block.
  *
  * The recording may end later than the program: on a loaded machine, the writer noticed the
  * program's end more than a second late. So the program is assumed to have run for the largest of
  * three times: the recording less CLOCK_LATE_NS, a quarter of the recording, and the CPU time that
- * the program used. The clock is not used for recordings shorter than CLOCK_LEAST_NS, and CPU time
- * is not used below CPU_LEAST_NS, which is ten ticks of the kernel's clock.
+ * the program used. The times derived from the recording are not used if it is shorter than
+ * CLOCK_LEAST_NS. The CPU time is not used if it is less than CPU_LEAST_NS, which is ten ticks of
+ * the kernel's clock.
  *
  * 4. If the events are not read, growth can only be derived from the timeline of the process. A
- * line cannot have had more in use than the process had. If the line has B bytes in use at the end,
- * and F is the least that the process had in use in the last quarter of the recording, then the
- * line grew by at least B - F in that quarter. This proves growth only for a line that has nearly
- * all bytes of the process.
+ * line never has more bytes in use than the process. If the line has B bytes in use at the end, and
+ * F is the least that the process had in use in the last quarter of the recording, then the line
+ * grew by at least B - F in that quarter. This proves growth only for a line to which nearly all
+ * bytes of the process belong.
  *
  * 5. Outsized blocks are far larger than the other blocks of the same line, which the programmer
  * probably expected to be of similar size. Sizes are classified by powers of 8. Blocks are outsized
  * if they are above a gap of two empty classes, which is a factor of at least 64, and nine tenths
- * of the line's blocks are below the gap. Sizes that vary naturally leave no gap; nor do blocks
- * that are doubled.
+ * of the line's blocks are below the gap. Sizes that vary naturally leave no gap. Neither do the
+ * sizes of a block that is doubled repeatedly.
  *
- * 6. A line has at most one finding, that of the first rule that holds in the order of enum
- * ag_finding_kind. Otherwise it would have several for one cause: growing leaks and outsized blocks
- * are also part of the peak, and steps are temporary blocks. Leaks of one function are merged, and
- * so are storms of one function. Leaks made in functions called from a line that leaks itself (such
- * as the members of an object) are merged with that line's. The report shows the finding with the
+ * 6. A line has at most one finding. Rules are applied in the order of enum ag_finding_kind, and
+ * the first that holds makes the finding. Otherwise one cause would lead to several findings:
+ * growing leaks and outsized blocks are also part of the peak, and the blocks of steps are
+ * temporary. The leaks of one function are merged into one finding; the storms of one function are
+ * merged, too. If a line has a leak and calls functions that have leaks (such as an object and its
+ * members), their leaks are merged with that of the line. The report shows the finding with the
  * largest share of each kind, then the second of each kind.
  *
  * 7. Unseen allocations and frees. A ghost is a free of a block without a recorded allocation. A
- * single ghost proves little: forked children, and processes to which allogram was attached, free
- * blocks made before the recording. But a second ghost at the same address proves that a block was
- * allocated there in between, by a function of the allocator that is not recorded. (Or the
- * recording was paused, as the text of the finding says.) Conversely, a block may be allocated at
- * the address of a block in use. Then the older block (called buried) was freed by code that is not
- * recorded, such as copies of the program's own free function that the compiler inlined into its
- * callers. Both are counted in the pass over the events. */
+ * single ghost proves little: a forked child, and a process to which allogram was attached, free
+ * blocks that were made before the recording. But a second ghost at the same address proves that
+ * between the two frees a block was allocated at this address, by a function of the allocator that
+ * is not recorded. (Or the recording was paused, as the text of the finding says.) Conversely, a
+ * block may be allocated at the address of a block in use. Then the older block (called buried) was
+ * freed by code that is not recorded, such as copies of the program's own free function that the
+ * compiler inlined into its callers. Second ghosts and buried blocks are counted in the pass over
+ * the events. */
 #include "model/answers/findings.h"
 
 #include <errno.h>
@@ -99,7 +104,7 @@
 #include "table/array.h"
 
 enum {
-    /* the trace is divided into this many slices, in each of which equally many blocks are made */
+    /* the recording is divided into this many slices; equally many blocks are made in each */
     COURSE_SLICES = 32,
     /* class 0: 0 to 7 bytes, 1: 8 to 63, 2: 64 to 511 ...; the last: all larger ones */
     SIZE_CLASSES = 17,
@@ -113,25 +118,25 @@ struct line_evidence {
     /* Reallocations that enlarged a block. stepped_blocks: those that enlarged it by as many bytes
      * as the previous one did. */
     uint64_t enlarged_blocks, enlarged_bytes, stepped_blocks;
-    /* the longest sequence of stepped reallocations of one block, and by how much each enlarged
-     * it */
+    /* number of reallocations in the longest chain (section 3 of "evidence" below), and by how many
+     * bytes each enlarged the block */
     uint64_t longest_chain, step_bytes;
     uint64_t largest_enlarged_bytes;
-    uint64_t foreign_blocks; /* freed by another thread than the one that allocated them */
+    uint64_t foreign_blocks; /* blocks that another thread freed than the one that allocated them */
 };
 struct search {
     struct ag_profile *profile;
     const struct ag_summary *whole; /* sums of the whole trace, without filters */
     const struct ag_blamed_line *blamed_lines;
     size_t n_blamed_lines;
-    bool *is_taken; /* by blamed line: it already has a finding */
-    /* foreign_blocks must be counted: threads free many blocks of others */
+    bool *is_taken; /* by blamed line: whether the line already has a finding */
+    /* whether threads free many blocks of other threads, so foreign_blocks must be counted */
     bool watches_threads;
     /* one for each blamed line; NULL: the events were not read */
     struct line_evidence *evidence;
     uint64_t slice_ns[COURSE_SLICES]; /* end of each slice, since the start of the recording */
-    /* Ghosts (frees without a recorded allocation) at an address that already had one. ghost_stack:
-     * the stack of most of these frees, if frees have stacks (0: none). */
+    /* Ghosts (frees without a recorded allocation) at an address that had a ghost before.
+     * ghost_stack: the stack of most of these frees; 0: the stacks of frees are not recorded. */
     uint64_t repeated_ghosts;
     uint64_t buried_blocks; /* blocks whose address was allocated again while they were in use */
     uint32_t ghost_stack;
@@ -139,49 +144,54 @@ struct search {
 
 /* ---- evidence ---- */
 
-/* The code below reads from the events what no sum contains: how the memory of each line changed
- * over time, when the blocks left at the end were made, how large blocks are, how they grow when
- * they are reallocated, and which threads free them.
+/* The functions up to search_read_events read from the events what no sum contains: how the memory
+ * of each line changed over time, when the blocks left at the end were made, how large blocks are,
+ * how they grow when they are reallocated, and which threads free them.
  *
  * 1. The recording is divided into slices with equally many allocations instead of equal time, so
- * that two runs of the same program have equal slices, and a program that sleeps has no slices
- * without events. The end time of each slice is kept. The ledger numbers the blocks of each thread
- * (serial). The last number of each thread at the end of each slice is kept, so the slice in which
- * a block was made follows from its number. No table of live blocks is needed besides the ledger's.
+ * that two runs of the same program have equal slices, and a program that sleeps has no empty
+ * slices. The end time of each slice is kept. The ledger numbers the blocks of each thread
+ * (serial). At the end of each slice the last number of each thread is kept, so the slice in which
+ * a block was made follows from the number of the block. No table of live blocks is needed besides
+ * the ledger's.
  *
- * 2. If the ledger takes a step back (after a failed realloc, or when two threads raced), it is
- * subtracted again. So the sums are correct, and no rule depends on a single block.
+ * 2. The ledger may undo a step (after a failed realloc, or when two threads raced); the step is
+ * then subtracted from the sums. So the sums of bytes are correct. Counts by size and chains are
+ * not corrected, but no rule depends on a single block.
  *
  * 3. The ledger reports a reallocation as two consecutive steps: the death of the old block and the
  * birth of the new one. Consecutive reallocations of one block that enlarge it by equally many
  * bytes form a chain. Chains are found by address in a hash table of fixed size, where a new chain
- * replaces an older one with the same hash. So chains are found in a program that enlarges some
- * blocks in turn, but not if it enlarges thousands in turn.
+ * replaces an older one with the same hash. So chains are found if a program enlarges a few blocks
+ * in turn, but not if it enlarges thousands of blocks in turn.
  *
  * 4. Ghosts at one address are counted with a hash table of fixed size, too. The stack that frees
  * most of them is found by the majority vote algorithm of Boyer and Moore. */
 
-enum { CHAINS = 4096, GHOSTS = 1 << 14 }; /* powers of two; 128 KiB each */
+enum { CHAINS = 4096, GHOSTS = 1 << 14 }; /* powers of two; each table has 128 KiB */
 
-struct chain { /* the newest reallocation of a block, and how many equal ones precede it */
+struct chain { /* a chain, with the block's address and size after the newest reallocation; length:
+                * number of reallocations */
     uint64_t address, size, step_bytes, length;
 };
 struct evidence_pass {
     struct search *search;
     struct ag_step_rows rows;
     bool *row_reallocates;
-    /* births so far; the number of births at which the current slice ends */
+    /* births: number of births so far. slice_births: number of births at which the current slice
+     * ends */
     uint64_t births, slice_births;
     size_t slice;
     struct thread {
-        uint64_t serial;                      /* number of its newest block */
+        uint64_t serial;                      /* number of the thread's newest block */
         uint64_t slice_serial[COURSE_SLICES]; /* `serial` at the end of each slice */
     } * threads;
     size_t n_threads;
-    uint64_t dead_address, dead_size; /* of the last step; has_dead: it was a death */
+    uint64_t dead_address, dead_size; /* of the block of the last step; has_dead: the last step was
+                                       * a death */
     bool has_dead;
     struct chain chains[CHAINS];
-    uint64_t ghosts[GHOSTS]; /* addresses of ghosts; 0: none */
+    uint64_t ghosts[GHOSTS]; /* by hash: address of the newest ghost; 0: none */
     uint64_t ghost_votes;
 };
 
@@ -385,7 +395,8 @@ static int evidence_run(struct evidence_pass *pass) {
     r = r < 0 ? r : ag_event_pass(profile->file, &profile->definitions, &options, ledger);
     search->buried_blocks = r == 0 ? ag_ledger_buried_blocks(ledger) : 0;
     (void)ag_ledger_free(ledger);
-    while (pass->slice < COURSE_SLICES) { /* slices may be left, because repairs took births back */
+    while (pass->slice < COURSE_SLICES) { /* the last slice; others have not ended if the ledger
+                                           * undid births */
         end_slice(pass, search->whole->duration_ns);
     }
     return r;
@@ -407,7 +418,8 @@ static int search_read_events(struct search *search) {
     return r;
 }
 
-/* Reading these events takes a fifth of a second on the machine of docs/explanation/overhead.md. */
+/* Reading EVENTS_MOST events takes a fifth of a second on the machine that
+ * docs/explanation/overhead.md describes. */
 #define EVENTS_MOST UINT64_C(4000000)
 #define CLOCK_LEAST_NS UINT64_C(500000000)
 #define CLOCK_LATE_NS UINT64_C(2000000000)
@@ -422,16 +434,19 @@ enum {
     LEAK_PERCENT = 10,
     /* least number of slices from the first left block to the end */
     LEAK_SLICES = COURSE_SLICES / 8,
-    LEAK_RISE_PERCENT = 5, /* of the left bytes, made in each quarter */
-    /* of the left bytes: the first slice that reaches this contains the first left block */
+    LEAK_RISE_PERCENT = 5, /* least percentage of the left bytes that was made in each quarter */
+    /* a percentage of the left bytes. The first left block is in the slice in which the bytes made
+     * so far reach it; earlier left blocks are ignored */
     LEAK_GROUND_PERCENT = 2,
-    LEAK_GAIN_PERCENT = 50, /* of the left bytes, by which the bytes in use must rise */
+    LEAK_GAIN_PERCENT = 50, /* a percentage of the left bytes: the bytes in use must rise by at
+                             * least this */
     QUARTERS = 4,
-    COURSE_LEAST_POINTS = 32, /* least number of points of the timeline; it has up to 4096 */
+    COURSE_LEAST_POINTS = 32, /* least number of points of the timeline, which has up to 4096 */
     STEPS = 100,
     STEPS_PERCENT = 5,
     STEPS_MANY = 1000,
-    STEPS_SAME_PERCENT = 90, /* of all blocks that the line enlarges */
+    STEPS_SAME_PERCENT = 90, /* least percentage of stepped reallocations among those that enlarge a
+                              * block of the line */
     OUTSIZED_BYTES = 1 << 20,
     OUTSIZED_PERCENT = 10,
     OUTSIZED_GAP = 2, /* least number of empty size classes */
@@ -447,7 +462,7 @@ enum {
     UNSEEN_BLOCKS = 1000, /* repeated ghosts, or buried blocks */
     UNSEEN_PERCENT = 5,   /* of all frees, or of all freed blocks */
     FOUND_MOST = 32,
-    /* limits the evidence to 60 MiB; large programs have some thousand lines */
+    /* limits the memory for evidence to 60 MiB; large programs have some thousand blamed lines */
     BLAMED_LINES_MOST = 1 << 16,
 };
 
@@ -460,7 +475,7 @@ static bool is_larger_share(const struct ag_finding *left, const struct ag_findi
            (unsigned __int128)right->part * left->whole;
 }
 
-/* ---- which rules a profile has evidence for ---- */
+/* ---- whether a profile has evidence for a rule ---- */
 
 static bool is_whole(const struct ag_profile *profile) {
     for (uint32_t cause = 0; ag_profile_lost_name(cause); cause++) {
@@ -479,7 +494,8 @@ static bool knows_leaks(const struct ag_profile *profile) {
             strcmp(profile->identity.end, "signal") == 0);
 }
 
-/* If only blocks made in the window are counted, their peak is not the peak of the process. */
+/* If only blocks that were made in the time window are counted, their peak is not the peak of the
+ * process. */
 static bool knows_peak(const struct ag_profile *profile) {
     return !profile->has_window || profile->window.counts_older;
 }
@@ -490,7 +506,8 @@ static bool rises(uint64_t from, uint64_t to, uint64_t end) {
     return to > from && is_share(to - from, LEAK_RISE_PERCENT, end);
 }
 
-/* The time for which the program ran at least (section 3); 0: unknown. */
+/* The least time for which the program ran, in nanoseconds (section 3 at the top of this file). 0:
+ * unknown. */
 static uint64_t end_ns_of(const struct search *search) {
     const uint64_t duration_ns = search->whole->duration_ns;
     const uint64_t cpu_ns = ag_profile_cost(search->profile)->target_cpu_ns;
@@ -521,8 +538,8 @@ static bool grows_by_the_clock(const struct search *search, const uint64_t *made
     return half < COURSE_SLICES && rises(made[half], end, end);
 }
 
-/* Whether the bytes in use by a line rose enough after the first left block was made (section
- * 3). */
+/* Whether the bytes that a line has in use rose enough after the first left block was made (section
+ * 3 at the top of this file). */
 static bool has_gained(const struct line_evidence *evidence, size_t first, uint64_t end) {
     const uint64_t before = first > 0 ? evidence->course_bytes[first - 1] : 0;
     uint64_t most = 0;
@@ -637,8 +654,8 @@ static bool find_steps(struct search *search, size_t blamed_line, struct ag_find
     return true;
 }
 
-/* The lowest class above the highest gap, where the outsized blocks begin; SIZE_CLASSES: there is
- * no gap. */
+/* The lowest size class above the highest gap; the blocks of this class and of larger ones are
+ * outsized. SIZE_CLASSES: there is no gap. */
 static size_t find_gap(const struct line_evidence *evidence) {
     size_t n_empty = 0, above = SIZE_CLASSES;
     for (size_t class = SIZE_CLASSES; class -- > 0;) {
@@ -719,8 +736,8 @@ static uint64_t subtract_or_0(uint64_t from, uint64_t what) {
 }
 
 /* Blocks that a garbage collector found dead are recorded as freed by the thread that ran the
- * collection, although no thread freed them. The pairs contain at most as many such blocks as
- * collectors freed in total, so that number is subtracted. */
+ * collection, although no thread freed them. The pairs of threads contain at most as many such
+ * blocks as collectors freed in total, so the total is subtracted. */
 static void leave_out_collected(const struct ag_profile *profile, struct ag_finding *found) {
     const struct ag_heap_row *heaps;
     const size_t n = ag_profile_heaps(profile, &heaps);
@@ -735,8 +752,8 @@ static void leave_out_collected(const struct ag_profile *profile, struct ag_find
     }
 }
 
-/* The pairs of threads are sums of the whole process; if a filter excludes stacks, they cannot be
- * used. */
+/* The pairs of threads are sums of the whole process, so they cannot be used if a filter excludes
+ * stacks. */
 static bool find_foreign_frees(const struct search *search, struct ag_finding *finding) {
     const struct ag_thread_pair *pairs;
     const size_t n_pairs = ag_profile_thread_pairs(search->profile, &pairs);
@@ -762,8 +779,8 @@ static bool find_foreign_frees(const struct search *search, struct ag_finding *f
     return true;
 }
 
-/* Attributes the finding to the line that allocates most of these blocks, if the events were
- * read. */
+/* If the events were read, attributes the finding to the line that allocated most of the blocks
+ * that another thread freed. */
 static void place_foreign_frees(struct search *search, struct ag_finding *finding) {
     size_t most = search->n_blamed_lines;
     for (size_t i = 0; i < search->n_blamed_lines && search->evidence; i++) {
@@ -790,7 +807,7 @@ static bool may_find_unseen(const struct search *search) {
     return knows_unseen(search) && search->whole->ghost_frees >= UNSEEN_BLOCKS;
 }
 
-/* each buried block is also counted as a repair */
+/* each buried block is also counted as a repair of the order of events */
 static bool may_find_unseen_frees(const struct search *search) {
     return knows_unseen(search) && search->whole->order_repairs >= UNSEEN_BLOCKS;
 }
@@ -871,8 +888,8 @@ static bool belongs_to(const struct search *search, const struct found *found, s
            ag_profile_blamed_line_goes_through(search->profile, found->blamed_lines[one], outer);
 }
 
-/* Merges findings with one cause: the parts of an object are allocated on several lines of a
- * function, or in functions that it calls, and they leak together. */
+/* Merges findings with one cause: if an object leaks, its members leak, too. They are allocated on
+ * other lines of the same function, or in functions that it calls. */
 static void merge_findings(const struct search *search, struct found *found) {
     for (size_t i = 0; i < found->count; i++) {
         for (size_t k = 0; k < found->count; k++) {
@@ -938,8 +955,8 @@ static void findings_find(struct search *search, struct ag_finding *foreign,
     choose_findings(found, findings);
 }
 
-/* Whether a rule that needs no events could hold, by the sums of the whole process. If not, and no
- * events are read, the lines need not be computed. */
+/* Whether the sums of the whole process allow that a rule holds which needs no events. If they do
+ * not, and no events are read, the blamed lines need not be computed. */
 static bool can_hold_by_sums(const struct search *search) {
     const struct ag_summary *whole = search->whole;
     return search->watches_threads || whole->peak_bytes >= PEAK_BYTES ||
@@ -948,8 +965,8 @@ static bool can_hold_by_sums(const struct search *search) {
             is_share(whole->temporary_blocks, TEMPORARY_PERCENT, whole->allocated_blocks));
 }
 
-/* Whether a rule that needs events could hold. For many programs no rule can hold; then neither
- * events nor lines are read. */
+/* Whether the sums of the whole process allow that a rule holds which needs events. For many
+ * programs they do not; then the events are not read. */
 static bool needs_events(const struct search *search) {
     const struct ag_profile *profile = search->profile;
     const struct ag_summary *whole = search->whole;
@@ -959,7 +976,7 @@ static bool needs_events(const struct search *search) {
         return true;
     }
     uint64_t reallocated = 0;
-    const char *via = NULL; /* of the previous row; equal names have one address */
+    const char *via = NULL; /* of the previous row; equal names are at the same address */
     bool is_realloc = false;
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct ag_stack_row *row = &profile->rows[i];

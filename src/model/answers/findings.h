@@ -6,47 +6,54 @@
 
 #include "model/profile.h"
 
-/* In the order in which rules are applied. Gaps in the recording come first, because they make
- * other numbers wrong; then memory that is never freed. */
+/* In the order in which rules are applied. Allocations and frees that are not recorded come first,
+ * because without them other numbers are wrong. Memory that is never freed comes next. */
 enum ag_finding_kind {
     /* blocks that were allocated by a function of an allocator that is not recorded */
     AG_FINDING_UNSEEN,
     AG_FINDING_UNSEEN_FREES, /* blocks whose frees are not recorded */
-    AG_FINDING_LEAK,         /* memory in use at the end that grew until then */
+    AG_FINDING_LEAK,         /* memory that grew until the end of the recording and was not freed */
     /* reallocations that enlarge a block by equally many bytes each time */
     AG_FINDING_STEPS,
-    AG_FINDING_OUTSIZED,      /* a few blocks far larger than all others of the same line */
-    AG_FINDING_TEMPORARY,     /* blocks freed before their thread allocates again */
-    AG_FINDING_FOREIGN_FREES, /* a thread frees blocks that another allocated */
-    AG_FINDING_PEAK,          /* more than half of the bytes in use at the peak */
+    AG_FINDING_OUTSIZED,      /* a few blocks that are far larger than all other blocks of the same
+                               * line */
+    AG_FINDING_TEMPORARY,     /* many blocks that are freed before their thread allocates again */
+    AG_FINDING_FOREIGN_FREES, /* threads free many blocks that other threads allocated */
+    AG_FINDING_PEAK,          /* a line that has at least half of the bytes in use at the peak */
 };
 enum { AG_FINDING_KINDS = AG_FINDING_PEAK + 1 };
 struct ag_finding {
     enum ag_finding_kind kind;
-    uint32_t frame;       /* a frame of the profile, with the line; UINT32_MAX: not known */
+    uint32_t frame;       /* a frame of the profile, with the line of the finding; UINT32_MAX: not
+                           * known */
     uint64_t part, whole; /* the share part / whole, by which findings are sorted */
-    /* the blocks of the finding, by kind: repeated ghosts, in use, reallocated, outsized,
-     * temporary, freed, at the peak */
+    /* The blocks of the finding. Unseen: repeated ghosts, which are second and later frees at an
+     * address without a recorded allocation. Unseen frees: blocks whose frees are not recorded.
+     * Leak: in use at the end. Steps: reallocated. Outsized: those blocks. Temporary: those blocks.
+     * Foreign frees: freed by another thread. Peak: in use at the peak. bytes is 0 for unseen,
+     * unseen frees and temporary. */
     uint64_t blocks, bytes;
     bool knows_half_way;
-    /* leak: the part of `bytes` that was made before half of all blocks were made */
+    /* leak: the part of `bytes` that was allocated before half of all blocks of the recording were
+     * allocated; valid if knows_half_way */
     uint64_t half_way_bytes;
     /* steps: bytes by which each reallocation enlarges the block */
     uint64_t step_bytes;
     uint64_t largest_bytes;             /* steps, outsized: the largest block */
-    uint64_t other_blocks, other_bytes; /* outsized: all other blocks of that line */
-    /* temporary: how many other allocations of the thread may come before the free (--within) */
+    uint64_t other_blocks, other_bytes; /* outsized: all other blocks of the same line */
+    /* temporary: how many other blocks the thread may allocate before it frees the block
+     * (--within) */
     uint32_t within;
-    /* foreign frees: the pair of threads with the most blocks */
+    /* foreign frees: the pair of threads with the most such blocks */
     const struct ag_thread_row *allocated_by, *freed_by;
 };
 enum { AG_FINDINGS_MOST = 3 };
 enum ag_findings_reach {
-    AG_FINDINGS_USUAL, /* the events are read only if there are few */
+    AG_FINDINGS_USUAL, /* the events are read if a rule needs them and the trace has few */
     AG_FINDINGS_ALL,   /* the events are always read if a rule needs them */
 };
-/* The rule for AG_FINDING_UNSEEN_FREES: the frees of BURIED of the FREED blocks were not
- * recorded. */
+/* Whether AG_FINDING_UNSEEN_FREES applies to a profile with FREED freed blocks, of which the frees
+ * of BURIED blocks were not recorded. */
 bool ag_findings_miss_frees(uint64_t buried, uint64_t freed);
 struct ag_findings {
     struct ag_finding rows[AG_FINDINGS_MOST];

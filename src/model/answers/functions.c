@@ -1,19 +1,22 @@
 /* functions.c: merges the call trees of a trace into one tree and sums it by function, for the
  * functions view, the page and exports. A call tree contains the call paths, with counts, of one
- * thread or process of a runtime. A node of the merged tree is called a place: a function as
- * reached through certain callers. A row is a function.
+ * thread or process of a runtime (a virtual machine). A snapshot is a call tree as the trace
+ * contains it. A node of the merged tree is called a place: a function as reached through certain
+ * callers. A row is a function.
  *
- * 1. For each row of a call tree, the place of its function below its parent's place is found or
- *    added, so equal paths of all trees have one place. A trace is not trusted: a parent that is
- *    not among the previous rows is replaced by the root. So there are no cycles, and every place
- *    has a higher number than its parent.
- * 2. Filters select whole paths. If a path is not selected, its counts are set to 0, but its places
- *    stay while other functions are called through them.
- * 3. acc of a place is the sum of its own counts and those of all places below; one loop from the
- *    highest number to the lowest adds them. acc of a function is the sum over those of its places
- *    that have no other of its places above. A walk over the tree finds these: for each function it
- *    counts how many of its places are on the current path.
- * There is no recursion, because trees are as deep as a program's recursion. */
+ * 1. A row of a call tree has a function and a parent row. Its place is looked up among the places
+ *    below the parent's place, and added if it is missing. So equal paths of all trees have one
+ *    place. A trace is not trusted: a parent that is not among the previous rows of the tree is
+ *    replaced by the root. So there are no cycles, and every place has a higher number than its
+ *    parent.
+ * 2. Filters select whole paths. The counts of a path that is not selected are set to 0. Its places
+ *    are removed unless a selected path contains them.
+ * 3. The acc counts of a place are the sum of its own counts and those of all places below it. One
+ *    loop from the highest number to the lowest adds them. The acc counts of a function are the sum
+ *    over its outermost places: those that are not below another place of the same function. A walk
+ *    over the tree finds them: for each function, the walk counts how many places of the function
+ *    are on the current path.
+ * The code does not recurse, because a tree is as deep as the recursion of the program. */
 #include "model/answers/functions.h"
 
 #include <errno.h>
@@ -32,20 +35,23 @@
 
 struct builder {
     struct ag_profile *profile; /* the profile that gets the functions */
-    /* the profile whose trees are read: `profile`, or one process of it if it is merged */
+    /* the profile whose trees are read: `profile`, or the profile of one process if `profile` is
+     * merged */
     struct ag_profile *source;
     struct ag_functions *functions;
-    struct ag_index_map rows;       /* frame of the profile -> row */
-    struct ag_index_map named;      /* function text | image text << 32 -> the first row */
+    struct ag_index_map rows; /* frame of `profile` -> row */
+    /* function text | image text << 32 -> the first row with this name */
+    struct ag_index_map named;
     struct ag_index_map children;   /* place << 32 | row -> place */
-    struct ag_index_map own_frames; /* of the source: FRAME id -> row */
-    uint32_t *places;               /* of the current tree: by row of its snapshot, the place */
+    struct ag_index_map own_frames; /* id of a FRAME record of `source` -> row */
+    uint32_t *places;               /* by row of the current snapshot: its place */
     size_t place_capacity;
 };
 
-/* The number in the profile of the frame that FRAME record ID defines; the frames of a merged
- * process are copied. For samples taken from outside, file and line are removed, because they are
- * those of the sample and not of the function's beginning. */
+/* Returns the frame of builder->profile that FRAME record ID of builder->source defines. The frame
+ * is copied if these two profiles differ. If the counts come from samples of an observed process,
+ * file and line are removed, because they are those of the sample and not of the function's
+ * beginning. */
 static uint32_t frame_of(struct builder *builder, uint32_t id) {
     struct ag_frame_table *own = &builder->source->frames;
     const uint32_t frame = ag_frame_table_managed(own, id, /* line= */ 0);
@@ -61,8 +67,8 @@ static uint32_t frame_of(struct builder *builder, uint32_t id) {
     return ag_frame_table_copy(&builder->profile->frames, &function);
 }
 
-/* Sets the row's name to its function with file and line, as far as they are known. false: out of
- * memory. */
+/* Sets the row's name to the name of its function with file and line, as far as these are known.
+ * false: out of memory. */
 static bool name_with_place(struct builder *builder, struct ag_function_row *row) {
     const struct ag_frame *frame = ag_profile_frame(builder->profile, row->frame);
     char line[32] = "", *name = NULL;
@@ -82,8 +88,8 @@ static bool name_with_place(struct builder *builder, struct ag_function_row *row
     return row->name != NULL;
 }
 
-/* If another function of the runtime has the same name, adds file and line to both names. false:
- * out of memory. */
+/* If another function of the same runtime has the name of this row's function, adds file and line
+ * to the names of both rows. false: out of memory. */
 static bool make_distinct(struct builder *builder, uint32_t row) {
     struct ag_function_row *rows = builder->functions->rows;
     const struct ag_model_frame *model =
@@ -144,9 +150,9 @@ static uint32_t place_of(struct builder *builder, uint32_t parent, uint32_t row)
     return made;
 }
 
-/* The place below which the paths of a snapshot begin: the root, or the place of its group (see
- * functions.h). The row of a group has an image of its own, so it differs from a function with the
- * same name. NONE: out of memory. */
+/* Returns the place below which the paths of a snapshot begin: the root, or the place of the
+ * snapshot's group (see functions.h). The row of a group has the image "[RUNTIME process]", so it
+ * differs from the row of a function with the same name. NONE: out of memory. */
 static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *snapshot) {
     struct ag_functions *functions = builder->functions;
     if (functions->group == AG_CALLS_TOGETHER) {
@@ -174,8 +180,9 @@ static uint32_t top_of(struct builder *builder, const struct ag_call_snapshot *s
     return place_of(builder, /* parent= */ 0, row);
 }
 
-/* The place of the parent of row AT of a snapshot. Nodes are normally numbered 1, 2, 3 ...; then
- * the parent's number gives its row, and BY_NODE is empty. */
+/* Returns the place of the parent of row AT of a snapshot. The nodes of a snapshot are normally
+ * numbered 1, 2, 3 ...; then row N - 1 has node N, and BY_NODE is empty. TOP: the place of a row
+ * without a valid parent. */
 static uint32_t parent_place(struct builder *builder, const struct ag_call_snapshot *snapshot,
                              size_t at, uint32_t top, const struct ag_index_map *by_node) {
     const uint32_t parent = snapshot->rows[at].parent;
@@ -189,8 +196,8 @@ static uint32_t parent_place(struct builder *builder, const struct ag_call_snaps
     return row != AG_INDEX_NONE && row < at ? builder->places[row] : top;
 }
 
-/* Fills BY_NODE, which maps a node's number to its row, unless the nodes are numbered 1, 2, 3 ....
- * If a number occurs twice, its first row is used. */
+/* If the nodes are not numbered 1, 2, 3 ..., fills BY_NODE, which maps the number of a node to its
+ * row. If a number occurs twice, the first row with it is used. */
 static int map_nodes(const struct ag_call_snapshot *snapshot, struct ag_index_map *by_node) {
     bool is_in_order = true;
     for (size_t i = 0; i < snapshot->n_rows && is_in_order; i++) {
@@ -296,8 +303,8 @@ static void unlink_empty(struct ag_functions *functions, uint8_t *has_any) {
     }
 }
 
-/* Removes the counts of paths that --focus and --ignore exclude. In a merged profile, the first
- * part has the compiled expressions. */
+/* Removes the counts of paths that --focus and --ignore exclude. A merged profile has no compiled
+ * expressions of its own; those of the first process are used. */
 static int filter(struct builder *builder) {
     struct ag_profile *profile = builder->profile;
     const struct ag_profile *options = profile->n_parts > 0 ? profile->parts[0].profile : profile;
@@ -352,13 +359,13 @@ static void add_up_nodes(struct ag_functions *functions) {
     ag_call_counts_add_acc(&functions->total, &functions->nodes[0].counts);
 }
 
-/* Called for each place, callers first. ON_PATH: by row, how many of its places are on the path
- * above the place. */
+/* Called for each place, callers before callees. ON_PATH: by row, how many places of the row are on
+ * the path from the root to the caller of the place. */
 typedef int visit_place(void *context, const struct ag_functions *functions, uint32_t node,
                         const uint32_t *on_path);
 
-/* Walks down by first_child and up again by `parent`, without a stack. Ends when VISIT returns a
- * negative errno. */
+/* Visits all places. Descends by first_child and returns by `parent`, so that no stack is needed.
+ * Ends when VISIT returns a negative errno. */
 static int walk_places(const struct ag_functions *functions, visit_place *visit, void *context) {
     const struct ag_function_node *nodes = functions->nodes;
     uint32_t *on_path = calloc(functions->n_rows + 1, sizeof(*on_path));
@@ -379,7 +386,8 @@ static int walk_places(const struct ag_functions *functions, visit_place *visit,
     return r;
 }
 
-/* Adds acc of a place to its function (3. at the top of this file). */
+/* Adds the acc counts of a place to its function, unless the same function is on the path above it
+ * (3. at the top of this file). */
 static int add_up_row(void *rows, const struct ag_functions *functions, uint32_t node,
                       const uint32_t *on_path) {
     const struct ag_function_node *place = &functions->nodes[node];
@@ -414,8 +422,9 @@ static int add_up_groups(struct ag_functions *functions) {
     return 0;
 }
 
-/* Returns an array, by place: the place of the caller. If a function calls itself directly, it is
- * the caller of the first of these calls. */
+/* Returns an array, by place: the place of the caller. If the function of a place calls itself
+ * directly, the caller is the function that made the outermost of these calls. NULL: out of
+ * memory. */
 static uint32_t *find_outer_callers(const struct ag_functions *functions) {
     uint32_t *callers = calloc(functions->n_nodes + 1, sizeof(*callers));
     for (size_t i = 1; callers && i < functions->n_nodes; i++) {
@@ -483,8 +492,8 @@ void ag_functions_end(struct ag_profile *profile) {
 
 /* ---- callers ---- */
 
-/* Whether NAME is the name of the row or of its function, with or without the runtime in brackets,
- * "[vm] ". */
+/* Whether NAME is the name of the row or of its function. The runtime in brackets ("[vm] ") may
+ * precede the name. */
 static bool is_called(const struct ag_function_row *row, const struct ag_frame *frame,
                       const char *name) {
     const size_t mark = strlen(frame->label) - strlen(frame->function);
@@ -503,8 +512,8 @@ static size_t find_named(const struct ag_profile *profile, const char *name, boo
     return count;
 }
 
-/* Sums the named functions by row of the caller; the last element is for places without a
- * caller. */
+/* Adds the own counts of the functions that IS_NAMED selects to the rows of their callers. The last
+ * element of ROWS is for places without a caller. */
 static void add_up_callers(const struct ag_profile *profile, const bool *is_named,
                            struct ag_caller_row *rows) {
     const struct ag_functions *functions = &profile->functions;
@@ -554,9 +563,9 @@ int ag_profile_callers(struct ag_profile *profile, const char *name,
 
 /* ---- callers and callees ---- */
 
-/* Sums the paths of all functions by pairs of caller and callee, for views that show
- * every function's callers at once: one loop over the places and one walk, instead of a loop for
- * each function. */
+/* Sums the paths of all functions by pairs of caller and callee (edges), for views that show the
+ * callers of every function. This needs one loop over the places and one walk; ag_profile_callers
+ * would need a loop for each function. */
 
 struct edge_list {
     struct ag_index_map by_pair; /* callee << 32 | caller (NONE: no caller) -> index in edges */
@@ -595,8 +604,8 @@ static int add_own(struct edge_list *list, const struct ag_functions *functions,
     return 0;
 }
 
-/* Adds acc of a place to the edge from its caller, unless the caller occurs again further out on
- * the path. */
+/* Adds the acc counts of a place to the edge from its caller, unless the caller's function occurs a
+ * second time on the path above the place. */
 static int add_acc(void *context, const struct ag_functions *functions, uint32_t node,
                    const uint32_t *on_path) {
     const uint32_t parent = functions->nodes[node].parent;

@@ -1,18 +1,19 @@
 /* functions.h: the function counters of a trace: how often functions were called, how much they
- * allocated and how long they took, by function and by call path. They are sums over all threads
- * and processes of the runtimes that counted.
+ * allocated and how long they took, by function and by call path. The counters are sums over all
+ * threads and processes of the runtimes (virtual machines) that counted.
  *
- * `own` counts are those of a function (or call path) alone; `acc` counts include all functions
- * that it called. acc of a function counts a path once, even if the function occurs several times
- * on it. The counters cover the whole recording; a time window does not change them.
+ * The `own` counts are those of a function (or call path) alone. The `acc` counts include those of
+ * all functions that it called. The acc counts of a function contain each path once, even if the
+ * function occurs several times on the path. The counters cover the whole recording; a time window
+ * does not change them.
  *
- * A function is identified by its name, its runtime, and the file and line where it begins, as in
- * allogram.h and the format. If the counts come from samples of an observed process, files and
- * lines are those of the samples; then name, runtime and image identify the function.
+ * A function is identified by its name, its runtime, and the file and line where it begins. If the
+ * counts come from samples of an observed process, files and lines are those of the samples; then
+ * name, runtime and image identify the function.
  *
- * With the option call_group, each process (or initial call) is also a row and a node, called a
- * group. The node is above the paths that were counted for the process; the row has the sum of all
- * its functions. */
+ * With the option call_group, each process of a runtime (or each initial call, the function with
+ * which processes begin) is also a row and a node, called a group. The node is above the paths that
+ * were counted for the process. The row has the sum over all functions of the process. */
 #ifndef AG_FUNCTIONS_H
 #define AG_FUNCTIONS_H
 
@@ -27,12 +28,13 @@ struct ag_function_row {
     uint32_t frame; /* a frame of the profile, which has the function's name and runtime */
     struct ag_call_counts counts;
     bool is_group;
-    uint32_t n_trees; /* of a group: number of processes or threads in it */
-    /* such as "new list.vm:7", if its runtime has other functions named "new"; NULL: the name of
-     * its frame */
+    uint32_t n_trees; /* of a group: number of its processes or threads */
+    /* name with file and line, such as "new list.vm:7", if the runtime has several functions named
+     * "new"; NULL: the function's name in `frame` is distinct */
     const char *name;
 };
-/* The row's frame with a name that no other row of its runtime has. */
+/* Returns FRAME, the frame of ROW, with a function name that no other row of the same runtime
+ * has. */
 static inline struct ag_frame ag_function_frame(const struct ag_function_row *row,
                                                 const struct ag_frame *frame) {
     struct ag_frame named = *frame;
@@ -53,15 +55,16 @@ struct ag_functions {
     size_t n_rows;
     struct ag_function_node *nodes;
     size_t n_nodes;
-    struct ag_call_counts total; /* own and acc counts are equal */
+    struct ag_call_counts total; /* sum over all functions; its own and acc counts are equal */
     enum ag_call_group group;
     struct ag_apart messages, spawn_arguments, profiler;
     size_t n_trees; /* number of threads and processes that counted */
-    /* of these, the number without a complete snapshot, so their counts are too low */
+    /* number of these threads and processes without a complete snapshot, whose counts are too
+     * low */
     size_t n_partial_trees;
 };
-/* Whether only time was counted, no words: so it is if the counts come from samples of an observed
- * process. */
+/* Whether time was counted but no allocated words. This is the case if the counts come from samples
+ * of an observed process. */
 static inline bool ag_functions_is_time_only(const struct ag_functions *functions) {
     return functions->total.own_words == 0 && functions->total.own_ns != 0;
 }
@@ -71,25 +74,27 @@ static inline bool ag_functions_is_time_only(const struct ag_functions *function
 int ag_profile_functions(struct ag_profile *profile, const struct ag_functions **ret_functions);
 
 struct ag_caller_row {
-    uint32_t row; /* of the functions; UINT32_MAX: no counted function called it */
+    /* the caller: a row of struct ag_functions; UINT32_MAX: no counted function made the calls */
+    uint32_t row;
     uint64_t calls, words, bytes, ns;
 };
-/* The callers of the function NAME (with or without "[runtime] " before it), with the function's
- * own counts when called by each. If a function calls itself, its caller is that of the outermost
- * of these calls. Several functions with that name are merged; the name of a row ("new list.vm:7")
- * denotes one function. The caller of ag_profile_callers frees *ret_rows. Returns 0, -ENOMEM, or
- * -ENOENT: no function has that name. */
+/* Returns the callers of the function NAME ("[runtime] " may precede the name). A caller row has
+ * the own counts of the function for the calls by this caller. If the function calls itself, the
+ * caller is the one that made the outermost of these calls. If several functions have the name
+ * NAME, their counts are merged; the name of a row ("new list.vm:7") denotes one function. The
+ * caller of ag_profile_callers frees *ret_rows. Returns 0, -ENOMEM, or -ENOENT: no function has
+ * that name. */
 int ag_profile_callers(struct ag_profile *profile, const char *name,
                        struct ag_caller_row **ret_rows, size_t *ret_count);
 
 /* A pair of a calling and a called function, with the callee's counts summed over all paths on
- * which this caller called it. calls and own_* are as in ag_profile_callers: if a function calls
- * itself, its caller is that of the outermost of these calls. acc_* includes all functions that the
- * callee called; paths on which the caller occurs again further out are left out. So the acc_* of a
- * function's callees, together with its own counts on these paths, add up to the acc of the
- * function. */
+ * which this caller called it. In calls and own_*, as in ag_profile_callers, the caller of a
+ * function that calls itself is the one that made the outermost of these calls. acc_* includes all
+ * functions that the callee called, but no paths on which the caller occurs a second time above the
+ * callee. So the acc_* of all callees of a function, together with the function's own counts, add
+ * up to the acc counts of the function. */
 struct ag_call_edge {
-    /* rows of ag_profile_functions; caller UINT32_MAX: no counted function called it */
+    /* rows of ag_profile_functions; caller UINT32_MAX: no counted function called the callee */
     uint32_t caller, callee;
     uint64_t calls, own_words, own_ns, acc_words, acc_ns;
 };

@@ -1,21 +1,21 @@
 /* history.c: computes how the memory of a profile changed over time, for the page of `allogram
- * view`. It makes a second pass over the events, in which every stack is replaced by its group
- * (outline.h), so that the ledger has some thousand sums instead of a million. At the end of each
- * slice of time the sums are compared with the previous ones; a group whose sums changed gets an
- * entry. The ledger searches a new peak in each slice, so it is known exactly what was in use at
- * the peak of any range of slices.
+ * view`. It makes a second pass over the events, in which every stack is replaced by its group of
+ * stacks (see outline.h), so that the ledger (the code that computes sums from the events) has some
+ * thousand sums instead of a million. At the end of each slice of time the sums are compared with
+ * the previous ones; a group whose sums changed gets an entry. The ledger finds the peak of each
+ * slice, so what was in use at the peak of any range of slices is exactly known.
  *
- * Sizes, lifetimes, leaks and threads are counted from single blocks, which the ledger reports when
- * they are freed, or at the end.
+ * Sizes, lifetimes, leaks and threads are counted from single blocks. The ledger reports each block
+ * when it is freed, or at the end of the pass.
  *
  * The rows of all groups exceed the CPU's caches, and consecutive blocks belong to unrelated
  * groups. So the row of a block is prefetched when the ledger reports the block, and the block is
  * counted AHEAD blocks later.
  *
- * For a sampled trace, the ledger has groups of samples (weights.h) in place of the outline's
- * groups. Its bytes are already estimates; its numbers of blocks are multiplied by the weights
- * here. Single blocks are counted in units of 1 / AG_REPLAY_ONE_BLOCK, and rounded once at the
- * end. */
+ * For a sampled trace, the ledger has groups of samples with equal weight (weights.h) in place of
+ * the outline's groups. The bytes in the ledger are already estimates. Its numbers of blocks are
+ * numbers of samples; this file multiplies them by the weights. Single blocks are counted in units
+ * of 1 / AG_REPLAY_ONE_BLOCK, and rounded once at the end. */
 #include "model/answers/history.h"
 
 #include <errno.h>
@@ -39,17 +39,20 @@ struct making {
     uint64_t start_ns;           /* start of the recording in session time */
     struct ag_index_map groups;  /* made by ag_pass_group: (stack, via) -> group of the outline */
     struct ag_index_map threads; /* stream -> number of its thread in the history */
-    struct ag_index_map pairs;   /* slice and two threads -> index in history->pairs */
-    struct ag_index_map leaks;   /* slice and group -> index in history->leaks */
+    /* slice, allocating and freeing thread -> index in history->pairs */
+    struct ag_index_map pairs;
+    struct ag_index_map leaks; /* slice and group -> index in history->leaks */
     bool is_sampled;
-    /* used if is_sampled: the ledger's groups; their member `stack` is a group of the outline */
+    /* used if is_sampled: the groups of samples; their member `stack` is a group of the outline */
     struct ag_weights weights;
-    /* used if is_sampled: by group * BLOCK_SUMS, the estimated numbers of blocks before rounding */
+    /* used if is_sampled: the estimated numbers of blocks before rounding; the index is group *
+     * BLOCK_SUMS + one of BLOCKS_ALLOCATED ... */
     double *now_blocks;
     struct ag_stack_sum *before;   /* by group: sums at the end of the previous slice */
     struct ag_stack_sum *now;      /* by group: sums at the end of this slice */
-    struct ag_history_entry *list; /* the entries of one slice */
-    /* the last blocks that the ledger reported; block number N is at N % AHEAD */
+    struct ag_history_entry *list; /* the entries of one slice, for `visit` */
+    /* the last AHEAD blocks that the ledger reported, which are counted later; block number N is at
+     * index N % AHEAD */
     struct ag_block waiting[AHEAD];
     size_t n_reported;
     uint64_t slice_from_ns; /* start of `slice` in session time */
@@ -57,8 +60,8 @@ struct making {
     int error;
 };
 
-/* The slice of a session time. Most calls have a time in the slice of the previous call; they need
- * no division. */
+/* Returns the slice of TIME_NS, a session time. Most calls have a time in the slice of the previous
+ * call, for which no division is needed. */
 static size_t slice_of(struct making *making, uint64_t time_ns) {
     const struct ag_history *history = making->history;
     if (time_ns - making->slice_from_ns < history->slice_ns) {
@@ -98,7 +101,8 @@ static void round_blocks(const struct making *making) {
     }
 }
 
-/* Adds the ledger's sums by group; the ledger has one sum for each via of a group. */
+/* Adds up the ledger's sums by group. The ledger has one sum for each via (allocation function) of
+ * a group. */
 static void add_up(struct making *making, const struct ag_ledger *ledger) {
     const struct ag_stack_sum *sums;
     const size_t n = ag_ledger_stack_sums(ledger, &sums);
@@ -112,7 +116,7 @@ static void add_up(struct making *making, const struct ag_ledger *ledger) {
             making->is_sampled ? ag_weights_of(&making->weights, sums[i].stack) : NULL;
         const uint32_t group = weight ? weight->stack : sums[i].stack;
         if (group >= making->history->n_groups) {
-            continue; /* AG_STACK_OTHER: blocks that filters left out */
+            continue; /* AG_STACK_OTHER: the sum of the blocks that filters exclude */
         }
         if (weight) {
             add_blocks(making, &sums[i], weight);
@@ -224,7 +228,8 @@ static void add_leak(struct making *making, size_t slice, uint32_t group,
     history->leaks[at].bytes += what->bytes;
 }
 
-/* The number of a stream's thread; the last number is for all threads without their own row. */
+/* Returns the number of the thread to which STREAM belongs. The last number is for all threads that
+ * have no row of their own. */
 static uint32_t thread_of(const struct making *making, uint32_t stream) {
     const uint32_t known = ag_index_map_find(&making->threads, stream);
     return known != AG_INDEX_NONE ? known : (uint32_t)making->history->n_threads - 1;
@@ -326,7 +331,7 @@ static void round_one(uint64_t *blocks) {
     *blocks = (*blocks + AG_REPLAY_ONE_BLOCK / 2) / AG_REPLAY_ONE_BLOCK;
 }
 
-/* Converts the counts of a sampled trace to whole blocks. */
+/* Converts the counts of a sampled trace from units of 1 / AG_REPLAY_ONE_BLOCK to blocks. */
 static void round_counts(const struct making *making) {
     struct ag_history *history = making->history;
     for (size_t i = 0; i < history->n_slices * AG_HISTORY_ORDERS; i++) {
@@ -351,7 +356,7 @@ static void round_counts(const struct making *making) {
     }
 }
 
-/* ---- threads: those that allocate most have a row of their own ---- */
+/* ---- threads: the threads that allocate most have a row of their own ---- */
 
 static int by_allocations(const void *a, const void *b, void *context) {
     const struct ag_thread_row *rows = context;
@@ -383,7 +388,8 @@ static int name_threads(struct making *making) {
     return r;
 }
 
-/* Signal handlers of a thread have a stream of their own; it is counted for the thread. */
+/* The events in signal handlers of a thread are in a stream of their own; that stream is counted
+ * for the thread. */
 static int name_nested(struct making *making) {
     const struct ag_definitions *definitions = &making->profile->definitions;
     const struct ag_thread_row *rows;
@@ -482,7 +488,8 @@ static int history_run(struct making *making, const uint64_t *ends_ns) {
     struct ag_ledger *ledger = ag_ledger_new();
     int r =
         ledger ? ag_event_pass(profile->file, &profile->definitions, &options, ledger) : -ENOMEM;
-    if (r == 0) { /* the last slice ends here, with the ledger */
+    if (r == 0) { /* the last slice ends when the ledger is closed, so end_slice is not called for
+                   * it */
         const struct ag_summary *summary = ag_ledger_summary(ledger);
         count_waiting(making);
         note_slice(making, history->n_slices - 1, ledger,

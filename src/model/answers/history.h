@@ -1,32 +1,33 @@
 /* history.h: computes what each group of an outline allocated and freed in each slice of the
- * recording's time, and the sizes and lifetimes of the blocks that were allocated in it. A group
- * contains the stacks of one node of the shortened call tree, see outline.h. It makes one pass over
- * the events.
+ * recording's time, and the sizes and lifetimes of the blocks that were allocated in the slice. An
+ * outline is a shortened call tree; a group contains the stacks of one of its nodes (see
+ * outline.h). ag_history_make makes one pass over the events.
  *
- * Slices have equal length; an event belongs to the slice in which its window (the events of one
- * thread between two stamps) began, as in every time window of the model. */
+ * Slices have equal length. The exact time of an event is unknown: a trace contains time stamps,
+ * and between two stamps the events of a thread. An event belongs to the slice that contains the
+ * stamp before it. */
 #ifndef AG_HISTORY_H
 #define AG_HISTORY_H
 
 #include "model/answers/outline.h"
 
 enum {
-    /* Sizes and lifetimes are classified by powers of two: order i is [2^i, 2^(i+1)) bytes or
-     * nanoseconds; 0 is in order 0. */
+    /* Sizes and lifetimes are classified by powers of two: order i contains the values from 2^i to
+     * 2^(i+1) - 1 bytes or nanoseconds; order 0 also contains the value 0. */
     AG_HISTORY_ORDERS = 64,
-    /* threads with a row; if there are more, the last row is for all others */
+    /* the most rows for threads; if there are more threads, the last row is for all others */
     AG_HISTORY_THREADS = 256,
     AG_HISTORY_PAIRS = 100000, /* the most entries of `pairs`; later pairs are not counted */
 };
 
 struct ag_history_slice {
-    uint64_t end_ns; /* since the start of the recording */
+    uint64_t end_ns; /* time since the start of the recording */
     uint64_t peak_bytes, peak_blocks, peak_time_ns;
     uint64_t in_use_bytes, in_use_blocks; /* at the end of the slice */
     uint64_t allocated_bytes;             /* during the slice */
 };
-/* The changes of one group's sums in one slice. They may be negative if the ledger changed the
- * order of events later. */
+/* The changes of one group's sums in one slice. A change may be negative if the ledger (the code
+ * that computes sums from the events) later corrects the order of events of an earlier slice. */
 struct ag_history_entry {
     uint32_t group;
     int64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, temporary_blocks;
@@ -42,15 +43,17 @@ struct ag_history_count {
 struct ag_history_thread {
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes;
 };
-struct ag_history_pair {                    /* blocks that another thread freed in the slice */
-    uint32_t slice, allocated_by, freed_by; /* numbers of threads, as in `threads` */
+struct ag_history_pair { /* blocks that another thread freed in the slice */
+    /* allocated_by, freed_by: numbers of threads, as in `threads` */
+    uint32_t slice, allocated_by, freed_by;
     uint64_t blocks, bytes;
 };
 struct ag_history_leak { /* blocks allocated in the slice and never freed */
     uint32_t slice, group;
     uint64_t blocks, bytes;
 };
-/* number of blocks by order; both arrays are in one struct because a block counts in both */
+/* numbers of blocks by order; sizes and lifetimes are adjacent because each freed block is counted
+ * in both */
 struct ag_history_orders {
     uint64_t sizes[AG_HISTORY_ORDERS], lifetimes[AG_HISTORY_ORDERS];
 };
@@ -58,13 +61,15 @@ struct ag_history {
     size_t n_slices, n_groups;
     uint64_t slice_ns;
     struct ag_history_slice *slices;
-    /* index: slice of the allocation * AG_HISTORY_ORDERS + order; lifetimes: of freed blocks */
+    /* index: slice of the allocation * AG_HISTORY_ORDERS + order; `lifetimes` counts only freed
+     * blocks */
     struct ag_history_count *sizes, *lifetimes;
     struct ag_history_orders *groups;  /* by group */
     struct ag_history_thread *threads; /* index: slice * n_threads + thread */
-    /* by thread: its row in ag_profile_threads; those that allocated most come first */
+    /* by thread: its row in ag_profile_threads; threads are sorted by allocated bytes, largest
+     * first */
     uint32_t *thread_rows;
-    size_t n_threads; /* including the thread for all others, if there is one */
+    size_t n_threads; /* includes the row for all other threads, if has_other_threads */
     bool has_other_threads;
     struct ag_history_pair *pairs;
     struct ag_history_leak *leaks; /* sorted by slice, then group */

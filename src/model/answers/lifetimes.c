@@ -1,15 +1,15 @@
 /* lifetimes.c: computes the distribution of the lifetimes of blocks by site, type or label, for the
- * lifetimes view. The number of counters does not grow with the number of blocks.
+ * lifetimes view. The memory for counters does not grow with the number of blocks.
  *
- * Each power of two of nanoseconds is divided into 16 steps, and a lifetime is counted in its step;
- * so a percentile is exact to 1/32 of its value. The counters of a power of two are allocated when
- * the first block needs them. The site of each stack is looked up before the pass over the events,
- * in which the ledger gets the site in place of the stack. With a million stacks this saves a third
- * of a GiB.
+ * The range between two powers of two of nanoseconds is divided into 16 steps, and a lifetime is
+ * counted in its step. So the error of a percentile is at most 1/32 of its value. The counters of
+ * such a range are allocated when the first block needs them. The site (function, type ...) of each
+ * stack is determined before the pass over the events, and the ledger gets the site in place of the
+ * stack. With a million stacks this saves a third of a GiB.
  *
- * A garbage collector moves or promotes the blocks that stay alive, or does both at once. So the
- * number of collections that a block survived is the larger of its numbers of moves and
- * promotions. */
+ * A garbage collector moves the blocks that stay alive, promotes them to an older generation, or
+ * does both at once. So the number of collections that a block survived is the larger of its
+ * numbers of moves and promotions. */
 #include "model/answers/lifetimes.h"
 
 #include <errno.h>
@@ -24,20 +24,23 @@
 enum { STEPS = 16, STEP_BITS = 4, POWERS = 64 - STEP_BITS + 1, DECADES = 21 };
 
 struct sketch { /* the counters of one row: a function, line, image, type or label */
-    /* By power of two: STEPS counters of freed blocks, then STEPS counters of blocks in use at the
-     * end, by their age then. NULL: no block. */
+    /* By power of two: STEPS counters of freed blocks by lifetime, then STEPS counters of the
+     * blocks in use at the end by their age at the end. NULL: no block. */
     double *powers[POWERS];
     double blocks, bytes, ended, ended_bytes;
-    /* an integer of 64 bits overflows at five million hours, summed over all blocks */
+    /* sum of the lifetimes of all freed blocks; not an integer of 64 bits, which overflows at five
+     * million hours */
     long double sum_ns;
     struct ag_lifetime lifetime;
     struct {
         double blocks, survived, died_young, promoted, promoted_bytes, collections;
         uint32_t max_collections;
-    } young; /* as in struct ag_survival; collections: sum over all blocks */
-    /* type: id of a text, valid if has_type and not has_types (several types) */
+    } young; /* The members are as in struct ag_survival. collections: sum over all blocks of the
+              * number of collections that the block survived */
+    /* type: id of a text; valid if has_type, but not if has_types (the blocks have several
+     * types) */
     uint32_t frame, type;
-    uint32_t stack; /* one of its stacks */
+    uint32_t stack; /* one of the stacks of the row */
     bool has_type, has_types;
 };
 struct lifetime_pass {
@@ -48,8 +51,9 @@ struct lifetime_pass {
     struct sketch all;
     struct ag_lifetime_step decades[DECADES];
     double decade_blocks[DECADES], decade_bytes[DECADES];
-    uint64_t end_ns; /* end of the recording, in the same time as that of blocks */
-    /* by via: the collector of its heap reports the blocks that it moves or promotes */
+    uint64_t end_ns; /* end of the recording, in session time */
+    /* by via (allocation function): whether the garbage collector of its heap reports which blocks
+     * it moves or promotes */
     bool is_moving[AG_MODEL_VIAS];
     int error;
 };
@@ -143,8 +147,8 @@ static void lifetimes_visit(void *context, const struct ag_block_row *row) {
     count_life(pass, ag_pass_group_of(&pass->of_stack, row->stack, row->via), row);
 }
 
-/* Counts a block of a profile of one process: block->stack is the index of a sketch, and times are
- * session times. */
+/* Counts a block of a profile of one process: block->stack is the index of a sketch, and all times
+ * are session times. */
 static void visit_grouped(void *context, const struct ag_block *block) {
     struct lifetime_pass *pass = context;
     if (block->freed_ns >= pass->profile->pass.from_ns) {
@@ -220,7 +224,7 @@ static int assign_stacks(struct lifetime_pass *pass, enum ag_site_key by) {
 
 /* ---- results ---- */
 
-/* The middle of a step, but not outside of the shortest and longest lifetime. */
+/* The middle of a step, limited to the range from the shortest to the longest lifetime. */
 static uint64_t middle_of(const struct ag_lifetime *lifetime, size_t power, size_t step) {
     const uint64_t width = power == 0 ? 1 : UINT64_C(1) << (power - 1);
     const uint64_t low = power == 0 ? step : (STEPS + step) * width;
@@ -246,9 +250,9 @@ static uint64_t percentile(const struct sketch *sketch, unsigned percent) {
     return sketch->lifetime.max_ns;
 }
 
-/* The percentile of all blocks, by the estimator of Kaplan and Meier (1958): a block in use at the
- * end lived at least until then, so it is in the population up to its age. Returns
- * AG_LIFETIME_UNKNOWN if too few blocks were freed. */
+/* The percentile of all blocks, by the estimator of Kaplan and Meier (1958): a block that is in use
+ * at the end has a lifetime of at least its age at the end, so it belongs to the population up to
+ * this age. Returns AG_LIFETIME_UNKNOWN if too few blocks were freed. */
 static uint64_t survival_percentile(const struct sketch *sketch, unsigned percent) {
     double at_risk = sketch->blocks, alive = 1;
     for (size_t power = 0; power < POWERS; power++) {
@@ -405,7 +409,8 @@ int ag_profile_lifetimes(struct ag_profile *profile, enum ag_site_key by,
 }
 
 void ag_lifetimes_end(struct ag_lifetimes *lifetimes) {
-    free((void *)(uintptr_t)lifetimes->rows); /* casts away the const that callers see */
+    /* the casts remove `const`, which is for callers only */
+    free((void *)(uintptr_t)lifetimes->rows);
     free((void *)(uintptr_t)lifetimes->steps);
     *lifetimes = (struct ag_lifetimes){0};
 }

@@ -2,12 +2,13 @@
  * mapped memory, for the heaps view.
  *
  * 1. A row is a runtime with all its heaps, or a heap that belongs to no runtime. Heaps whose
- * blocks may contain other heaps (memory that the program mapped itself, stacks) have rows of their
- * own.
+ * blocks may contain other heaps ("backing" heaps: memory that the program mapped itself, stacks)
+ * have rows of their own.
  *
- * 2. No byte is counted twice. A runtime that allocates its memory with malloc reports how much.
- * This number is called lent by malloc, and the total excludes it. If those blocks were also
- * recorded as malloc blocks, they are part of malloc's bytes in use; then they are not added to
+ * 2. No byte is counted twice. A runtime (virtual machine) that allocates its memory with malloc
+ * reports the number of these bytes (of_malloc_bytes). The row of malloc calls them lent_bytes, and
+ * the total counts them only in the row of malloc. If the blocks of the runtime were also recorded
+ * as malloc blocks, they are part of malloc's bytes in use; then they are not added to
  * lent_bytes. */
 #include "model/answers/memory_rows.h"
 
@@ -23,7 +24,7 @@ struct gathering {
     struct ag_memory_row *rows;
     size_t count;
     size_t lender;       /* the row of malloc; SIZE_MAX: there is none */
-    uint64_t lent_bytes; /* by malloc to all other rows */
+    uint64_t lent_bytes; /* sum of the bytes that all other rows allocated with malloc */
     struct ag_text_store names;
     struct ag_index_map by_name; /* text -> row */
 };
@@ -53,8 +54,8 @@ static struct ag_memory_row *row_of(struct gathering *all, const struct ag_heap_
     return &all->rows[at];
 }
 
-/* The memory of a heap as its runtime reported it. If the runtime reported only that each block is
- * allocated with malloc, the size is the sum of its blocks. */
+/* The memory of a heap as its runtime reported it. If the runtime reported only that it allocates
+ * each block with malloc, the size of the heap is the sum of its blocks. */
 static struct ag_heap_memory sizes_of(const struct ag_heap_row *heap) {
     struct ag_heap_memory memory = heap->memory;
     if (!(memory.known & AG_MEMORY_SIZES) && memory.known & AG_MEMORY_IN_MALLOC) {
@@ -92,8 +93,8 @@ static int add_heap(struct gathering *all, const struct ag_heap_row *heap) {
     return 0;
 }
 
-/* Completes the rows when all heaps are added. A runtime with several heaps may report one number
- * for all of them, so a row has sizes if at least one of its heaps has. */
+/* Completes the rows after all heaps are added. A runtime with several heaps may report one number
+ * for all of them, so a row has sizes if at least one of its heaps has sizes. */
 static void settle(struct gathering *all) {
     for (size_t i = 0; i < all->count; i++) {
         struct ag_memory_row *row = &all->rows[i];

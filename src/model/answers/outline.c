@@ -1,11 +1,12 @@
 /* outline.c: selects the heaviest part of a profile's call tree, which the page of `allogram view`
  * shows.
  *
- * The weight of a stack is the largest of its shares of the whole: of allocated bytes, allocated
- * blocks, bytes in use at the end, bytes at the peak, and temporary blocks. The weight of a node is
- * the sum over all stacks that contain it. So the weight of a parent is at least that of its child,
- * and the nodes above any limit form a tree. The limit is found by bisection, with about forty
- * loops over the nodes, which takes half a second for three million nodes. */
+ * The weight of a stack is the largest of its five shares of the whole profile: of allocated bytes,
+ * allocated blocks, bytes in use at the end, bytes at the peak, and temporary blocks. The weight of
+ * a node is the sum over all stacks that contain it. So the weight of a parent is at least that of
+ * its child, and the nodes whose weight is above a limit form a tree. The outline contains these
+ * ("kept") nodes. The lowest limit with few enough nodes is found by bisection. This needs about
+ * forty loops over the nodes, which take half a second for three million nodes. */
 #include "model/answers/outline.h"
 
 #include <errno.h>
@@ -20,13 +21,14 @@ enum {
     HALVINGS = 40,
     VIA_BITS = 8,
     ATTEMPTS = 8,
-    /* the labels with the largest weights always get groups of their own, even if fewer stacks are
-     * kept */
+    /* this many labels with the largest weights always get groups of their own, even if fewer nodes
+     * can then be kept */
     LABELS_ALWAYS = 8,
-    /* at most this many labels get their own groups, if at least half of the groups remain for
-     * others */
+    /* at most this many labels get groups of their own, and only as long as at least half of the
+     * groups remain for other stacks */
     LABELS_MOST = 256,
-    /* a row without a label; other rows: index in definitions->labels + FIRST_LABEL */
+    /* values of label_of_row: a row without a label; a row of the group for other labels;
+     * FIRST_LABEL + index in definitions->labels */
     NO_LABEL = 0,
     OTHER_LABELS = 1,
     FIRST_LABEL = 2,
@@ -38,17 +40,20 @@ struct cutting {
     struct ag_outline *outline;
     /* by node: sum of the weights of all stacks that contain it */
     double *weight;
-    uint32_t *rows_at; /* by node: number of rows (stacks) that end there */
-    /* by node: rows of other labels end there; a child is not kept */
+    uint32_t *rows_at; /* by node: number of rows (stacks of the profile) that end in it */
+    /* by node: whether rows with OTHER_LABELS end in it; whether a child of it is not kept */
     uint8_t *has_other_labels, *has_cut_child;
     const uint32_t *label_of_row; /* NULL: no block has a label */
-    /* by node: the node of the outline (place) that shows it */
+    /* by node: the node of the outline (called place) that shows it */
     uint32_t *place;
     double limit;
-    struct ag_index_map by_step;  /* place << 32 | frame -> place */
-    struct ag_index_map by_via;   /* place << VIA_BITS | via -> a number */
-    struct ag_index_map by_label; /* that number << 32 | label -> a number; for rows with a label */
-    struct ag_index_map by_group; /* the last of these numbers << 32 | text of the type -> group */
+    struct ag_index_map by_step; /* place << 32 | frame -> place */
+    struct ag_index_map by_via;  /* place << VIA_BITS | via (allocation function) -> a number */
+    /* for rows with a label: number from by_via << 32 | label -> another number */
+    struct ag_index_map by_label;
+    /* number from by_label, or from by_via if the row has no label, << 32 | text of the type ->
+     * group */
+    struct ag_index_map by_group;
     uint32_t n_numbers;
 };
 
@@ -97,8 +102,8 @@ static bool is_kept(const struct cutting *cutting, uint32_t node) {
     return cutting->weight[node] > 0 && cutting->weight[node] >= cutting->limit;
 }
 
-/* Whether the nodes with at least weight LIMIT are few enough. Sets cutting->limit and
- * has_cut_child. */
+/* Returns whether the nodes with at least weight LIMIT, and their groups, are few enough. Sets
+ * cutting->limit and has_cut_child. */
 static bool fits(struct cutting *cutting, double limit, size_t most_nodes, size_t most_groups) {
     const struct ag_stack_nodes *nodes = &cutting->profile->definitions.nodes;
     size_t n_nodes = 0, n_groups = 0;
@@ -124,7 +129,8 @@ static void find_limit(struct cutting *cutting, size_t most_nodes, size_t most_g
         high = greatest(high, cutting->weight[i] * 2);
     }
     for (int i = 0; i < HALVINGS; i++) {
-        /* most weights are tiny, so the limit is divided by 8 until it is too low */
+        /* the weights of most nodes are tiny, so the limit is first divided by 8 until it is too
+         * low */
         const double middle = low == 0 ? high / 8 : (low + high) / 2;
         if (fits(cutting, middle, most_nodes, most_groups)) {
             high = middle;
@@ -132,7 +138,7 @@ static void find_limit(struct cutting *cutting, size_t most_nodes, size_t most_g
             low = middle;
         }
     }
-    /* sets the members that depend on the limit */
+    /* the loop may have ended with another limit: set cutting->limit and has_cut_child again */
     (void)fits(cutting, high, most_nodes, most_groups);
 }
 
@@ -173,7 +179,7 @@ static void weigh_labels(const struct ag_profile *profile, const struct ag_metri
 }
 
 /* Decides which labels get groups of their own. *ret_label_of_row: by row, the label of its group;
- * NULL if the trace has no labels. 0 or -ENOMEM. */
+ * NULL: the trace has no labels. Returns 0 or -ENOMEM. */
 static int choose_labels(const struct ag_profile *profile, const struct ag_metrics *whole,
                          size_t most_groups, uint32_t **ret_label_of_row) {
     const size_t n = profile->definitions.n_labels;
@@ -238,7 +244,8 @@ static int plant(struct cutting *cutting) {
         uint32_t place = AG_IS_ROOT(parent) ? 0 : cutting->place[parent];
         size_t n;
         const uint32_t *frames = ag_profile_node_frames(profile, (uint32_t)i, &n);
-        while (n-- > 0) { /* from the outermost function to those that are inlined into it */
+        while (n-- > 0) { /* from the outermost function to the functions that are inlined into
+                           * it */
             const int r = add_node(cutting, place, frames[n], &place);
             if (r < 0) {
                 return r;
@@ -262,7 +269,7 @@ static int number_of(struct cutting *cutting, struct ag_index_map *map, uint64_t
     return ag_index_map_insert(map, key, *ret_number);
 }
 
-/* Finds the group of row ROW, or adds a copy of LIKE. */
+/* Finds the group of row ROW. If there is none, adds a copy of LIKE as its group. */
 static int group_of(struct cutting *cutting, const struct ag_outline_group *like, size_t row,
                     uint32_t type, uint32_t *ret_group) {
     const uint32_t via = cutting->profile->rows[row].via % AG_MODEL_VIAS;
@@ -280,8 +287,9 @@ static int group_of(struct cutting *cutting, const struct ag_outline_group *like
     return r > 0 ? AG_ARRAY_ADD(outline->groups, outline->n_groups, *like) : r;
 }
 
-/* Assigns each row to a group: that of its node, or, if the node is not kept, one below the "other"
- * node of its innermost kept caller. */
+/* Assigns each row to a group. If the innermost node of the row is kept, this is a group of that
+ * node. Otherwise it is a group of a node below "other", which is below the innermost caller that
+ * is kept. */
 static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
     struct ag_profile *profile = cutting->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
@@ -296,7 +304,8 @@ static int group_rows(struct cutting *cutting, const struct ag_metrics *whole) {
         }
         uint32_t place = AG_IS_ROOT(node) ? 0 : cutting->place[node];
         int r = 0;
-        if (is_folded) { /* the callers are not shown, but the function that allocated is */
+        if (is_folded) { /* the outline does not contain all callers, but it contains the function
+                          * that allocated */
             size_t n;
             const uint32_t innermost =
                 ag_profile_node_frames(profile, profile->row_nodes[i], &n)[0];
@@ -377,8 +386,8 @@ int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_g
     uint32_t *label_of_row = NULL;
     int r = ag_profile_prepare_types(profile);
     r = r < 0 ? r : choose_labels(profile, &profile->total, most_groups, &label_of_row);
-    /* The number of groups below "other" nodes is not known before the outline is made. If there
-     * are too many groups, it is made again with half the limit. */
+    /* The number of groups below "other" nodes is not known before the outline is made. If the
+     * outline has too many groups, it is made again with half of the previous limit of groups. */
     for (size_t limit = most_groups, i = 0; r == 0 && i < ATTEMPTS; i++, limit /= 2) {
         ag_outline_done(ret_outline);
         r = make(profile, &profile->total, label_of_row, most_nodes, limit, ret_outline);

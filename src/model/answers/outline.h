@@ -1,11 +1,12 @@
-/* outline.h: a shortened call tree of a profile. It contains the nodes with the largest shares, and
- * below each of them one node "other" for all stacks that are too small. Below "other" are the
- * functions that allocated; only the call path to them is left out. All sums include all stacks.
+/* outline.h: a shortened call tree of a profile. The outline contains the nodes with the largest
+ * shares. Stacks whose nodes are too small are below a node "other", of which each node may have
+ * one. Below "other" are the functions that allocated; only the call paths to these functions are
+ * left out. So the sums of the outline include all stacks.
  *
  * A group contains the stacks that end in one node of the outline and have the same allocation
- * function (via), type of blocks and label. history.h computes sums by group. A program may have as
- * many labels as it served requests, so only the labels with the largest shares have groups of
- * their own. */
+ * function (via), type of blocks and label. history.h computes sums by group. A program may give
+ * each request that it serves a label of its own. So only the labels with the largest shares have
+ * groups of their own. */
 #ifndef AG_OUTLINE_H
 #define AG_OUTLINE_H
 
@@ -16,19 +17,23 @@
     (UINT32_MAX - 1) /* frame of a node "other", which represents the stacks that are too small to
                       * have nodes of their own */
 
-extern const char ag_outline_other_labels[]; /* the label of groups for all other labels */
+/* the label of a group for all labels that have no groups of their own */
+extern const char ag_outline_other_labels[];
 
 struct ag_outline_node {
-    uint32_t parent; /* smaller than the node's own index; of node 0: 0 */
-    uint32_t frame;  /* number for ag_profile_frame, or AG_OUTLINE_ROOT, AG_OUTLINE_OTHER */
+    /* index of the parent, which is smaller than the node's own index; of node 0: 0 */
+    uint32_t parent;
+    uint32_t frame; /* number for ag_profile_frame, or AG_OUTLINE_ROOT, AG_OUTLINE_OTHER */
 };
 struct ag_outline_group {
     uint32_t node;
     const char *via_name; /* NULL: unknown */
     const char *type;     /* NULL: unknown */
-    const char *label;    /* NULL: none; a pointer equal to ag_outline_other_labels: other labels */
+    /* NULL: no label; a pointer equal to ag_outline_other_labels: labels without groups of their
+     * own */
+    const char *label;
     struct ag_metrics metrics;
-    double weight; /* the largest of its shares of the whole, see outline.c */
+    double weight; /* the largest of the group's shares of the whole profile, see outline.c */
 };
 struct ag_outline {
     struct ag_outline_node *nodes;
@@ -37,8 +42,8 @@ struct ag_outline {
     size_t n_nodes, n_groups, n_rows;
 };
 
-/* Makes an outline of about MOST_NODES nodes and MOST_GROUPS groups at most. 0 or -ENOMEM; in
- * either case the caller calls ag_outline_done. */
+/* Makes an outline of at most about MOST_NODES nodes and MOST_GROUPS groups. Returns 0 or -ENOMEM;
+ * in either case the caller calls ag_outline_done. */
 int ag_outline_make(struct ag_profile *profile, size_t most_nodes, size_t most_groups,
                     struct ag_outline *ret_outline);
 void ag_outline_done(struct ag_outline *outline);

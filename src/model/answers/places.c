@@ -1,5 +1,5 @@
 /* places.c: gives exporters the addresses, images and frames of stacks. The number of a place is
- * that of its site (a pc in an image). */
+ * the number of the site (a pc in an image) in the table of sites of the stack nodes. */
 #include "model/answers/places.h"
 
 #include <stdlib.h>
@@ -61,7 +61,9 @@ struct ag_place ag_profile_place(struct ag_profile *profile, uint32_t place) {
     const struct ag_definitions *definitions = &profile->definitions;
     const struct ag_stack_site *site = &definitions->nodes.sites[place];
     const struct ag_frame_answer *answer = &profile->frames.answers[place];
-    /* merged: frames come from the merged profile; address and image come from the process */
+    /* In a merged profile, `pc` of a site contains the index of a process and the number of a site
+     * in the profile of that process. The address and the image come from that profile; the frames
+     * come from the merged profile. */
     if (profile->n_parts > 0) {
         struct ag_merged_part *part = &profile->parts[site->pc >> AG_MERGED_SITE_BITS];
         const uint64_t own = site->pc & ((UINT64_C(1) << AG_MERGED_SITE_BITS) - 1);

@@ -1,13 +1,14 @@
 /* sites.c: computes the own and total metrics of functions, lines, images and other keys (sites)
- * for reports, from up to a million stacks. `own` counts stacks whose innermost frame belongs to
- * the key; `total` counts stacks with any frame of it.
+ * for reports, from up to a million stacks. `own` counts the stacks whose innermost frame belongs
+ * to the site; `total` counts the stacks with any frame of the site.
  *
  * A walk through the stack tree, from the outermost nodes inward, sums for each node of the current
  * path the metrics of all stacks below it. When the walk leaves a node, its sum is complete. The
- * total of a function is the sum over its nodes; if a path contains the function several times,
- * only its outermost node counts, which includes the others. A counter per key shows how often the
- * key is on the current path. The walk needs one step per node, regardless of the number and depth
- * of stacks, and its sums need memory by depth, not by node. */
+ * total of a function is the sum over its nodes. If a path contains the function several times,
+ * only the outermost of these nodes counts, because its sum includes those of the other nodes. For
+ * each function (in general: each key of a site), a counter shows how often it is on the current
+ * path. The walk needs one step per node, regardless of the number and depth of stacks. It keeps
+ * one sum for each depth, not one for each node. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +85,8 @@ struct walk {
     struct ag_metrics *below;
     uint32_t *first_row, *next_row;
     uint32_t *first_child, *next_sibling;
-    uint32_t *on_path; /* by key: how many frames of it are on the path to the current node */
+    /* by key: how many frames with this key are on the path to the current node */
+    uint32_t *on_path;
 };
 
 static void end_walk(struct walk *walk) {
@@ -101,8 +103,8 @@ static uint32_t *no_links(size_t count) {
     return links ? memset(links, 0xff, (count + 1) * sizeof(*links)) : NULL;
 }
 
-/* Makes the lists of the children of each node, and of the rows that end at it. Nodes without a
- * parent are in the child list of node n. */
+/* Makes for each node the list of its children, and the list of the rows (stacks) that end in it.
+ * Nodes without a parent are in the child list with index `n`. */
 static int start_walk(struct walk *walk) {
     struct ag_profile *profile = walk->profile;
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
@@ -150,8 +152,8 @@ static void enter(struct walk *walk, uint32_t node) {
     }
 }
 
-/* The sum of a node is complete: it is added to the keys of the node's frames, unless the key is
- * also further out on the path. */
+/* Called when the sum of NODE is complete: adds it to the keys of the node's frames, except to keys
+ * that also occur in a caller on the path, and to the sum of the parent. */
 static void leave(struct walk *walk, uint32_t node) {
     const uint32_t depth = walk->profile->definitions.nodes.nodes[node].depth;
     const struct ag_metrics *below = &walk->below[depth];
@@ -166,7 +168,8 @@ static void leave(struct walk *walk, uint32_t node) {
     ag_metrics_add(&walk->below[depth - 1], below);
 }
 
-/* Visits all used nodes, children after parents. It goes up again by `parent`, without a stack. */
+/* Visits all used nodes, children after parents. The walk returns to callers by `parent`, so no
+ * stack is needed. */
 static void count_totals(struct walk *walk) {
     const struct ag_stack_nodes *nodes = &walk->profile->definitions.nodes;
     uint32_t node = walk->first_child[nodes->count];
@@ -240,7 +243,7 @@ static int sites_by_frame(struct ag_profile *profile, enum ag_site_key by) {
     return r;
 }
 
-/* ---- by stack, heap, type, label, thread: own and total are the same ---- */
+/* ---- by stack, heap, type, label, thread: own and total are equal ---- */
 
 static int sites_by_stack(struct ag_profile *profile) {
     struct ag_site_row *rows = calloc(profile->n_rows + 1, sizeof(*rows));
@@ -270,8 +273,8 @@ static int sites_by_stack(struct ag_profile *profile) {
     return 0;
 }
 
-/* Makes a row for each of N names, and a last one with the name OTHER. INDEX_OF gives the name of a
- * row of the profile by its number; AG_INDEX_NONE: OTHER. */
+/* Makes a site row for each of N names, and a last row with the name OTHER. INDEX_OF returns the
+ * number of the name to which a stack row of the profile belongs; AG_INDEX_NONE: OTHER. */
 static int sites_by_name(struct ag_profile *profile, enum ag_site_key by, size_t n,
                          const char *(*name_of)(const struct ag_definitions *, size_t),
                          uint32_t (*index_of)(const struct ag_definitions *,
@@ -333,7 +336,8 @@ static int sites_by_type(struct ag_profile *profile) {
     return 0;
 }
 
-/* "name (4711)", with the thread id because threads often have equal names. */
+/* Returns "name (4711)". The label contains the thread id, because threads often have equal
+ * names. */
 static const char *thread_label(struct ag_profile *profile, const struct ag_model_sums *sums,
                                 uint32_t stream) {
     char text[128];
@@ -356,7 +360,7 @@ static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *s
     int r = rows ? 0 : -ENOMEM;
     size_t count = 0;
     for (size_t i = 0; i < sums->n_stacks && r >= 0; i++) {
-        const uint32_t stream = sums->stacks[i].stack; /* see ag_pass_options.is_by_stream */
+        const uint32_t stream = sums->stacks[i].stack; /* with is_by_stream, `stack` is a stream */
         if (stream == AG_STACK_OTHER) {
             continue;
         }
@@ -380,8 +384,8 @@ static int thread_rows(struct ag_profile *profile, const struct ag_model_sums *s
     return 0;
 }
 
-/* Makes another pass over the events that sums by stream, because the index has no peak and no
- * blocks in use by thread. */
+/* Makes another pass over the events, which sums by stream (the events of one thread), because the
+ * index of the trace contains neither the peak nor the blocks in use of each thread. */
 static int sites_by_thread(struct ag_profile *profile) {
     struct ag_pass_options options = profile->pass;
     struct ag_index_map kept = {0};

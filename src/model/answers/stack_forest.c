@@ -1,15 +1,16 @@
 /* stack_forest.c: merges all stacks into one tree of functions for reports and exports: top-down
  * from callers to callees, or bottom-up from the allocating functions to their callers. A node of
- * this tree is called a place here.
+ * the merged tree is called a place.
  *
- * For the top-down tree, the nodes of the trace's stack tree are visited once, parents first; each
- * node finds or adds its place below its parent's place. For the bottom-up tree, each stack is
- * walked from its innermost frame. Two frames with the same function and the same parent place have
- * one place, which shows the line of the first. Neither way is recursive, because stacks are as
- * deep as a program's recursion.
+ * For the top-down tree, the nodes of the trace's stack tree are visited once, parents first. The
+ * place of each node is looked up among the places below the parent's place, and added if it is
+ * missing. For the bottom-up tree, each stack is walked from its innermost frame outward. Frames
+ * with the same function and the same parent place have one place, which shows the line of the
+ * first of these frames. The code does not recurse, because stacks are as deep as the recursion of
+ * the program.
  *
- * A tree has at most NODES_MOST places. When it is full, no places are added, and blocks count for
- * the last place that exists on their path. */
+ * A tree has at most NODES_MOST places. When the tree is full, no places are added; a block is then
+ * counted for the last existing place on its path. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -28,7 +29,8 @@ struct forest {
     int error;
 };
 
-/* Finds or adds the place of a frame below PARENT. Returns PARENT if none can be added. */
+/* Returns the place of FRAME below PARENT, and adds it if it is missing. Returns PARENT if the
+ * place cannot be added. */
 static uint32_t forest_step(struct forest *forest, uint32_t parent, uint32_t frame) {
     const uint64_t key = (uint64_t)parent << 32 | forest->key_of_frame[frame];
     const uint32_t known = ag_index_map_find(&forest->children, key);
@@ -63,7 +65,7 @@ static void add_downward(struct forest *forest, uint32_t *place_of_node) {
         uint32_t place = AG_IS_ROOT(parent) ? 0 : place_of_node[parent];
         size_t n;
         const uint32_t *frames = ag_profile_node_frames(profile, (uint32_t)i, &n);
-        while (n-- > 0) { /* from the outermost function to those that are inlined into it */
+        while (n-- > 0) { /* from the outermost function to the functions inlined into it */
             place = forest_step(forest, place, frames[n]);
         }
         place_of_node[i] = place;

@@ -1,8 +1,9 @@
-/* stack_rows.c: converts the sums per stack to the rows of a profile, applies the filters, and
- * finds the frames of stacks on request. All views are made from these rows.
+/* stack_rows.c: converts the sums of each stack to the rows of a profile, from which all views are
+ * made. Applies the filters to the rows, and finds the frames of stacks on request.
  *
- * Filters select whole stacks. Parents have smaller node numbers than children, so one loop
- * determines for every node whether the node or one of its callers matches. */
+ * Filters select whole stacks. A stack is a chain of nodes (frames). Callers have smaller node
+ * numbers than callees, so one loop determines for every node whether the node or one of its
+ * callers matches the filter. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,9 +75,9 @@ bool ag_frame_matches(const regex_t *regex, const struct ag_frame *frame) {
            regexec(regex, frame->label, 0, NULL, 0) == 0;
 }
 
-/* Whether a frame matches REGEX. KNOWN caches the result by frame: 0 not known, 1 no, 2 yes. A
- * regex takes about a microsecond, and a trace has some ten thousand frames, so equal function
- * names are not cached. */
+/* Whether a frame matches REGEX. KNOWN caches the result by frame: 0 not known, 1 no, 2 yes.
+ * Results are not cached by function name, because a match takes only about a microsecond and a
+ * trace has some ten thousand frames. */
 static bool frame_matches(struct ag_profile *profile, const regex_t *regex, uint8_t *known,
                           uint32_t frame) {
     if (known[frame] == 0) {
@@ -110,7 +111,8 @@ static int match_nodes(struct ag_profile *profile, const regex_t *regex, bool *m
     return 0;
 }
 
-/* Keeps the rows that match, or those that do not. */
+/* Removes the rows whose stacks do not match REGEX, or if KEEP_MATCHING is false, the rows whose
+ * stacks match. */
 static int filter_rows(struct ag_profile *profile, const regex_t *regex, bool keep_matching) {
     bool *matches = calloc(profile->definitions.nodes.count + 1, sizeof(*matches));
     int r = matches ? ag_profile_resolve(profile) : -ENOMEM;
@@ -145,7 +147,7 @@ struct ag_metrics ag_metrics_of_stack(const struct ag_stack_sum *sum,
     };
 }
 
-/* In a forged index, frees may exceed allocations; then the difference is set to 0. */
+/* In a forged index, frees may exceed allocations; the blocks or bytes in use are then set to 0. */
 static void metrics_check(struct ag_metrics *metrics) {
     if (metrics->in_use_blocks > INT64_MAX) {
         metrics->in_use_blocks = 0;
@@ -167,7 +169,8 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
     metrics_check(&metrics);
     const uint32_t node = ag_stack_nodes_find(&definitions->nodes, sum->stack);
     const uint32_t root = ag_stack_nodes_root(&definitions->nodes, node);
-    if (root == AG_ROOT_NOT_KEPT) { /* counted for the whole process, regardless of filters */
+    if (root == AG_ROOT_NOT_KEPT) { /* lost_stacks is counted for the whole process, regardless of
+                                     * filters */
         profile->sums.summary.lost_stacks += metrics.allocated_blocks;
     }
     if (sum->stack == AG_STACK_OTHER || ag_metrics_are_empty(&metrics) ||
@@ -198,7 +201,7 @@ static void add_row(struct ag_profile *profile, const struct ag_runtime_filter *
 }
 
 int ag_profile_make_rows(struct ag_profile *profile) {
-    /* add_row counts them again, because time windows and samples change the number */
+    /* add_row counts lost stacks again, because a time window and sampling change their number */
     profile->sums.summary.lost_stacks = 0;
     const struct ag_model_sums *sums = &profile->sums;
     const size_t n_nodes = profile->definitions.nodes.count;
@@ -245,7 +248,8 @@ size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row *
 
 /* ---- frames of a stack, on demand ---- */
 
-/* Writes the frames of NODE and its callers to TO, innermost first (NULL: only counts them). */
+/* Writes the frames of NODE and its callers to TO, innermost first; if TO is NULL, only counts
+ * them. */
 static size_t list_frames(struct ag_profile *profile, uint32_t node, uint32_t *to) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
     size_t count = 0;

@@ -6,28 +6,30 @@
  *
  * A call of malloc does not contain the type of the block, and debug information does not describe
  * it either. But the generic code that calls malloc was instantiated for a type, and its name
- * contains the type: C++ allocators, and Rust's Box and RawVec, have it as an argument. (The
- * symbolizer adds Rust's arguments if the mangled name has none.) Compilers inline most of these
- * functions; inlined frames are read like called ones.
+ * contains the type: C++ allocators, and Rust's Box and RawVec, have the type as an argument. (If
+ * the mangled name of a Rust function has no arguments, the symbolizer adds them.) Compilers inline
+ * most of these functions; frames of inlined functions are read like all others.
  *
  * 2. Which frames are read
  *
  * Frames are read from the allocation function outward, as long as they belong to the standard
- * library. The first frame that names a container determines the type. Frames of the allocator
- * before it name the element, which is the result if no frame names a container. Reading ends at
- * the first frame of other code, because the name of a user's function does not show the type of
- * the block.
+ * library. The first frame that names a container determines the type. The frames of the allocator,
+ * which are further in, name the type of the element; it is the result if no frame names a
+ * container. Reading ends at the first frame of other code, because the name of a user's function
+ * does not show the type of the block.
  *
- * For Rust, the linker may merge instances with equal code, so a called RawVec<T> may name another
- * type of the same size. The Vec<T> that calls it is inlined into the user's function and has the
- * correct type. So Vec has a higher rank than RawVec, and String a higher rank than its Vec<u8>.
+ * In Rust programs, the linker may merge instances of a function with equal code, so the name of a
+ * called RawVec<T> may contain another type of the same size. The Vec<T> that calls RawVec is
+ * inlined into the user's function and has the correct type. So each proposal of a type has a rank,
+ * and a proposal from Vec has a higher rank than one from RawVec. A String has a higher rank than
+ * the Vec<u8> that it contains.
  *
  * 3. Which types are not found
  *
  * `new T` calls an allocation function whose name does not contain T, so such blocks have no type.
- * Neither have blocks of C's malloc, of users' own allocators, and of code without debug
- * information (types.c does not pass its frames). The type is not guessed from the size, because a
- * wrong guess would not be noticed.
+ * Blocks of C's malloc, of users' own allocators, and of code without debug information have no
+ * type either. (types.c does not pass frames without debug information to this file.) The type is
+ * not guessed from the size, because a wrong guess would not be noticed.
  *
  * 4. Forms
  *
@@ -40,7 +42,8 @@
 enum { PARTS_MOST = 24 };
 
 struct part { /* such as "vector<int, A>" of std::vector<int, A>::push_back */
-    struct ag_type_text name, arguments; /* arguments: without the brackets; text NULL: none */
+    /* arguments: the text between the brackets; its `text` is NULL if there are none */
+    struct ag_type_text name, arguments;
 };
 struct path {
     struct part parts[PARTS_MOST];
@@ -116,8 +119,8 @@ static struct ag_type_text argument(struct ag_type_text list, size_t index) {
     return (struct ag_type_text){NULL, 0};
 }
 
-/* The length of a function's name without its parameters: they begin at the first '(' that is
- * outside of all brackets and follows a name. */
+/* The length of a function's name without its parameters. The parameters begin at the first '('
+ * that is outside of all brackets and follows a name. */
 static size_t end_of_name(const char *text, size_t length) {
     int depth = 0;
     for (size_t i = 0; i < length; i++) {
@@ -198,15 +201,16 @@ static bool propose_type(struct ag_type_reading *reading, unsigned rank, const c
     return true;
 }
 
-/* Ranks of proposals: a higher rank replaces a lower one. A container's node has a higher rank than
- * the container that allocates it, because its arguments are exact. Only containers that may
- * contain a key several times (RANK_FINAL) have a higher rank, because their nodes have the same
- * names as those of the others. */
+/* Ranks of proposals of a type: a proposal with a higher rank replaces one with a lower rank. The
+ * node of a container has a higher rank than the container that allocates the node, because the
+ * arguments of the node are exact. A container that may contain a key several times, such as
+ * multimap, has a still higher rank (RANK_FINAL), because its nodes have the same names as those of
+ * map. */
 enum { RANK_ELEMENT = 1, RANK_RAW = 2, RANK_CONTAINER = 3, RANK_NODE = 4, RANK_FINAL = 5 };
 
-/* Removes the const of a type that is itself constant, and returns whether there was one. Symbol
- * names contain `int const`, debug information `const int`. (`const char*` is not constant
- * itself.) */
+/* Removes `const` from a constant type, and returns whether the type was constant. Symbol names
+ * contain `int const`, and debug information contains `const int`. `const char*` remains: the
+ * pointer is not constant. */
 static bool strip_const(struct ag_type_text *type) {
     static const char before[] = "const ", behind[] = " const";
     const size_t n = sizeof(before) - 1;
@@ -244,7 +248,7 @@ static bool name_associative(struct ag_type_reading *reading, unsigned rank, con
 
 /* ---- C++ ---- */
 
-struct simple { /* a class whose arguments are those of the form */
+struct simple { /* a class, with the pattern (form) for the name of its type */
     const char *name, *form;
 };
 
@@ -265,7 +269,8 @@ static const struct simple cxx_containers[] = {
     {"map", "std::map<1, 2>"},
     {"unordered_map", "std::unordered_map<1, 2>"},
     {"valarray", "std::valarray<1>"},
-    {"shared_ptr", "std::shared_ptr<1>"}, /* the block of the reference counts, if it is separate */
+    /* the block with the reference counts, if it is separate from the object */
+    {"shared_ptr", "std::shared_ptr<1>"},
     {"__shared_ptr", "std::shared_ptr<1>"},
     {NULL, NULL},
 };
@@ -277,7 +282,7 @@ static const struct simple cxx_multiple[] = {
     {NULL, NULL},
 };
 static const struct simple cxx_nodes[] = {
-    /* the types that containers allocate */
+    /* types of the objects that containers and shared pointers allocate */
     {"_Sp_counted_ptr_inplace", "1"},
     {"__shared_ptr_emplace", "1"},
     {"_List_node", "std::list<1>"},
@@ -296,7 +301,8 @@ static const char *form_of(const struct simple *list, struct ag_type_text name) 
     return NULL;
 }
 
-/* Proposes the element type of an allocator; if it is a container's node, the container. */
+/* Proposes the element type of an allocator as the type. If the element is the node of a container,
+ * proposes the container. */
 static bool name_cxx_element(struct ag_type_reading *reading, struct ag_type_text element) {
     const struct path path = path_of(element);
     const struct part *last = last_of(&path);
@@ -387,7 +393,8 @@ static bool read_cxx(struct ag_type_reading *reading, const struct path *path) {
                propose_type(reading, RANK_FINAL, "1", argument(function->arguments, 0),
                             (struct ag_type_text){NULL, 0});
     }
-    /* for example, vector<T>::_Guard::_Guard belongs to vector */
+    /* the class may be any part of the name: for example, vector<T>::_Guard::_Guard belongs to
+     * vector */
     for (size_t i = 1; i + 1 < path->count; i++) {
         if (read_cxx_class(reading, &path->parts[i], function)) {
             return true;
@@ -398,8 +405,9 @@ static bool read_cxx(struct ag_type_reading *reading, const struct path *path) {
 
 /* ---- Rust ---- */
 
-/* The type arguments of the class of a method. If the class has only names of parameters, as in
- * "T,A", the arguments are those of the method, which begin with those of the class. */
+/* Returns the type arguments of the class of a method. If the arguments of the class are only names
+ * of parameters, as in "T,A", returns the arguments of the method, which begin with the actual
+ * arguments of the class. */
 static struct ag_type_text rust_arguments(const struct part *class, const struct part *method) {
     const struct ag_type_text own = class->arguments;
     const struct ag_type_text first = argument(own, 0);
@@ -433,8 +441,8 @@ static bool name_rust_box(struct ag_type_reading *reading, struct ag_type_text i
     return propose_type(reading, RANK_FINAL, "1", inner, none);
 }
 
-/* Whether the block is the array of vec![a, b], which Box::new_uninit allocates. (Another boxed
- * array is allocated by Box::new.) */
+/* Whether the block is the array of vec![a, b], which Box::new_uninit allocates. (All other arrays
+ * in a Box are allocated by Box::new.) */
 static bool is_array_of_vec(const struct part *method, struct ag_type_text inner,
                             struct ag_type_text *ret_element) {
     if (!is(method->name, "new_uninit") || !begins(inner, "[")) {
@@ -451,8 +459,8 @@ static bool is_array_of_vec(const struct part *method, struct ag_type_text inner
     return false;
 }
 
-/* Rc<[T]> and Arc<[T]> have a block of reference counts and a slice. In Rc<str> it is a slice of
- * u8. */
+/* Rc<[T]> and Arc<[T]> allocate one block that contains reference counts and a slice. In the block
+ * of Rc<str>, the slice is a slice of u8. */
 static bool read_rust_counted(struct ag_type_reading *reading, const struct part *class,
                               const struct part *method, struct ag_type_text first) {
     const struct ag_type_text none = {NULL, 0};
@@ -524,19 +532,19 @@ static bool read_rust_class(struct ag_type_reading *reading, const struct part *
         return propose_type(reading, RANK_CONTAINER,
                             is(second, "()") ? "HashSet<1>" : "HashMap<1, 2>", first, second);
     }
-    return true; /* other classes of the library only forward the request */
+    return true; /* all other classes of the library only forward the request to a class above */
 }
 
-/* Whether the library implements this trait for any type. Its name does not show the type of the
- * block, and no code of users runs in it. */
+/* Whether TRAIT is a trait that the library implements for any type. The name of such a method does
+ * not show the type of the block, and no code of users runs in the method. */
 static bool is_plumbing_trait(struct ag_type_text trait) {
     const struct path path = path_of(trait);
     static const char *const traits[] = {"Allocator", "ConvertVec", NULL};
     return is_one_of(last_of(&path)->name, traits);
 }
 
-/* Reads methods of slices and of str, including those of the library's traits. Bytes that a method
- * of str allocates belong to a String. */
+/* Reads the name of a method of a slice or of str, which may be a method of one of the library's
+ * traits. Bytes that a method of str allocates belong to a String. */
 static bool read_rust_slice(struct ag_type_reading *reading, struct ag_type_text of,
                             struct ag_type_text trait) {
     static const char *const crates[] = {"alloc", "core", "std", NULL};
@@ -551,7 +559,8 @@ static bool read_rust_slice(struct ag_type_reading *reading, struct ag_type_text
     return true;
 }
 
-/* Reads a name such as "<alloc::vec::Vec<u8> as Clone>::clone", which contains a type and a method. */
+/* Reads a name that contains a type and a method, such as "<alloc::vec::Vec<u8> as
+ * Clone>::clone". */
 static bool read_rust_impl(struct ag_type_reading *reading, struct ag_type_text name) {
     int depth = 0;
     size_t end = 0, as = 0;
@@ -663,8 +672,8 @@ static void name_put(struct writing *writing, const char *text, size_t length) {
     }
 }
 
-/* If TEXT begins with a default template argument, which programmers do not write, such as ",
- * std::allocator<int>", returns its length, else 0. */
+/* Returns the length of the default template argument with which TEXT begins, such as ",
+ * std::allocator<int>", or 0. Programmers do not write default arguments, so they are not shown. */
 static size_t default_argument(const char *text, size_t length) {
     static const char *const defaults[] = {", std::allocator<",
                                            ", std::char_traits<",

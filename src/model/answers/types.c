@@ -1,12 +1,12 @@
 /* types.c: determines the type of the blocks of each stack, for views by type. If the program or a
- * runtime reported the type, it is in the trace (as a leaf of the stack tree). Otherwise it is read
- * from the function names of the innermost frames (type_names.c).
+ * runtime (virtual machine) reported the type, the trace contains it, as a leaf of the stack tree.
+ * Otherwise the type is read from the function names of the innermost frames (type_names.c).
  *
- * Most stacks show their type at the innermost pc, because the library's functions are inlined
- * there, and many stacks have the same innermost pc. So the result is cached by site (a pc in an
- * image), and only stacks that need further frames are read individually. Reading ends at a frame
- * without debug information, because code of users may be inlined there that is not visible. Frames
- * that cannot contain inlined code of users are an exception. */
+ * The innermost pc of most stacks is enough to find the type, because the functions of the standard
+ * library are inlined there. Many stacks have the same innermost pc. So the result is cached by
+ * site (a pc in an image), and only stacks that need further frames are read individually. Reading
+ * ends at a frame without debug information, because the frame may contain inlined code of users
+ * that is not visible. Frames that cannot contain inlined code of users are an exception. */
 #include "model/answers/types.h"
 
 #include <errno.h>
@@ -25,29 +25,31 @@
 /* ---- a runtime's types ---- */
 
 /* Some runtimes, such as Crystal, record only a number for the type of an object. The code below
- * finds the name for it. PLACE is the innermost frame of a stack, as the runtime's decoder
- * classifies it (enum ag_decoded_place).
+ * finds the name of the type. The place of a stack is its innermost frame, as the runtime's decoder
+ * (the code that decodes its symbol names) classifies it (enum ag_decoded_place).
  *
  * A frame such as "Point.new" with a line makes a Point, whatever number was recorded, because the
- * symbol contains the type's name. If the compiler inlined it, its name is only "new"; then the
- * number determines the type. The name of a number is in the file that the user gave, or was
- * learned from other stacks of the trace; otherwise the type is shown as a number with the place.
+ * symbol contains the name of the type. If the compiler inlined the function, the name of the frame
+ * is only "new"; then the number determines the type. The name of a number is in the file that the
+ * user gave, or is learned from other stacks of the trace. If the name is not known, the type is
+ * shown as the number with the place.
  *
  * If there are no lines, inlined calls are not visible: a call that was inlined into "Point.new",
- * such as the "Mutex.new" of a member, looks like "Point.new". So the number determines the type
- * there. A number is learned as that of Point if it is the only number seen in "Point.new", or the
- * only one that remains when the numbers known from other stacks are removed.
+ * such as the "Mutex.new" of a member, looks like "Point.new". So without lines the number
+ * determines the type. A number is learned as the number of Point if it is the only number seen in
+ * "Point.new", or the only one that remains after the numbers known from other stacks are removed.
  *
- * The type of a buffer for elements is that of its pointer, if the function's name contains it. A
- * number recorded there is that of an element, so it is not used. If the compiler has merged two
- * allocations, there is no line and no name of an inlined function, and the number determines the
- * type as well. Newer compilers keep the line that both allocations have in common, also for memory
- * that contains a closure's variables. Such memory may begin with any number, so only the place is
- * shown. */
+ * The type of a buffer for elements is the type of the pointer to the buffer, if the function's
+ * name contains this type. A number recorded for a buffer is the number of an element type, so it
+ * is not used. If the compiler has merged two allocations, the frame has neither a line nor the
+ * name of an inlined function; then, too, the number determines the type. Newer compilers keep the
+ * line that both allocations have in common. They also do so for memory that contains the variables
+ * of a closure. This memory may begin with any number, so only the place is shown. */
 
 enum {
     TEXT_BYTES = 4096,
-    /* most rounds of settle(): each round may learn types that have one more unknown number */
+    /* most rounds of settle(): a number that one round learns may leave another type with one
+     * unknown number */
     ROUNDS = 8,
 };
 
@@ -66,12 +68,13 @@ struct place {
     const struct ag_decoder *decoder;
     enum ag_decoded_place kind;
     const struct ag_frame *frame; /* the innermost frame */
-    /* the caller of `frame`, shown for buffers; or `frame`, if there is none */
+    /* the function into which `frame` is inlined, which is shown for buffers; `frame` itself if it
+     * is not inlined */
     const struct ag_frame *caller;
     char type[TEXT_BYTES];
 };
 
-/* Finds the place of a node. Returns false if no runtime has a decoder for its frame. */
+/* Finds the place of a node. Returns false if the runtime of the node's frame has no decoder. */
 static bool find_place(struct ag_profile *profile, uint32_t node, struct place *ret_place) {
     size_t n = 0;
     if (AG_IS_ROOT(node) || !profile->node_is_used[node]) {
@@ -93,8 +96,9 @@ static bool find_place(struct ag_profile *profile, uint32_t node, struct place *
     return true;
 }
 
-/* The type number that the process recorded for a stack's blocks (as "#187", or "#187 Point" if it
- * knew the name); 0: none. *ret_name: the recorded name, or NULL. */
+/* Returns the type number that the process recorded for the blocks of a stack; 0: none. The
+ * recorded text is "#187", or "#187 Point" if the process knew the name. *ret_name: the recorded
+ * name, or NULL. */
 static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
                               const char **ret_name) {
     const struct ag_definitions *definitions = &profile->definitions;
@@ -114,7 +118,8 @@ static uint32_t reported_type(const struct ag_profile *profile, uint32_t stack,
 
 /* ---- learning names of numbers ---- */
 
-struct sighting { /* NUMBER was recorded in a function that makes objects of the type TEXT */
+struct sighting { /* `number` was recorded in a function that makes objects of the type with the
+                   * name `text` */
     uint32_t text, number;
 };
 struct sightings {
@@ -137,8 +142,8 @@ static const char *given_name(const struct ag_profile *profile, const struct ag_
     return decoder->type_name ? decoder->type_name(types, number) : NULL;
 }
 
-/* Learns a number from a row whose frame has a line, which proves the type. A row without a line is
- * noted in SIGHTINGS. */
+/* Learns the name of the row's number if the frame has a line, because the function name then shows
+ * the type. If the frame has no line, adds the number and the type to SIGHTINGS.. */
 static int look_at_row(struct ag_profile *profile, size_t row, struct place *place,
                        struct sightings *sightings) {
     const char *reported = NULL;
@@ -181,8 +186,8 @@ static bool is_learned(const struct ag_profile *profile, uint32_t number) {
     return ag_index_map_find(&profile->learned_types, number) != AG_INDEX_NONE;
 }
 
-/* Learns each number that is the only unknown number of a type, and of no other type. Returns how
- * many were learned, or a negative errno. */
+/* Learns each number that is the only unknown number of exactly one type. Returns how many numbers
+ * were learned, or a negative errno. */
 static int settle(struct ag_profile *profile, const struct sightings *sightings) {
     struct only_values number_of = {0}, text_of = {0};
     int n_learned = 0, r = 0;
@@ -244,7 +249,7 @@ static const char *name_of_number(struct ag_profile *profile, const struct ag_de
     return name ? name : text != AG_INDEX_NONE ? ag_text(&profile->definitions.texts, text) : NULL;
 }
 
-/* Writes the text shown for a type without a name: its number and the place. */
+/* Writes the text that is shown for a type without a name: the number of the type and the place. */
 static int label_of(const struct place *place, uint32_t number, char *text, size_t capacity) {
     const struct ag_frame *where = place->kind == AG_PLACE_BUFFER ? place->caller : place->frame;
     char begin[32] = "";
@@ -289,7 +294,7 @@ static uint32_t runtime_type(struct ag_profile *profile, uint32_t stack, uint32_
 
 enum { TYPE_BYTES = 1024, GOES_ON = 1, KNOWN = 2 /* KNOWN + id of the text */ };
 
-/* Reads the frames of a node. Returns false if the reading has ended. */
+/* Reads the frames of a node. Returns false if no more frames should be read. */
 static bool read_node(struct ag_profile *profile, uint32_t node, struct ag_type_reading *reading) {
     size_t n;
     const uint32_t *frames = ag_profile_node_frames(profile, node, &n);
@@ -311,7 +316,7 @@ static uint32_t text_of(struct ag_profile *profile, const struct ag_type_reading
                : 0;
 }
 
-/* The id of the type's text, read from function names; 0: unknown. Call ag_profile_resolve
+/* Returns the id of the type's name, read from function names; 0: unknown. Call ag_profile_resolve
  * first. */
 static uint32_t type_of_node(struct ag_profile *profile, uint32_t node) {
     const struct ag_stack_nodes *nodes = &profile->definitions.nodes;
@@ -354,7 +359,8 @@ int ag_profile_prepare_types(struct ag_profile *profile) {
     return r < 0 ? r : types_learn(profile);
 }
 
-/* The id of the text of a stack's type; 0: unknown. *ret_runtime: the runtime of the type. */
+/* Returns the id of the name of the type that a stack allocated; 0: unknown. *ret_runtime: the
+ * runtime of the type. */
 static uint32_t type_of(struct ag_profile *profile, uint32_t stack, uint32_t node,
                         const char **ret_runtime) {
     const struct ag_model_type *reported = reported_definition(profile, stack);
@@ -419,8 +425,8 @@ int ag_profile_types(struct ag_profile *profile, const struct ag_type_row **ret_
 
 /* ---- labels ---- */
 
-/* A label is a leaf of the stack tree, like a type. So a stack whose blocks have two labels has two
- * rows, and sums of rows are correct for every way of grouping them. */
+/* A label is a leaf of the stack tree, as a type is. So a stack whose blocks have two labels has
+ * two rows, and all blocks of a row have the same label. */
 
 const char *ag_profile_stack_label(const struct ag_profile *profile, uint32_t stack) {
     const struct ag_definitions *definitions = &profile->definitions;

@@ -8,8 +8,8 @@
 #include "model/profile.h"
 
 struct ag_type_row {
-    const char *type;    /* NULL: the row of blocks of unknown type */
-    const char *runtime; /* "c" for native */
+    const char *type;    /* NULL: this row is for blocks of unknown type */
+    const char *runtime; /* the runtime (virtual machine) of the type; "c": native code */
     struct ag_metrics metrics;
 };
 /* Returns one row for each type, and one for blocks of unknown type, if there are any. The rows
