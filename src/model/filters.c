@@ -1,10 +1,11 @@
 /* filters.c: selects the stacks of a runtime, and checks that a trace contains the runtime of
  * --runtime and the thread of --thread. profile.c and the views use it.
  *
- * A stack belongs to a runtime if its blocks are from a heap of the runtime, or if it contains a
- * frame of the runtime at any depth: a runtime also allocates in its own native functions. `c`
- * selects the stacks without any managed frame (a frame of a virtual machine's function). The trace
- * defines which frames are managed, so no symbol file has to be read for this. */
+ * A stack belongs to a runtime (virtual machine) if its blocks are from a heap of the runtime, or
+ * if any of its frames is of the runtime. Not only the innermost frame counts, because a runtime
+ * also allocates in its own native functions. The runtime `c` selects the stacks without any
+ * managed frame (a frame of a virtual machine's function). The trace defines which frames are
+ * managed, so no symbol file has to be read for this. */
 #include "model/filters.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ static const char native_name[] = "c";
 
 /* ---- the names ---- */
 
-/* The most names that a message lists. No valid trace has more runtimes. */
+/* The most names that a message lists. A valid trace has fewer runtimes. */
 enum { NAMES_MOST = 32 };
 
 struct names {
@@ -91,8 +92,8 @@ int ag_runtime_filter_check(const struct ag_definitions *definitions, const char
 
 /* ---- stacks ---- */
 
-/* The number of the FRAME record that defines the function at SITE; 0: there is none, the code is
- * native. */
+/* Returns the number of the FRAME record that defines the function at SITE; 0: no record defines
+ * it, because the code is native. */
 static uint32_t managed_frame_of(const struct ag_definitions *definitions,
                                  const struct ag_stack_site *site) {
     if (site->image == AG_IMAGE_MANAGED) {
@@ -152,8 +153,9 @@ bool ag_runtime_filter_keeps(const struct ag_runtime_filter *filter, uint32_t no
 
 /* ---- --thread ---- */
 
-/* A thread is found by its name record, its allocations and frees, its garbage collections, or its
- * counted calls. An incomplete trace may have only one of these. */
+/* A thread is found by the record with its name, by the sums of its allocations and frees, by its
+ * garbage collections, or by its counted calls. An incomplete trace may contain only one of these
+ * four. */
 static bool is_known(const struct ag_definitions *definitions, const struct ag_model_sums *sums,
                      int64_t thread) {
     for (size_t i = 0; i < definitions->n_threads; i++) {

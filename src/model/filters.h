@@ -8,27 +8,27 @@
 struct ag_runtime_filter {
     const char *wanted; /* NULL: all stacks are kept */
     bool wants_native;
-    /* By node: the node, or one of its callers, is a frame of the runtime. With wants_native: is a
-     * managed frame (of a virtual machine's function). */
+    /* By node: whether the node or one of its callers is a frame of the runtime; with wants_native,
+     * whether one of them is a managed frame (a frame of a virtual machine's function). */
     bool *has_frame;
 };
 
-/* Returns 0, or -EINVAL if NAME (NULL: no filter) is no runtime of this trace: the message lists
- * those that are. */
+/* Returns 0, or -EINVAL if NAME is not a runtime of the trace; the message then lists the runtimes
+ * of the trace. NAME is NULL if there is no filter. PATH is the trace file, for the message. */
 int ag_runtime_filter_check(const struct ag_definitions *definitions, const char *name,
                             const char *path, char ret_message[512]);
 /* Returns 0 or -ENOMEM; call ag_runtime_filter_end in either case. */
 int ag_runtime_filter_start(struct ag_runtime_filter *filter,
                             const struct ag_definitions *definitions, const char *name);
 void ag_runtime_filter_end(struct ag_runtime_filter *filter);
-/* Whether the filter selects a stack. NODE: its innermost node, or AG_NODE_ROOT. HEAP: the heap of
- * its blocks, or NULL. */
+/* Whether the filter selects a stack. NODE: the innermost node of the stack, or AG_NODE_ROOT(...).
+ * HEAP: the heap of its blocks; NULL: unknown. */
 bool ag_runtime_filter_keeps(const struct ag_runtime_filter *filter, uint32_t node,
                              const struct ag_model_heap *heap);
 
-/* THREAD: the kernel tid; -1: no filter. SUMS: the result of the pass with this filter. Returns 0,
- * or -ESRCH if the trace contains nothing from this thread; then the message lists some threads
- * that exist. */
+/* THREAD: the tid in the kernel; -1: no filter. SUMS: the sums of the profile, computed with this
+ * filter. Returns 0, or -ESRCH if the trace contains nothing from this thread; then the message
+ * lists some threads that exist. */
 int ag_thread_filter_check(const struct ag_definitions *definitions,
                            const struct ag_model_sums *sums, int64_t thread, const char *path,
                            char ret_message[512]);

@@ -1,40 +1,42 @@
 /* interval.c: computes 95 % intervals for the estimates of a sampled trace, which are sums of
- * weighted samples. The reports show them. The intervals are valid also for few samples.
+ * weighted samples. The reports show these intervals. They are valid for small numbers of samples,
+ * too.
  *
- * 1. If all samples of a sum Y have the same weight w, then Y is w times the number of samples.
- * That number has nearly a Poisson distribution, because the probability of each block is small.
- * For numbers of blocks, Y and its estimated variance V are converted to a weight w = V / Y and a
- * number of samples n = Y^2 / V. With equal small probabilities these are exactly the weight and
- * the number of samples. With unequal ones, w times a Poisson variable of mean n has the same mean
- * and variance as Y.
+ * 1. If all samples of a sum Y have the same weight w, then Y is w times the number of samples. The
+ * number of samples has nearly a Poisson distribution, because the probability that a block is
+ * sampled is small. For numbers of blocks, Y and its estimated variance V are converted to a weight
+ * w = V / Y and a number of samples n = Y^2 / V. If all blocks have the same small probability, w
+ * and n are exactly the weight and the number of samples. If the probabilities differ, w times a
+ * Poisson variable of mean n has the same mean and variance as Y.
  *
- * 2. For bytes w is known beforehand: whatever its size, a sample of a small block represents as
- * many bytes as the sampling interval has. This number is called the portion. A block much larger
- * than the interval is always a sample: it adds its size to Y and nothing to V, and gives no
- * information about the small blocks. So Y is split in two: V / w bytes come from n = V / w^2
- * samples of weight w, and the rest is certain. Without large blocks this is the same as section 1.
- * With only large blocks n is 0, and the bytes of small blocks that may have been missed are at
- * most 3.69 w.
+ * 2. For numbers of bytes, w is known: a sample of a small block represents as many bytes as the
+ * sampling interval has, whatever the size of the block. This number of bytes is called the
+ * portion. A block much larger than the interval is always a sample: it adds its size to Y and
+ * nothing to V, and gives no information about the small blocks. So Y is split into two parts: V /
+ * w bytes come from n = V / w^2 samples of weight w, and the rest of Y is certain. Without large
+ * blocks, this gives the w and n of section 1. With only large blocks, n is 0, and the small blocks
+ * that may have been missed have at most 3.69 w bytes.
  *
- * 3. For n of 20 and more the bounds are those of Jeffreys: chi-square quantiles with 2n + 1
- * degrees of freedom. They contain the true value in 95 % of all cases on average. Below 20 the
- * bounds are those of Garwood, with 2n and 2n + 2 degrees of freedom. They contain it in at least
- * 95 %.
+ * 3. For n of 20 and more, the bounds are those of Jeffreys: chi-square quantiles with 2n + 1
+ * degrees of freedom. The true value is between these bounds in 95 % of all cases on average. For
+ * smaller n, the bounds are those of Garwood, with 2n and 2n + 2 degrees of freedom. The true value
+ * is between them in at least 95 % of all cases.
  *
  * 4. A report has no row for a site without a sample. So every row that a reader sees has at least
- * one sample, which rarely happens for a site whose expected number of samples is small. The lower
- * bound of a row is therefore computed with the distribution of a Poisson variable that is not
- * zero. The difference matters below 6 samples; for one sample the bound is 0.
+ * one sample, even if the expected number of samples of the site is far below one. The lower bound
+ * of a row is therefore computed with the distribution of a Poisson variable that is not zero. This
+ * changes the bound noticeably for fewer than 6 samples; for one sample the bound is 0.
  *
  * 5. If the sizes of blocks differ, the numbers of blocks that samples represent differ, too: a
  * sample of 152 bytes represents seven times as many blocks as one of 1048 bytes. Small blocks have
- * the largest weights, and they are the ones that may have no sample at all. So the upper bound is
- * computed as if there were one sample more (half a sample, with Jeffreys' bounds), with twice the
- * largest weight among the samples, or four times if there are few samples. The form is that of Fay
- * and Feuer (1997); with equal weights and without the factor it is Garwood's. The factors were
- * chosen by simulation, see tests/unit/test_estimates.c. If all samples are of blocks that could
- * hardly be missed, they do not show the weight of missed blocks. Then the upper bound is that for
- * blocks of size 0: one sample of them represents as many blocks as the interval has bytes.
+ * the largest weights, and it is the small blocks that may have no sample at all. So the upper
+ * bound is computed as if there were one more sample (half a sample for Jeffreys' bounds). The
+ * weight of this sample is twice the largest weight among the samples, or four times if there are
+ * fewer than 20 samples. The formula is that of Fay and Feuer (1997); with equal weights and
+ * without the factors 2 and 4 it is Garwood's. The factors were chosen by simulation, see
+ * tests/unit/test_estimates.c. If all samples are of large blocks, which are nearly always sampled,
+ * they do not show the weight of missed blocks. Then the missed blocks are assumed to have the size
+ * 0: one sample would represent as many of them as the interval has bytes.
  *
  * 6. Chi-square quantiles are approximated by the cube of Wilson and Hilferty (1931), whose error
  * is below 1 % here. The usual estimate +- 1.96 standard deviations is not used: for three samples
@@ -46,8 +48,8 @@
 #include "model/profile.h"
 
 #define NORMAL_QUANTILE 1.959963985 /* the quantile of 97.5 % of a normal distribution */
-/* ln 40: if the mean of a Poisson variable is above this, its value is 0 with a probability below
- * 2.5 % */
+/* ln 40: if a Poisson variable has a mean above this number, its value is 0 with a probability
+ * below 2.5 % */
 #define NOTHING_SEEN 3.688879454
 enum { ENOUGH_SAMPLES = 20, UNSEEN_OF_MANY = 2, UNSEEN_OF_FEW = 4 };
 
@@ -64,16 +66,16 @@ float ag_estimate_variance(double variance) {
     return variance >= most ? (float)most : variance > 0 ? (float)variance : 0;
 }
 
-/* Half of the chi-square quantile with 2 x shape degrees of freedom. */
+/* Half of the chi-square quantile with 2 * SHAPE degrees of freedom. NORMAL_QUANTILE: the quantile
+ * of the normal distribution for the same probability. */
 static double gamma_quantile(double shape, double normal_quantile) {
     const double part = 1 / (9 * shape);
     const double root = 1 - part + normal_quantile * sqrt(part);
     return root > 0 ? shape * root * root * root : 0;
 }
 
-/* The mean at which a Poisson variable, given that it is not 0, is at least n with a probability of
- * 2.5 %. The table was solved numerically for n up to 8; the values between are interpolated
- * linearly. */
+/* The mean at which a Poisson variable that is not 0 is at least n with a probability of 2.5 %. The
+ * table was solved numerically for n up to 8; the values between are interpolated linearly. */
 static double lowest_mean(double n) {
     static const double solved[] = {0, 0, 0.0504, 0.4083, 0.9333, 1.5200, 2.1375, 2.7759, 3.4316};
     enum { LAST = sizeof(solved) / sizeof(solved[0]) - 1 };
@@ -84,14 +86,14 @@ static double lowest_mean(double n) {
     return solved[whole] + (n - whole) * (solved[whole + 1] - solved[whole]);
 }
 
-/* The limit is 0.5 below, because samples whose blocks are not small compared with the interval add
- * a little less than 1 to n. */
+/* The limit is ENOUGH_SAMPLES less 0.5, because a sample whose block is not small compared with the
+ * interval adds a little less than 1 to n. */
 static bool is_enough(double n) {
     return n >= ENOUGH_SAMPLES - 0.5;
 }
 
-/* The upper bound after PART (1 or 0.5) of a sample of weight WEIGHT is added to mean and
- * variance. */
+/* The upper bound of a sum with mean VALUE and variance VARIANCE, to which PART (1 or 0.5) of a
+ * sample of weight WEIGHT is added first. */
 static double upper_bound(double value, double variance, double weight, double part) {
     const double mean = value + part * weight, spread = variance + part * weight * weight;
     return gamma_quantile(mean * mean / spread, NORMAL_QUANTILE) * spread / mean;
@@ -107,8 +109,8 @@ static struct ag_interval around(uint64_t estimate, double low, double high) {
     return (struct ag_interval){from < estimate ? from : estimate, to > estimate ? to : estimate};
 }
 
-/* The interval of a number of bytes. PORTION: how many bytes one sample of a small block represents
- * (0: the estimate is exact). */
+/* The interval of a number of bytes. PORTION: the number of bytes that one sample of a small block
+ * represents; 0: the estimate is exact. */
 static struct ag_interval interval_of_bytes(uint64_t estimate, double variance, double portion) {
     const double value = (double)estimate, n = variance / portion / portion;
     if (!(portion > 0) || !(n >= 0) || !isfinite(n)) {
@@ -121,8 +123,8 @@ static struct ag_interval interval_of_bytes(uint64_t estimate, double variance, 
     return around(estimate, certain + lower_bound(n, portion), certain + high);
 }
 
-/* The interval of a number of blocks. HEAVIEST: the largest number of blocks that one of the
- * samples represents. */
+/* The interval of a number of blocks. HEAVIEST: the largest number of blocks that one sample
+ * represents. */
 static struct ag_interval interval_of_blocks(uint64_t estimate, double variance, double heaviest) {
     const double value = (double)estimate, scale = variance / value, n = value / scale;
     if (!(heaviest > 0) || estimate == 0 || !(variance >= 0) || !isfinite(scale)) {
@@ -136,14 +138,15 @@ static struct ag_interval interval_of_blocks(uint64_t estimate, double variance,
                   upper_bound(value, variance, unseen, is_many ? 0.5 : 1));
 }
 
-/* The interval of an estimate of 0, without any sample, where one sample would represent SCALE. */
+/* The interval of an estimate of 0, without any sample, if one sample would represent SCALE blocks
+ * or bytes. */
 static struct ag_interval interval_of_nothing(double scale) {
     return (struct ag_interval){0, ag_estimate_whole(ceil(NOTHING_SEEN * scale))};
 }
 
-/* Whether the samples show what weight missed blocks may have: one of them was more likely to be
- * missed than to be taken, or the expected number of misses among all of them is at least about one
- * half. */
+/* Whether the samples show what weight missed blocks may have. They do if one sample was more
+ * likely to be missed than to be taken, or if the expected number of missed blocks is at least
+ * about one half. */
 static bool is_hint(double heaviest, double variance) {
     return heaviest > 0 && (heaviest >= 2 || variance >= heaviest * heaviest / 2);
 }
@@ -177,8 +180,9 @@ static int64_t whole_change(double change) {
     return change < 0 ? -(int64_t)ag_estimate_whole(-change) : (int64_t)ag_estimate_whole(change);
 }
 
-/* The distances of the bounds from their estimates are combined as the root of the sum of squares
- * (Zou and Donner 2008), lower and upper bounds separately, because intervals may be asymmetric. */
+/* The distance of a bound of the change from its estimate is the root of the sum of the squares of
+ * the distances in BEFORE and AFTER (Zou and Donner 2008). The lower and the upper bound are
+ * computed separately, because intervals may be asymmetric. */
 struct ag_interval_of_change ag_interval_of_change(const struct ag_metrics *before,
                                                    const struct ag_metrics *after,
                                                    enum ag_metric metric) {

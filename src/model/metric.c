@@ -16,7 +16,7 @@ const char *ag_metric_name(enum ag_metric metric) {
     return names[metric];
 }
 
-/* The index of NAME in LIST, whose first element is unused; 0: it is not there. */
+/* The index of NAME in LIST, whose first element is unused; 0: LIST does not contain NAME. */
 static int index_of(const char *const *list, int count, const char *name) {
     int at = count - 1;
     while (at > 0 && strcmp(list[at], name) != 0) {

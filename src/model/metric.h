@@ -21,7 +21,7 @@ struct ag_metrics;
     X(FREED_BLOCKS, freed_blocks)
 
 enum ag_metric {
-    AG_METRIC_DEFAULT, /* each view chooses its own */
+    AG_METRIC_DEFAULT, /* each view has its own default */
 #define AG_METRIC_MEMBER(NAME, name) AG_METRIC_##NAME,
     AG_METRIC_TABLE(AG_METRIC_MEMBER) AG_METRIC_END,
 #undef AG_METRIC_MEMBER
@@ -36,9 +36,9 @@ uint64_t ag_metric_of(const struct ag_metrics *metrics, enum ag_metric metric);
 /* The variance of a metric; 0: the metric is exact. */
 double ag_metric_variance(const struct ag_metrics *metrics, enum ag_metric metric);
 void ag_metrics_add(struct ag_metrics *sum, const struct ag_metrics *more);
-/* whether all metrics are 0; variances are not considered */
+/* Whether all metrics are 0, whatever the variances are. */
 bool ag_metrics_are_nothing(const struct ag_metrics *metrics);
-/* whether all members are 0 */
+/* Whether all members are 0, including the variances. */
 bool ag_metrics_are_empty(const struct ag_metrics *metrics);
 
 /* The metrics of function counters, in the order in which reports print them. */
@@ -52,7 +52,7 @@ bool ag_metrics_are_empty(const struct ag_metrics *metrics);
     X(ACC_NS, acc_ns)
 
 enum ag_call_metric {
-    AG_CALL_METRIC_DEFAULT, /* the same as AG_CALL_METRIC_OWN_WORDS */
+    AG_CALL_METRIC_DEFAULT, /* equal to AG_CALL_METRIC_OWN_WORDS */
 #define AG_CALL_METRIC_MEMBER(NAME, name) AG_CALL_METRIC_##NAME,
     AG_CALL_METRIC_TABLE(AG_CALL_METRIC_MEMBER) AG_CALL_METRIC_END,
 #undef AG_CALL_METRIC_MEMBER
@@ -65,8 +65,8 @@ struct ag_call_counts {
 const char *ag_call_metric_name(enum ag_call_metric metric); /* "own_words" */
 bool ag_call_metric_parse(const char *name, enum ag_call_metric *ret_metric);
 uint64_t ag_call_metric_of(const struct ag_call_counts *counts, enum ag_call_metric metric);
-/* The first adds `calls` and the own_ metrics to SUM, the second adds the acc_ metrics (of a
- * function with all functions that it called). */
+/* ag_call_counts_add_own adds `calls` and the own_ metrics to SUM. ag_call_counts_add_acc adds the
+ * acc_ metrics, which include all functions that a function called. */
 void ag_call_counts_add_own(struct ag_call_counts *sum, const struct ag_call_counts *more);
 void ag_call_counts_add_acc(struct ag_call_counts *sum, const struct ag_call_counts *more);
 

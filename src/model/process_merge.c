@@ -4,17 +4,17 @@
  * The same code has different addresses in different processes, so frames of two parts are merged
  * if their names (function, file, line) are equal. A merged profile has its own stack nodes: one
  * for each used node of each part. The site of such a node (normally a code address) contains the
- * number of the part, the part's own site and whether its pc is exact. merge_frames copies the
- * frames of all sites from the parts. After that the queries for sites, trees and types work as for
- * one process. Queries that need events (single blocks, lifetimes, sites by thread) call the parts,
- * which stay open; functions below translate the results.
+ * number of the part and the number of the site in the part. merge_frames copies the frames of all
+ * sites from the parts. After that the queries for sites, trees and types work as for one process.
+ * Queries that need events (single blocks, lifetimes, sites by thread) are made for each part,
+ * because the parts stay open. Functions of this file translate the results.
  *
  * Samples of different processes are independent, so the variance of a sum is the sum of the
  * variances. The counts of a part that was not sampled have variance 0.
  *
- * Processes reach their peaks at different moments. The peak of a merged site is the sum of what
- * each process had at its own peak; the merged timeline shows what all processes had in use at the
- * same time. */
+ * Processes reach their peaks at different moments. The peak of a merged site is the sum over all
+ * processes of what the site had in use at the peak of the process. The merged timeline shows what
+ * all processes had in use at the same time. */
 #include "model/process_merge.h"
 
 #include <errno.h>
@@ -58,8 +58,8 @@ static int add_nodes(struct ag_profile *merged, size_t number) {
     return r;
 }
 
-/* The merged profile's number for a type of a part. Types with equal names are merged. 0: the part
- * has no such type, or memory is exhausted. */
+/* Returns the number in the merged profile of the type NUMBER of a part (OWN). Types with equal
+ * names are merged. 0: the part has no such type, or out of memory. */
 static uint32_t merged_type(struct ag_profile *merged, const struct ag_profile *own,
                             uint32_t number) {
     const struct ag_model_type *type = ag_definitions_type(&own->definitions, number);
@@ -74,7 +74,8 @@ static uint32_t merged_type(struct ag_profile *merged, const struct ag_profile *
     return ag_definitions_add_type(to, copy.name + 1, &copy) == 0 ? copy.name + 1 : 0;
 }
 
-/* The merged profile's number for a label of a part, as merged_type. */
+/* Returns the number in the merged profile of the label NUMBER of a part (OWN). Labels with equal
+ * names are merged. 0: the part has no such label, or out of memory. */
 static uint32_t merged_label(struct ag_profile *merged, const struct ag_profile *own,
                              uint32_t number) {
     const char *name = ag_definitions_label(&own->definitions, number);
@@ -97,8 +98,8 @@ static int add_leaf(struct ag_stack_nodes *nodes, uint32_t number, uint32_t imag
     return ag_stack_nodes_add(nodes, &node);
 }
 
-/* Adds the part's leaves to the merged profile. A leaf is a node below a stack that gives the label
- * or the type of its blocks. */
+/* Adds the part's leaves to the merged profile. A leaf is a node below the innermost frame of a
+ * stack, with the label or the type of the blocks. */
 static int add_leaves(struct ag_profile *merged, struct ag_merged_part *part) {
     const struct ag_profile *own = part->profile;
     const struct ag_stack_nodes *from = &own->definitions.nodes;
@@ -121,7 +122,7 @@ static int add_leaves(struct ag_profile *merged, struct ag_merged_part *part) {
     return r;
 }
 
-/* The merged profile's id for a stack of a part. */
+/* Returns the id in the merged profile of a stack of a part. */
 static uint32_t merged_stack(const struct ag_merged_part *part, uint32_t stack) {
     const struct ag_stack_nodes *nodes = &part->profile->definitions.nodes;
     const uint32_t leaf = ag_index_map_find(&nodes->by_leaf, stack);
@@ -136,7 +137,7 @@ static const char *merged_keep_text(struct ag_profile *merged, const char *text)
     return text ? ag_text_keep(&merged->definitions.texts, text, strlen(text)) : NULL;
 }
 
-/* Copies the type of a stack, if all its blocks have one type that the part knows by stack. */
+/* Copies the type that the part stores for a whole stack, if there is one. */
 static int copy_stack_type(struct ag_profile *merged, const struct ag_profile *own, uint32_t stack,
                            uint32_t new_stack) {
     struct ag_index_map *to = &merged->definitions.stack_type_index;
@@ -165,7 +166,8 @@ static int add_rows(struct ag_profile *merged, struct ag_merged_part *part) {
     return 0;
 }
 
-/* Gives each site of the merged profile the frames of the part's site that its pc contains. */
+/* Gives each site of the merged profile the frames of a site of a part. The `pc` of the merged site
+ * contains the numbers of the part and of its site. */
 static int merge_frames(struct ag_profile *merged) {
     struct ag_definitions *definitions = &merged->definitions;
     int r = ag_frame_table_init(&merged->frames, definitions, merged->options.symbol);
@@ -188,8 +190,9 @@ static int merge_frames(struct ag_profile *merged) {
 
 /* ---- vias, heaps, threads ---- */
 
-/* Heaps with equal names are merged, except that a heap whose blocks hold other heaps (is_backing)
- * is not merged with one that is not. HEAP's sums are added to the merged heap. */
+/* Adds HEAP and its sums to the merged profile. Heaps with equal names are merged, except that a
+ * heap whose blocks contain other heaps (is_backing) is not merged with a heap whose blocks do
+ * not. */
 static int merged_heap(struct ag_profile *merged, const struct ag_heap_row *heap,
                        uint32_t *ret_heap) {
     const uint32_t name = ag_text_id(&merged->definitions.texts, heap->name, strlen(heap->name));
@@ -287,9 +290,10 @@ static void add_threads(struct ag_profile *merged, struct ag_merged_part *part, 
 /* ---- time ---- */
 
 struct moment {
-    /* values of one part; its time counts from the merged profile's start */
+    /* values of one part; time_ns counts from the start of the merged profile */
     struct ag_timeline_point point;
-    const struct ag_metrics *estimate; /* the point with variances; NULL: the part is not sampled */
+    /* the values of `point` with variances; NULL: the part is not sampled */
+    const struct ag_metrics *estimate;
     size_t part;
 };
 
@@ -302,7 +306,7 @@ static int by_time(const void *a, const void *b) {
 }
 
 /* Lists the points of all timelines, sorted by time. After the last point of a process that ended,
- * one with nothing in use is added. */
+ * a point with nothing in use is added. */
 static size_t list_moments(const struct ag_profile *merged, struct moment *moments) {
     size_t count = 0;
     for (size_t p = 0; p < merged->n_parts; p++) {
@@ -331,8 +335,8 @@ static size_t list_moments(const struct ag_profile *merged, struct moment *momen
     return count;
 }
 
-/* The values of POINT, which are the sums over all parts, with the sums of the parts' variances.
- * of_parts: the current point of each part. */
+/* Returns the values of POINT, which are sums over all parts, with the sums of the parts'
+ * variances. OF_PARTS: the current point of each part. */
 static struct ag_metrics estimate_of_all(const struct ag_profile *merged,
                                          const struct moment *of_parts,
                                          const struct ag_timeline_point *point) {
@@ -353,8 +357,9 @@ static struct ag_metrics estimate_of_all(const struct ag_profile *merged,
     return all;
 }
 
-/* Adds the timelines of all parts. If there are more than POINTS_MOST points, each group of
- * consecutive points is replaced by the one with the most bytes in use. */
+/* Adds the timelines of all parts. If there are more than POINTS_MOST points, they are divided into
+ * groups of consecutive points, and each group is replaced by its point with the most bytes in
+ * use. */
 static int merge_timelines(struct ag_profile *merged) {
     size_t most = 1;
     for (size_t p = 0; p < merged->n_parts; p++) {
@@ -445,7 +450,8 @@ static bool is_same_runtime(const struct ag_profile_runtime *one,
            strcmp(one->note, other->note) == 0 && one->hooked == other->hooked;
 }
 
-/* A hash; different runtimes have the same hash with a probability of 2^-64. */
+/* Returns a hash of a runtime. Two different runtimes have the same hash with a probability of
+ * 2^-64. */
 static uint64_t runtime_key(const struct ag_profile_runtime *runtime) {
     const uint64_t parts[] = {ag_keyed_hash_bytes(runtime->name, strlen(runtime->name)),
                               ag_keyed_hash_bytes(runtime->version, strlen(runtime->version)),
@@ -454,7 +460,7 @@ static uint64_t runtime_key(const struct ag_profile_runtime *runtime) {
     return ag_keyed_hash_bytes(parts, sizeof(parts));
 }
 
-/* Adds FROM to TO. The sampling rate and the cost per sample are those of the first process that
+/* Adds FROM to TO. The sampling rate and the cost of a sample are those of the first process that
  * was observed from outside. */
 static void merge_observed(struct ag_profile_observed *to, const struct ag_profile_observed *from) {
     if (from->is_there && !to->is_there) {
@@ -499,8 +505,8 @@ static int add_definitions(struct ag_profile *merged, const struct ag_profile *o
     return 0;
 }
 
-/* The identity is that of the first process, with the number of processes and the sum of the file
- * sizes. */
+/* Makes the identity of the merged profile from that of the first process. The number of processes
+ * and the sum of the file sizes are for all processes. */
 static void make_identity(struct ag_profile *merged) {
     merged->identity = merged->parts[0].profile->identity;
     merged->identity.n_processes = (uint32_t)merged->n_parts;
@@ -617,7 +623,7 @@ static int merge(struct ag_profile *merged) {
     for (size_t i = 0; i < merged->n_rows; i++) {
         ag_metrics_add(&merged->total, &merged->rows[i].metrics);
     }
-    /* also for parts without a row, whose uncertainty counts */
+    /* adds the uncertainty of all parts, including parts without a row */
     for (size_t p = 0; p < merged->n_parts; p++) {
         const struct ag_metrics nothing = ag_profile_nothing(merged->parts[p].profile);
         ag_metrics_add(&merged->total, &nothing);
@@ -737,8 +743,8 @@ int ag_profile_replay_of_parts(struct ag_profile *merged, ag_replay_visit *visit
     return r;
 }
 
-/* Adds what one part had in use to MOMENTS. The sums by row need no addition: no two parts share a
- * row, so the part writes to its own range of row_bytes. */
+/* Adds what one part had in use to MOMENTS. Each part has its own rows, so it writes to its own
+ * range of row_bytes, and sums by row need not be added. */
 static int add_moments(struct ag_merged_part *part, struct ag_moment *moments, size_t n) {
     struct ag_moment *own = calloc(n + 1, sizeof(*own));
     for (size_t i = 0; own && i < n; i++) {

@@ -1,11 +1,13 @@
-/* profile.c: opens a trace as a profile, the form in which reports, exports and the page read it.
+/* profile.c: opens a trace as a profile, the form in which reports, exports and the page of
+ * `allogram view` read a trace.
  *
  *     file -> definitions -> sums of the index, or of a pass over the events -> rows -> views
  *
- * The index at the end of a trace contains the sums of all events. They are enough for queries that
- * do not select events. A time window, one thread, --within or --tail need the events themselves;
- * so does a trace that was not sealed (completed). Times in profile.h count from the start of the
- * process's recording; the times of definitions and passes count from the start of the session. */
+ * The index at the end of a trace contains the sums of all events. These sums are enough for
+ * queries that do not select events. A time window, one thread, --within and --tail need a pass
+ * over the events themselves. A trace that was not sealed (completed) has no index, so it needs a
+ * pass, too. Times in profile.h count from the start of the recording of the process. Times in
+ * definitions and passes (session times) count from the start of the session. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,7 +22,8 @@
 #include "model/profile_state.h"
 #include "symbol/symbol.h"
 
-/* threads that decode chunks, in addition to the thread that applies the events to the ledger */
+/* most threads that decode chunks, in addition to the thread that applies the events to the ledger
+ * (the code that computes the sums) */
 enum { DECODERS_MOST = 3 };
 
 /* ---- sums ---- */
@@ -70,7 +73,8 @@ static int take_results(const struct ag_ledger *ledger, struct ag_model_sums *su
 int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *options,
                     struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live) {
     if (!profile->file) {
-        return -ENOTSUP; /* a merged profile has no file: its parts have the events */
+        /* a merged profile has no file: the profiles of its processes have the events */
+        return -ENOTSUP;
     }
     struct ag_ledger *ledger = ag_ledger_new();
     int r = ledger ? 0 : -ENOMEM;
@@ -117,9 +121,9 @@ static uint64_t recording_ns(const struct ag_definitions *definitions) {
                                                        : definitions->index.summary.duration_ns;
 }
 
-/* Fills in profile->window after a pass. If blocks from before the window are not counted, the pass
- * counts their frees as ghost frees (frees without a recorded allocation); these are moved to
- * older_frees. */
+/* Fills in profile->window after a pass. If blocks that were allocated before the window are not
+ * counted, the pass counts their frees as ghost frees (frees without a recorded allocation). The
+ * number of these frees is moved to older_frees. */
 static void set_window(struct ag_profile *profile) {
     const struct ag_model_sums *index = &profile->definitions.index;
     struct ag_profile_window *window = &profile->window;
@@ -171,7 +175,7 @@ static void count_stacks(struct ag_profile *profile) {
     struct ag_index_map seen = {0};
     for (size_t i = 0; i < profile->n_rows; i++) {
         const struct ag_stack_row *row = &profile->rows[i];
-        /* rows of one stack with different types count once */
+        /* several rows of one stack, which differ in the type or via, count as one stack */
         const uint32_t node = profile->row_nodes[i];
         const uint64_t key = AG_IS_ROOT(node) ? UINT64_C(1) << 32 | row->stack : node;
         if (ag_index_map_number(&seen, key, NULL) > 0) {
@@ -183,8 +187,9 @@ static void count_stacks(struct ag_profile *profile) {
     ag_index_map_done(&seen);
 }
 
-/* The portion of a profile without any sample: nothing shows which interval was in effect, so the
- * widest one of the trace is used. */
+/* Returns the number of bytes that one sample of a small block represents, for a profile without
+ * samples. This number is the sampling interval. No sample shows which interval was in effect, so
+ * the widest interval of the trace is used. */
 static float widest_interval(const struct ag_definitions *definitions) {
     const uint64_t asked = definitions->interval_bytes,
                    most = definitions->sampler.most_interval_bytes;
@@ -217,7 +222,7 @@ static void make_summary(struct ag_profile *profile) {
 
 /* ---- threads and heaps ---- */
 
-/* With --thread, only the row of that thread is kept. */
+/* Makes the rows of the threads; with --thread, only the row of the thread that the user named. */
 static int make_threads(struct ag_profile *profile) {
     const struct ag_model_sums *sums = &profile->sums;
     profile->threads = calloc(sums->n_threads + 1, sizeof(*profile->threads));
@@ -368,7 +373,8 @@ static void plan_pass(struct ag_profile *profile) {
         .counts_older = options->counts_older,
     };
     profile->is_reset = begins_at_reset(profile);
-    /* the user chose no start time, so the window begins at the program's reset */
+    /* the program reset the recording and the user chose no start time, so the time window begins
+     * at the reset */
     if (profile->is_reset) {
         profile->pass.from_ns = profile->definitions.index.summary.reset_ns;
         profile->pass.counts_older = true;
@@ -411,11 +417,12 @@ static int fail_open(const char *path, const struct ag_decode_error *error, int 
 }
 
 /* A thread that loads the nodes of the stacks and opens symbol files during a pass over the events,
- * which needs neither. With 100,000 stacks, loading the nodes takes a fifth of the time of opening
- * a trace. Which symbol files the rows need is not known before the pass has ended. But the
- * outermost frames of all stacks are in the same few files, the program and its libc, so these are
- * opened early. Decompressing the debug information of a libc takes 55 ms, as long as applying 1.5
- * million events. Until stack_loader_end no other code may use the nodes or the symbolizer. */
+ * which needs neither nodes nor symbols. With 100,000 stacks, loading the nodes takes a fifth of
+ * the time of opening a trace. Which symbol files the profile needs is not known before the pass
+ * has ended. But the outermost frames of all stacks are in a few files, the program and its libc,
+ * so the thread opens these files. Decompressing the debug information of a libc takes 55 ms, as
+ * long as applying 1.5 million events. No other code may use the nodes or the symbolizer before
+ * stack_loader_end has returned. */
 struct stack_loader {
     struct ag_definitions *definitions;
     const struct ag_trace_file *file;
@@ -426,8 +433,8 @@ struct stack_loader {
     struct ag_decode_error damage;
 };
 
-/* frames outside of main or a thread's function: _start and two of libc, or clone and
- * start_thread */
+/* Number of frames outside of main or of a thread's function: _start and two functions of libc, or
+ * clone and start_thread. */
 enum { OUTERMOST = 3 };
 
 static void open_files(struct ag_symbolizer *symbolizer, const struct ag_stack_nodes *nodes) {
@@ -457,7 +464,8 @@ static void stack_loader_start(struct stack_loader *loader) {
     }
 }
 
-/* Waits until the thread has ended, and notes the damage that it found. 0 or -ENOMEM. */
+/* Waits until the thread has ended, and stores the damage that the thread found in the definitions.
+ * Returns 0 or -ENOMEM. */
 static int stack_loader_end(struct stack_loader *loader) {
     if (loader->has_thread) {
         (void)pthread_join(loader->thread, NULL);
@@ -541,7 +549,8 @@ static int open_profile(struct ag_profile *profile, const char *path, char messa
 int ag_profile_open(const char *path, const struct ag_profile_options *options,
                     struct ag_profile **ret_profile, char ret_message[512]) {
     struct ag_profile_options known = {.thread = -1};
-    /* the options of an older caller are shorter; the remaining members keep their defaults */
+    /* options->size is smaller if the caller was compiled with an older struct; the members that
+     * are missing keep their defaults */
     if (options) {
         memcpy(&known, options, options->size < sizeof(known) ? options->size : sizeof(known));
     }
@@ -627,8 +636,8 @@ const struct ag_summary *ag_profile_summary(const struct ag_profile *profile) {
     return &profile->summary;
 }
 
-/* Copies the damage found so far to the identity: passes over the events, made after the profile
- * was opened, may have found more. */
+/* Copies the damage found so far to the identity, because passes over the events that were made
+ * after the profile was opened may have found more damage. */
 static void refresh_damage(struct ag_profile *profile) {
     struct ag_profile_identity *identity = &profile->identity;
     if (profile->n_parts == 0) {
@@ -656,7 +665,7 @@ static void refresh_damage(struct ag_profile *profile) {
 }
 
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile) {
-    /* casts const away: the identity is a cache, callers see no change */
+    /* the cast removes `const`: the identity is a cache */
     refresh_damage((struct ag_profile *)(uintptr_t)profile);
     return &profile->identity;
 }
@@ -750,7 +759,7 @@ void ag_profile_open_images(struct ag_profile *profile) {
 }
 
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines) {
-    if (profile->n_parts > 0) { /* casts const away: the lines are a cache */
+    if (profile->n_parts > 0) { /* the cast removes `const`: the lines are a cache */
         return ag_profile_problems_of_parts((struct ag_profile *)(uintptr_t)profile, ret_lines);
     }
     return ag_symbolizer_problems(profile->frames.symbolizer, ret_lines);

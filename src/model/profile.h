@@ -1,4 +1,4 @@
-/* profile.h: a profile, which is the contents of a trace as reports and exporters read them. The
+/* profile.h: a profile is the contents of a trace in the form that reports and exporters read. The
  * functions return numbers and names; the callers format them for users.
  *
  * An unfiltered profile of a sealed (completed) trace is read from the index at the trace's end,
@@ -19,42 +19,44 @@
 struct ag_decoder;
 struct ag_decoder_types;
 struct ag_symbol_options;
-/* Which rows the view of function counters (calls counted by a runtime) has above the call
- * paths. */
+/* How the view of function counters (calls that a runtime, a virtual machine, counted) groups the
+ * call paths. */
 enum ag_call_group {
     AG_CALLS_TOGETHER,
-    /* a process of the runtime (such as an Erlang process), by its name; without one, the thread
-     * that counted */
+    /* by the name of the runtime's process (such as an Erlang process); paths of a process without
+     * a name by the thread that counted */
     AG_CALLS_BY_PROCESS,
     AG_CALLS_BY_INITIAL_CALL,
 };
 struct ag_profile_options {
     size_t size;
-    /* the time window, since the start of the recording; to_ns 0: until its end */
+    /* time window, since the start of the recording; to_ns 0: until the end of the recording */
     uint64_t from_ns, to_ns;
     int64_t thread; /* kernel tid; -1: all threads */
-    /* --within: a block is temporary if its thread makes at most this many other allocations before
-     * it is freed */
+    /* --within: a block is temporary if it is freed before its thread has made more than this many
+     * other allocations */
     uint32_t temporary_within;
     /* --focus and --ignore: POSIX extended regular expressions that select and exclude stacks by
      * any of their frames. NULL: none. */
     const char *focus, *ignore;
     const char *runtime; /* --runtime; NULL: stacks of all runtimes */
-    /* rows leave out blocks that were allocated in the last PERCENT of the recording; 0: none */
+    /* rows do not count blocks that were allocated in the last tail_percent of the recording's
+     * time; 0: rows count all blocks */
     double tail_percent;
     bool force_pass; /* compute all sums from the events, even if the trace has an index */
-    const struct ag_symbol_options *symbol; /* valid until the profile is closed; NULL: defaults */
-    /* The decoder that has the names of type numbers, and those names. They apply to processes of
-     * this decoder's runtime. NULL: none. */
+    /* must be valid until the profile is closed; NULL: defaults */
+    const struct ag_symbol_options *symbol;
+    /* types: names of the type numbers that a runtime records. types_decoder: the decoder of the
+     * runtime to which the names belong. NULL: no names. */
     const struct ag_decoder *types_decoder;
     const struct ag_decoder_types *types;
     /* The file to read in place of the PATH given to ag_profile_open, for example a completed copy
-     * of it. Reports still show PATH. */
+     * of the trace. Reports show PATH nevertheless. NULL: PATH is read. */
     const char *contents;
-    /* A window that begins at FROM_NS counts only blocks that were allocated inside the window, and
-     * reads only the chunks that overlap the window. If counts_older is true, blocks that were
-     * allocated before the window also count: in use at its end, at its peak, and when they are
-     * freed. Then all chunks before the window are read, too. */
+    /* A time window that begins at from_ns > 0 counts only blocks that were allocated inside the
+     * window, and reads only the chunks that overlap the window. If counts_older is true, blocks
+     * that were allocated before the window also count: in use at its end, at its peak, and when
+     * they are freed. Then all chunks before the window are read, too. */
     bool counts_older;
     enum ag_call_group call_group;
 };
@@ -64,18 +66,20 @@ int ag_profile_open(const char *path, const struct ag_profile_options *options,
 struct ag_profile *ag_profile_close(struct ag_profile *profile);
 
 enum { AG_METRICS = 9 };
-/* of a site (where blocks were allocated), a tree node, a stack or the whole profile */
+/* the numbers of a site (where blocks were allocated), of a tree node, of a stack or of the whole
+ * profile */
 struct ag_metrics {
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, in_use_blocks,
         in_use_bytes, peak_blocks, peak_bytes, temporary_blocks;
-    /* The metrics of a sampled trace are estimates. This is the estimated variance of each, in the
-     * order of AG_METRIC_TABLE; 0: the metric is exact. */
+    /* The metrics of a sampled trace are estimates. `variance` has the estimated variance of each
+     * metric, in the order of AG_METRIC_TABLE in metric.h; 0: the metric is exact. */
     float variance[AG_METRICS];
     /* of a sampled trace: the largest number of blocks that one sample represents */
     float heaviest;
     /* Of a sampled trace: the largest number of bytes that one sample of a small block represents.
-     * It determines how many bytes of blocks without a sample may be missing from the metrics. 0:
-     * no block can be missed, or the metrics contain no sample (see ag_profile_nothing). */
+     * This number determines how many bytes may be missing from the metrics, because blocks may
+     * exist of which none was sampled. 0: no block can be missed, or the metrics contain no sample
+     * (see ag_profile_nothing). */
     float portion_bytes;
 };
 /* The sum of all rows. */
@@ -84,30 +88,31 @@ const struct ag_metrics *ag_profile_total(const struct ag_profile *profile);
  * because blocks of the site may exist although none was sampled. */
 struct ag_metrics ag_profile_nothing(const struct ag_profile *profile);
 const struct ag_summary *ag_profile_summary(const struct ag_profile *profile);
-struct ag_profile_window { /* times since the start of the recording */
+struct ag_profile_window { /* times are since the start of the recording */
     uint64_t from_ns, to_ns;
-    uint64_t recording_ns; /* how long the whole recording lasted; 0: the trace does not say */
-    /* see ag_profile_options; also true if the window begins with the recording, because then no
-     * block is older */
+    uint64_t recording_ns; /* duration of the whole recording; 0: not known */
+    /* as in struct ag_profile_options; also true if the window begins with the recording, because
+     * then no block was allocated before it */
     bool counts_older;
-    /* the program reset the recording (allogram_reset): the counts from before the reset were
-     * discarded */
+    /* whether the program reset the recording (allogram_reset); the window then begins at the
+     * reset */
     bool is_reset;
-    /* frees inside the window, of blocks that were allocated before it; no other number counts
-     * them */
+    /* number of frees inside the window of blocks that were allocated before the window; no other
+     * number includes these frees */
     uint64_t older_frees;
-    /* What the process had in use when the window began, from the last point of the index's
-     * timeline before that. knows_before is false if the trace has no index. */
+    /* What the process had in use when the window began, according to the last point of the index's
+     * timeline before from_ns. knows_before is false if the trace has no index; then both numbers
+     * are 0. */
     bool knows_before;
     uint64_t in_use_bytes_before, in_use_blocks_before;
 };
-/* NULL: the profile is of the whole recording. */
+/* Returns NULL if the profile has no time window. */
 const struct ag_profile_window *ag_profile_window(const struct ag_profile *profile);
-/* How long the whole recording lasted. (With a time window, the summary's duration_ns is the end of
- * the window.) */
+/* Returns the duration of the whole recording. (In a profile with a time window, duration_ns of the
+ * summary is the end of the window.) */
 uint64_t ag_profile_recording_ns(const struct ag_profile *profile);
 
-/* General facts of the trace. Strings live as long as the profile. */
+/* General facts about the trace. The strings are valid until the profile is closed. */
 struct ag_profile_identity {
     const char *file; /* path of the trace, as the caller gave it */
     uint32_t format_version, pid, n_arguments;
@@ -115,42 +120,47 @@ struct ag_profile_identity {
     const char *exe;
     const char *mode; /* "exact" "sample" */
     bool is_sampled;
-    uint64_t interval_bytes; /* sampled: mean bytes between samples, as requested */
+    /* of a sampled trace: mean number of bytes between two samples, as the user requested */
+    uint64_t interval_bytes;
     uint64_t seed;
-    const char *filter; /* describes the blocks that were recorded; NULL: all were recorded */
-    /* names of heaps for which the filter could not decide, because the type of a block was not
-     * known yet when the block was allocated */
+    /* the filter that selected the blocks to record; NULL: all blocks were recorded */
+    const char *filter;
+    /* names of the heaps for which the filter could not be decided, because the type of a block was
+     * not known when the block was allocated */
     const char *const *undecided;
     size_t n_undecided;
-    const char *end;    /* how the recording ended: "exit" "signal" "detached" "running" "cut" */
-    bool is_end_unseen; /* "exit" is assumed: the end of the process was not seen */
+    const char *end; /* how the recording ended: "exit" "signal" "detached" "running" "cut" */
+    /* the end of the process was not observed; `end` is "exit", but that is an assumption */
+    bool is_end_unseen;
     uint32_t wait_status, wait_status_known;
     uint64_t file_bytes, start_realtime_ns;
-    /* 1, or the number of merged processes; then the other members describe the first process */
+    /* number of processes; if it is more than 1, profiles were merged, and most other members
+     * describe the first process */
     uint32_t n_processes;
-    /* The damage that was found so far: a query that reads the events may find more, so read this
-     * again after it. */
+    /* The damage that was found so far. A query that reads the events may find more, so call
+     * ag_profile_identity again after such a query. */
     bool is_damaged; /* `damage` describes the first damaged place */
     struct ag_profile_damage {
         uint64_t offset;  /* position in the file, in bytes */
         const char *what; /* such as "cut short" */
     } damage;
     struct ag_profile_missing {
-        /* in damaged event chunks, which could not be read; events: at most this number */
+        /* contents of the damaged chunks, which could not be read; up to `events` events are
+         * missing */
         uint64_t chunks, events, bytes;
     } missing;
 };
 const struct ag_profile_identity *ag_profile_identity(const struct ag_profile *profile);
 /* The number of events that the recorder lost by CAUSE, an enum ag_lost_cause. */
 uint64_t ag_profile_lost(const struct ag_profile *profile, uint32_t cause);
-/* NULL: CAUSE is not below the number of causes */
+/* Returns the name of CAUSE; NULL: CAUSE is not below the number of causes. */
 const char *ag_profile_lost_name(uint32_t cause);
 struct ag_profile_runtime {
     const char *name, *version, *note;
     bool hooked;
-    /* the allocations of the runtime that were recorded, in the unit of `counted` */
+    /* number of allocations of the runtime that were recorded, in the unit of `counted` */
     uint64_t recorded;
-    /* the allocations that the runtime itself counted; 0: it does not count them */
+    /* number of allocations that the runtime itself counted; 0: the runtime does not count them */
     uint64_t counted;
 };
 size_t ag_profile_runtimes(const struct ag_profile *profile,
@@ -160,38 +170,41 @@ struct ag_profile_cost {
 };
 const struct ag_profile_cost *ag_profile_cost(const struct ag_profile *profile);
 
-struct ag_profile_observed { /* of a process that was observed from outside */
-    bool is_there;           /* false: it was not observed; the other members are 0 */
-    uint32_t rate_hz;        /* of CPU samples, per second of a thread's CPU time */
+struct ag_profile_observed { /* facts about a process that was observed from outside */
+    bool is_there;           /* false: the process was not observed; all other members are 0 */
+    uint32_t rate_hz;        /* CPU samples per second of a thread's CPU time */
     uint64_t samples, lost, stale, complete_stacks;
-    uint64_t target_cpu_ns; /* used by the process during the observation */
+    uint64_t target_cpu_ns; /* CPU time that the process used during the observation */
     /* CPU time that one sample takes from the thread that it interrupts */
     uint64_t sample_cost_ns;
     /* garbage collections that were seen; ag_profile_collections returns all or a sample of them */
     uint64_t collections_seen;
 };
 const struct ag_profile_observed *ag_profile_observed(const struct ag_profile *profile);
-/* Whether the process was observed from outside without recording the growth of its memory: then
- * the trace contains no block. */
+/* Whether the trace contains CPU samples of an observed process, but no block, because the growth
+ * of its memory was not recorded. */
 bool ag_profile_has_only_samples(const struct ag_profile *profile);
 struct ag_profile_sampler { /* of a sampled trace */
-    uint64_t cpu_ns;        /* the part of the process's CPU time that was spent on samples */
-    /* the limit of --budget: the share of the processes' CPU time that allogram may use; 0: none */
+    uint64_t cpu_ns;        /* CPU time that the process spent on taking samples */
+    /* limit of --budget: the percentage of the processes' CPU time that allogram may use; 0: no
+     * limit */
     double budget_percent;
-    uint64_t least_interval_bytes, most_interval_bytes; /* that were in effect; 0: not known */
+    /* smallest and largest sampling interval that was in effect; 0: not known */
+    uint64_t least_interval_bytes, most_interval_bytes;
 };
 const struct ag_profile_sampler *ag_profile_sampler(const struct ag_profile *profile);
 
-/* A frame as shown to users. Frames are interned: two frames with the same function, file, line,
- * image and runtime have the same id. */
+/* A frame as shown to users. Frames are interned: frames with the same function, file, line, image
+ * and runtime have the same id. */
 struct ag_frame {
     /* file may be NULL. image is the base name of an executable or library; for a function of a
      * virtual machine (a managed frame) it is "[runtime]". */
     const char *function, *file, *image;
-    const char *runtime; /* "c" for native */
+    const char *runtime; /* name of the virtual machine; "c": native code */
     uint32_t line;
     bool is_inlined, is_known;
-    /* the name shown to users: "[vm] f" with its runtime; for a native function only its name */
+    /* the name that is shown to users: of a managed frame with its runtime, "[vm] f"; of a native
+     * frame only the function */
     const char *label;
 };
 static inline bool ag_frame_is_managed(const struct ag_frame *frame) {
@@ -218,8 +231,8 @@ struct ag_stack_row {
     struct ag_metrics metrics;
 };
 size_t ag_profile_stacks(struct ag_profile *profile, const struct ag_stack_row **ret_rows);
-/* Frames of a stack, innermost first, inlined ones expanded. Names are looked up on demand, once
- * for each different pc. The array stays valid until the profile is closed. */
+/* Returns the frames of a stack, innermost first, including inlined frames. Names are looked up at
+ * the first request, once for each pc. The array is valid until the profile is closed. */
 size_t ag_profile_stack_frames(struct ag_profile *profile, uint32_t stack,
                                const uint32_t **ret_frames);
 
@@ -232,22 +245,24 @@ enum ag_site_key {
     AG_BY_HEAP,
     AG_BY_TYPE,
     AG_BY_LABEL,
-    AG_BY_PROCESS, /* this and the next are for function counters and collections only */
+    /* AG_BY_PROCESS and AG_BY_INITIAL_CALL are only for function counters and garbage
+     * collections */
+    AG_BY_PROCESS,
     AG_BY_INITIAL_CALL,
 };
 enum { AG_SITE_KEYS = AG_BY_LABEL + 1 };
-/* Whether rows of this key have a name of their own, in place of a frame. */
+/* Whether rows of this key have a name in place of a frame. */
 static inline bool ag_site_key_is_named(enum ag_site_key by) {
     return by == AG_BY_THREAD || by == AG_BY_HEAP || by == AG_BY_TYPE || by == AG_BY_LABEL;
 }
 struct ag_site_row {
-    /* One frame of the row: all frames of a row are equal in the aspect that AG_BY_ names. Where
-     * ag_site_key_is_named, `frame` is the row's index, and `label` is its name (NULL for the
-     * blocks of unknown type, and for those without a label). */
+    /* One of the frames of the row; all of them have the same function, line, image ..., as the key
+     * requires. If ag_site_key_is_named, `frame` is a number of the row instead, and `label` is the
+     * name of the row (NULL: blocks of unknown type, or blocks without a label). */
     uint32_t frame;
     const char *label;
-    /* own: the stacks whose innermost frame belongs to the row. total: the stacks with any frame of
-     * the row, each counted once even if the stack contains several such frames. */
+    /* own: sum over the stacks whose innermost frame belongs to the row. total: sum over the stacks
+     * with any frame of the row; a stack counts once even if it contains several such frames. */
     struct ag_metrics own, total;
 };
 int ag_profile_sites(struct ag_profile *profile, enum ag_site_key by,
@@ -271,30 +286,32 @@ struct ag_thread_row {
     struct ag_metrics metrics; /* the numbers of `sum`; in a sampled trace with variances */
 };
 size_t ag_profile_threads(const struct ag_profile *profile, const struct ag_thread_row **ret_rows);
-/* The row of the thread with this stream, or NULL. */
+/* Returns the row of the thread with this stream; NULL: no row has it. */
 const struct ag_thread_row *ag_profile_thread(const struct ag_profile *profile, uint32_t stream);
 size_t ag_profile_thread_pairs(const struct ag_profile *profile,
                                const struct ag_thread_pair **ret_pairs);
-/* The numbers of a row of ag_profile_thread_pairs (freed), and of a point of ag_profile_timeline
- * (in use, allocated); in a sampled trace with variances. */
+/* Return the numbers of a row of ag_profile_thread_pairs (freed) and of a point of
+ * ag_profile_timeline (in use, allocated) as metrics; in a sampled trace with variances. */
 struct ag_metrics ag_profile_pair_metrics(const struct ag_profile *profile, size_t pair);
 struct ag_metrics ag_profile_point_metrics(const struct ag_profile *profile, size_t point);
 struct ag_heap_memory { /* the memory of a heap, as the runtime last reported it */
     uint32_t known;     /* flags of enum ag_memory_known; 0: nothing was recorded */
-    uint64_t time_ns;   /* since the start of the recording */
+    uint64_t time_ns;   /* time of the report since the start of the recording */
     uint64_t reserved_bytes, committed_bytes, free_bytes, of_malloc_bytes;
 };
 struct ag_heap_row {
     const char *name, *domain, *allocator, *runtime;
-    const char *kind, *unit; /* "malloc", "moving", "non_moving"; "bytes", "words" ... */
+    /* kind: "malloc", "moving" or "non_moving"; unit: "bytes", "words" ... */
+    const char *kind, *unit;
     bool is_backing;
     struct ag_heap_sum sum;
     struct ag_metrics metrics; /* the numbers of `sum`; in a sampled trace with variances */
     struct ag_heap_memory memory;
 };
 size_t ag_profile_heaps(const struct ag_profile *profile, const struct ag_heap_row **ret_rows);
-/* The symbol problems found so far, as lines for the user. Names are looked up on demand; to find
- * missing and changed files earlier, call ag_profile_open_images first. */
+/* ag_profile_problems returns the problems with symbol files that were found so far, as lines for
+ * the user. Files are opened when a name is requested. To find missing and changed files earlier,
+ * call ag_profile_open_images first. */
 void ag_profile_open_images(struct ag_profile *profile);
 size_t ag_profile_problems(const struct ag_profile *profile, const char *const **ret_lines);
 

@@ -1,5 +1,5 @@
-/* profile_state.h: the state of a profile. The files of src/model that implement its queries share
- * it; all other modules use model/profile.h.
+/* profile_state.h: the state of a profile. The files of src/model that implement the queries of a
+ * profile share this state; all other modules use model/profile.h.
  *
  *     profile.c       opening: definitions, then the index or a pass over the events
  *     stack_rows.c    stacks with their sums, filtered, and their frames
@@ -32,18 +32,19 @@ struct ag_merged_part { /* process_merge.c: one process of a merged profile */
     struct ag_profile *profile;
     /* by node of the part's stack tree: the id in the merged profile */
     uint32_t *ids;
-    /* by leaf (a node that names a block's type or label): the id in the merged profile, 0: none */
+    /* by leaf of the part (a node that contains the type or label of blocks): the id in the merged
+     * profile; 0: none */
     uint32_t *leaf_ids;
     /* by via (allocation function) of the part: the via of the merged profile */
     uint32_t vias[AG_MODEL_VIAS];
-    /* time from the start of the earliest process to the start of this one */
+    /* time from the start of the earliest process to the start of this process */
     uint64_t offset_ns;
-    uint32_t stream_base; /* number of its first stream (thread) in the merged profile */
-    size_t row_base;      /* number of its first row in the merged profile */
-    size_t image_base;    /* number of its first image in the merged profile */
+    uint32_t stream_base; /* number of the part's first stream (thread) in the merged profile */
+    size_t row_base;      /* number of the part's first row in the merged profile */
+    size_t image_base;    /* number of the part's first image in the merged profile */
 };
-/* A site of a merged profile (a code address in a stack) has no address of its own. Its pc is:
- * number of the part << this | number of the part's site. */
+/* A site (a code address in a stack) of a merged profile has no address of its own. Its pc is:
+ * number of the part << AG_MERGED_SITE_BITS | number of the site in the part. */
 enum { AG_MERGED_SITE_BITS = 40 };
 
 struct ag_profile {
@@ -54,27 +55,27 @@ struct ag_profile {
     struct ag_pass_options pass;
     regex_t focus, ignore;
     bool has_focus, has_ignore, needs_pass, is_filtered;
-    bool is_reset; /* a pass begins at the moment when the program reset the recording */
+    bool is_reset; /* the time window begins at the moment when the program reset the recording */
     struct ag_profile_identity identity;
     char *path;
 
     /* taken from the trace's index, or computed by a pass over the events */
     struct ag_model_sums sums;
-    /* by entry of sums.stacks, its blocks in use at the end; NULL if no pass was made */
+    /* by entry of sums.stacks: its blocks in use at the end; NULL: no pass was made */
     struct ag_live_sum *live;
-    struct ag_metrics total;   /* of all rows */
-    struct ag_summary summary; /* of the rows that the filters select */
+    struct ag_metrics total;   /* sum of all rows */
+    struct ag_summary summary; /* summary of the rows that the filters select */
     struct ag_profile_window window;
     bool has_window;
 
     struct ag_stack_row *rows;
     uint32_t *row_nodes; /* the innermost node of each row's stack, or AG_NODE_ROOT */
     size_t n_rows;
-    bool *node_is_used; /* by node: the stack of some row contains it */
+    bool *node_is_used; /* by node: whether the stack of any row contains the node */
     bool nodes_are_resolved;
 
-    struct ag_index_map frame_lists; /* stack -> index in lists */
-    /* of a merged profile: text id of the name << 1 | is_backing -> heap */
+    struct ag_index_map frame_lists; /* stack -> index in `lists` */
+    /* of a merged profile: text id of a heap's name << 1 | is_backing -> number of the heap */
     struct ag_index_map heaps_by_name;
     struct ag_frame_list {
         uint32_t *frames;
@@ -88,7 +89,7 @@ struct ag_profile {
     uint32_t *line_of_row;
     struct ag_site_row *sites[AG_SITE_KEYS];
     size_t n_sites[AG_SITE_KEYS];
-    uint32_t *site_types; /* by site, see types.c */
+    uint32_t *site_types; /* by site: cached type of the blocks, see types.c */
     bool has_learned_types;
     struct ag_index_map learned_types; /* types.c: type number -> text id of the name */
     struct ag_type_row *types;
@@ -112,7 +113,7 @@ struct ag_profile {
 };
 
 /* ---- profile.c ---- */
-/* Makes a pass over the events with options of the caller. Returns 0 or a negative errno. */
+/* Makes a pass over the events with OPTIONS and returns the sums. Returns 0 or a negative errno. */
 int ag_profile_pass(struct ag_profile *profile, const struct ag_pass_options *options,
                     struct ag_model_sums *ret_sums, struct ag_live_sum **ret_live);
 
@@ -127,33 +128,38 @@ int ag_profile_kept_stacks(struct ag_profile *profile, struct ag_index_map *ret_
                            bool *ret_is_needed);
 /* Whether the expression matches the frame's function, or its label ("[vm] f"). */
 bool ag_frame_matches(const regex_t *regex, const struct ag_frame *frame);
-/* LIVE: what is in use; NULL: what was allocated and not freed. */
+/* Converts the sums of a stack to metrics. LIVE: the blocks in use; NULL: in use is what was
+ * allocated and not freed. */
 struct ag_metrics ag_metrics_of_stack(const struct ag_stack_sum *sum,
                                       const struct ag_live_sum *live);
-/* The row, without sums, of a heap of the trace; of an unknown number the row "unknown". */
+/* Returns the row of the heap NUMBER of the trace, without sums; if the trace does not define
+ * NUMBER, the row has the name "unknown". (In profile.c.) */
 struct ag_heap_row ag_heap_row_of(const struct ag_definitions *definitions, uint32_t number);
 int ag_profile_make_rows(struct ag_profile *profile);
-/* Looks up every frame of every row. 0 or -ENOMEM. */
+/* Looks up the frames of all rows. Returns 0 or -ENOMEM. */
 int ag_profile_resolve(struct ag_profile *profile);
-/* Returns the innermost node that users see: the functions that connect a runtime to its allocator
- * are skipped. Call ag_profile_resolve first. */
+/* Returns NODE, or the innermost caller of NODE that users see if NODE is a shim, a function that
+ * only forwards a runtime's call to its allocator. Call ag_profile_resolve first. */
 uint32_t ag_profile_start_node(const struct ag_profile *profile, uint32_t node);
-/* The frames of a node with node_is_used. Call ag_profile_resolve first. */
+/* Returns the frames of a node, for which node_is_used must be true. Call ag_profile_resolve
+ * first. */
 const uint32_t *ag_profile_node_frames(struct ag_profile *profile, uint32_t node,
                                        size_t *ret_count);
 
 /* ---- types.c ---- */
-/* calls ag_profile_resolve; 0 or -ENOMEM */
+/* Calls ag_profile_resolve, and prepares ag_profile_row_type. Returns 0 or -ENOMEM. */
 int ag_profile_prepare_types(struct ag_profile *profile);
 void ag_profile_forget_types(struct ag_profile *profile);
-/* The text id of the type of rows[row], 0: unknown. Call ag_profile_prepare_types first. */
+/* Returns the text id of the type of the blocks of rows[row]; 0: unknown. Call
+ * ag_profile_prepare_types first. */
 uint32_t ag_profile_row_type(struct ag_profile *profile, size_t row);
 
 /* ---- process_merge.c ---- */
 void ag_profile_close_parts(struct ag_profile *merged);
 int ag_profile_blocks_of_parts(struct ag_profile *merged, unsigned states,
                                ag_block_row_visit *visit, void *context);
-int ag_profile_threads_of_parts(struct ag_profile *merged); /* makes sites[AG_BY_THREAD] */
+/* sets sites[AG_BY_THREAD]; 0 or a negative errno */
+int ag_profile_threads_of_parts(struct ag_profile *merged);
 int ag_profile_replay_of_parts(struct ag_profile *merged, ag_replay_visit *visit, void *context);
 int ag_profile_moments_of_parts(struct ag_profile *merged, struct ag_moment *moments, size_t n);
 size_t ag_profile_problems_of_parts(struct ag_profile *merged, const char *const **ret_lines);
@@ -168,8 +174,9 @@ void ag_collections_end(struct ag_profile *profile);
 void ag_lifetimes_end(struct ag_lifetimes *lifetimes);
 
 /* ---- sites.c ---- */
-/* Numbers the keys (functions, lines or images, as BY requires): ret_of_frame has the key number of
- * each frame, ret_frame has one frame of each key. The caller frees both arrays. */
+/* Numbers the keys of all frames (functions, lines or images, as BY requires). *ret_of_frame: by
+ * frame, the number of its key. *ret_frame: by key, one of its frames. The caller frees both
+ * arrays. */
 int ag_profile_function_keys(struct ag_profile *profile, enum ag_site_key by,
                              uint32_t **ret_of_frame, uint32_t **ret_frame, size_t *ret_count);
 

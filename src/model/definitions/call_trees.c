@@ -1,6 +1,6 @@
 /* call_trees.c: reads the function counters in a trace. A tree contains the call paths of one
  * thread or process of a runtime, with their counts. The trace contains snapshots of each tree;
- * this file keeps the newest complete one. */
+ * this file keeps the newest complete snapshot and the newest snapshot, which may be incomplete. */
 #include "model/definitions/call_trees.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static int call_trees_begin(struct ag_call_trees *trees, struct ag_text_store *t
         return -ENOMEM;
     }
     if (is_known && record->u.functions.snapshot <= tree->newest.snapshot) {
-        return 0; /* snapshot numbers rise: this one was read already */
+        return 0; /* the numbers of snapshots rise, so this snapshot was read already */
     }
     if (is_known && ag_call_snapshot_is_whole(&tree->newest)) {
         end_snapshot(&tree->whole);
@@ -89,8 +89,8 @@ static int add_rows(struct ag_call_trees *trees, const struct ag_record *record)
         }
         if (!tree || path.snapshot != tree->newest.snapshot ||
             ag_call_snapshot_is_whole(&tree->newest)) {
-            /* an unknown tree, another snapshot, or more rows than the FUNCTIONS record
-             * announced */
+            /* the row is of an unknown tree, of another snapshot, or one more than the FUNCTIONS
+             * record announced */
             continue;
         }
         const struct ag_call_row row = {.node = path.node,

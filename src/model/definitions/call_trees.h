@@ -1,10 +1,10 @@
 /* call_trees.h: the function counters in a trace. A tree contains the call paths of one thread or
  * process of a runtime, with their counts; the trace contains snapshots of each tree.
- * ag_call_tree_snapshot selects the one that reports use, by the rules for records 25 and 26 in
- * docs/reference/trace-format.md. src/model/answers/functions.c adds the trees.
+ * ag_call_tree_snapshot selects the snapshot that reports use, by the rules for records 25 and 26
+ * in docs/reference/trace-format.md. src/model/answers/functions.c merges the trees into one.
  *
- * A trace may contain a snapshot of every tree for every second. Only two per tree are kept: the
- * newest complete one, and the newest, which may be incomplete. */
+ * A trace may contain a snapshot of every tree for every second. Only two snapshots of each tree
+ * are kept: the newest complete one, and the newest one, which may be incomplete. */
 #ifndef AG_CALL_TREES_H
 #define AG_CALL_TREES_H
 
@@ -15,7 +15,8 @@
 #include "table/text_store.h"
 
 struct ag_call_row {
-    uint32_t node, parent, frame; /* numbers from the trace, not checked */
+    /* numbers of the call path, of its caller's path and of a FRAME record; not checked */
+    uint32_t node, parent, frame;
     uint64_t calls, own_words, own_ns;
 };
 struct ag_call_snapshot {
@@ -23,10 +24,13 @@ struct ag_call_snapshot {
     uint32_t runtime, process, initial_call; /* ids of texts */
     uint64_t messages, message_words, spawns, spawn_words, profiler_events, profiler_words;
     struct ag_call_row *rows;
-    size_t n_rows; /* n_rows <= n_calls; the snapshot is whole (complete) if they are equal */
+    /* at most n_calls, the number of rows that the trace announced; the snapshot is whole
+     * (complete) if n_rows equals n_calls */
+    size_t n_rows;
 };
 struct ag_call_tree {
-    struct ag_call_snapshot newest, whole; /* whole: the last whole snapshot before `newest` */
+    /* whole: the last complete snapshot before `newest`, if has_whole */
+    struct ag_call_snapshot newest, whole;
     bool has_whole;
 };
 struct ag_call_trees { /* zero-initialize: empty */
@@ -39,9 +43,9 @@ void ag_call_trees_done(struct ag_call_trees *trees);
 /* Reads a FUNCTIONS or CALLS record. Returns 0 or -ENOMEM. */
 int ag_call_trees_take(struct ag_call_trees *trees, struct ag_text_store *texts,
                        const struct ag_record *record);
-/* The snapshot that reports use: the newest complete one. It is the newest one even if incomplete,
- * when no complete one exists or when the counters were reset (a new epoch) after the complete
- * one. */
+/* Returns the snapshot that reports use: the newest complete one. If there is no complete snapshot,
+ * or the counters were reset (a new epoch) after it, returns the newest snapshot, which is
+ * incomplete. */
 const struct ag_call_snapshot *ag_call_tree_snapshot(const struct ag_call_tree *tree);
 static inline bool ag_call_snapshot_is_whole(const struct ag_call_snapshot *snapshot) {
     return snapshot->n_rows == snapshot->n_calls;

@@ -1,6 +1,8 @@
 /* code_places.c: reads CODE records, which name the functions of generated (JIT) code, and finds
- * them by pc. A pc has several places where functions are inlined. Their records follow each other
- * in the trace, innermost first, so each new place is linked to the previous one. */
+ * them by pc. If functions are inlined at a pc, the pc has several places: one for each of these
+ * functions, and one for the function into which they are inlined. The records of these places
+ * follow each other in the trace, innermost first, so the previous place is linked to each new
+ * one. */
 #include "model/definitions/code_places.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* code_places.h: finds the function at an address of generated (JIT) code. The trace itself
- * contains these functions, because no file has them. */
+ * contains the names of these functions, because no file has them. */
 #ifndef AG_CODE_PLACES_H
 #define AG_CODE_PLACES_H
 
@@ -8,13 +8,13 @@
 #include "format/decode.h"
 #include "table/index_map.h"
 
-/* of one pc: the innermost function and those into which it is inlined */
+/* the most places of one pc: the innermost function and the functions into which it is inlined */
 enum { AG_CODE_PLACES_MOST = 256 };
 
 struct ag_code_place {
     uint32_t frame, line; /* frame: number of a FRAME record */
-    /* 1 + index in list of the function into which this one is inlined; 0: this one is not
-     * inlined */
+    /* 1 + index in `list` of the function into which this function is inlined; 0: this function is
+     * not inlined */
     uint32_t next;
 };
 struct ag_code_places { /* zero-initialize: empty */
@@ -29,7 +29,7 @@ void ag_code_places_done(struct ag_code_places *places);
 /* Reads a record of kind CODE. A record that is out of order, or whose pc is known already, is
  * ignored. Returns 0 or -ENOMEM. */
 int ag_code_places_take(struct ag_code_places *places, const struct ag_record *record);
-/* The innermost place at pc; NULL: unknown. */
+/* Returns the innermost place at PC; NULL: the trace does not define it. */
 const struct ag_code_place *ag_code_places_find(const struct ag_code_places *places, uint64_t pc);
 
 #endif

@@ -1,10 +1,12 @@
 /* definitions.c: reads everything in a trace except its events, for the model: the records that
- * define the process, and the index. These are a small part of the file.
+ * define the process, and the index (the sums that the writer computed). Both are a small part of
+ * the file.
  *
- * Most of that part consists of the nodes of the stacks and the index's sums per stack.
- * ag_definitions_load skips these two kinds. They are loaded separately: both together by
- * ag_definitions_load_stacks_and_sums, or only the nodes, in a second thread (profile.c),
- * during a pass over the events that computes the sums again. */
+ * Most of this part consists of the nodes of the stacks and the index's sums of each stack.
+ * ag_definitions_load skips both kinds of records; another function loads them later.
+ * ag_definitions_load_stacks_and_sums loads both. If a pass over the events computes the sums
+ * again, only the nodes are needed, and ag_definitions_load_stacks loads them in a second thread
+ * during the pass (see profile.c). */
 #include "model/definitions/definitions.h"
 
 #include <errno.h>
@@ -52,7 +54,8 @@ static int take_image(struct ag_definitions *definitions, const struct ag_record
     uint32_t at;
     const int r = ag_index_map_number(&definitions->image_index, record->u.image_load.image, &at);
     if (r <= 0) {
-        return r; /* known: the same file was loaded again at the same address */
+        /* 0: the image is known, because the same file was loaded before at the same address */
+        return r;
     }
     struct ag_model_image image = {.image = record->u.image_load.image,
                                    .bias = record->u.image_load.bias,
@@ -222,7 +225,7 @@ static void take_observed(struct ag_definitions *definitions, const struct ag_re
 }
 
 static int take_nodes(struct ag_definitions *definitions, const struct ag_record *record) {
-    /* number of nodes by which the prefetch of table slots precedes their use */
+    /* how many nodes before its use the table slot of a node is prefetched */
     enum { AHEAD = 8 };
     struct ag_node node;
     size_t ahead = AHEAD;
@@ -331,8 +334,9 @@ static void take_cost(struct ag_definitions *definitions, const struct ag_record
     }
 }
 
-/* Reads the recorder's filter. An UNDECIDED record names an allocation function (via) for whose
- * blocks the filter could not be decided; the name of its heap is kept. */
+/* Reads the recorder's filter. An UNDECIDED record names an allocation function (via). For some
+ * blocks of this function, the recorder could not decide whether the filter selects them. The name
+ * of the function's heap is kept. */
 static int take_filter(struct ag_definitions *definitions, const struct ag_record *record) {
     if (record->kind == AG_RECORD_FILTER) {
         definitions->filter = definitions_keep_text(definitions, record->u.filter.expression);
@@ -425,10 +429,10 @@ void ag_definitions_note_damage(struct ag_definitions *definitions,
 struct loading {
     struct ag_definitions *definitions;
     int (*take)(struct ag_definitions *definitions, const struct ag_record *record);
-    /* kinds of records to skip, as ag_chunk_decoder_pass_over takes them */
+    /* bit set of the kinds of records to skip, for ag_chunk_decoder_pass_over */
     uint64_t passed_over;
     struct ag_decode_error damage; /* the first damage found; code AG_DECODE_OK: none */
-    /* a chunk of the index is damaged, so the index cannot be used */
+    /* whether a chunk of the index is damaged; then the index cannot be used */
     bool index_is_damaged;
 };
 

@@ -1,6 +1,6 @@
 /* definitions.h: everything in a trace except its events: the process, its images, threads, heaps
  * and stacks, the number of lost events, how the process ended, and the sums of the index, if the
- * trace has one. */
+ * trace has an index. */
 #ifndef AG_DEFINITIONS_H
 #define AG_DEFINITIONS_H
 
@@ -30,7 +30,8 @@ struct ag_model_function {
     uint32_t line;
 };
 struct ag_model_collection {
-    /* its times count from the session's start; cause_frame is not known yet */
+    /* times in `row` are session times (not relative to the start of the process); row.cause_frame
+     * is unknown */
     struct ag_collection_row row;
     uint32_t stack, frame, thread_id;
 };
@@ -38,9 +39,11 @@ struct ag_model_heap {
     uint32_t heap;
     const char *name, *domain, *allocator, *runtime, *kind, *unit;
     bool is_backing;
-    bool is_moving; /* its collector moves or promotes live blocks, and reports that */
+    /* the garbage collector of the heap moves or promotes live blocks, and reports each move or
+     * promotion */
+    bool is_moving;
 };
-struct ag_model_memory { /* its time counts from the session's start */
+struct ag_model_memory { /* memory.time_ns is a session time */
     uint32_t heap;
     struct ag_heap_memory memory;
 };
@@ -52,7 +55,8 @@ struct ag_model_type { /* type of blocks, defined by a program or a runtime */
     uint32_t name;     /* id of a text */
     const char *runtime;
 };
-struct ag_model_label { /* a name of the program's work, set by allogram_label_set */
+struct ag_model_label { /* a label: a name for a part of the program's work, set by
+                         * allogram_label_set */
     uint32_t label;
     const char *name;
 };
@@ -67,14 +71,15 @@ struct ag_model_sums { /* read from the index, or computed by a ledger in a pass
     struct ag_thread_sum *threads;
     struct ag_thread_pair *pairs;
     struct ag_heap_sum *heaps;
-    /* of a sampled trace: estimates with variances for each row of these lists; else NULL */
+    /* In a sampled trace: estimates with variances for each element of the lists above. NULL in an
+     * exact trace. */
     struct ag_metrics *stack_estimates, *timeline_estimates, *thread_estimates, *pair_estimates,
         *heap_estimates;
     size_t n_stacks, n_timeline, n_threads, n_pairs, n_heaps;
 };
 
-/* Zero-initialize; then call ag_definitions_load; then one of the functions that load the
- * stacks. */
+/* Zero-initialize, then call ag_definitions_load, then ag_definitions_load_stacks or
+ * ag_definitions_load_stacks_and_sums. */
 struct ag_definitions {
     struct ag_text_store texts;
     struct ag_stack_nodes nodes;
@@ -82,9 +87,13 @@ struct ag_definitions {
     bool has_process, has_end;
     uint32_t pid, mode, n_arguments;
     bool is_sampled;
-    uint64_t interval_bytes, seed; /* of a sampled trace: as the user requested */
-    const char *filter;            /* NULL: all blocks were recorded */
-    const char **undecided;        /* names of heaps where the filter could not decide */
+    /* of a sampled trace: mean number of bytes between two samples, and seed of the random
+     * numbers */
+    uint64_t interval_bytes, seed;
+    /* expression of the recorder's filter; NULL: all blocks were recorded */
+    const char *filter;
+    /* names of the heaps with blocks for which the recorder could not decide the filter */
+    const char **undecided;
     size_t n_undecided;
     const char **arguments;
     const char *exe;
@@ -108,14 +117,16 @@ struct ag_definitions {
     struct ag_model_collection *collections; /* in the order of the trace */
     size_t n_images, n_heaps, n_memory, n_threads, n_runtimes, n_samples, n_functions, n_types,
         n_labels, n_collections;
-    /* id -> index in the array. If an id is defined again, the first definition is kept; of a
-     * thread, the newest. */
+    /* id -> index in the array of the same name. If an id is defined again, the first definition is
+     * kept; for a thread, the last. */
     struct ag_index_map image_index, stream_index, function_index, type_index, label_index;
-    struct ag_index_map heap_index, memory_index; /* by the heap's number */
-    /* by the address of the name (equal names have one address); of a merged profile: by a hash of
-     * name, version, note and `hooked` */
+    /* number of a heap -> index in `heaps`, in `memory` */
+    struct ag_index_map heap_index, memory_index;
+    /* address of the runtime's name (equal names have one address) -> index in `runtimes`. In a
+     * merged profile the key is a hash of name, version, note and `hooked`. */
     struct ag_index_map runtime_index;
-    struct ag_index_map stack_type_index; /* stack -> type; the first definition counts */
+    /* stack -> type; if a stack has several definitions, the first is kept */
+    struct ag_index_map stack_type_index;
     struct {
         const char *name; /* NULL: not defined */
         uint32_t heap;
@@ -125,49 +136,54 @@ struct ag_definitions {
     struct ag_code_places code;
     struct ag_model_sums index;
     struct ag_decode_error damage; /* the first damage found; code AG_DECODE_OK: none */
-    /* Damage in event chunks, as counted by the pass that found the most. */
+    /* Damage in event chunks. Several passes may read them; these are the counts of the pass that
+     * found the most. */
     uint64_t damaged_chunks, damaged_events, damaged_bytes;
 };
 
-/* Initializes empty definitions, for callers that do not read a file. (ag_definitions_load calls
- * it.) Returns 0 or -ENOMEM; then call ag_definitions_done in either case. */
+/* Initializes empty definitions, for callers that do not read a file. (ag_definitions_load also
+ * calls this function.) Returns 0 or -ENOMEM; in either case the caller calls ag_definitions_done
+ * later. */
 int ag_definitions_init(struct ag_definitions *definitions);
-/* Reads every chunk without events, except the nodes and the sums per stack; one of the next two
- * functions loads these afterwards. Damaged chunks are noted and skipped. 0 or -ENOMEM. */
+/* Reads every chunk without events, except the nodes of stacks and the sums of each stack, which
+ * one of the next two functions loads. Damaged chunks are skipped; the first damage is stored in
+ * `damage`. Returns 0 or -ENOMEM. */
 int ag_definitions_load(struct ag_definitions *definitions, const struct ag_trace_file *file);
-/* Loads the nodes of the stacks. It changes no other member than `nodes`, so it may run in another
- * thread (profile.c). *ret_damage: the first damage that it found; code AG_DECODE_OK: none. 0
- * or -ENOMEM. */
+/* Loads the nodes of the stacks. The function changes no other member than `nodes`, so it may run
+ * while another thread uses the other members (see profile.c). *ret_damage: the first damage found;
+ * code AG_DECODE_OK: none. Returns 0 or -ENOMEM. */
 int ag_definitions_load_stacks(struct ag_definitions *definitions, const struct ag_trace_file *file,
                                struct ag_decode_error *ret_damage);
-/* Loads the nodes, and the index's sums per stack. If a chunk of the index is damaged, sets
- * index.has_summary to false. 0 or -ENOMEM. */
+/* Loads the nodes of the stacks, and the index's sums of each stack. If a chunk of the index is
+ * damaged, sets index.has_summary to false. 0 or -ENOMEM. */
 int ag_definitions_load_stacks_and_sums(struct ag_definitions *definitions,
                                         const struct ag_trace_file *file);
 void ag_definitions_done(struct ag_definitions *definitions);
 void ag_definitions_note_damage(struct ag_definitions *definitions,
                                 const struct ag_decode_error *error);
 void ag_model_sums_done(struct ag_model_sums *sums);
-/* The heap with this number, or NULL if the trace does not define it. */
+/* Returns the heap with number HEAP, or NULL if the trace does not define it. */
 const struct ag_model_heap *ag_definitions_heap(const struct ag_definitions *definitions,
                                                 uint32_t heap);
-/* The heap in which the allocation function VIA allocates, or NULL. */
+/* Returns the heap in which the allocation function VIA allocates, or NULL if the trace does not
+ * define it. */
 const struct ag_model_heap *ag_definitions_heap_of_via(const struct ag_definitions *definitions,
                                                        uint32_t via);
-/* The memory of a heap, with the time since the start of the recording; its member `known` is 0 if
- * nothing was recorded. */
+/* Returns the memory of a heap. Its time_ns is the time since the start of the recording. Its
+ * `known` is 0 if the memory of the heap was not recorded. */
 struct ag_heap_memory ag_definitions_memory(const struct ag_definitions *definitions,
                                             uint32_t heap);
-/* The type of this number, or NULL when the trace does not define it. */
+/* Returns the type with number TYPE, or NULL if the trace does not define it. */
 const struct ag_model_type *ag_definitions_type(const struct ag_definitions *definitions,
                                                 uint32_t type);
-/* Defines the type number TYPE; a number that is defined already keeps its first definition. 0 or
- * -ENOMEM. */
+/* Defines the type number TYPE; if TYPE is defined already, keeps the first definition. Returns 0
+ * or -ENOMEM. */
 int ag_definitions_add_type(struct ag_definitions *definitions, uint32_t type,
                             const struct ag_model_type *definition);
-/* The label's name, or NULL when the trace does not define it. */
+/* Returns the name of the label with number LABEL, or NULL if the trace does not define it. */
 const char *ag_definitions_label(const struct ag_definitions *definitions, uint32_t label);
-/* The same for a label. NAME is not copied: it must be a text of definitions->texts. */
+/* Defines the label number LABEL; if LABEL is defined already, keeps the first definition. NAME is
+ * not copied, so it must be a text of definitions->texts. Returns 0 or -ENOMEM. */
 int ag_definitions_add_label(struct ag_definitions *definitions, uint32_t label, const char *name);
 const char *ag_definitions_thread_name(const struct ag_definitions *definitions, uint32_t stream);
 

@@ -1,10 +1,11 @@
 /* frame_table.c: converts the code addresses of stacks (sites) to frames as users see them, for all
- * queries of the model. It calls the symbolizer once for each site, and stores equal frames once.
+ * queries of the model. The table calls the symbolizer once for each site, and stores equal frames
+ * once.
  *
  * Each pc is a return address, or one more than the address of an instruction that a signal
  * interrupted. So pc - 1 is looked up. One frame is different: a signal handler "returns" to the
- * first instruction of the kernel's signal trampoline, __restore_rt in libc, and pc - 1 is before
- * it. So if that lookup finds no function, it is repeated with the pc itself. */
+ * first instruction of the signal trampoline, __restore_rt in libc, and pc - 1 is before this
+ * function. So if the lookup of pc - 1 finds no function, the pc itself is looked up. */
 #include "model/definitions/frame_table.h"
 
 #include <errno.h>
@@ -34,7 +35,8 @@ static uint64_t hash_of(const struct ag_model_frame *frame) {
     return ag_keyed_hash_pair(names, frame->frame.line * UINT64_C(2) + frame->frame.is_inlined);
 }
 
-/* The name with the runtime in brackets, "[vm] f"; for native functions only the name. */
+/* Returns the name of the function after the name of its runtime in brackets, "[vm] f"; for a
+ * native function only the name. */
 static const char *label_of(struct ag_frame_table *table, const struct ag_model_frame *frame) {
     struct ag_text_store *texts = &table->definitions->texts;
     const char *runtime = ag_text(texts, frame->runtime),
@@ -48,8 +50,8 @@ static const char *label_of(struct ag_frame_table *table, const struct ag_model_
     return kept;
 }
 
-/* The number of the frame in the table that equals FRAME; adds it if there is none. AG_INDEX_NONE:
- * no memory. */
+/* Returns the number of the frame in the table that equals FRAME. If there is none, adds FRAME.
+ * AG_INDEX_NONE: out of memory. */
 static uint32_t intern(struct ag_frame_table *table, struct ag_model_frame *frame) {
     const uint64_t hash = hash_of(frame);
     size_t cursor = 0;
@@ -142,7 +144,8 @@ static uint32_t image_name(const struct ag_frame_table *table, uint32_t image) {
     return at != AG_INDEX_NONE ? table->definitions->images[at].base_name : 0;
 }
 
-/* "[vm]": shown in place of the file name of a native frame's image. */
+/* Returns the text that is shown as the image of a managed frame: the runtime in brackets,
+ * "[vm]". */
 static uint32_t managed_image(struct ag_frame_table *table, uint32_t runtime) {
     char name[64];
     snprintf(name, sizeof(name), "[%.60s]", ag_text(&table->definitions->texts, runtime));
@@ -207,7 +210,8 @@ static const struct ag_frame_answer *answer_generated(struct ag_frame_table *tab
     return answer;
 }
 
-/* Counts the innermost frames of functions that only forward a call to the allocator (shims). */
+/* Returns how many of the innermost frames are shims: functions that only forward a call to the
+ * allocator. */
 static size_t count_shims(const struct ag_symbol_frame *frames, size_t n) {
     size_t count = 0;
     while (count < n && frames[count].is_shim) {

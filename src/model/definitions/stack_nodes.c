@@ -25,7 +25,7 @@ static size_t home_of(uint32_t id, uint32_t bits) {
     return (size_t)(ag_keyed_hash(id) >> (64 - bits));
 }
 
-/* The slot of ID, or the empty slot where it would be inserted. */
+/* Returns the slot of ID. If ID is not in the table, returns the empty slot for it. */
 static size_t seek(const uint64_t *slots, uint32_t bits, uint32_t id) {
     size_t at = home_of(id, bits);
     while (slots[at] != 0 && (uint32_t)(slots[at] >> 32) != id) {
@@ -93,8 +93,8 @@ void ag_stack_nodes_done(struct ag_stack_nodes *nodes) {
     *nodes = (struct ag_stack_nodes){0};
 }
 
-/* Maps the id of a root, as a trace stores it, to a root or to the node for stacks that were not
- * kept. */
+/* Maps the id of a root in a trace (how the walk of a stack ended) to a root of this tree. The root
+ * of stacks that were not kept is mapped to their node. */
 static uint32_t node_of_root(uint32_t root) {
     return root == AG_ROOT_NOT_KEPT
                ? AG_NODE_OF_NOT_KEPT
@@ -139,7 +139,8 @@ static int add_leaf(struct ag_stack_nodes *nodes, const struct ag_node *node) {
     return r < 0 ? r : AG_ARRAY_ADD(nodes->leaves, nodes->n_leaves, leaf);
 }
 
-/* A trace defines the frames of a stack in sequence, so the parent is mostly the last node. */
+/* A trace defines the frames of a stack in sequence, so the parent of a node is mostly the node
+ * that was added last. */
 static uint32_t parent_of(const struct ag_stack_nodes *nodes, uint32_t id) {
     return id >= AG_NODE_FIRST && id == nodes->last_id ? (uint32_t)nodes->count - 1
                                                        : ag_stack_nodes_find(nodes, id);
@@ -148,7 +149,7 @@ static uint32_t parent_of(const struct ag_stack_nodes *nodes, uint32_t id) {
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node) {
     if (node->id < AG_NODE_FIRST ||
         (nodes->n_leaves != 0 && ag_index_map_find(&nodes->by_leaf, node->id) != AG_INDEX_NONE)) {
-        return 0; /* the id of a root, or defined already */
+        return 0; /* ID is a root, or is defined already */
     }
     if (AG_IMAGE_IS_LEAF(node->image)) {
         const bool is_known = node_ids_find(&nodes->by_id, node->id) != AG_NODE_NONE;
@@ -156,7 +157,7 @@ int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node)
     }
     const uint32_t parent = parent_of(nodes, node->parent);
     const uint32_t depth = AG_IS_ROOT(parent) ? 1 : nodes->nodes[parent].depth + 1;
-    if (depth > AG_STACK_DEPTH_MOST) { /* too deep: the id refers to the parent instead */
+    if (depth > AG_STACK_DEPTH_MOST) { /* too deep: ID becomes another id of the parent */
         return node_ids_insert(&nodes->by_id, node->id, parent) < 0 ? -ENOMEM : 0;
     }
     int r = node_ids_insert(&nodes->by_id, node->id, (uint32_t)nodes->count);

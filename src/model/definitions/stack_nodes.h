@@ -1,14 +1,14 @@
-/* stack_nodes.h: the stack tree of a trace. A node is a frame and the node that called it (its
- * parent); a stack is named by its innermost node. The nodes are renumbered 0, 1, 2 ... so that
- * parents have smaller numbers than children.
+/* stack_nodes.h: the stack tree of a trace. A node is a frame with a link to the node of its caller
+ * (its parent). A stack is identified by its innermost node. The nodes are renumbered 0, 1, 2 ...
+ * so that parents have smaller numbers than children.
  *
- * The ids of nodes in a trace are numbers of the recorder, below 2^28. A trace defines parents
- * first. A node whose parent was not defined before becomes the outermost frame of an incomplete
- * stack. So there are no cycles, whatever the trace contains, and a loop over rising or falling
- * numbers visits parents before or after their children.
+ * The ids of nodes in a trace are numbers that the recorder assigned, below 2^28. A trace defines a
+ * parent before its children. A node whose parent was not defined before becomes the outermost
+ * frame of an incomplete stack. So there are no cycles, whatever the trace contains, and a loop
+ * over rising or falling numbers visits parents before or after their children.
  *
- * Node 0 of every trace is for AG_ROOT_NOT_KEPT: blocks whose own stack could not be stored for
- * lack of memory. Every view shows their stack as one frame, "[stack not kept]". */
+ * Node 0 of the tree is for AG_ROOT_NOT_KEPT: the stack of blocks whose own stack could not be
+ * stored for lack of memory. Every view shows this stack as one frame, "[stack not kept]". */
 #ifndef AG_STACK_NODES_H
 #define AG_STACK_NODES_H
 
@@ -16,35 +16,36 @@
 #include "format/decode.h"
 #include "table/index_map.h"
 
-/* deeper nodes are dropped: the stack then ends at this depth */
+/* Deeper nodes are dropped, so the frames further in than this depth are missing from the stack. */
 enum { AG_STACK_DEPTH_MOST = 65536 };
 
-/* A parent is the number of a node, or AG_NODE_ROOT(root): the node is the outermost of its stack,
- * and ROOT (enum ag_root) says how the walk ended there. */
+/* A parent is the number of a node, or AG_NODE_ROOT(root). In the latter case the node is the
+ * outermost of its stack, and ROOT (enum ag_root) says how the walk of the stack ended. */
 #define AG_NODE_ROOT(root) (UINT32_MAX - (root))
 #define AG_IS_ROOT(parent) ((parent) >= AG_NODE_ROOT(AG_ROOT_LAST))
 #define AG_NODE_OF_NOT_KEPT 0u
 #define AG_NODE_NONE UINT32_MAX
 
 struct ag_stack_node {
-    uint32_t parent; /* smaller than the node's own number, or AG_NODE_ROOT */
-    uint32_t site;   /* index into sites */
-    uint32_t depth;  /* number of frames from this one to the outermost, at least 1 */
-    uint32_t root;   /* enum ag_root: how the walk ended */
+    /* number of the parent, smaller than the node's own number, or AG_NODE_ROOT(...) */
+    uint32_t parent;
+    uint32_t site;  /* index into sites */
+    uint32_t depth; /* number of frames from this node to the outermost, at least 1 */
+    uint32_t root;  /* enum ag_root: how the walk of the stack ended */
 };
 struct ag_stack_site { /* a pc that occurs in stacks */
     uint64_t pc;
     uint32_t image; /* id of an image in the trace */
 };
-/* In a trace, the id of a stack may be that of a leaf: a node below a stack that gives the type and
- * the label of its blocks. */
+/* In a trace, the id of a stack may be the id of a leaf. A leaf is an additional node below the
+ * innermost frame, with the type or the label of the blocks. */
 struct ag_stack_leaf {
-    uint32_t node;        /* the innermost node of the stack, or AG_NODE_ROOT */
+    uint32_t node;        /* the innermost node of the stack, or AG_NODE_ROOT(...) */
     uint32_t type, label; /* numbers in the trace, 0: none */
 };
-/* Maps the ids of nodes in the trace to numbers in this tree. It is like table/index_map.h, but for
- * keys of 32 bits: 8 bytes per slot and a load of up to 3/4, since a trace may have millions of
- * nodes. */
+/* Maps the ids of nodes in the trace to numbers in this tree. This hash table is like
+ * table/index_map.h, but smaller, because a trace may have millions of nodes: keys have 32 bits, a
+ * slot has 8 bytes, and up to 3/4 of the slots are used. */
 struct ag_node_ids { /* zero-initialize */
     uint64_t *slots; /* id << 32 | node + 1; 0: empty */
     uint32_t bits;   /* log2 of the number of slots */
@@ -69,13 +70,14 @@ void ag_stack_nodes_done(struct ag_stack_nodes *nodes);
 int ag_stack_nodes_add(struct ag_stack_nodes *nodes, const struct ag_node *node); /* 0 or -ENOMEM */
 /* Prefetches the table slot of ID, which will be looked up or added soon. */
 void ag_stack_nodes_expect(const struct ag_stack_nodes *nodes, uint32_t id);
-/* The innermost node of the stack with this id. AG_NODE_ROOT: the stack has no frames, or the trace
- * does not define it. */
+/* Returns the innermost node of the stack with the id STACK. AG_NODE_ROOT(...): the stack has no
+ * frames, or the trace does not define it. */
 uint32_t ag_stack_nodes_find(const struct ag_stack_nodes *nodes, uint32_t stack);
-/* The type and label of the blocks of the stack with this id; its member `node` is as
- * ag_stack_nodes_find returns it. */
+/* Returns the type and the label of the blocks of the stack with the id STACK. Its `node` is what
+ * ag_stack_nodes_find(STACK) returns. */
 struct ag_stack_leaf ag_stack_nodes_leaf(const struct ag_stack_nodes *nodes, uint32_t stack);
-/* How the walk of the stack ended: one of enum ag_root. */
+/* Returns how the walk of the stack that ends in NODE ended: one of enum ag_root. NODE may be
+ * AG_NODE_ROOT(...). */
 uint32_t ag_stack_nodes_root(const struct ag_stack_nodes *nodes, uint32_t node);
 
 #endif

@@ -1,13 +1,13 @@
 /* chunk_feed.c: reads the event chunks of a trace for a pass over the events. A pool of worker
- * threads decodes chunks before the one thread that uses the events, the consumer, needs them. A
- * stream is the sequence of chunks of one thread of the traced program.
+ * threads decodes chunks early. One thread, the consumer, uses the events. A stream is the sequence
+ * of chunks of one thread of the traced program.
  *
  * 1. Jobs
  *
  * An open chunk is a job: a decoder at some position inside the chunk, and a ring of two blocks of
  * decoded events. A thread that works on a job fills one block and then releases the job. So no
- * thread ever waits while it holds a job, and any number of streams can be open with any number of
- * threads.
+ * thread waits while it holds a job, and the number of open streams does not depend on the number
+ * of threads.
  *
  *     consumer   opens the current chunk of each stream that it asks for, and some later chunks
  *     worker     takes the earliest job that is not done, has an empty block and no other worker
@@ -15,16 +15,16 @@
  *
  * 2. What the lock protects
  *
- * The lock protects all fields of jobs except the decoder and the blocks. These belong to the
- * thread that set is_busy; a filled block belongs to the consumer until it asks for the next one.
- * The lock is taken twice for each block of 2,048 events, or twice for each chunk if the consumer
- * decodes whole chunks itself.
+ * The lock protects all fields of jobs except the decoder and the blocks. The decoder and the
+ * blocks belong to the thread that set is_busy. A block that is delivered to the consumer belongs
+ * to the consumer until it asks for the next block. The lock is taken twice for each block of 2,048
+ * events, or twice for each chunk if the consumer decodes whole chunks itself.
  *
  * 3. The order of chunks
  *
- * The chunks of a stream are in the order of their sequence numbers. In a correct trace their first
- * times rise, too. In a damaged trace they may not; then a chunk gets at least the time of the
- * chunk before it. */
+ * The chunks of a stream are in the order of their sequence numbers. In a correct trace the times
+ * at which the chunks begin rise, too. In a damaged trace a chunk may begin before the previous
+ * chunk of its stream; then it gets the time of the previous chunk. */
 #include "model/pass/chunk_feed.h"
 
 #include <errno.h>
@@ -42,32 +42,38 @@ struct job {
     const struct ag_chunk_entry *entry;
     struct ag_chunk_decoder *decoder;
     struct ag_feed_block *blocks[RING];
-    uint32_t first, n_filled; /* blocks[first] is the oldest filled one */
+    uint32_t first, n_filled; /* blocks[first] is the oldest filled block */
     bool is_lent;             /* the consumer is using blocks[first] */
-    bool is_ahead;            /* opened early: it is not yet the current chunk of its stream */
+    /* the chunk was opened early: it is not yet the current chunk of its stream */
+    bool is_ahead;
     bool is_busy, is_started, is_done;
-    /* workers only read, check and decompress the chunk; the consumer gets the decoder */
+    /* the chunk is delivered whole: a worker reads, checks and decompresses it, and the consumer
+     * gets the decoder and decodes the events */
     bool is_whole;
-    bool is_ready;           /* is_whole, decompressed, and not yet given to the consumer */
+    /* is_whole, and the chunk is decompressed but not yet given to the consumer */
+    bool is_ready;
     uint64_t time_ns;        /* the last stamp that was decoded */
     uint64_t interval_bytes; /* from the last SAMPLING record that was decoded */
     uint32_t extra_bytes;
     struct ag_decode_error error;
-    /* number of jobs opened before this one: the order of jobs with equal times */
+    /* number of jobs opened before this job; jobs with equal times are sorted by this number */
     size_t opened;
-    size_t at_idle;   /* 1 + its index in feed->idle; 0: it is not in there */
-    struct job *next; /* of the list feed->spare */
+    size_t at_idle;   /* 1 + index of the job in feed->idle; 0: the job is not in that heap */
+    struct job *next; /* next job in the list feed->spare */
 };
 struct chunk {
     const struct ag_chunk_entry *entry;
-    uint64_t time_ns; /* its first time, or that of the chunk before it if that is later */
-    struct job *job;  /* NULL: the chunk is not open */
-    uint32_t stream;  /* index of its stream */
-    bool is_read;     /* read to its end and closed, but still the current chunk of its stream */
+    /* time at which the chunk begins, but at least that of the previous chunk of its stream */
+    uint64_t time_ns;
+    struct job *job; /* NULL: the chunk is not open */
+    uint32_t stream; /* index of the chunk's stream */
+    /* the chunk is read to its end and closed, but is still the current chunk of its stream */
+    bool is_read;
 };
 struct stream {
-    uint32_t first, count; /* its chunks are chunks[first, first + count) */
-    uint32_t at;           /* index of the current chunk */
+    /* the stream's chunks are `count` elements of feed->chunks, beginning at index `first` */
+    uint32_t first, count;
+    uint32_t at; /* index of the current chunk */
 };
 
 struct ag_chunk_feed {
@@ -78,8 +84,9 @@ struct ag_chunk_feed {
     struct ag_feed_stream *streams;
     struct stream *cursors;
     size_t n_streams;
-    size_t next_ahead; /* by_time[0, next_ahead) have been considered for early opening */
-    uint64_t to_ns;    /* chunks that start at this time or later are not opened early */
+    /* the first next_ahead chunks of by_time have been considered for early opening */
+    size_t next_ahead;
+    uint64_t to_ns; /* chunks that start at this time or later are not opened early */
 
     pthread_mutex_t lock;
     pthread_cond_t has_work, has_block;
@@ -87,7 +94,8 @@ struct ag_chunk_feed {
     size_t n_threads, n_ahead; /* n_ahead: number of jobs with is_ahead */
     bool is_ending;
     enum ag_feed_way way; /* how jobs that are opened from now on are delivered */
-    /* A binary heap of the open jobs that a thread may take; the earliest is first. */
+    /* A binary heap of the open jobs that a thread may take (can_work); the earliest job is
+     * first. */
     struct job **idle;
     size_t n_idle, idle_capacity, n_opened, n_open;
     struct job *spare;
@@ -98,7 +106,7 @@ struct ag_chunk_feed {
 
 void ag_feed_block_add_map(struct ag_feed_block *block, const struct ag_record *record,
                            uint64_t time_ns) {
-    /* both records have the same layout */
+    /* MAP and UNMAP records have the same layout */
     if (record->kind == AG_RECORD_MAP || record->kind == AG_RECORD_UNMAP) {
         block->maps[block->n_maps++] = (struct ag_feed_map){.time_ns = time_ns,
                                                             .address = record->u.map.address,
@@ -174,8 +182,7 @@ static void place(struct ag_chunk_feed *feed, size_t at, struct job *job) {
     job->at_idle = at + 1;
 }
 
-/* Puts JOB into the heap at AT, then moves it up or down to where the order of the heap
- * requires. */
+/* Puts JOB into the heap at AT, then moves it up or down until the heap is in order. */
 static void settle(struct ag_chunk_feed *feed, size_t at, struct job *job) {
     for (; at > 0 && is_before(job, feed->idle[(at - 1) / 2]); at = (at - 1) / 2) {
         place(feed, at, feed->idle[(at - 1) / 2]);
@@ -192,8 +199,8 @@ static void settle(struct ag_chunk_feed *feed, size_t at, struct job *job) {
     place(feed, at, job);
 }
 
-/* Adds JOB to the heap of idle jobs or removes it, as its state requires. open_chunk has reserved
- * room for all open jobs. */
+/* Adds JOB to the heap of idle jobs if a thread may take it, and removes it otherwise. open_chunk
+ * has reserved room for all open jobs. */
 static void update_idle(struct ag_chunk_feed *feed, struct job *job) {
     if (can_work(job) && job->at_idle == 0) {
         settle(feed, feed->n_idle++, job);
@@ -208,7 +215,8 @@ static void update_idle(struct ag_chunk_feed *feed, struct job *job) {
     }
 }
 
-/* The chunk at OFFSET of the file, or NULL. The file's list of chunks is sorted by offset. */
+/* Returns the chunk at OFFSET of the file, or NULL. The list of chunks of a file is sorted by
+ * offset. */
 static const struct ag_chunk_entry *find_entry(const struct ag_chunk_feed *feed, uint64_t offset) {
     const struct ag_chunk_entry *entries;
     const size_t n = ag_trace_file_chunks(feed->file, &entries);
@@ -229,8 +237,8 @@ static void note_damage_locked(struct ag_chunk_feed *feed, const struct ag_decod
     feed->damage.bytes += entry ? entry->stored_bytes : 0;
 }
 
-/* Fills one block of the job; or, for a whole chunk, reads and decompresses it. Releases the lock
- * during this work. */
+/* Fills one block of the job. If the chunk is delivered whole, reads and decompresses it instead.
+ * Releases the lock during this work. */
 static void work(struct ag_chunk_feed *feed, struct job *job) {
     struct ag_feed_block *block = job->blocks[(job->first + job->n_filled) % RING];
     job->is_busy = true;
@@ -293,7 +301,7 @@ static struct job *new_job(struct ag_chunk_feed *feed) {
     return job->decoder && job->blocks[0] && job->blocks[1] ? job : free_job(job);
 }
 
-/* Opens a chunk, unless it is open. */
+/* Opens a chunk, unless the chunk is open already. */
 static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     if (chunk->job) {
         return 0;
@@ -313,8 +321,8 @@ static int open_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     return 0;
 }
 
-/* Keeps the chunk's job for reuse. The job must be done, so no thread works on it and it is not in
- * the heap. */
+/* Keeps the chunk's job for reuse. The job must be done; then no thread works on it, and it is not
+ * in the heap. */
 static void close_chunk(struct ag_chunk_feed *feed, struct chunk *chunk) {
     struct job *job = chunk->job;
     job->next = feed->spare;
@@ -360,8 +368,8 @@ static void take_back(struct ag_chunk_feed *feed, struct job *job) {
     }
 }
 
-/* Opens the stream's current chunk if it is not open, and takes back the block that the consumer
- * has finished. */
+/* Opens CHUNK, the current chunk of its stream, if it is not open. Takes back the block that the
+ * consumer has finished. */
 static int come_to(struct ag_chunk_feed *feed, struct chunk *chunk) {
     int r = open_chunk(feed, chunk);
     if (r < 0) {
@@ -540,7 +548,7 @@ int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
     }
     feed->file = file;
     feed->to_ns = UINT64_MAX;
-    /* with default attributes these three calls cannot fail */
+    /* with default attributes the three calls of pthread_..._init cannot fail */
     pthread_mutex_init(&feed->lock, NULL);
     pthread_cond_init(&feed->has_work, NULL);
     pthread_cond_init(&feed->has_block, NULL);
@@ -551,7 +559,8 @@ int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
     }
     while (feed->n_threads < n_threads && feed->n_threads < MOST_THREADS &&
            pthread_create(&feed->threads[feed->n_threads], NULL, worker, feed) == 0) {
-        feed->n_threads++; /* fewer threads than requested suffice: the consumer decodes as well */
+        /* fewer threads than requested are enough, because the consumer also decodes */
+        feed->n_threads++;
     }
     *ret_feed = feed;
     return 0;

@@ -3,9 +3,9 @@
  * consumer needs them. A consumer that decodes events itself can instead get whole chunks, which
  * other threads have read, checked and decompressed.
  *
- * The consumer asks for the next block of a stream; meanwhile other threads decompress and decode
- * the chunks that follow in time. Memory: two blocks and one decoder for each open chunk. Open are
- * the current chunks of the streams that the consumer asked for, and a few later ones. */
+ * While the consumer works on a block, other threads decompress and decode the chunks that follow
+ * in time. Each open chunk needs the memory of two blocks and one decoder. The open chunks are the
+ * current chunks of the streams that the consumer asked for, and a few later chunks. */
 #ifndef AG_CHUNK_FEED_H
 #define AG_CHUNK_FEED_H
 
@@ -20,17 +20,18 @@ enum {
 };
 struct ag_feed_map { /* a MAP or UNMAP record between the events */
     uint64_t time_ns, address, bytes;
-    uint64_t number; /* in the order of arrival; set by the pass that keeps it */
+    /* rises in the order in which records are delivered; set by the pass that keeps the record */
+    uint64_t number;
     uint32_t via;
     uint32_t kind; /* enum ag_record_kind */
 };
 struct ag_feed_block {
     size_t count, n_maps;
-    /* of a sampled trace: the sampling interval of these allocations; 0: all allocations were
-     * recorded */
+    /* sampling interval of the allocations in this block; 0: all allocations were recorded */
     uint64_t interval_bytes;
-    uint32_t extra_bytes; /* the sampler adds this to the size of each block when it counts bytes */
-    struct ag_event events[AG_FEED_EVENTS]; /* the consumer may change them */
+    /* the sampler adds this to the size of each allocated block when it counts bytes */
+    uint32_t extra_bytes;
+    struct ag_event events[AG_FEED_EVENTS]; /* the consumer may change the events */
     struct ag_feed_map maps[AG_FEED_MAPS];
 };
 /* Adds a MAP or UNMAP record to the block, which must have room for it; ignores other records. */
@@ -38,46 +39,48 @@ void ag_feed_block_add_map(struct ag_feed_block *block, const struct ag_record *
                            uint64_t time_ns);
 struct ag_feed_stream {
     uint32_t stream, thread_id;
-    uint64_t first_time_ns; /* of the first chunk that is read */
+    uint64_t first_time_ns; /* start of the first chunk that is read */
 };
 struct ag_feed_piece { /* the result of ag_chunk_feed_next */
     struct ag_feed_block *block;
-    struct ag_chunk_decoder *chunk; /* a decoder that stands at the chunk's first event */
+    struct ag_chunk_decoder *chunk; /* a decoder positioned at the first event of the chunk */
     uint64_t next_ns;
 };
 
 struct ag_chunk_feed;
-/* The caller still owns FILE. N_THREADS: threads in addition to the caller's; 0: the caller's
- * thread decodes. */
+/* The caller still owns FILE. N_THREADS: number of decoding threads in addition to the caller's; 0:
+ * only the caller's thread decodes. Returns 0 or -ENOMEM. */
 int ag_chunk_feed_new(const struct ag_trace_file *file, size_t n_threads,
                       struct ag_chunk_feed **ret_feed);
-/* Limits the feed to events from FROM_NS to below TO_NS: a stream begins with its last chunk that
- * starts before FROM_NS, and chunks that start at TO_NS or later are not read early. Call it before
- * the first ag_chunk_feed_next. */
+/* Limits the feed to events from FROM_NS until before TO_NS. A stream then begins with its last
+ * chunk that starts before FROM_NS, and chunks that start at TO_NS or later are not opened early.
+ * Call it before the first ag_chunk_feed_next. */
 void ag_chunk_feed_narrow(struct ag_chunk_feed *feed, uint64_t from_ns, uint64_t to_ns);
 struct ag_chunk_feed *ag_chunk_feed_free(struct ag_chunk_feed *feed);
 size_t ag_chunk_feed_streams(const struct ag_chunk_feed *feed,
                              const struct ag_feed_stream **ret_streams);
-/* Whether chunks opened from now on are delivered in blocks (the default), or whole. */
+/* ag_chunk_feed_go sets how chunks that are opened after the call are delivered: in blocks of
+ * decoded events (the default), or whole. */
 enum ag_feed_way { AG_FEED_IN_BLOCKS, AG_FEED_WHOLE };
 void ag_chunk_feed_go(struct ag_chunk_feed *feed, enum ag_feed_way way);
-/* Gets the next piece of streams[index], which is valid until the next call for this stream.
- * AG_FEED_BLOCK: a block of events. AG_FEED_CHUNK: a whole chunk; the next call continues after it,
- * even if the caller has not decoded it to its end. AG_FEED_PAUSE: a chunk has ended; next_ns is
- * the time when the next one starts, and the next call opens it. AG_FEED_END: the stream has ended.
- * Or -ENOMEM. */
+/* Returns the kind of the next piece of streams[INDEX], or -ENOMEM. The piece is valid until the
+ * next call for this stream. AG_FEED_BLOCK: a block of events. AG_FEED_CHUNK: a whole chunk; the
+ * next call continues after the chunk, even if the caller has not decoded all of it. AG_FEED_PAUSE:
+ * a chunk has ended; the next chunk starts at next_ns, and the next call opens that chunk.
+ * AG_FEED_END: the stream has ended. */
 enum ag_feed_answer { AG_FEED_END = 0, AG_FEED_BLOCK = 1, AG_FEED_PAUSE = 2, AG_FEED_CHUNK = 3 };
 int ag_chunk_feed_next(struct ag_chunk_feed *feed, size_t index, struct ag_feed_piece *ret_piece);
-/* Gives back the last block of streams[index]. If the chunk has ended, it is closed now and not at
- * the next call for this stream. This saves memory with a thousand streams, most of which continue
- * much later. */
+/* Gives back the last block of streams[INDEX]. If this was the end of the chunk, closes the chunk,
+ * which otherwise happens at the next call of ag_chunk_feed_next for this stream. This saves memory
+ * if there are a thousand streams, most of which continue much later. */
 void ag_chunk_feed_return(struct ag_chunk_feed *feed, size_t index);
-/* Notes damage: a consumer that decodes a whole chunk calls it when the decoder reports damage. The
- * rest of a damaged chunk is left out. */
+/* Adds damage to ag_chunk_feed_damage. A consumer that decodes a whole chunk calls this function
+ * when the decoder reports damage. The rest of a damaged chunk is skipped. */
 void ag_chunk_feed_note_damage(struct ag_chunk_feed *feed, const struct ag_decode_error *error);
 struct ag_feed_damage {
     struct ag_decode_error first;
-    uint64_t chunks, events, bytes; /* of all damaged chunks, as stated in their headers */
+    /* sums over all damaged chunks; events and bytes are those in the headers of the chunks */
+    uint64_t chunks, events, bytes;
 };
 struct ag_feed_damage ag_chunk_feed_damage(struct ag_chunk_feed *feed);
 

@@ -1,17 +1,18 @@
 /* event_pass.c: reads all events of a trace and applies them to a ledger, which computes the sums;
  * profile.c and the queries for single blocks use it.
  *
- * A stream contains the events of one thread of the program. The streams are read in parallel, each
- * only up to the current time: the stream whose delivered events end earliest delivers its next
- * block. So no stream is read ahead of the others, and a stream whose next chunk starts later is
- * not read at all. A trace of one stream needs no merging by time; if nothing is left out, its
- * events are applied to the ledger while they are decoded (straight_pass.h).
+ * A stream contains the events of one thread of the program. All streams are read at about the same
+ * time of the recording: the next block is always taken from the stream whose delivered events end
+ * earliest. So no stream is read ahead of the others, and a stream is not read before the time at
+ * which its next chunk starts. The events of a trace with one stream need not be merged by time. If
+ * the options exclude no events either, they are applied to the ledger while they are decoded
+ * (straight_pass.h).
  *
- * The events between two stamps (times in a stream) belong to the time of the first stamp. A time
- * window therefore begins and ends in each stream at a stamp. Blocks from before the window are
- * left out, unless counts_older is set: then reading begins with the first chunk of each stream.
- * Otherwise it begins at the chunk that contains the window's start, and events before the start
- * are dropped. */
+ * The events between two stamps (records with a time) of a stream belong to the time of the first
+ * stamp. So in each stream a time window begins and ends at a stamp. With the option counts_older,
+ * reading begins with the first chunk of each stream. Without it, blocks that were allocated before
+ * the window do not count: reading begins at the chunk of each stream that contains the start of
+ * the window, and events before the start are dropped. */
 #include "model/pass/event_pass.h"
 
 #include <errno.h>
@@ -25,24 +26,26 @@
 #include "table/array.h"
 
 enum {
-    /* events decoded at once where a straight pass stops: it stops at most this many before a
-     * chunk's end */
+    /* most events that are decoded at once after ag_straight_pass_run stops; near the end of a
+     * chunk it stops at most this many events before the end */
     REST_EVENTS = 64,
     MANY_STREAMS = 256,
-    AHEAD = 16, /* events between the prefetch of a group's slot and its use */
-    /* in the key of a group: the via of a block whose type became known late */
+    AHEAD = 16, /* how many events before its use the slot of a group is prefetched */
+    /* in the key of a group: the via (allocation function) of a block whose type became known after
+     * the allocation */
     VIA_UNKNOWN = AG_MODEL_VIAS,
 };
 
 struct reader { /* reads one stream */
-    /* events of the current block; [at, count) are not delivered yet */
+    /* events of the current block; those from index `at` to `count` - 1 are not delivered yet */
     struct ag_event *events;
-    /* a copy of these, made when the block was given back; or NULL */
+    /* a copy of the events that were not delivered when the block was given back to the feed; or
+     * NULL */
     struct ag_event *kept;
     /* a whole chunk that this thread decodes; NULL: the feed delivers decoded blocks */
     struct ag_chunk_decoder *chunk;
     size_t at, count;
-    bool is_lent; /* the current block must be given back to the feed */
+    bool is_lent; /* the current block belongs to the feed and must be given back */
     uint64_t interval_bytes;
     uint32_t extra_bytes;
     uint64_t reached_ns; /* all events before this time are delivered */
@@ -61,15 +64,15 @@ struct pass {
     /* a binary heap of the readers that have not ended; the least reached_ns is first */
     uint32_t *heap;
     size_t heap_count;
-    /* Used for the events of a whole chunk that the straight pass does not apply. NULL: the
+    /* Buffer for the events of a whole chunk that ag_straight_pass_run does not apply. NULL: the
      * feed delivers blocks, not whole chunks. */
     struct ag_feed_block *rest;
     struct ag_feed_map *maps; /* records of mapped memory that are not applied yet */
     size_t n_maps;
-    uint64_t next_map; /* its number */
+    uint64_t next_map; /* number of the next element of `maps` */
     size_t next_sample;
     uint64_t last_ns;
-    bool is_skipping; /* the current events are before the window, and are dropped */
+    bool is_skipping; /* the current events are before the time window, and are dropped */
 };
 
 /* ---- maps and resident sizes ---- */
@@ -92,7 +95,7 @@ static int by_time(const void *a, const void *b) {
                                            : (left->number > right->number ? 1 : -1);
 }
 
-/* Applies the MAP and UNMAP records and the resident sizes from before TIME_NS. */
+/* Applies the MAP and UNMAP records and the resident sizes whose times are before TIME_NS. */
 static void apply_rare(struct pass *pass, uint64_t time_ns) {
     if (pass->n_maps > 0) {
         size_t kept = 0;
@@ -137,7 +140,8 @@ static uint64_t group_key(uint32_t stack, uint32_t via) {
     return stack | (uint64_t)via << 32;
 }
 
-/* The group key of an event of any kind; only allocations and late types use it. */
+/* The key of an event in options->groups. Only the keys of allocations and of BLOCK_TYPE events are
+ * used. */
 static uint64_t group_key_of(const struct ag_event *event) {
     return group_key(event->stack, event->kind == AG_RECORD_BLOCK_TYPE ? VIA_UNKNOWN : event->via);
 }
@@ -167,9 +171,9 @@ static uint32_t stack_of(const struct ag_pass_options *options, const struct rea
     return options->is_by_stream ? reader->stream : event->stack;
 }
 
-/* Whether a BLOCK_TYPE event, which gives the type of an older block, is applied. It moves the
- * block to another stack. It is not applied if that stack is filtered out, if blocks are summed by
- * stream, or if blocks of a sampled trace may have been left out. */
+/* Whether to apply a BLOCK_TYPE event, which gives the type of an older block and so moves the
+ * block to another stack. The event is not applied if the filters exclude that stack, if blocks are
+ * summed by stream, or if the options may exclude blocks of a sampled trace. */
 static bool takes_type(const struct ag_pass_options *options, const struct ag_event *event) {
     const bool is_kept =
         !options->kept || ag_index_map_find(options->kept, event->stack) != AG_INDEX_NONE;
@@ -199,7 +203,7 @@ static int rewrite(const struct pass *pass, struct reader *reader, struct ag_eve
         options->thread < 0 || (reader->thread_id & ~AG_THREAD_NESTED) == options->thread;
     for (size_t i = 0; i < count; i++) {
         struct ag_event *event = &events[i];
-        /* for events of all kinds, which avoids a branch */
+        /* prefetched for events of all kinds, which avoids a branch */
         if (options->groups && i + AHEAD < count) {
             AG_PREFETCH(ag_index_map_home(options->groups, group_key_of(event + AHEAD)));
         }
@@ -232,7 +236,8 @@ static int rewrite(const struct pass *pass, struct reader *reader, struct ag_eve
 
 /* ---- delivering ---- */
 
-/* The index in the reader's block of the first stamp at LIMIT_NS or later. */
+/* Returns the index in the reader's block of the first stamp at LIMIT_NS or later, or the end of
+ * the block. */
 static size_t find_limit(const struct reader *reader, uint64_t limit_ns) {
     const struct ag_event *events = reader->events;
     size_t at = reader->at;
@@ -256,7 +261,7 @@ static void note_reached(struct pass *pass, struct reader *reader, size_t end) {
     reach(pass, reader, time_ns);
 }
 
-/* Delivers the rest of the reader's block, up to the limit. */
+/* Delivers the rest of the reader's block, up to the first stamp at LIMIT_NS or later. */
 static int deliver(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
     struct ag_event *events = reader->events + reader->at;
     const size_t end = limit_ns == UINT64_MAX ? reader->count : find_limit(reader, limit_ns);
@@ -315,8 +320,8 @@ static int decode_block(struct pass *pass, struct reader *reader, size_t capacit
     return take_block(pass, reader, block);
 }
 
-/* Continues in a whole chunk: applies events with ag_straight_pass_run, or, where that stops,
- * decodes a block that deliver() then applies. */
+/* Continues in a whole chunk: applies events with ag_straight_pass_run. If that stops at an event
+ * that it cannot apply, decodes a block, which deliver() then applies. */
 static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
     if (pass->is_skipping) {
         return decode_block(pass, reader, AG_FEED_EVENTS);
@@ -331,7 +336,8 @@ static int go_on(struct pass *pass, struct reader *reader, uint64_t limit_ns) {
     return r == 0 && run.is_at_rest ? decode_block(pass, reader, REST_EVENTS) : r;
 }
 
-/* Gets the reader's next events; if none are available before a later time, notes that time. */
+/* Gets the reader's next events. If the next chunk of the stream starts later, sets reached_ns to
+ * its start instead. */
 static int refill(struct pass *pass, size_t index, uint64_t limit_ns) {
     struct reader *reader = &pass->readers[index];
     if (reader->at < reader->count) {
@@ -373,9 +379,9 @@ static void sink(struct pass *pass, uint32_t reader) {
     pass->heap[at] = reader;
 }
 
-/* Gives the block back to the feed when all of it is delivered. With very many streams, the
- * undelivered rest is copied and the block given back at once, because many streams may wait with a
- * few events each for the end of a period. */
+/* Gives the current block back to the feed if all of its events are delivered. If there are very
+ * many streams, copies the events that are not delivered and gives the block back, because many
+ * streams may have a few such events until the end of a period. */
 static void return_block(struct pass *pass, size_t index) {
     struct reader *reader = &pass->readers[index];
     const size_t n_left = reader->count - reader->at;
@@ -401,7 +407,7 @@ static void return_block(struct pass *pass, size_t index) {
     ag_chunk_feed_return(pass->feed, index);
 }
 
-/* Delivers the events before the limit, of all streams. */
+/* Delivers the events of all streams before LIMIT_NS. */
 static int run_until(struct pass *pass, uint64_t limit_ns) {
     int r = 0;
     while (r == 0 && pass->heap_count > 0) {
@@ -495,8 +501,8 @@ static int event_pass_start(struct pass *pass, const struct ag_trace_file *file)
     return watch_blocks(pass);
 }
 
-/* Skips the events before the window, so that it begins with nothing in use. Its first resident
- * size is the last one from before. */
+/* Skips the events before the time window, so that nothing is in use when the window begins. The
+ * first resident size in the window is the last one before it. */
 static int skip_to(struct pass *pass, uint64_t from_ns) {
     const struct ag_definitions *definitions = pass->definitions;
     pass->is_skipping = true;

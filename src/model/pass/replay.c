@@ -1,21 +1,21 @@
 /* replay.c: converts the steps of a ledger (births and deaths of blocks) to a history for exporters
- * and views. The ledger may take steps back; the history contains none of these.
+ * and views. The ledger may undo steps; the history does not contain the steps that were undone.
  *
- * 1. Steps wait in a ring of a quarter of a million entries. When the ledger takes a step back, the
- *    newest equal step is found by a hash of its contents and removed; neither is delivered. A step
- *    that leaves the ring at its other end is settled. The ledger can take back steps of the last
- *    milliseconds only, so the step to remove should still be in the ring. If it is not, a step of
- *    the opposite kind is delivered, so that the sums remain correct.
+ * 1. Steps wait in a ring of a quarter of a million entries. When the ledger undoes a step, the
+ *    newest equal step in the ring is found by a hash of its contents and removed. The oldest step
+ *    of a full ring is delivered. The ledger undoes only steps of the last milliseconds, so the
+ *    step is normally still in the ring. If it is not, a step of the opposite kind is delivered, so
+ *    that the sums remain correct.
  *
- * 2. A step belongs to a row of the profile (step_rows.h). Steps that the filters left out have no
+ * 2. A step belongs to a row of the profile (step_rows.h). Steps that the filters exclude have no
  *    row and are skipped.
  *
  * 3. The ledger of a sampled trace gets groups in place of stacks (weights.h). The weight of a
  *    group says how many blocks and bytes each of its samples represents.
  *
- * 4. The ledger may apply a step after another one that has a later time, because the clocks of
- *    threads are known only between two stamps. Then the history's time stays the same, so that it
- *    never decreases. */
+ * 4. The ledger may report a step after another step that has a later time, because the exact time
+ *    of an event between two stamps is not known. In the history, such a step gets the time of the
+ *    previous step, so that times never decrease. */
 #include "model/pass/replay.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ enum { HELD_BITS = 18, HELD_STEPS = 1 << HELD_BITS };
 
 struct held {
     struct ag_step step;
-    uint64_t older; /* 1 + number of the next older step in the same slot of `newest` */
+    uint64_t older; /* 1 + number of the next older step in the same slot of `newest`; 0: none */
     bool is_struck;
 };
 struct replay {
@@ -40,8 +40,8 @@ struct replay {
     ag_replay_visit *visit;
     void *context;
     struct held *ring;
-    uint64_t first, end; /* steps are numbered; the ring holds [first, end) */
-    /* by hash: 1 + number of the newest step; made when the first step is taken back */
+    uint64_t first, end; /* steps are numbered; the ring contains those from `first` to `end` - 1 */
+    /* by hash: 1 + number of the newest step; 0: none. Allocated when the first step is undone */
     uint64_t *newest;
     struct ag_step_rows rows;
     struct ag_weights weights; /* of a sampled trace: the ledger's stacks are groups of samples */
@@ -50,14 +50,15 @@ struct replay {
 
 /* ---- delivering steps that can no longer change ---- */
 
-/* Gives a step of a sampled trace the stack and size of its block, and the numbers that the sample
- * represents. */
+/* Sets `bytes` and `block_parts` of RET_SITE. In a sampled trace, replaces the group and the
+ * estimate in STEP by the stack and the size of the block. */
 static void weigh(const struct replay *replay, struct ag_step *step,
                   struct ag_replay_step *ret_site) {
     const struct ag_weight *weight = replay->profile->definitions.is_sampled
                                          ? ag_weights_of(&replay->weights, step->stack)
                                          : NULL;
-    /* the ledger's size is the number of bytes that the sample represents */
+    /* in a sampled trace, the size that the ledger has is the number of bytes that the sample
+     * represents */
     ret_site->bytes = step->size;
     ret_site->block_parts = AG_REPLAY_ONE_BLOCK;
     if (weight) {
@@ -127,8 +128,9 @@ static int make_index(struct replay *replay) {
     return 0;
 }
 
-/* Removes the newest held step of that block and kind from the history and from its slot. The slot
- * may contain other steps that have the same hash by chance, or equal steps that stay. */
+/* Removes the newest step of kind KIND and of the block of UNDONE from the ring and from its slot.
+ * Returns false if the ring does not contain such a step. Other steps of the slot, which have the
+ * same hash by chance or are equal and older, stay. */
 static bool strike(struct replay *replay, const struct ag_step *undone, enum ag_step_kind kind) {
     for (uint64_t *link = slot_of(replay, undone, kind); *link > replay->first;) {
         struct held *held = &replay->ring[(*link - 1) % HELD_STEPS];
@@ -171,7 +173,7 @@ int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *
     struct ag_pass_options pass = profile->pass;
     pass.weights = profile->definitions.is_sampled ? &replay.weights : NULL;
     replay.ledger = ag_ledger_new();
-    /* the kernel allocates its pages when they are used */
+    /* the kernel allocates the pages of the ring when they are used */
     replay.ring = calloc(HELD_STEPS, sizeof(*replay.ring));
     int r =
         replay.ledger && replay.ring ? ag_step_rows_init(&replay.rows, replay.profile) : -ENOMEM;
@@ -188,16 +190,17 @@ int ag_profile_replay(struct ag_profile *profile, ag_replay_visit *visit, void *
 
 /* ---- sums per stack ---- */
 
-/* Computes for each stack, from a replay, the moment when it had the most bytes in use, and the
+/* Computes for each stack, from a replay, the most bytes that it had in use, and the sum of the
  * lifetimes of its blocks.
  *
- * The lifetime of a block that is still in use counts until the end of the recording: its sum is
- * (number of such blocks) * end - (sum of their births). The sums have 128 bits, because those of a
- * hundred million blocks that live for minutes, in units of 1 / AG_REPLAY_ONE_BLOCK, exceed 64
- * bits. */
+ * The lifetime of a block that is still in use ends with the recording: the sum of the lifetimes of
+ * these blocks is (number of blocks) * (end of the recording) - (sum of the times of their births).
+ * The sums have 128 bits, because in units of 1 / AG_REPLAY_ONE_BLOCK the sum over a hundred
+ * million blocks that live for minutes exceeds 64 bits. */
 
-struct life { /* of one row; all but `bytes` in units of 1 / AG_REPLAY_ONE_BLOCK of a block */
-    /* lifetime_ns: of freed blocks; born_ns: sum of the births of blocks in use */
+struct life { /* sums of one row; blocks are counted in units of 1 / AG_REPLAY_ONE_BLOCK */
+    /* lifetime_ns: sum of the lifetimes of freed blocks; born_ns: sum of the times of the births of
+     * blocks in use */
     unsigned __int128 lifetime_ns, born_ns;
     uint64_t bytes, block_parts;
 };
@@ -220,7 +223,8 @@ static int count_life(void *context, const struct ag_replay_step *step) {
     life->bytes += step->bytes;
     life->block_parts += step->block_parts;
     life->born_ns += (unsigned __int128)step->born_ns * step->block_parts;
-    /* the latest of equal moments, as for the process's peak */
+    /* if several moments have equally many bytes, the last counts, as for the peak of the
+     * process */
     if (life->bytes >= result->max_bytes) {
         result->max_bytes = life->bytes;
         result->max_blocks = life->block_parts / AG_REPLAY_ONE_BLOCK;
@@ -252,7 +256,7 @@ int ag_profile_stack_lives(struct ag_profile *profile, struct ag_stack_life **re
 
 /* ---- memory in use at given times ---- */
 
-/* Computes from one replay what each stack had in use at several moments. */
+/* Computes from one replay how many bytes each stack had in use at several moments. */
 
 struct moments {
     struct ag_moment *moments;
@@ -276,7 +280,7 @@ static int count_step(void *context, const struct ag_replay_step *step) {
     while (all->next < all->n && all->moments[all->next].time_ns <= step->time_ns) {
         moments_take(all);
     }
-    /* multiplying by this is the same as by -1 */
+    /* multiplying an unsigned number by UINT64_MAX negates it */
     const uint64_t sign = step->is_death ? UINT64_MAX : 1;
     all->row_bytes[step->row] += sign * step->bytes;
     all->bytes += sign * step->bytes;

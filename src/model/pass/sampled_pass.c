@@ -1,21 +1,23 @@
 /* sampled_pass.c: makes a pass over the events of a sampled trace for profile.c, and converts the
  * ledger's counts of samples to estimates with variances.
  *
- * 1. A group (weights.h) contains samples with equal weight. If a group has n samples of weight w,
- * the estimate is n w, and the estimate of its variance is n spread. Blocks are chosen
- * independently, so variances add up as the estimates do. The same holds for every part of a group
- * that does not depend on the choice of samples: the freed blocks, those in use, those of one
- * thread. Sums are computed as doubles and rounded once.
+ * 1. A group (weights.h) contains samples with equal weight, the number of blocks (or bytes) that
+ * one sample represents. If a group has n samples of weight w, the estimate is n * w, and the
+ * estimated variance is n * spread, where spread is the variance of one sample. Blocks are chosen
+ * independently, so both estimates and variances are added. These formulas also apply to every part
+ * of a group that does not depend on the choice of samples: the freed blocks, the blocks in use,
+ * the blocks of one thread. Sums are computed as doubles and rounded once.
  *
- * 2. The ledger's sums are by group; they are converted to sums by stack and by heap. The ledger's
- * sums of threads and pairs of threads count samples, so they are computed here from the single
- * blocks that the ledger reports, and the timeline is computed from its steps. The bytes that the
- * ledger adds are estimates, so it finds the correct peak. A point of its timeline is matched by
- * its bytes in use to a moment of the timeline here (moment_of).
+ * 2. The ledger (the code that computes sums from events) has a sum for each group; these are
+ * converted to sums by stack and by heap. The ledger's sums of threads and of pairs of threads
+ * count samples, so this file computes new sums from the single blocks that the ledger reports. It
+ * also computes a timeline of estimates ("moments") from the ledger's steps, the births and deaths
+ * of blocks. The bytes that the ledger adds are estimates, so the ledger finds the correct peak.
+ * moment_of finds the moment for each point of the ledger's timeline, by the bytes in use.
  *
  * 3. The number of temporary blocks (freed before their thread allocated again) is unknown, because
- * most allocations between were not sampled. It is set to 0, and the reports say that it is not
- * known. */
+ * most of the other allocations were not sampled. The number is set to 0, and the reports say that
+ * it is not known. */
 #include "model/pass/sampled_pass.h"
 
 #include <errno.h>
@@ -40,7 +42,8 @@ struct thread_estimate {
 };
 struct moment { /* the estimates of what is in use, and was allocated, at one time */
     uint64_t time_ns;
-    uint64_t in_use_bytes; /* sum of the samples' whole bytes, equal to the ledger's */
+    /* sum of ag_weight_whole_bytes of the samples in use, equal to the ledger's bytes in use */
+    uint64_t in_use_bytes;
     struct estimate estimate;
 };
 struct sampling {
@@ -50,8 +53,8 @@ struct sampling {
     struct pair_estimate *pairs;
     size_t n_threads, n_pairs;
     struct ag_index_map thread_index, pair_index;
-    /* Sorted by time. Each is the moment with the most bytes in use of a time slice of 2^slice_bits
-     * ns. */
+    /* moments: one for each time slice of 2^slice_bits ns, the moment with the most bytes in use of
+     * the slice; sorted by time */
     struct moment now, *moments;
     size_t n_moments;
     uint32_t slice_bits;
@@ -79,9 +82,10 @@ static void add_both(struct estimate *estimate, enum ag_metric bytes, double n,
     estimate_add(estimate, ag_metric_blocks_of(bytes), n, weight);
 }
 
-/* After rounding, allocated = freed + in use must still hold, so `freed` (GONE) is replaced by ALL
- * - LEFT if the two differ by at most 1. If they differ by more, the sums are of threads or of
- * pairs of threads, where the equation does not hold, and GONE stays. */
+/* Returns the rounded number of freed blocks or bytes. ALL (allocated), LEFT (in use) and GONE
+ * (freed) were rounded separately, but must satisfy ALL = GONE + LEFT. So the result is ALL - LEFT
+ * if this differs from GONE by at most 1. A larger difference occurs in sums of threads or of pairs
+ * of threads, for which the equation does not hold; then the result is GONE. */
 static uint64_t rest_of(uint64_t all, uint64_t left, uint64_t gone) {
     const uint64_t rest = all - left;
     return left <= all && rest <= gone + 1 && gone <= rest + 1 ? rest : gone;
@@ -172,7 +176,8 @@ static void visit_ghost(void *context, const struct ag_ghost *ghost, bool is_tak
 
 /* ---- the timeline, from steps ---- */
 
-/* Doubles the length of the slices: of two neighboring moments the higher one is kept. */
+/* Doubles the length of the slices. Of the two moments in a new slice, the one with more bytes in
+ * use is kept. */
 static void thin_out(struct sampling *sampling) {
     struct moment *moments = sampling->moments;
     size_t kept = 0;
@@ -224,11 +229,11 @@ static int take_step(void *context, const struct ag_step *step) {
     return 0;
 }
 
-/* Finds the moment that belongs to a point of the ledger's timeline. Returns 1 + its index in
- * moments; 0: nothing had been sampled yet. FIRST is the result for the previous point; moments
- * after UNTIL_NS are not considered. The times of a point and its moment may differ, but their
- * bytes in use are equal. So the nearest moment with the point's bytes is taken; if there is none,
- * the last one up to the point's time. */
+/* Finds the moment that belongs to a point of the ledger's timeline. Returns 1 + index of the
+ * moment; 0: nothing had been sampled at this time. FIRST is the result for the previous point;
+ * moments after UNTIL_NS are not considered. The point and its moment may have different times, but
+ * have equal bytes in use. So the nearest moment with the bytes of the point is returned. If there
+ * is none, the last moment that is not later than the point is returned. */
 static size_t moment_of(const struct sampling *sampling, const struct ag_timeline_point *point,
                         uint64_t until_ns, size_t first) {
     const struct moment *moments = sampling->moments;
@@ -299,7 +304,7 @@ static void put_stack(struct ag_model_sums *sums, struct ag_live_sum *live, size
     sums->stack_estimates[at] = *metrics;
 }
 
-/* Converts the sums by group to estimates by (stack, via). */
+/* Converts the sums by group to estimates by stack and via (allocation function). */
 static int estimate_stacks(const struct ag_weights *weights, struct ag_model_sums *sums,
                            struct ag_live_sum *live) {
     struct ag_index_map by_stack = {0};
@@ -322,7 +327,7 @@ static int estimate_stacks(const struct ag_weights *weights, struct ag_model_sum
         }
         n += (size_t)is_new;
         add_group(&estimates[at], &sum, &live[i], weight);
-        /* at <= i, so no sum that is still needed is overwritten */
+        /* at <= i, so this overwrites no sum that is still needed */
         sums->stacks[at].stack = weight->stack;
         sums->stacks[at].via = sum.via;
     }
@@ -361,8 +366,9 @@ static int estimate_heaps(const struct ag_definitions *definitions, struct ag_mo
 
 /* ---- threads ---- */
 
-/* The row of a stream's thread; SIZE_MAX: none. Signal handlers of a thread have their own stream,
- * but the ledger has merged its row with the thread's, so the row is also searched by thread id. */
+/* Returns the row of the thread to which STREAM belongs; SIZE_MAX: none. The signal handlers of a
+ * thread have a stream of their own, but the ledger has merged the row of that stream with the row
+ * of the thread. So if no row has the stream, the row with the thread id is returned. */
 static size_t row_of(const struct ag_definitions *definitions, const struct ag_model_sums *sums,
                      uint32_t stream) {
     const uint32_t known = ag_index_map_find(&definitions->stream_index, stream);

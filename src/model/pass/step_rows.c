@@ -1,6 +1,7 @@
 /* step_rows.c: finds the row of a profile for a step of the ledger, for the replay and the history.
- * The ledger numbers its sums by (stack, via). A row is found in a hash map by (stack, via) once,
- * and then in an array by the number of the sum. */
+ * The ledger has a numbered sum for each pair of a stack and a via (allocation function). The row
+ * of a pair is found once in a hash map by stack and via, and later in an array by the number of
+ * the sum. */
 #include "model/pass/step_rows.h"
 
 #include <stdlib.h>

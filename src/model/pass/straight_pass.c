@@ -1,37 +1,39 @@
-/* straight_pass.c: decodes the events of a chunk and applies each one to the ledger before the next
- * is decoded, for event_pass.c.
+/* straight_pass.c: decodes the events of a chunk of a trace and applies each event to the ledger
+ * (the table of live blocks with its sums) before the next event is decoded, for event_pass.c.
  *
  * 1. Why
  *
  * The decoder and the ledger both branch on the kind of each event, which depends on the program's
- * data. Here this branch is executed, and mispredicted, once instead of twice. No event is written
- * to memory and read again, possibly by another CPU. An allocation in a chunk contains the number
- * of its tuple (stack, size, via); the number of the ledger's sum is stored in the tuple
- * (ag_decoder_tuple.mark), so that it is looked up once for each tuple.
+ * data. This file executes the branch, and mispredicts it, once instead of twice. No event is
+ * written to memory and then read by another part of the code, possibly on another CPU. An
+ * allocation in a chunk contains the number of a tuple of stack, size and via (allocation
+ * function). The number of the ledger's sum is stored in the tuple (ag_decoder_tuple.mark), so that
+ * the sum is looked up once for each tuple.
  *
- * This works only for a trace of one stream (thread): the events of several streams have to be
- * merged by time before they are applied. If the ledger's tables are larger than the caches, AHEAD
- * events are decoded first and the memory that they use is prefetched. Meanwhile another CPU reads,
- * checks and decompresses the next chunks (chunk_feed.h).
+ * This is possible only for a trace of one stream (thread), because the events of several streams
+ * have to be merged by time before they are applied. If the ledger's tables are larger than the
+ * caches, AHEAD events (a row) are decoded before any of them is applied, and the memory that they
+ * use is prefetched. Meanwhile another CPU reads, checks and decompresses the next chunks
+ * (chunk_feed.h).
  *
  * 2. The end of a chunk's body
  *
- * An event has at most EVENT_BYTES. A run (one call) ends that many bytes before the end of the
- * body, so none of its events can reach beyond the end. The caller decodes the last events with
- * ag_chunk_decoder_next, which checks for the end. A run has at most as many bytes as there is room
- * for new tuples; an event has at least one byte, so the tuples of a run always fit. */
+ * An event has at most EVENT_BYTES. A run (one call of ag_straight_pass_run) ends EVENT_BYTES
+ * before the end of the body, so no event of a run reaches beyond the end. The caller decodes the
+ * last events with ag_chunk_decoder_next, which checks for the end. The bytes of a run are at most
+ * as many as the table of tuples has free entries. An event has at least one byte and adds at most
+ * one tuple, so the tuples of a run always fit. */
 #include "model/pass/straight_pass.h"
 
 #include "format/decode_fast.h"
 #include "ledger/apply_fast.h"
 
 enum {
-    /* the parts of an event: form 1, number of the tuple 10, the tuple 30, address 10 */
+    /* an event has at most 51 bytes: form 1, number of the tuple 10, the tuple 30, address 10 */
     EVENT_BYTES = 64,
     RUN_BYTES = 8192,
     LARGE_BYTES = 1 << 20,
-    /* events that are decoded first if the tables are large; the memory that they use fits into a
-     * cache of 32 KiB */
+    /* events of a row (section 1); the memory that they use fits into a cache of 32 KiB */
     AHEAD = 128,
 };
 _Static_assert((int)EVENT_BYTES <= (int)AG_BODY_PADDING, "an event at the end reads zeros");
@@ -103,8 +105,8 @@ AG_FAST int apply_undo(struct pass_state *pass, uint64_t address) {
     return ag_ledger_step_aside(pass->ledger, &pass->hot, pass->index, &undo);
 }
 
-/* Applies a REALLOC_FREE or an UNDO_FREE event. A failed realloc writes both for one address; if
- * they follow each other they are skipped together, as in ag_ledger_apply. */
+/* Applies a REALLOC_FREE or an UNDO_FREE event. A failed realloc writes both events for one
+ * address. If the second follows the first directly, both are skipped, as in ag_ledger_apply. */
 static int take_special(struct pass_state *pass, uint64_t argument) {
     uint8_t kind;
     const uint64_t address = ag_decode_special_fast(pass->state, &pass->run, argument, &kind);
@@ -126,8 +128,8 @@ static int take_special(struct pass_state *pass, uint64_t argument) {
     return r < 0 || pass->run.bad != 0 ? r : apply_undo(pass, undone);
 }
 
-/* Handles an event that is no plain allocation or free. Returns whether the run continues: it stops
- * at the limit, and at a record that the caller has to handle. */
+/* Handles an event that is no plain allocation or free. Returns whether the run continues: the run
+ * ends at a stamp at limit_ns or later, and at a record that the caller has to handle. */
 static AG_NOINLINE bool take_rare(struct pass_state *pass, uint64_t form, uint64_t argument,
                                   struct ag_straight_run *run, int *ret_r) {
     if (form == AG_FORM_FREE_SPECIAL) {
@@ -171,8 +173,7 @@ AG_FAST int take_common(struct pass_state *pass, uint64_t form, uint64_t argumen
 }
 
 /* The compiler keeps the local copy of the state in registers only if its address is not taken. So
- * take_rare gets a pointer to *ALL, to which the state is copied before and from which it is copied
- * back. */
+ * the state is copied to *ALL before take_rare is called with ALL, and copied back afterwards. */
 static AG_NOINLINE int take_events(struct pass_state *all, const uint8_t *end,
                                    struct ag_straight_run *run) {
     struct pass_state pass = *all;
@@ -199,21 +200,21 @@ static AG_NOINLINE int take_events(struct pass_state *all, const uint8_t *end,
     return r;
 }
 
-/* ---- a row of AHEAD events at a time, if the tables are larger than the caches ---- */
+/* ---- a row of AHEAD events at a time, if the ledger's tables are larger than the caches ---- */
 
 struct ahead {
     uint64_t address;
-    struct ag_decoder_tuple *tuple; /* of an allocation; NULL: the event is a free */
+    struct ag_decoder_tuple *tuple; /* tuple of an allocation; NULL: the event is a free */
 };
 struct row {
     size_t count, n_unknown;
     bool is_full;
     struct ahead events[AHEAD];
-    struct ag_decoder_tuple *unknown[AHEAD]; /* tuples whose sums are not known yet */
+    struct ag_decoder_tuple *unknown[AHEAD]; /* tuples whose sums in the ledger are not known yet */
 };
 
-/* Decodes events until the row is full, or until END, an event of a rare kind, or damage; run.at
- * then points there. */
+/* Decodes events until the row is full, or until END, an event of a rare kind, or damage. run.at
+ * then points to the first byte that was not decoded. */
 static AG_NOINLINE void fill_row(struct pass_state *all, const uint8_t *end, struct row *row) {
     struct pass_state pass = *all;
     const struct ag_ledger *ledger = pass.ledger;
@@ -235,9 +236,11 @@ static AG_NOINLINE void fill_row(struct pass_state *all, const uint8_t *end, str
             struct ag_decoder_tuple *tuple =
                 ag_decode_alloc_fast(pass.state, &pass.run, form, argument, &event->address);
             event->tuple = tuple;
-            /* the next event may overwrite this tuple, so it must be the last of the row */
+            /* the next event may overwrite the tuple `loose`, so this event must be the last of the
+             * row */
             is_loose = tuple == &pass.state->loose;
-            /* used without a branch, because it is true for about half of the events */
+            /* is_unknown is used without a branch, because it is true for about half of the
+             * events */
             const bool is_unknown = tuple->mark == AG_INDEX_NONE;
             AG_PREFETCH(is_unknown ? ag_sum_index_home(&ledger->sum_index, tuple->stack, tuple->via)
                                    : &ledger->sums[tuple->mark]);
@@ -252,14 +255,14 @@ static AG_NOINLINE void fill_row(struct pass_state *all, const uint8_t *end, str
         count++;
     }
     row->count = count;
-    /* the last tuple may be that of the damaged event */
+    /* the last tuple may belong to the damaged event */
     row->n_unknown = pass.run.bad == 0 ? n_unknown : 0;
     row->is_full = count == AHEAD || is_loose;
     *all = pass;
 }
 
-/* Prefetches the memory that the row will use, in three loops over the row: each uses what the
- * previous one prefetched. */
+/* Prefetches the memory that the row will use, in three loops over the row. The second and the
+ * third loop use memory that was prefetched before them. */
 static AG_NOINLINE void fetch_row(struct ag_ledger *ledger, const struct row *row) {
     const struct ag_live_table *live = &ledger->live;
     const bool is_large = (live->mask + 1) * sizeof(*live->blocks) > LARGE_BYTES;
@@ -269,7 +272,7 @@ static AG_NOINLINE void fetch_row(struct ag_ledger *ledger, const struct row *ro
     for (size_t i = 0; i < row->n_unknown; i++) {
         struct ag_decoder_tuple *tuple = row->unknown[i];
         know_sum(ledger, tuple);
-        /* if memory is exhausted, applying the event reports it */
+        /* if there is no memory for the sum, apply_row fails with -ENOMEM */
         if (tuple->mark != AG_INDEX_NONE) {
             AG_PREFETCH(&ledger->sums[tuple->mark]);
         }
@@ -326,7 +329,9 @@ int ag_straight_pass_run(struct ag_ledger *ledger, uint32_t stream,
     const ptrdiff_t left = decoder->end - decoder->at - EVENT_BYTES;
     const size_t room = left > 0 ? ag_events_make_room(&decoder->events) : 0;
     if (room == 0) {
-        run->is_at_rest = true; /* also if there is no memory: the caller's decoding reports that */
+        /* room is also 0 if there is no memory; then ag_chunk_decoder_next, which the caller calls,
+         * fails */
+        run->is_at_rest = true;
         return 0;
     }
     size_t n_bytes = (size_t)left < RUN_BYTES ? (size_t)left : RUN_BYTES;

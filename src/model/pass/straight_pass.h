@@ -1,5 +1,6 @@
-/* straight_pass.h: applies the events of one stream (thread) to a ledger while they are decoded. It
- * takes about two thirds of the time of decoding arrays of events first. */
+/* straight_pass.h: applies the events of one stream (thread) of a trace to a ledger while they are
+ * decoded. This takes about two thirds of the time that is needed if the events are first decoded
+ * to arrays. */
 #ifndef AG_STRAIGHT_PASS_H
 #define AG_STRAIGHT_PASS_H
 
@@ -9,20 +10,22 @@
 #include "format/decode.h"
 #include "ledger/ledger.h"
 
-/* Whether ag_straight_pass_run can be used: the ledger must not have a visitor of single steps. */
+/* Whether ag_straight_pass_run can be used. It cannot if the ledger reports its steps to a
+ * visitor. */
 bool ag_straight_pass_is_for(const struct ag_ledger *ledger);
 
-/* Applies the next events of the chunk, at most some thousands. A run ends before a stamp at
- * limit_ns or later, before a record, before damage, and some bytes before the chunk's end. Where
- * is_at_rest is set, the caller continues with ag_chunk_decoder_next. */
+/* ag_straight_pass_run applies the next events of the chunk, at most some thousands. It stops
+ * before a stamp (a record with a time) at limit_ns or later, before any other record, before
+ * damage, and some bytes before the end of the chunk. If it sets is_at_rest, the caller continues
+ * with ag_chunk_decoder_next. */
 struct ag_straight_run {
     uint64_t limit_ns; /* in: stop before a stamp at this time or later */
-    uint64_t last_ns;  /* out: the last stamp that was applied; 0: there was none */
-    /* out: the stamp at limit_ns or later that ended the run; 0: it was not reached */
+    uint64_t last_ns;  /* out: time of the last stamp that was applied; 0: no stamp was applied */
+    /* out: time of the stamp at limit_ns or later that ended the run; 0: the run ended earlier */
     uint64_t next_ns;
     bool is_at_rest; /* out: the caller has to decode the next event or record */
 };
-/* 0, or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int ag_straight_pass_run(struct ag_ledger *ledger, uint32_t stream,
                          struct ag_chunk_decoder *decoder, struct ag_straight_run *run);
 

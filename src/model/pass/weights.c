@@ -1,6 +1,6 @@
-/* weights.c: numbers the groups of samples with equal weight, and computes their weights, for a
- * pass over a sampled trace (see weights.h). Numbers in a trace are not trusted: every double is
- * clamped before it is converted to an integer. */
+/* weights.c: numbers the groups of samples with equal weight, and computes their weights (how many
+ * blocks and bytes a sample represents), for a pass over a sampled trace. Numbers in a trace are
+ * not trusted: every double is clamped before it is converted to an integer. */
 #include "model/pass/weights.h"
 
 #include <stdlib.h>
