@@ -1,6 +1,6 @@
 /* agent_place.c: finds the agent, the shared object that records inside a program, for the commands
- * that start or attach to one. $ALLOGRAM_AGENT comes first, then places relative to the executable
- * of allogram. */
+ * that start a program or attach to a program. $ALLOGRAM_AGENT is used if it is set; otherwise
+ * places relative to the executable of allogram are searched. */
 #include "cli/agent_place.h"
 
 #include <errno.h>
@@ -33,7 +33,8 @@ int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[51
         "../lib/allogram/liballogram-agent.so",
         "../lib/x86_64-linux-gnu/allogram/liballogram-agent.so",
         "../lib64/allogram/liballogram-agent.so",
-        "../../adapters/libc/liballogram-agent.so", /* in a build tree, as the next one */
+        /* this path and the next are those of a build tree */
+        "../../adapters/libc/liballogram-agent.so",
         "../adapters/libc/liballogram-agent.so",
     };
     char own[PATH_MAX], candidate[2 * PATH_MAX], resolved[PATH_MAX];

@@ -1,6 +1,6 @@
 /* attach.c: `allogram attach PID`: records a running program until Ctrl-C, --duration or the
- * program's end, and leaves the program as it was. attach_link.c does the same for virtual machines
- * that have a name (nodes).
+ * program's end, and leaves the program as it was. attach_link.c records virtual machines that have
+ * a name (nodes).
  *
  * The agent writes events to memory that it shares with allogram (the live segment), from which
  * another process (the writer) makes the trace.
@@ -81,20 +81,25 @@ static const struct ag_option table[] = {
 
 struct request {
     struct ag_session_options session;
-    const char *sampling_option; /* an option that is valid only in sample mode; NULL: none */
-    const char *process_option;  /* an option that is not valid for a NODE; NULL: none */
-    const char *adapters;        /* value of --adapters */
-    uint64_t duration_ns;        /* 0: no limit */
-    struct ag_link_attach link;  /* for a NODE */
+    /* name of a given option that is valid only in sample mode; NULL: none was given */
+    const char *sampling_option;
+    /* name of a given option that is not valid for a NODE; NULL: none was given */
+    const char *process_option;
+    const char *adapters;       /* value of --adapters */
+    uint64_t duration_ns;       /* 0: no limit */
+    struct ag_link_attach link; /* the options for a NODE */
     bool is_quiet;
     pid_t pid;
-    int claim; /* ag_attach_claim, until the hooks are on; -1: none */
+    int claim; /* result of ag_attach_claim, kept until the hooks are on; -1: none */
     struct ag_attach *attach;
     struct ag_supervisor supervisor;
-    struct ag_attach_times in, on, out; /* of loading, switching on, and unloading the agent */
-    struct ag_glibc_heap before;        /* the process' heap when the recording began */
+    /* times of loading the agent, switching the hooks on, and unloading the agent */
+    struct ag_attach_times in, on, out;
+    /* the malloc heap of the process when the recording began; valid if has_before */
+    struct ag_glibc_heap before;
     bool has_before;
-    /* for remove_files, which another thread may execute (end_guard.h); "": nothing to remove */
+    /* Paths of the live segment and of the trace, for remove_files, which another thread may
+     * execute (end_guard.h). "": nothing to remove. */
     char session_path[4096], trace[4096];
 };
 static const struct ag_attach_end asked_end = {.asked_ns = ag_end_guard_asked_ns};
@@ -106,8 +111,8 @@ static int refuse_value(int id, const char *value, const char *wanted) {
                    wanted);
 }
 
-/* Adds the parts of LIST, which commas separate; their memory is never freed. Returns false if
- * there are too many parts, or none. */
+/* Adds the parts of LIST, which are separated by commas. The memory of the parts is never freed.
+ * Returns false if CHOICE has too many parts, or none. */
 static bool add_choices(struct ag_attach_choice *choice, const char *list) {
     char *rest = strdup(list);
     for (char *part; (part = strsep(&rest, ",")) != NULL;) {
@@ -185,7 +190,7 @@ static void wait_for_end(struct request *request) {
     struct ag_supervisor *supervisor = &request->supervisor;
     const uint64_t begin_ns = ag_monotonic_ns();
     const int pidfd = (int)syscall(SYS_pidfd_open, request->pid, 0);
-    bool is_over = pidfd < 0 && errno == ESRCH; /* it has ended already */
+    bool is_over = pidfd < 0 && errno == ESRCH; /* the process has ended already */
     while (!is_over) {
         ag_supervisor_look_at_writer(supervisor);
         const uint64_t passed_ns = ag_monotonic_ns() - begin_ns;
@@ -210,8 +215,9 @@ static void wait_for_end(struct request *request) {
     }
 }
 
-/* Raises the priority of this process while threads of the program are stopped and wait for its
- * work. Without the permission to do so, the threads wait longer when the machine is busy. */
+/* Raises the priority of this process (IS_URGENT), or sets the normal one. The priority is high
+ * while threads of the program are stopped until this process has done its work. If this process
+ * may not raise its priority, the threads are stopped for longer when the machine is busy. */
 static void set_urgency(bool is_urgent) {
     const struct sched_param parameter = {.sched_priority = is_urgent ? 1 : 0};
     (void)sched_setscheduler(0, is_urgent ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER,
@@ -229,21 +235,21 @@ static void say_times(const struct request *request, const char *what,
     }
 }
 
-/* Called when a signal ends the command before the agent could be unloaded. A child process goes on
- * trying in the background, until a moment comes when no thread uses the agent. Returns false if
- * the child could not be created. */
+/* Called when a signal ends the command before the agent could be unloaded. Creates a child process
+ * that continues in the background, and tries to unload the agent until no thread uses it. Returns
+ * false if the child could not be created. */
 static bool finish_in_background(struct request *request) {
     struct ag_attach_times times;
     char unused[512];
     const pid_t child = fork();
     if (child != 0) {
-        return child > 0; /* without a child the next attach unloads the agent */
+        return child > 0; /* if there is no child, the next `attach` unloads the agent */
     }
     (void)setsid(); /* cannot fail in a fresh child */
     ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
     ag_attach_take_time(request->attach);
     int r = ag_attach_claim(request->pid, &(struct ag_attach_end){0}, &request->claim, unused);
-    /* if all tries fail, the next attach unloads the agent */
+    /* if all tries fail, the next `attach` unloads the agent */
     for (int i = 0; i < BACKGROUND_TRIES && r >= 0; i++) {
         r = ag_attach_take_out(request->attach, &times, unused);
         if (r != -EPERM) {
@@ -255,8 +261,8 @@ static bool finish_in_background(struct request *request) {
     _exit(0);
 }
 
-/* Called when the agent is loaded: starts the writer, switches the hooks on, waits for the end,
- * switches the hooks off and unloads the agent. Returns the exit status. */
+/* Called after the agent was loaded. Starts the writer, switches the hooks on, waits for the end of
+ * the recording, switches the hooks off and unloads the agent. Returns the exit status. */
 static int record_process(struct request *request, struct ag_session *session, const char *trace) {
     struct ag_supervisor *supervisor = &request->supervisor;
     char message[512] = "";
@@ -280,9 +286,10 @@ static int record_process(struct request *request, struct ag_session *session, c
     if (r == 0) {
         say_times(request, "detached from", &request->out, &request->out);
     } else {
-        const bool is_over = r == -ESRCH || r == -ESTALE; /* a normal end */
+        /* the process ended or executed another program, which are normal ends */
+        const bool is_over = r == -ESRCH || r == -ESTALE;
         const bool is_under_way = r == -EINTR && finish_in_background(request);
-        if (r != -ESRCH) { /* the writer notices an ended process by itself */
+        if (r != -ESRCH) { /* -ESRCH: the process has ended, which the writer notices itself */
             ag_session_first_is_gone(session, is_over ? AG_GONE_BY_EXEC : AG_GONE_LEFT_ALONE);
         }
         if (!request->is_quiet || !(is_over || is_under_way)) {
@@ -296,7 +303,8 @@ static int record_process(struct request *request, struct ag_session *session, c
     ag_end_guard_end(); /* from here on the command waits only for allogram's own processes */
     struct signalfd_siginfo info;
     while (read(supervisor->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        /* these signals requested the end; a later one ends the wait for the trace, too */
+        /* discards the signals that requested the end; a later signal ends the wait for the
+         * trace */
     }
     supervisor->child_ended = true; /* so that ag_supervisor_watch waits only for the writer */
     if (supervisor->writer == 0) {
@@ -341,8 +349,8 @@ static int clean_up(pid_t pid, char message[512]) {
     return r;
 }
 
-/* The agent with adapters costs the thread that loads it half a millisecond more, so it is used
- * only for processes with a runtime. */
+/* Chooses the agent with adapters for a process with a runtime, otherwise the agent without
+ * adapters, which the loading thread can load half a millisecond faster. */
 static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES],
                         char message[512]) {
     bool has_one = false;
@@ -359,17 +367,19 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
-/* Removes the live file and the trace, unless a writer is there to do that. */
+/* Removes the live file and the trace, unless a writer was started, which removes or completes
+ * them. */
 static void remove_files(void *context) {
     const struct request *request = context;
     if (request->supervisor.writer == 0 && request->session_path[0] != '\0') {
-        ag_session_remove_path(request->session_path); /* it may be gone already */
+        /* the live file may have been removed already */
+        ag_session_remove_path(request->session_path);
         (void)unlink(request->trace);
     }
 }
 
-/* Blocks the signals, which are read as data from here on, so that the command can undo every
- * change to the process before it ends. */
+/* Blocks the signals that end the command. From here on the command reads them from a descriptor,
+ * so that it can undo every change to the process before it ends. */
 static int begin_signals(struct request *request) {
     request->supervisor =
         (struct ag_supervisor){.child = request->pid, .report_fd = -1, .signal_fd = -1};
@@ -403,7 +413,7 @@ static int attach_to_process(struct request *request) {
                        ag_session_path(session));
         status = attach_session(request, session, agent);
         if (request->supervisor.writer == 0) {
-            ag_session_remove(session); /* a writer, if there was one, has removed it itself */
+            ag_session_remove(session); /* a writer removes the session itself */
         }
         (void)ag_session_close(session); /* returns NULL */
     }

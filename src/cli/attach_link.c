@@ -1,19 +1,19 @@
 /* attach_link.c: records a virtual machine that has a name (a node), for `allogram attach NAME`.
  * The command creates the session: the live segment, which is memory shared with the machine, and
- * the writer, a process that makes the trace of it. Over a connection it asks the machine to join
- * the session and, at the end, to leave it (remote/machine_link.h).
+ * the writer, a process that makes the trace from the live segment. Over a connection the command
+ * asks the machine to join the session and, at the end, to leave it (remote/machine_link.h).
  *
  * Steps; each failure undoes the steps before it:
  *
  *     connection                 an error gives one line
  *     live segment, trace        on failure their files are removed
- *     writer                     on failure it is ended
- *     the machine starts         it refuses, or records completely
+ *     writer                     on failure the writer is ended
+ *     the machine starts         the machine refuses, or records completely
  *     wait                       for Ctrl-C, the duration, a stop or reset, the machine's end
- *     the machine leaves         the writer seals, and the summary is printed
+ *     the machine leaves         the writer seals the trace, and the summary is printed
  *
- * A reset ends the trace and begins another one, whose counts start from 0. When the machine has
- * died, the writer seals what the machine recorded until then. */
+ * A reset ends the trace and begins another one, whose counts start from 0. If the machine has
+ * died, the writer seals the trace with what the machine had recorded. */
 #include "cli/attach_link.h"
 
 #include <errno.h>
@@ -145,7 +145,8 @@ static bool is_asked_to_end(const struct attachment *at) {
     while (read(at->supervisor.signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         char text[AG_LINK_TEXT_BYTES];
         if (info.ssi_signo == SIGUSR1) {
-            (void)at->attach->kind->control(at->link, "dump", text); /* it sends AG_LINK_DUMP */
+            /* the machine answers with the event AG_LINK_DUMP */
+            (void)at->attach->kind->control(at->link, "dump", text);
         }
         is_end |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP;
     }
@@ -166,7 +167,7 @@ static enum outcome accompany(struct attachment *at) {
         struct pollfd fds[] = {{.fd = at->supervisor.signal_fd, .events = POLLIN},
                                {.fd = at->supervisor.report_fd, .events = POLLIN},
                                {.fd = kind->fd(at->link), .events = POLLIN}};
-        /* the result does not matter: all three are checked below */
+        /* the result does not matter: all three descriptors are checked below */
         (void)poll(fds, AG_ARRAY_SIZE(fds), patience_ms(at));
         if (is_asked_to_end(at)) {
             return ENDED;

@@ -10,7 +10,7 @@
 struct ag_link_kind;
 
 enum { AG_LINK_CHOICES_MOST = 64 };
-struct ag_attach_choice { /* the values of one option, which may be given several times */
+struct ag_attach_choice { /* the values of an option that may be given several times */
     const char *texts[AG_LINK_CHOICES_MOST];
     size_t count;
 };
@@ -18,15 +18,18 @@ struct ag_attach_choice { /* the values of one option, which may be given severa
 struct ag_link_attach {
     const char *name;
     const struct ag_link_kind *kind;
-    const char *option; /* an option that is not valid for a process, without dashes; NULL: none */
-    const char *kind_option; /* the value of the kind's own option; NULL: not given */
+    /* name, without dashes, of a given option that is valid only for a machine with a name; NULL:
+     * none was given */
+    const char *option;
+    /* value of the option that this kind of machine adds; NULL: not given */
+    const char *kind_option;
     const char *output_pattern;
-    uint64_t max_bytes, duration_ns; /* 0: no limit */
+    uint64_t max_bytes, duration_ns; /* of the trace and of the recording; 0: no limit */
     bool is_exact, is_quiet;
     struct ag_attach_choice processes, functions;
 };
 
-/* Returns the kind of machine that has names like NAME; NULL: none. */
+/* Returns the kind of machine whose names have the form of NAME; NULL: no kind has such names. */
 const struct ag_link_kind *ag_link_kind_of(const char *name);
 /* Records until Ctrl-C, the end of the duration, `control NAME stop`, or the machine's end. Returns
  * the exit status. */

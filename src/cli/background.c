@@ -1,7 +1,7 @@
 /* background.c: detaches processes of allogram from the terminal and from the profiled program: the
- * writer, the pprof endpoint, and what goes on after `attach` has ended. Signals that the terminal
- * sends must not end them, and a descriptor that stays open would keep a pipe open for its reader.
- */
+ * writer, the pprof endpoint, and the process that continues after `attach` has ended. Signals that
+ * the terminal sends must not end these processes. A process that keeps the write end of a pipe
+ * open would make the reader of the pipe wait for it. */
 #include "cli/background.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ void ag_background_begin(const char *name, const int *ignored) {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t none;
     for (; *ignored != 0; ignored++) {
-        (void)sigaction(*ignored, &ignore, NULL); /* cannot fail for these */
+        (void)sigaction(*ignored, &ignore, NULL); /* cannot fail for these signals */
     }
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -37,7 +37,7 @@ static void close_from_to(unsigned from, unsigned to) {
     struct rlimit limit = {0};
     (void)getrlimit(RLIMIT_NOFILE, &limit); /* cannot fail for a known limit */
     for (unsigned fd = from; fd <= to && fd < limit.rlim_cur; fd++) {
-        (void)close((int)fd); /* most of them are not open */
+        (void)close((int)fd); /* most descriptors are not open */
     }
 }
 
@@ -57,7 +57,7 @@ void ag_background_replace_by_null(int first, int last) {
     const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = first; fd <= last; fd++) {
         if (null_fd < 0) {
-            (void)close(fd); /* there is no /dev/null in this root: leaves it closed */
+            (void)close(fd); /* there is no /dev/null in this root folder: leaves FD closed */
         } else if (null_fd != fd) {
             (void)dup2(null_fd, fd); /* cannot fail: both descriptors are valid */
         }

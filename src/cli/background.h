@@ -4,12 +4,13 @@
 
 #include <stddef.h>
 
-/* Called in a fresh child: gives it the NAME that ps shows and a session of its own, ignores the
- * signals (0 ends the list), and unblocks all. */
+/* Called in a child after fork: gives the process the NAME that ps shows and a session (setsid) of
+ * its own, ignores the signals in IGNORED (a list that 0 ends), and unblocks all signals. */
 void ag_background_begin(const char *name, const int *ignored);
-/* Makes the descriptors from FIRST to LAST lead to /dev/null; closes them if there is none. */
+/* Redirects the descriptors from FIRST to LAST to /dev/null. If there is no /dev/null, closes
+ * them. */
 void ag_background_replace_by_null(int first, int last);
-/* Closes all descriptors from 3 on except these, and sorts these. */
+/* Closes all descriptors from 3 on, except the COUNT descriptors in KEEP. Sorts KEEP. */
 void ag_background_close_all_but(int *keep, size_t count);
 
 #endif

@@ -1,7 +1,7 @@
-/* check.c: `allogram check TRACE`: checks whether a trace is whole. The exit status is 0 if it is;
- * otherwise it is 1, and the first damaged place is printed. The number of lost events is printed
- * in any case. This is the only command that changes a trace: it first seals what a killed
- * recording left. */
+/* check.c: `allogram check TRACE`: checks whether a trace is whole. The exit status is 0 if the
+ * trace is whole; otherwise it is 1, and the first damaged place is printed. The number of lost
+ * events is always printed. `check` is the only command that changes a trace: it first completes
+ * (seals) the trace of a recording that was killed. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void print_text(const char *path, const struct ag_verdict *verdict) {
     const struct ag_decode_error *damage = &verdict->damage;
 
     struct ag_page page = {.out = stdout};
-    ag_page_text(&page, AG_STYLE_PLAIN, path); /* escapes what would affect a terminal */
+    ag_page_text(&page, AG_STYLE_PLAIN, path); /* escapes characters that would affect a terminal */
     printf(": %s", ag_decode_code_text(damage->code));
     if (damage->code != AG_DECODE_OK && verdict->is_trace) {
         printf(" (at byte %" PRIu64, damage->offset);

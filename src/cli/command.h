@@ -1,8 +1,8 @@
 /* command.h: a command of allogram, as main.c sees it. Each command has a file of its own and a row
  * in main.c's table.
  *
- * The function of a command gets the words after "allogram", so argv[0] is the command's name, and
- * returns the exit status. */
+ * The function of a command gets the words of the command line after "allogram", so argv[0] is the
+ * name of the command. The function returns the exit status. */
 #ifndef AG_COMMAND_H
 #define AG_COMMAND_H
 
@@ -10,15 +10,17 @@ enum ag_exit {
     AG_EXIT_OK = 0,
     AG_EXIT_FAILURE = 1, /* the command was valid, but failed */
     AG_EXIT_USAGE = 2,   /* the command line is invalid */
-    AG_EXIT_GATE = 3,    /* success, and a --fail-if condition holds */
-    /* `run` or `attach` itself failed; otherwise `run` exits with its program's status */
+    AG_EXIT_GATE = 3,    /* the command succeeded, but a condition of --fail-if is true */
+    /* `run` or `attach` itself failed. Otherwise `run` exits with the status of the profiled
+     * program. */
     AG_EXIT_OWN_FAILURE = 125,
 };
 
 struct ag_command {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *summary; /* its line in the list that `allogram` alone prints */
+    /* description in the list of commands that `allogram` prints without arguments */
+    const char *summary;
 };
 
 int ag_command_attach(int argc, char **argv);

@@ -1,11 +1,11 @@
-/* control.c: `allogram control`: sends a request to the running recording of a process, or of a
- * node, which is a virtual machine that has a name (attach_link.c).
+/* control.c: `allogram control`: sends a request to the running recording of a process or of a
+ * node. A node is a virtual machine that has a name (attach_link.c).
  *
- * A recorded process has the live file of its session mapped, which is the memory that it shares
- * with the command that records it. The live file is found among the mappings, so no registry of
- * sessions is needed. The recording command decides how a recording ends: `attach` leaves the
- * program on request, `run` ends with its program. If the attach command was killed, `control`
- * unloads the agent itself. */
+ * A session is one recording. Its live file is the memory that a recorded process shares with the
+ * command that records it. The process has this file mapped, so `control` finds the session among
+ * the mappings of the process, and no registry of sessions is needed. The recording command ends a
+ * recording: `attach` detaches from the program on request; `run` ends when its program ends. If
+ * the attach command was killed, `control` unloads the agent itself. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ static const char *const control_actions[] = {
     [AG_CONTROL_DUMP] = "dump",   [AG_CONTROL_STOP] = "stop",     NULL,
 };
 
-/* Returns the action, an enum ag_control; -1: there is none of that name. */
+/* Returns the action with the name WORD, an enum ag_control; -1: no action has this name. */
 static int action_of(const char *word) {
     for (int i = 0; control_actions[i]; i++) {
         if (strcmp(control_actions[i], word) == 0) {
@@ -61,9 +61,9 @@ static bool is_file_of(const struct ag_remote_mapping *mapping, pid_t pid, const
            ag_foreign_file_is_mapped(&facts, pid, mapping);
 }
 
-/* Finds the live file that the process has mapped. The process may have changed its root since the
- * file was created, so the path is also tried in the root of this process. Returns false if there
- * is none. */
+/* Finds the live file that the process has mapped. The process may have changed its root folder
+ * (chroot) after the file was created, so the path is also looked up in the root folder of this
+ * process. Returns false if the process has no live file mapped. */
 static bool find_live(const struct ag_remote_process *process, char ret_path[4096]) {
     struct ag_remote_maps maps = {0};
     bool is_found = false;
@@ -82,7 +82,7 @@ static bool find_live(const struct ag_remote_process *process, char ret_path[409
     return is_found;
 }
 
-/* Called when the attach command was killed: unloads its agent in its place, and waits until the
+/* Called if the attach command was killed: unloads the agent in its place, and waits until the
  * writer has sealed the trace. */
 static int detach_for_killed_attach(struct ag_session *session,
                                     const struct ag_remote_process *process, const char *trace) {
@@ -113,8 +113,9 @@ static int detach_for_killed_attach(struct ag_session *session,
     return AG_EXIT_OK;
 }
 
-/* Whether the keeper (the process that made the session) still runs, and its pid is not that of
- * another process by now. A process that we may not examine is taken for the keeper: it cannot be
+/* Whether the keeper (the process that created the session) still runs. A process with the pid
+ * KEEPER may be a new process, so the function checks that it has the live file LIVE mapped. A
+ * process that may not be examined is assumed to be the keeper; this is safe, because it cannot be
  * sent a signal either. */
 static bool keeper_lives(pid_t keeper, const char *live) {
     struct ag_remote_process process;
@@ -127,7 +128,8 @@ static bool keeper_lives(pid_t keeper, const char *live) {
                        of_live.st_ino == of_keeper.st_ino;
 }
 
-/* Asks the attach command to leave the program and to seal the trace, and waits for its end. */
+/* Asks the attach command to detach from the program and to seal the trace, and waits until the
+ * command ends. */
 static int make_process_leave(struct ag_session *session, const struct ag_remote_process *process,
                               pid_t keeper, const char *trace) {
     const int fd = (int)syscall(SYS_pidfd_open, keeper, 0);
@@ -201,7 +203,8 @@ static int control_process(pid_t pid, enum ag_control action) {
 
 static const struct ag_option table[] = {AG_OPTIONS_OF_LINKS};
 
-struct link_option { /* the option that a kind of machine adds; name NULL: not given */
+struct link_option { /* the option that a kind of machine adds; name NULL: the option was not
+                      * given */
     const char *name, *value;
 };
 

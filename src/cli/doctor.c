@@ -1,9 +1,8 @@
-/* doctor.c: `allogram doctor`: reports what can be profiled on this machine, and what is missing
- * for more.
+/* doctor.c: `allogram doctor`: reports what can be profiled on this machine, and what is missing.
  *
- * Each check is a function that fills one finding; the table `checks` orders them. If a check that
- * `run` or `report` needs fails, the command fails, too; the other checks only report optional
- * features. */
+ * Each check is a function that fills one finding; the checks are made in the order of the table
+ * `checks`. If a check fails that `run` or `report` needs (is_needed), the command fails. All other
+ * checks only report optional features. */
 #include <errno.h>
 #include <gnu/libc-version.h>
 #include <inttypes.h>
@@ -96,7 +95,8 @@ static void check_room(struct finding *finding, const char *folder, uint64_t wan
                 ag_quantity_bytes(&amount, free_bytes), is_writable ? "" : ", but is not writable");
 }
 
-enum { LIVE_BYTES = 64 << 20, TRACE_BYTES = 16 << 20 }; /* of a medium-sized recording */
+/* room that a recording of medium size needs */
+enum { LIVE_BYTES = 64 << 20, TRACE_BYTES = 16 << 20 };
 
 static void check_live_memory(struct finding *finding) {
     check_room(finding, "/dev/shm", LIVE_BYTES);
@@ -122,10 +122,10 @@ static bool has_capability(int capability) {
     char line[256];
     uint64_t mask = 0;
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        (void)sscanf(line, "CapEff: %" SCNx64, &mask); /* other lines leave it unchanged */
+        (void)sscanf(line, "CapEff: %" SCNx64, &mask); /* all other lines leave MASK unchanged */
     }
     if (file != NULL) {
-        (void)fclose(file); /* was only read */
+        (void)fclose(file); /* the file was only read */
     }
     return (mask >> capability & 1) != 0;
 }
@@ -177,7 +177,7 @@ static void check_debuginfod(struct finding *finding) {
 
 static const struct check {
     const char *name;
-    bool is_needed; /* without it `run` or `report` fails */
+    bool is_needed; /* if the check fails, `run` or `report` fails, too */
     void (*look)(struct finding *finding);
 } checks[] = {
     {"processor", true, check_processor},

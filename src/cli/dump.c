@@ -6,12 +6,13 @@
  * A stream is the sequence of events of one thread. STREAM is "-" for records that belong to no
  * stream. SECONDS is "-", too, for the records of the index, which come last.
  *
- * A chunk holds a part of one stream, in order, so the dump is a merge of chunks: they are opened
- * in the order of their first times, and the next line is always the earliest of the open chunks.
- * The open chunks are those that overlap in time: about one per thread, of which there may be tens
- * of thousands. They are kept in a binary heap. A short chunk is decoded completely when it is
- * opened; a long one keeps a decoder, which is small compared with the chunk. A crafted file may
- * have more overlapping chunks than fit into the memory that its size allows (open_limit); its
+ * A chunk contains a part of one stream, in order, so the dump is a merge of chunks. The chunks are
+ * opened in the order of their first times, and the next line is always the earliest line of all
+ * open chunks. The open chunks are those that overlap in time: about one per thread, and a program
+ * may have tens of thousands of threads. The open chunks are kept in a binary heap. A short chunk
+ * is decoded completely when it is opened; a long chunk keeps a decoder, which is small compared
+ * with the chunk. The memory for open chunks is limited in proportion to the size of the file
+ * (open_limit). A crafted file may have more overlapping chunks than fit into this memory; then the
  * lines are printed out of order. */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -28,7 +29,8 @@
 
 enum {
     EVENTS_AT_ONCE = 256,
-    /* a body of this size has at most as many events; they are decoded at once */
+    /* an event has at least one byte, so a chunk with fewer bytes than this has fewer events; all
+     * of them are decoded at once */
     SHORT_BYTES = 2048,
     DECODER_BYTES = 96 << 10, /* rings and tables of an open decoder */
     /* memory limit for open chunks: a multiple of the bytes of all chunks, plus a constant */
@@ -36,12 +38,12 @@ enum {
     OPEN_FIXED_BYTES = 192 << 20,
 };
 
-struct cursor { /* one open chunk and its next line */
+struct cursor { /* an open chunk and its next line */
     const struct ag_chunk_entry *entry;
     struct ag_chunk_decoder *decoder; /* NULL: all remaining events are in `events` */
     struct ag_event *events;          /* room for `capacity` */
     size_t capacity;
-    struct ag_record record; /* follows the events; kind 0: none */
+    struct ag_record record; /* the record that follows the events; kind 0: none */
     int n_events, at;
     uint64_t time_ns;
 };
@@ -55,14 +57,14 @@ struct dump {
     size_t n_open;
     uint64_t open_bytes, open_limit; /* approximate memory of open chunks */
     bool is_out_of_order;
-    struct ag_decode_error damage; /* the first that was found */
+    struct ag_decode_error damage; /* the first damage that was found */
     uint64_t damaged_chunks, damaged_events;
 };
 
 /* ---- lines ---- */
 
-/* Text from a trace may contain anything: escapes what could move a terminal's cursor or end the
- * quotes. */
+/* Prints a text from a trace, which may contain any byte. Escapes characters that would end the
+ * quotes or control a terminal. */
 static void print_text(const struct ag_bytes *text) {
     putchar('"');
     for (uint32_t i = 0; i < text->length; i++) {
@@ -127,7 +129,7 @@ static void print_event(const struct cursor *cursor, const struct ag_event *even
         if (event->kind == AG_RECORD_MOVE) {
             printf(" to=0x%" PRIx64, event->size);
         }
-        if (event->stack != 0) { /* the stack of the free, or of the block */
+        if (event->stack != 0) { /* stack of the free or of the allocation */
             printf(" stack=%" PRIu32, event->stack);
         }
     }
@@ -173,8 +175,8 @@ static void note_damage(struct dump *dump, const struct ag_chunk_entry *entry,
     dump->damaged_events += entry->kind == AG_CHUNK_KIND_EVENTS ? entry->events : 0;
 }
 
-/* Makes events[at] or the record the next line, and sets the cursor's time. false: the chunk has
- * ended. */
+/* Decodes more of the chunk if all decoded lines are printed. The next line is then events[at], or
+ * `record` if no event is left. Sets the cursor's time. Returns false if the chunk has ended. */
 static bool cursor_fill(struct dump *dump, struct cursor *cursor) {
     if (cursor->at == cursor->n_events && cursor->record.kind == 0) {
         struct ag_decode_error error;
@@ -217,7 +219,7 @@ static struct cursor *cursor_free(struct cursor *cursor) {
     return NULL;
 }
 
-/* When all events of a short chunk are decoded, keeps these and frees the decoder. */
+/* If all events of a short chunk are decoded, keeps the events and frees the decoder. */
 static void cursor_shrink(struct cursor *cursor) {
     const size_t n_events = (size_t)cursor->n_events;
     size_t capacity = n_events < EVENTS_AT_ONCE ? EVENTS_AT_ONCE : n_events;
@@ -237,8 +239,8 @@ static uint64_t cursor_bytes(const struct cursor *cursor) {
            (cursor->decoder != NULL ? DECODER_BYTES + cursor->entry->used_bytes : 0);
 }
 
-/* Returns NULL if the chunk is empty, is damaged, or needs memory that is not there; the last two
- * are noted as damage. */
+/* Returns NULL if the chunk is empty or damaged, or if memory is exhausted. The last two cases are
+ * counted as damage. */
 static struct cursor *cursor_open(struct dump *dump, const struct ag_chunk_entry *entry) {
     struct ag_decode_error error = {.code = AG_DECODE_NO_MEMORY, .offset = entry->offset};
     struct cursor *cursor = calloc(1, sizeof(*cursor));
@@ -278,7 +280,7 @@ static bool cursor_comes_before(const struct cursor *a, const struct cursor *b) 
     return comes_before(a->time_ns, a->entry, b->time_ns, b->entry);
 }
 
-/* Moves CURSOR up the heap from the free place AT. */
+/* Puts CURSOR into the heap at the unused index AT, and moves it up until the heap is in order. */
 static void heap_sift_up(struct dump *dump, size_t at, struct cursor *cursor) {
     for (; at > 0 && cursor_comes_before(cursor, dump->open[(at - 1) / 2]); at = (at - 1) / 2) {
         dump->open[at] = dump->open[(at - 1) / 2];
@@ -286,7 +288,7 @@ static void heap_sift_up(struct dump *dump, size_t at, struct cursor *cursor) {
     dump->open[at] = cursor;
 }
 
-/* Moves CURSOR down the heap from the top. */
+/* Puts CURSOR at the top of the heap, and moves it down until the heap is in order. */
 static void heap_sift_down(struct dump *dump, struct cursor *cursor) {
     size_t at = 0;
     for (size_t child = 1; child < dump->n_open; child = 2 * at + 1) {
@@ -310,14 +312,14 @@ static int compare_chunks(const void *left, const void *right) {
                b_is_index = b->kind == AG_CHUNK_KIND_INDEX;
 
     if (a_is_index != b_is_index) {
-        return a_is_index ? 1 : -1; /* the index summarizes what came before */
+        return a_is_index ? 1 : -1; /* chunks of the index come last */
     }
     return comes_before(a->first_time_ns, a, b->first_time_ns, b) ? -1 : 1;
 }
 
-/* Opens the next chunk of the order if it starts before every line of the open chunks, and if the
- * open chunks do not take too much memory. Returns true, too, if the chunk is damaged or empty, and
- * is skipped. */
+/* Opens the next chunk of `order` if it starts before the next line of every open chunk, and if the
+ * open chunks do not use too much memory. Returns whether the chunk was opened, or skipped because
+ * it is damaged or empty. */
 static bool open_next_cursor(struct dump *dump) {
     const struct cursor *earliest = dump->n_open != 0 ? dump->open[0] : NULL;
     if (dump->n_opened == dump->n_order) {
@@ -350,8 +352,8 @@ static void close_first(struct dump *dump) {
     }
 }
 
-/* Prints lines of the first cursor while its time does not change: no other line can come before
- * them. */
+/* Prints lines of the first cursor as long as its time does not change. No line of another chunk is
+ * earlier. */
 static void print_moment(struct dump *dump) {
     struct cursor *cursor = dump->open[0];
     const uint64_t time_ns = cursor->time_ns;

@@ -1,7 +1,7 @@
-/* end_guard.c: ends a command that examines another process (`attach`, `observe`, `control`) soon
- * after a signal; end_guard.h gives the reason. A thread waits for the signals with a signalfd. It
- * only polls that descriptor and reads nothing from it: the command may read the signals from a
- * signalfd of its own, and a signal can be read only once. */
+/* end_guard.c: ends a command that examines another process (`attach`, `observe`, `control`) within
+ * a second after a signal; end_guard.h gives the reason. A thread waits for the signals with a
+ * signalfd. The thread only polls the signalfd and reads nothing from it, because a signal can be
+ * read only once, and the command may read the signals from another signalfd. */
 #include "cli/end_guard.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@
 #include "base/clock.h"
 
 enum {
-    MOST_NS = 950 * 1000 * 1000, /* the kernel needs some ms more to end the process */
+    /* less than a second, because the kernel needs some ms to end the process */
+    MOST_NS = 950 * 1000 * 1000,
     LOOK_MS = 10,
     STATUS = 128 + SIGINT,
 };
@@ -79,7 +80,7 @@ int ag_end_guard_begin(const char *name, void (*last_resort)(void *context), voi
     }
     const int error = pthread_create(&thread, NULL, keep_guard, NULL);
     if (error == 0) {
-        (void)pthread_detach(thread); /* cannot fail: it is joinable */
+        (void)pthread_detach(thread); /* cannot fail: the thread is joinable */
     }
     return -error;
 }

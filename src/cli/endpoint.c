@@ -1,20 +1,21 @@
 /* endpoint.c: an HTTP server with three pages, for `go tool pprof` and other tools for Go programs.
  *
  * 1. Access. The server listens only on 127.0.0.1, and every request needs the token that `run`
- *    printed, as ?token= or as a bearer token: other users of the machine, and web pages in a
- *    browser of this user, can reach the port but do not know the token.
+ *    printed, as ?token= or as a bearer token. Other users of the machine, and web pages in a
+ *    browser of this user, can connect to the port, but do not know the token.
  *
  * 2. Content. For each request the writer (the process that makes the traces) writes a snapshot of
  *    the program's first process (writer/snapshot.c) in a private folder, and a child exports it to
- *    pprof with `allogram export`. So the server returns exactly what that command writes. The page
- *    `growth` shows the memory that was allocated since the last request for `growth` and is still
- *    in use.
+ *    pprof with `allogram export`. So the server returns exactly what `allogram export` writes. The
+ *    page `growth` shows the memory that was allocated since the last request for `growth` and is
+ *    still in use.
  *
- * 3. Load. The server answers one request at a time. All clients are polled together, each limited
- *    in bytes and time, so a client that connects and sends nothing delays no other. When all
- *    places are taken, a new client replaces the one that has been silent for longest. Expensive
- *    work, and work that a client can delay by not reading, is done only for clients with the
- *    token. The server is a separate process, so that clients cannot affect `run` or the writer. */
+ * 3. Load. The server answers one request at a time. All clients are polled together, and the bytes
+ *    and the time of each request are limited, so a client that connects and sends nothing does not
+ *    delay other clients. If CLIENTS_MOST clients are connected, a new client replaces the client
+ *    that connected first. Expensive work, and work that a client can delay by not reading, is done
+ *    only for clients with the token. The server is a separate process, so that clients cannot
+ *    affect `run` or the writer. */
 #include "cli/endpoint.h"
 
 #include <errno.h>
@@ -42,15 +43,16 @@
 enum {
     REQUEST_BYTES = 8192,
     CLIENT_PATIENCE_S = 10,
-    CLIENTS_MOST = 16, /* of 8 KiB each; one user with scripts needs fewer */
+    /* clients at a time, which need 8 KiB each; a user with several scripts needs fewer */
+    CLIENTS_MOST = 16,
     SNAPSHOT_PATIENCE_MS = 30 * 1000,
     BACKLOG = 16,
 };
 
-struct client { /* a client without a complete request */
+struct client { /* a client that has not sent a complete request */
     int fd;
-    uint64_t end_ns; /* when the client times out */
-    size_t length;   /* of text, without its NUL */
+    uint64_t end_ns; /* time at which the client times out */
+    size_t length;   /* length of `text`, without its NUL */
     char text[REQUEST_BYTES];
 };
 
@@ -58,8 +60,9 @@ struct server {
     const struct ag_endpoint *endpoint;
     struct ag_snapshot_requests *requests;
     char folder[64];
-    uint64_t growth_ns; /* program time up to which `growth` was last reported; 0: never */
-    struct client clients[CLIENTS_MOST]; /* the oldest first */
+    /* time in the recording up to which the last answer to `growth` extends; 0: there was none */
+    uint64_t growth_ns;
+    struct client clients[CLIENTS_MOST]; /* in the order in which they connected */
     size_t n_clients;
 };
 
@@ -110,12 +113,13 @@ static void answer_file(int client, int fd, uint64_t bytes) {
 
 /* ---- pages ---- */
 
-/* Requests a trace of the first process at PATH. false: it failed. */
+/* Requests that the writer writes a trace of the first process to PATH. Returns whether it was
+ * written. */
 static bool take_snapshot(const struct server *server, const char *path) {
     struct ag_snapshot_requests *requests = server->requests;
     const uint32_t asked = atomic_load_explicit(&requests->n_asked, memory_order_relaxed) + 1;
     (void)snprintf(requests->path, sizeof(requests->path), "%s", path);
-    /* release: pairs with the writer's acquire; the path is complete */
+    /* release: synchronizes with the writer's acquire, so that the writer sees the whole path */
     atomic_store_explicit(&requests->n_asked, asked, memory_order_release);
     for (int ms = 0; ms < SNAPSHOT_PATIENCE_MS && !is_over; ms++) {
         if (atomic_load_explicit(&requests->n_done, memory_order_acquire) == asked) {
@@ -126,7 +130,7 @@ static bool take_snapshot(const struct server *server, const char *path) {
     return false;
 }
 
-/* Runs `allogram export`. false: it failed. */
+/* Runs `allogram export`. Returns whether it succeeded. */
 static bool export_pprof(const char *trace, const char *output, const char *metric,
                          uint64_t from_ns) {
     char metric_option[64], from_option[64];
@@ -154,7 +158,7 @@ static void answer_profile(struct server *server, int client, const char *metric
     (void)snprintf(trace, sizeof(trace), "%s/now.allogram", server->folder);
     (void)snprintf(profile, sizeof(profile), "%s/now.pb.gz", server->folder);
     (void)unlink(trace);
-    (void)unlink(profile); /* left by a request that failed */
+    (void)unlink(profile); /* both files may remain from a request that failed */
     if (!take_snapshot(server, trace)) {
         answer_text(client, "503 Service Unavailable",
                     "no snapshot: the program has not started yet, or has ended\n");
@@ -173,12 +177,13 @@ static void answer_profile(struct server *server, int client, const char *metric
         }
     }
     (void)unlink(trace);
-    (void)unlink(profile); /* neither exists if the snapshot failed */
+    (void)unlink(profile); /* if the snapshot failed, neither file exists */
 }
 
 /* ---- requests ---- */
 
-/* Compares the token of the query or the header in constant time. */
+/* Compares a token of a query or header with the correct token, in a time that does not depend on
+ * how many of its characters are correct. */
 static bool token_matches(const char *text, const char *token) {
     unsigned char difference = 0;
     for (size_t i = 0; i < AG_ENDPOINT_TOKEN_BYTES - 1; i++) {
@@ -205,7 +210,8 @@ static bool is_allowed(const char *request, const char *query, const char *token
 
 enum reading { WAITING, UNDERSTOOD, REFUSED };
 
-/* Reads the bytes that have arrived. The empty line after the headers completes a request. */
+/* Reads the bytes that have arrived. A request is complete (UNDERSTOOD) after the empty line that
+ * follows the headers. */
 static enum reading read_request(struct client *client) {
     const size_t room = REQUEST_BYTES - 1 - client->length;
     char *text = client->text + client->length;
@@ -270,7 +276,7 @@ static void finish_client(struct server *server, size_t at, enum reading reading
         answer_text(client->fd, "400 Bad Request", "malformed request\n");
     }
     (void)shutdown(client->fd, SHUT_WR);
-    (void)close(client->fd); /* a client that stopped reading gets no more */
+    (void)close(client->fd); /* a client that has stopped reading does not get the rest */
     server->n_clients--;
     memmove(client, client + 1, (server->n_clients - at) * sizeof(*client));
 }
@@ -302,14 +308,15 @@ static void accept_client(struct server *server, int listen_fd) {
     client->length = 0;
 }
 
-/* Waits until a client connects or sends something; at most a second. */
+/* Waits until a client connects or sends something, at most a second. */
 static void wait_for_clients(struct server *server, int listen_fd) {
     struct pollfd polled[1 + CLIENTS_MOST] = {{.fd = listen_fd, .events = POLLIN}};
     for (size_t i = 0; i < server->n_clients; i++) {
         polled[1 + i] = (struct pollfd){.fd = server->clients[i].fd, .events = POLLIN};
     }
     const int n = poll(polled, 1 + server->n_clients, 1000);
-    read_clients(server); /* first, as a new client may replace one that has sent its request */
+    /* before accept_client, which may replace a client that has already sent its request */
+    read_clients(server);
     if (n > 0 && polled[0].revents & POLLIN && !is_over) {
         accept_client(server, listen_fd);
     }
@@ -320,10 +327,10 @@ static void wait_for_clients(struct server *server, int listen_fd) {
 static void isolate_server(int listen_fd) {
     static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM, 0};
     const struct sigaction usual = {.sa_handler = SIG_DFL}, over = {.sa_handler = end_it};
-    (void)sigaction(SIGCHLD, &usual, NULL); /* cannot fail for these */
+    (void)sigaction(SIGCHLD, &usual, NULL); /* cannot fail for these signals */
     (void)sigaction(SIGTERM, &over, NULL);
     ag_background_begin("allogram-serve", ignored);
-    /* else this process would keep the program's output open */
+    /* an open descriptor of this process would keep the program's output open */
     ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
     ag_background_close_all_but(&listen_fd, 1);
 }

@@ -10,19 +10,19 @@
 
 enum { AG_ENDPOINT_TOKEN_BYTES = 33 };
 struct ag_endpoint {
-    int listen_fd; /* -1: no endpoint */
+    int listen_fd; /* listening socket; -1: no endpoint */
     uint16_t port;
     char token[AG_ENDPOINT_TOKEN_BYTES];
-    pid_t server; /* 0: none */
+    pid_t server; /* pid of the server process; 0: none */
 };
 
-/* Binds the port on loopback (0: any free one), before anything is started. Returns 0, or a
- * negative errno with one line in ret_message. */
+/* Binds PORT on loopback (0: any free port), and makes the token. Called before the program and the
+ * writer are started. Returns 0, or a negative errno with one line in ret_message. */
 int ag_endpoint_open(struct ag_endpoint *endpoint, uint16_t port, char ret_message[512]);
-/* Starts a process that serves until it is stopped or its parent ends, and closes the listening
- * socket in this process. Returns 0 or a negative errno. */
+/* Starts a process that serves requests until it is stopped or its parent ends. Closes the
+ * listening socket in this process. Returns 0 or a negative errno. */
 int ag_endpoint_start(struct ag_endpoint *endpoint, struct ag_snapshot_requests *requests);
-/* Ends the process and waits for it. */
+/* Ends the server process and waits until it has ended. */
 void ag_endpoint_stop(struct ag_endpoint *endpoint);
 
 #endif

@@ -1,9 +1,9 @@
 /* export.c: `allogram export`: writes a trace in the format of another tool, to a new file or to
  * standard output.
  *
- * A trace is private to its user, and so are its exports: the file is created with mode 0600,
- * replaces no other file, and no symbolic link is followed. A file that could not be written
- * completely is removed. */
+ * A trace is private to its user, so its exports are private, too: an exported file is created with
+ * mode 0600. It replaces no existing file, and symbolic links are not followed. A file that could
+ * not be written completely is removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static const struct ag_option table[] = {
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
 };
 
-struct request { /* what the command line asks for */
+struct request { /* what the command line requests */
     struct ag_trace_request trace;
     struct ag_export_options export;
     const char *output; /* NULL: standard output */
@@ -99,7 +99,8 @@ static int set_metric(struct request *request, const char *value) {
                      value, value + strlen("acc_"));
 }
 
-/* Whether VALUE is a time: --to of `report` takes one, so users may confuse the two options. */
+/* Whether VALUE is a time. The option --to of `report` takes a time, so users may confuse it with
+ * --to of `export`. */
 static bool is_a_time(const char *value) {
     uint64_t time_ns;
     return ag_parse_time(value, &time_ns);
@@ -140,8 +141,8 @@ static int set_option(void *context, int id, const char *value) {
     return ag_trace_request_set(&request->trace, id, value);
 }
 
-/* Opens all traces as one profile. Fails if one cannot be read: the exported file would not show
- * that a trace is missing. */
+/* Opens all traces as one profile. Fails if any of them cannot be read, because the exported file
+ * would not show that a trace is missing. */
 static int open_merged(const struct request *request, char **paths, int n_paths,
                        struct ag_profile **ret_profile) {
     struct ag_profile **parts = calloc((size_t)n_paths, sizeof *parts);
@@ -206,7 +207,8 @@ static int export_traces(const struct request *request, char **paths, int n_path
     } else if (ag_export_write(stdout, profile, &request->export, message) < 0) {
         status = ag_fail(AG_EXIT_FAILURE, "export: %s: %s", paths[0], message);
     }
-    /* Checked only now: the events are read while the export is written. */
+    /* damage is checked after the export, because the events are read while the export is
+     * written */
     const struct ag_profile_identity *identity = ag_profile_identity(profile);
     if (identity->is_damaged) {
         ag_say("export: %s: damaged at byte %llu; only the readable part was exported; up to %llu "

@@ -1,7 +1,7 @@
 /* launch.c: starts the program of `run`: forks a child, which waits for permission and then
- * executes the program. The child exists before the trace does, because its pid is in the trace's
- * name; it executes only after the trace exists. The child restores every setting that allogram
- * changed for itself. */
+ * executes the program. The child is created before the trace, because the name of the trace
+ * contains the pid of the child. It executes the program only after the trace was created. Before
+ * that, the child restores every setting that allogram changed for itself. */
 #include "cli/launch.h"
 
 #include <errno.h>
@@ -36,7 +36,8 @@ void ag_launch_lift_limits(struct ag_launch *launch) {
         struct rlimit limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
         if (setrlimit(lifted[i], &limit) < 0) {
             limit.rlim_cur = limit.rlim_max = before->rlim_max;
-            (void)setrlimit(lifted[i], &limit); /* on failure the segment is limited */
+            /* on failure the size of the live segment is limited */
+            (void)setrlimit(lifted[i], &limit);
         }
     }
 }
@@ -48,8 +49,9 @@ static void restore_limits(const struct ag_launch *launch) {
     (void)sigaction(SIGXFSZ, &launch->file_size_signal, NULL); /* cannot fail for SIGXFSZ */
 }
 
-/* Sets LD_PRELOAD=agent[:previous value], and the agent's own variables. When `run` itself runs in
- * a recorded program, LD_PRELOAD has the agent already, and it is not added again. */
+/* Sets LD_PRELOAD to the agent, followed by a colon and the previous value, and sets the variables
+ * that the agent reads. If a recorded program executes `run`, LD_PRELOAD contains the agent
+ * already; then the agent is not added again. */
 static int set_environment(const struct ag_launch *launch) {
     const char *before = getenv("LD_PRELOAD");
     if (!before || !strstr(before, launch->agent)) {
@@ -75,7 +77,7 @@ static int execute_program(const struct ag_launch *launch) {
     if (errno != ENOEXEC) {
         return errno;
     }
-    size_t count = 0; /* like execvp: a file without a known format is a shell script */
+    size_t count = 0; /* as execvp does: executes a file of unknown format as a shell script */
     while (launch->arguments[count]) {
         count++;
     }
@@ -107,7 +109,8 @@ static _Noreturn void run_child(const struct ag_launch *launch, int go_fd, int s
         restore_limits(launch);
         error = execute_program(launch);
     }
-    (void)!write(status_fd, &error, sizeof(error)); /* there is no other way to report it */
+    /* the error cannot be reported in another way */
+    (void)!write(status_fd, &error, sizeof(error));
     _exit(AG_EXIT_NOT_FOUND);
 }
 
@@ -149,21 +152,22 @@ static void reap_program(const struct ag_launch *launch) {
 int ag_launch_go(struct ag_launch *launch) {
     int error = 0;
     ssize_t n = 0;
-    (void)!write(launch->go_fd, "g", 1); /* a child that has ended already is noticed below */
+    /* if the child has ended already, the read below returns its status */
+    (void)!write(launch->go_fd, "g", 1);
     (void)close(launch->go_fd);
     do {
         n = read(launch->status_fd, &error, sizeof(error));
     } while (n < 0 && errno == EINTR);
     (void)close(launch->status_fd); /* nothing was written */
     if (n != (ssize_t)sizeof(error)) {
-        return 0; /* exec has closed it */
+        return 0; /* a successful exec has closed the pipe */
     }
     reap_program(launch);
     return error;
 }
 
 void ag_launch_abandon(struct ag_launch *launch) {
-    (void)close(launch->go_fd); /* without a byte: the child exits */
+    (void)close(launch->go_fd); /* no byte was written, so the child exits */
     (void)close(launch->status_fd);
     reap_program(launch);
 }

@@ -11,32 +11,35 @@ enum { AG_LIFTED_LIMITS = 3 };
 
 struct ag_launch {
     /* set by the caller */
-    const char *path; /* of the program */
+    const char *path; /* of the program to execute */
     char *const *arguments;
     const char *agent, *session_path;
     const char *adapters; /* adapters that may act; NULL: all */
     bool has_calls;       /* adapters count calls */
-    /* filled by ag_launch_prepare while the program waits */
+    /* set by ag_launch_prepare */
     pid_t pid;
-    int go_fd;     /* write a byte: the program may run; closed without one: the child exits */
-    int status_fd; /* readable: the errno of a failed exec; end of file: the program runs */
-    struct rlimit limits[AG_LIFTED_LIMITS]; /* previous values, restored in the program */
+    /* after a byte is written, the child executes the program; if the descriptor is closed without
+     * a byte, the child exits */
+    int go_fd;
+    int status_fd; /* gives the errno of a failed exec, or end of file if the program runs */
+    /* previous limits, which the child restores before it executes the program */
+    struct rlimit limits[AG_LIFTED_LIMITS];
     struct sigaction file_size_signal;
 };
 
-/* Opens /dev/null as those of the descriptors 0, 1 and 2 that are closed, so that no later file
- * gets their numbers. In the program they are closed again (O_CLOEXEC). */
+/* Opens /dev/null as each of the descriptors 0, 1 and 2 that is closed, so that no other file gets
+ * the number of a standard descriptor. The program gets these descriptors closed (O_CLOEXEC). */
 void ag_launch_guard_standard(void);
-/* Raises the limits on file sizes, address space and data for this process, as far as permitted, so
- * that the live segment, the memory shared with the program, can be large and mapped. The program
- * gets the previous limits and signal disposition. */
+/* Raises the limits of this process for file size, address space and data as far as permitted,
+ * because the live segment (the memory shared with the program) may be large. Also ignores SIGXFSZ.
+ * The program gets the previous limits and the previous disposition of SIGXFSZ. */
 void ag_launch_lift_limits(struct ag_launch *launch);
-/* Forks a child that waits. 0 or negative errno. */
+/* Forks a child that waits for ag_launch_go. Returns 0 or a negative errno. */
 int ag_launch_prepare(struct ag_launch *launch);
-/* Lets the child execute the program. Returns 0 if it runs; otherwise the errno (positive) of its
- * exec, and the child has ended. */
+/* Lets the child execute the program. Returns 0 if the program runs; otherwise the positive errno
+ * of exec, after the child has ended. */
 int ag_launch_go(struct ag_launch *launch);
-/* Ends the child before it executes. */
+/* Ends the child without executing the program. */
 void ag_launch_abandon(struct ag_launch *launch);
 
 #endif

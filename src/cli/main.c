@@ -1,6 +1,6 @@
 /* main.c: `allogram`: finds the command and runs it.
  *
- * The table defines the interface: a command exists when it has a row. */
+ * A command exists if it has a row in the table `commands`. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
-/* message.c: writes the command line's messages to standard error. A message is formatted first;
- * then its control characters are replaced, so callers need not consider what a file name may
- * contain. */
+/* message.c: writes the command line's messages to standard error. The control characters of a
+ * message are replaced after it was formatted, so callers may pass file names with any content. */
 #include "cli/message.h"
 
 #include <errno.h>
@@ -13,10 +12,10 @@
 #include "cli/command.h"
 #include "text/utf8.h"
 
-enum { LINE_BYTES = 2048 }; /* longer messages are cut */
+enum { LINE_BYTES = 2048 }; /* longer messages are truncated */
 
-/* Writes the line with one call: other processes, the profiled program in particular, write to the
- * same place. */
+/* Writes the line with one call of fwrite, because other processes, such as the profiled program,
+ * may write to the same file. */
 static void say(const char *format, va_list arguments) {
     char line[LINE_BYTES], clean[AG_UTF8_BYTES * LINE_BYTES + 16];
     vsnprintf(line, sizeof line, format, arguments);
@@ -26,7 +25,9 @@ static void say(const char *format, va_list arguments) {
         used += ag_utf8_put(clean + used, ag_utf8_is_control(c) ? AG_UTF8_REPLACEMENT : c);
     }
     clean[used++] = '\n';
-    (void)fflush(stdout); /* keeps the order if both are one file; ag_stdout_finish finds errors */
+    /* keeps the order if standard output and standard error are one file; ag_stdout_finish reports
+     * errors */
+    (void)fflush(stdout);
     fwrite(clean, 1, used, stderr);
 }
 
@@ -50,7 +51,8 @@ int ag_stdout_finish(int status) {
     if (fflush(stdout) == 0 && !was_broken) {
         return status;
     }
-    if (errno != EPIPE) { /* the reader closed the pipe (`| head`): not an error */
+    if (errno != EPIPE) { /* EPIPE: the reader closed the pipe (`| head`), so no message is
+                           * printed */
         ag_say("standard output: %s", strerror(errno));
     }
     return status == AG_EXIT_OK ? AG_EXIT_FAILURE : status;

@@ -1,7 +1,7 @@
-/* message.h: messages of the command line to its user, outside of its regular output.
+/* message.h: messages of the command line for its user, on standard error.
  *
- * Each is one line: "allogram: WHAT: WHY; what to do". A message may contain names from traces and
- * files, so its control characters are replaced by U+FFFD. */
+ * Each message is one line: "allogram: WHAT: WHY; what to do". A message may contain names from
+ * traces and files, so its control characters are replaced by U+FFFD. */
 #ifndef AG_MESSAGE_H
 #define AG_MESSAGE_H
 
@@ -9,10 +9,11 @@
 
 /* Writes one line to standard error. */
 void ag_say(const char *format, ...) AG_PRINTF(1, 2);
-/* The same for a failure; returns STATUS, which the command can return. */
+/* Writes one line to standard error and returns STATUS, so that a command that fails can return the
+ * result. */
 int ag_fail(int status, const char *format, ...) AG_PRINTF(2, 3);
-/* Flushes standard output at a command's end. Returns STATUS, or failure when the output could not
- * be written (disk full). */
+/* Flushes standard output at the end of a command. Returns STATUS, or AG_EXIT_FAILURE if the output
+ * could not be written (for example, because the disk is full) and STATUS is AG_EXIT_OK. */
 int ag_stdout_finish(int status);
 
 #endif

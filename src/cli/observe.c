@@ -1,7 +1,7 @@
 /* observe.c: `allogram observe PID`: observes a running process from outside for a while, prints
  * tables, and writes the files that the options request.
  *
- * Ctrl-C is a normal end: the result covers the time until then. */
+ * Ctrl-C is a normal end: the results cover the time until Ctrl-C. */
 #include <allogram/inspector.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -37,7 +37,7 @@ enum {
     OPTION_LIVE,
     OPTION_JSON,
     OPTION_LIMIT,
-    USUAL_RATE = 99, /* not a multiple or divisor of common timer rates */
+    USUAL_RATE = 99, /* 99 is neither a multiple nor a divisor of common timer rates */
     MOST_RATE = 20000,
     USUAL_LIMIT = 20,
     HURRY_NS = 400 * 1000 * 1000,
@@ -139,7 +139,8 @@ static void show_live(void *context) {
     struct request *request = context;
     fputs("\x1b[H\x1b[2J", stdout);
     ag_observe_report_text(stdout, request->observation, &request->selection);
-    (void)fflush(stdout); /* a closed terminal ends the process by a signal */
+    /* errors are ignored: if the terminal is closed, a signal ends the process */
+    (void)fflush(stdout);
 }
 
 static int write_files(struct request *request) {
@@ -170,15 +171,16 @@ static bool is_stopped(void) {
     return ag_end_guard_asked_ns(NULL) != 0;
 }
 
-/* The results must be printed within a second after the signal (end_guard.h). Returns whether so
- * much of the second is over that functions must be named from symbol tables alone. */
+/* The results must be printed within a second after a signal (end_guard.h). Returns whether so much
+ * of this second has passed that there is only time to read the names of functions from symbol
+ * tables, and not from debug information. */
 static bool is_hurried(void) {
     const uint64_t asked_ns = ag_end_guard_asked_ns(NULL);
     return asked_ns != 0 && ag_monotonic_ns() - asked_ns > HURRY_NS;
 }
 
-/* Checks before the observation whether the trace can be written. A folder whose name depends on
- * letters of the pattern (such as %p) is not checked. */
+/* Checks before the observation whether the trace can be written. The folder is not checked if its
+ * name contains a letter that is replaced later (such as %p). */
 static int check_output(const char *pattern) {
     char whole[1024], message[512] = "";
     struct stat facts;
@@ -189,7 +191,8 @@ static int check_output(const char *pattern) {
         return ag_fail(AG_EXIT_FAILURE, "observe: %s: is a folder; name a file in it", whole);
     }
     char *name = strrchr(whole, '/');
-    name[name == whole ? 1 : 0] = '\0'; /* the path is absolute; the rest is the folder */
+    /* cuts the file name off; the path is absolute, so NAME is not NULL */
+    name[name == whole ? 1 : 0] = '\0';
     if (strchr(whole, '%') == NULL && access(whole, W_OK | X_OK) < 0) {
         return ag_fail(AG_EXIT_FAILURE, "observe: %s: %s; choose another place with -o", pattern,
                        strerror(errno));

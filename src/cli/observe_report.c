@@ -55,12 +55,12 @@ static void text_heading(struct ag_page *page, struct ag_observation *observatio
     ag_page_end_line(page);
 }
 
-/* TABLE is NULL if out of memory. */
+/* Writes a table and frees it. TABLE may be NULL, if memory was exhausted. */
 static void write_table(struct ag_page *page, struct ag_table *table) {
     if (table == NULL) {
         return;
     }
-    (void)ag_table_write(table, page); /* without memory this table is missing */
+    (void)ag_table_write(table, page); /* if memory is exhausted, the table is not printed */
     (void)ag_table_free(table);
     ag_page_end_line(page);
 }
@@ -95,8 +95,8 @@ static void text_functions(struct ag_page *page, const struct ag_observed_functi
     write_table(page, table);
 }
 
-/* Prints a frame in one line. If name and location do not fit, the location is cut first, but not
- * below a third of the line; then the name is cut. */
+/* Prints a frame in one line. If name and location do not fit, the location is shortened first, but
+ * not to less than a third of the line; then the name is shortened. */
 static void one_frame(struct ag_page *page, const struct ag_observed_frame *frame,
                       enum ag_style style) {
     enum { INDENT = 4 };

@@ -10,8 +10,9 @@
 struct ag_observe_selection { /* the tables to print */
     unsigned what;            /* enum ag_observe_what */
     bool stacks;
-    const char *blame; /* NULL: none */
-    size_t limit;      /* rows per table in text; 0: all */
+    /* pattern of the function names of --blame; NULL: the option was not given */
+    const char *blame;
+    size_t limit; /* most rows of a table in text; 0: all */
 };
 void ag_observe_report_json(FILE *out, struct ag_observation *observation,
                             const struct ag_observe_selection *selection);

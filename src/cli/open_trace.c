@@ -1,6 +1,6 @@
 /* open_trace.c: opens a trace for the commands that read one, warns about filters that match
- * nothing, and reads files of type names. A trace that was not sealed is opened as a sealed copy.
- */
+ * nothing, and reads files of type names. If a trace was not sealed (completed), a sealed copy of
+ * it is opened. */
 #include "cli/open_trace.h"
 
 #include <stdio.h>
@@ -104,14 +104,14 @@ int ag_trace_request_open(const struct ag_trace_request *request, const char *pa
         return ag_fail(AG_EXIT_FAILURE, "%s: %s", command, message);
     }
     if (completed < 0 && copy_message[0] != '\0') {
-        /* often it can be read nevertheless */
+        /* the trace could not be completed, but was read without that */
         ag_say("%s: %s; continuing with the readable part", command, copy_message);
     }
     return AG_EXIT_OK;
 }
 
-/* Returns what --focus selects in VIEW ("stack", "call path" or "collection") if nothing matches
- * it; otherwise NULL. */
+/* If nothing in VIEW matches --focus, returns what --focus selects in this view ("stack", "call
+ * path" or "collection"); otherwise NULL. */
 static const char *nothing_focused(struct ag_profile *profile, const char *view) {
     const struct ag_stack_row *rows;
     const struct ag_functions *functions;
@@ -151,7 +151,7 @@ const char *ag_types_option_name(int id) {
 
 int ag_types_file_read(const char *command, int id, const char *path, int failure,
                        struct ag_profile_options *profile) {
-    static const struct ag_decoder *decoder; /* of the last file that was read */
+    static const struct ag_decoder *decoder; /* decoder of the file that was read last */
     static struct ag_decoder_types *types;
     char message[512] = "";
     if (types) {

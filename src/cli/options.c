@@ -1,6 +1,6 @@
-/* options.c: parses the options of a command, see options.h. getopt_long does the parsing (so
- * options and operands mix, "--" ends them, and -ofile, --output=file and --output file all work);
- * the table, the help and the messages are implemented here. */
+/* options.c: parses the options of a command, see options.h. getopt_long does the parsing, so
+ * options and operands may be mixed, "--" ends the options, and -ofile, --output=file and --output
+ * file are equivalent. This file implements the table, the help and the messages. */
 #include "cli/options.h"
 
 #include <getopt.h>
@@ -18,7 +18,8 @@
 enum { HELP_COLUMN = 30, STOP = -1 };
 
 static int name_length(
-    const struct ag_options *options) { /* name of the command, the first word of its usage */
+    const struct ag_options *options) { /* length of the command's name, which is the first word of
+                                         * the usage */
     return (int)strcspn(options->usage, " ");
 }
 
@@ -65,7 +66,8 @@ static void options_add(struct ag_options *options, struct ag_option row) {
     }
 }
 
-/* FIRST_ID: AG_OPTION_OF_DECODERS or AG_OPTION_OF_LINKS. */
+/* Adds the options of all runtimes' decoders (FIRST_ID: AG_OPTION_OF_DECODERS) or links (FIRST_ID:
+ * AG_OPTION_OF_LINKS). */
 static void options_add_of_runtimes(struct ag_options *options, int first_id) {
     for (int i = 0; ag_runtimes[i].name; i++) {
         const struct ag_decoder *decoder = ag_runtimes[i].decoder;
@@ -104,7 +106,7 @@ static int refuse_unknown(const struct ag_options *options, int status, const ch
     struct ag_nearest_name nearest;
     ag_nearest_name_start(&nearest, bare);
     ag_nearest_name_offer(&nearest, "help");
-    unsigned n_beginning = 0; /* options that the word abbreviates */
+    unsigned n_beginning = 0; /* number of options that begin with the word */
     for (size_t i = 0; i < options->n_rows; i++) {
         ag_nearest_name_offer(&nearest, options->rows[i].name);
         n_beginning += strncmp(options->rows[i].name, bare, strlen(bare)) == 0;
@@ -122,7 +124,8 @@ static int option_error(struct ag_options *options, bool lacks_value) {
     const char *word = options->argv[optind > 1 ? optind - 1 : 1];
     char letter[3] = {'-', (char)optopt, '\0'};
     if (optopt > 0 && optopt < 128 && strncmp(word, "--", 2) != 0) {
-        word = letter; /* in a cluster such as -qx only the wrong option is named */
+        /* if letters are combined, as in -qx, the message names only the wrong option */
+        word = letter;
     }
     int length = name_length(options);
     const int status = options->usage_status != 0 ? options->usage_status : AG_EXIT_USAGE;
@@ -136,8 +139,8 @@ static int option_error(struct ag_options *options, bool lacks_value) {
     return STOP;
 }
 
-/* Returns the id of the next option, 0 after the last one, or STOP if the command must end with
- * options->status. */
+/* Returns the id of the next option, or 0 after the last option, or STOP if the command must end
+ * with options->status. */
 static int options_next(struct ag_options *options, const char **ret_value) {
     struct option long_options[AG_OPTIONS_MOST + 2] = {{0}};
     char letters[2 * AG_OPTIONS_MOST + 8];
@@ -183,7 +186,7 @@ bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_optio
     options->status = AG_EXIT_OK;
     options_make_rows(options);
     optind = 0; /* a GNU extension: resets the scan */
-    opterr = 0; /* messages are printed here */
+    opterr = 0; /* getopt_long prints no messages: this file prints them */
     const char *value = NULL;
     for (int id; (id = options_next(options, &value)) != 0;) {
         options->status = id == STOP ? options->status : set(request, id, value);
@@ -238,8 +241,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* Parses NUMBER, with or without a fraction, and a unit; no sign, no exponent, independent of the
- * locale. */
+/* Parses a number and a unit. The number may have a fraction, but no sign and no exponent. The
+ * locale does not matter. */
 static bool parse_with_unit(const char *text, const struct unit *units, size_t n_units,
                             uint64_t *ret_value) {
     size_t digits = strspn(text, "0123456789");

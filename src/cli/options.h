@@ -1,4 +1,5 @@
-/* options.h: the options of a command, from one table that also makes its --help.
+/* options.h: parses the options of a command. One table describes the options for the parser and
+ * for --help.
  *
  *     static const struct ag_option table[] = {
  *         {'o', "output", "PATTERN", "where the trace goes"},
@@ -11,7 +12,7 @@
  *     if (!ag_options_read(&options, argc, argv, set_option, &request)) {
  *         return options.status; // --help or an error was printed
  *     }
- *     // the words that are no options: options.operands[0 .. options.n_operands)
+ *     // the operands are options.operands[0] to options.operands[options.n_operands - 1]
  */
 #ifndef AG_OPTIONS_H
 #define AG_OPTIONS_H
@@ -22,20 +23,23 @@
 #include <sys/types.h>
 
 struct ag_option {
-    int id;               /* passed to the command; a letter is also the short option (-o) */
-    const char *name;     /* without dashes */
-    const char *argument; /* name of its value in the help; NULL: it has none */
-    const char *help;     /* lines are separated by '\n' */
+    /* passed to ag_option_set; if it is a letter, it is also the short option (-o) */
+    int id;
+    const char *name; /* without dashes */
+    /* name of the option's value in the help; NULL: the option has no value */
+    const char *argument;
+    const char *help; /* lines are separated by '\n' */
 };
 enum {
     AG_OPTION_LONG_ONLY = 256, /* ids from here on have no short option */
-    /* One of these plus an index into ag_runtimes is the id of an option that a runtime adds: with
-     * its decoder (types_option), or with its link (option). */
+    /* AG_OPTION_OF_DECODERS + an index in ag_runtimes is the id of the option of the runtime's
+     * decoder (types_option). AG_OPTION_OF_LINKS + an index is the id of the option of the
+     * runtime's link (option). */
     AG_OPTION_OF_DECODERS = 4096,
     AG_OPTION_OF_LINKS = 8192,
 };
-/* A row of a command's table which ag_options_read replaces by the options of all runtimes'
- * decoders, or links. */
+/* A row in a command's table that ag_options_read replaces by the options of the decoders, or of
+ * the links, of all runtimes. */
 #define AG_OPTIONS_OF_DECODERS \
     { AG_OPTION_OF_DECODERS, NULL, NULL, NULL }
 #define AG_OPTIONS_OF_LINKS \
@@ -49,14 +53,14 @@ struct ag_options {
     const char *about; /* description for --help */
     const struct ag_option *table;
     size_t n_table;
-    bool ends_at_operand; /* the first operand ends the options: for `run` */
+    bool ends_at_operand; /* the first operand ends the options, as `run` requires */
     int usage_status;     /* exit status of a usage error; 0: AG_EXIT_USAGE */
     /* set by ag_options_read */
-    int status; /* exit status of a command that must end */
-    /* internal: the table, completed by the options of the runtimes */
+    int status; /* exit status, if the command must end */
+    /* internal: the table with the options of the runtimes */
     struct ag_option rows[AG_OPTIONS_MOST];
     size_t n_rows;
-    /* set by ag_options_read: the words that are no options */
+    /* set by ag_options_read: the words that are not options */
     char **operands;
     int n_operands;
     /* internal */
@@ -69,13 +73,13 @@ typedef int ag_option_set(void *request, int id, const char *value);
 /* Reads the options and passes each to SET. false: the command must end with options->status. */
 bool ag_options_read(struct ag_options *options, int argc, char **argv, ag_option_set *set,
                      void *request);
-/* Returns the long name of the option ID of a table that has it, without dashes. */
+/* Returns the long name of the option ID, without dashes. TABLE must contain the option. */
 const char *ag_option_name(const struct ag_option *table, int id);
-/* For a command with one option, which has no value: REQUEST is the bool that it sets. */
+/* An ag_option_set for a command with one option without a value: sets REQUEST, a bool, to true. */
 int ag_option_set_bool(void *request, int id, const char *value);
 
-/* These functions parse values. Each returns false if TEXT is not valid, and leaves *ret unchanged.
- */
+/* The functions ag_parse_... parse values. If TEXT is not valid, they return false and do not
+ * change the result. */
 bool ag_parse_count(const char *text, uint64_t *ret_count); /* decimal digits */
 bool ag_parse_pid(const char *text, pid_t *ret_pid);
 bool ag_parse_bytes(const char *text,

@@ -1,4 +1,5 @@
-/* recording_options.c: parses and checks the values of options of `run` and `attach`. */
+/* recording_options.c: parses and checks the values of the options that `run` and `attach` have in
+ * common, and of --dump-at. */
 #include "cli/recording_options.h"
 
 #include <signal.h>
@@ -28,8 +29,8 @@ static bool is_adapter(const char *name, size_t length) {
     return false;
 }
 
-/* LIST: "auto", "none", or adapter names joined by commas. Returns false, with the error and the
- * valid names in ret_message, if it is invalid. */
+/* Checks LIST: "auto", "none", or names of adapters joined by commas. If LIST is invalid, returns
+ * false, with the error and the valid names in ret_message. */
 static bool check_adapters(const char *list, char ret_message[512]) {
     if (strcmp(list, "auto") == 0 || strcmp(list, "none") == 0) {
         return true;
@@ -113,7 +114,8 @@ bool ag_recording_option_set(struct ag_session_options *session, enum ag_recordi
     case AG_OPTION_FREE_STACKS:
         session->has_free_stacks = true;
         break;
-    case AG_OPTION_FILTER: /* the message begins with the invalid term */
+    /* ag_block_filter_parse writes a message that begins with the invalid term of the filter */
+    case AG_OPTION_FILTER:
         session->filter = value;
         return ag_block_filter_parse(value, &filter, ret_message) == 0;
     case AG_OPTION_ADAPTERS:
@@ -128,8 +130,8 @@ bool ag_recording_option_set(struct ag_session_options *session, enum ag_recordi
 
 /* ---- --dump-at ---- */
 
-/* The signals that may request a dump; `run` normally passes them on to the program. INT and TERM
- * are missing here because they are for ending programs. */
+/* The signals that may request a dump. Without --dump-at, `run` passes these signals on to the
+ * program. INT and TERM cannot request a dump, because they end programs. */
 static const struct {
     const char *name;
     int number;

@@ -1,7 +1,7 @@
 /* recording_times.c: starts, pauses and ends the recording of `run` as --delay, --duration and
- * --signal request. The signal starts a recording that still waits for its delay, and pauses or
- * resumes one that has started. Pauses are part of the duration. A recording whose duration is over
- * does not start again: the trace shows what was in use at that moment. */
+ * --signal request. During the delay, the signal starts the recording; afterwards it pauses and
+ * resumes the recording. The duration includes pauses. When the duration is over, the recording
+ * cannot be resumed: the trace shows what was in use at that moment. */
 #include "cli/recording_times.h"
 
 #include <limits.h>
@@ -80,7 +80,8 @@ void ag_recording_times_toggle(struct ag_recording_times *times, struct ag_sessi
     case AG_TIMES_WAIT:
         recording_times_begin(times, session, now_ms);
         break;
-    case AG_TIMES_RECORD: /* `control` may have paused it */
+    /* `control` may have paused the recording, too, so its current state is examined */
+    case AG_TIMES_RECORD:
         (void)ag_session_pause(
             session, ag_session_paused(session) == AG_PAUSE_NONE ? AG_PAUSE_BIRTHS : AG_PAUSE_NONE);
         break;

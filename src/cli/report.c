@@ -1,4 +1,4 @@
-/* report.c: `allogram report`: prints a view of each trace, as given by the options. */
+/* report.c: `allogram report`: prints a view of each trace, as the options request. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 #include "cli/report_request.h"
 #include "model/process_merge.h"
 
-/* Refuses the name of a view in the place of a trace, as in `report TRACE leaks`. */
+/* Reports an error if an operand is the name of a view and not of a trace, as in `report TRACE
+ * leaks`. */
 static int refuse_view_as_trace(char **paths, int n_paths) {
     char unused[512];
     for (int i = 0; i < n_paths; i++) {
@@ -24,7 +25,8 @@ static int refuse_view_as_trace(char **paths, int n_paths) {
     return AG_EXIT_OK;
 }
 
-/* Reports a profile and checks the gate. NAME: for error messages. */
+/* Prints the view of a profile, and evaluates the conditions of --fail-if (GATE). PATH, NAME: names
+ * of the profile in warnings, and in error messages. */
 static int add_profile(struct ag_report *report, const struct ag_report_request *request,
                        struct ag_report_gate *gate, struct ag_profile *profile, const char *path,
                        const char *name) {
@@ -34,7 +36,7 @@ static int add_profile(struct ag_report *report, const struct ag_report_request 
     if (r < 0) {
         return ag_fail(AG_EXIT_FAILURE, "report: %s: %s", name, message);
     }
-    if (!request->report.is_json) { /* a script sees that the list is empty */
+    if (!request->report.is_json) { /* a script that reads JSON can see that the list is empty */
         ag_warn_if_nothing_matches("report", path, profile, &request->trace.profile,
                                    request->report.view);
     }
@@ -58,7 +60,8 @@ static int report_traces(struct ag_report *report, const struct ag_report_reques
     return status;
 }
 
-/* Reports all traces as one profile; skips those that cannot be read, with an error message. */
+/* Prints the view of all traces merged into one profile. Skips traces that cannot be read, with an
+ * error message. */
 static int report_merged(struct ag_report *report, const struct ag_report_request *request,
                          struct ag_report_gate *gate, char **paths, int n_paths) {
     struct ag_profile **parts = calloc((size_t)n_paths, sizeof *parts);

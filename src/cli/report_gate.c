@@ -1,5 +1,6 @@
 /* report_gate.c: --fail-if, --base, --junit and --sarif of `report`: opens the base trace,
- * evaluates the conditions, prints those that hold, and writes the JUnit and SARIF files. */
+ * evaluates the conditions, prints the conditions that are true, and writes the JUnit and SARIF
+ * files. */
 #include "cli/report_gate.h"
 
 #include <errno.h>
@@ -62,7 +63,7 @@ static void write_file(const struct ag_gate *gate, FILE *out, bool is_sarif) {
     ag_gate_write_sarif(gate, out, AG_VERSION, folder != NULL ? folder : "");
 }
 
-/* Replaces an existing file, which is the result of an earlier run. */
+/* Writes a file of results. Replaces an existing file, which is the result of an earlier run. */
 static int make_file(const struct ag_gate *gate, const char *path, const char *option,
                      bool is_sarif) {
     if (path == NULL) {
@@ -80,8 +81,8 @@ static int make_file(const struct ag_gate *gate, const char *path, const char *o
     return AG_EXIT_OK;
 }
 
-/* Prints the conditions that hold, cannot be evaluated, or are uncertain. Returns the exit status.
- */
+/* Prints the conditions that are true, that cannot be evaluated, or that are uncertain because of
+ * sampling. Returns the exit status. */
 static int gate_print(const struct ag_gate *gate) {
     const struct ag_gate_result *results;
     const size_t n_results = ag_gate_results(gate, &results);
@@ -102,7 +103,7 @@ static int gate_print(const struct ag_gate *gate) {
             break;
         case AG_GATE_HOLDS:
             ag_say("report: %s: --fail-if='%s' holds%s%s", result->trace, text,
-                   /* empty for a condition such as 1 > 0 */
+                   /* there are no values in a condition such as 1 > 0 */
                    result->values[0] ? ": " : "", result->values);
             status = status == AG_EXIT_OK ? AG_EXIT_GATE : status;
             break;
@@ -121,7 +122,8 @@ int ag_report_gate_finish(struct ag_report_gate *gate, int status) {
         return status;
     }
     const struct ag_report_gate_request *wanted = &gate->request->gate;
-    (void)fflush(stdout); /* the conditions follow the report; main handles errors */
+    /* so that the conditions follow the report; main reports errors of standard output */
+    (void)fflush(stdout);
     const int outcome = gate_print(gate->gate);
     const int junit = make_file(gate->gate, wanted->junit, "junit", /* is_sarif= */ false);
     const int sarif = make_file(gate->gate, wanted->sarif, "sarif", /* is_sarif= */ true);

@@ -1,11 +1,13 @@
-/* report_gate.h: --fail-if of `report`, from the command line to the exit status.
+/* report_gate.h: evaluates the conditions of --fail-if for `report`, which determine the exit
+ * status.
  *
  *     status = ag_report_gate_start(&gate, &request);
  *     ag_report_gate_check(&gate, profile);        // for each trace, or if it cannot be read:
  *     ag_report_gate_add_unread(&gate, path);
  *     status = ag_report_gate_finish(&gate, status);
  *
- * Without --fail-if the functions do nothing. They print errors, and the conditions that hold. */
+ * The functions print errors, and the conditions that are true. If --fail-if was not given, they do
+ * nothing. */
 #ifndef AG_REPORT_GATE_H
 #define AG_REPORT_GATE_H
 
@@ -15,15 +17,15 @@ struct ag_report_request;
 
 struct ag_report_gate {
     const struct ag_report_request *request;
-    struct ag_gate *gate; /* NULL: none */
+    struct ag_gate *gate; /* NULL: --fail-if was not given */
     struct ag_profile *base;
 };
 int ag_report_gate_start(struct ag_report_gate *gate, const struct ag_report_request *request);
 int ag_report_gate_check(struct ag_report_gate *gate, struct ag_profile *profile);
 void ag_report_gate_add_unread(struct ag_report_gate *gate, const char *path);
-/* Writes the files, prints the conditions that hold and frees everything. Returns the exit status:
- * STATUS, which is that of the report, if it is a failure; otherwise that of the conditions and
- * files. */
+/* Prints the conditions that are true, writes the files of --junit and --sarif, and frees GATE.
+ * STATUS: exit status of the report so far. Returns STATUS if it is a failure; otherwise the exit
+ * status for the files and conditions. */
 int ag_report_gate_finish(struct ag_report_gate *gate, int status);
 
 #endif

@@ -112,7 +112,7 @@ static int wrong_value(const struct ag_report_request *request, const char *opti
                    wanted);
 }
 
-/* NAMES: the allowed values, separated by blanks. */
+/* Prints an error for VALUE, which is not one of NAMES, the valid values separated by blanks. */
 static int unknown_name(const struct ag_report_request *request, const char *option,
                         const char *value, const char *names) {
     struct ag_nearest_name nearest;
@@ -145,7 +145,7 @@ static void add_filter(struct ag_report_request *request, const char *words, con
     request->report.filter = request->filter;
 }
 
-/* Options that filter what the profile counts. The report shows them. */
+/* Sets an option that filters what the profile counts. The report shows these filters. */
 static int set_filter(struct ag_report_request *request, int id, const char *value) {
     static const struct {
         int id;
@@ -172,7 +172,8 @@ static int set_filter(struct ag_report_request *request, int id, const char *val
         return ag_trace_request_end_time(&request->trace, "to", value, &profile->to_ns);
     case OPTION_AT:
         status = ag_trace_request_end_time(&request->trace, "at", value, &profile->to_ns);
-        profile->to_ns += profile->to_ns < UINT64_MAX; /* includes events at exactly this time */
+        /* to_ns itself is excluded, so this includes events at exactly the time of --at */
+        profile->to_ns += profile->to_ns < UINT64_MAX;
         request->report.is_at_a_time = true;
         add_filter(request, "what was in use at ", value);
         return status;
@@ -224,12 +225,13 @@ static int set_states(struct ag_report_request *request, const char *value) {
     return AG_EXIT_OK;
 }
 
-/* Options of the view and of its layout. */
+/* Sets an option of the view or of its layout. */
 static int set_view(struct ag_report_request *request, int id, const char *value) {
     struct ag_report_options *report = &request->report;
     switch (id) {
     case OPTION_SORT:
-        report->sort = AG_METRIC_DEFAULT; /* the last option counts */
+        /* if --sort is given several times, the last one is used */
+        report->sort = AG_METRIC_DEFAULT;
         report->call_sort = AG_CALL_METRIC_DEFAULT;
         return ag_metric_parse(value, &report->sort) ||
                        ag_call_metric_parse(value, &report->call_sort)

@@ -1,4 +1,5 @@
-/* report_request.h: the options of `report` and `diff`, as a request for a profile and its views.
+/* report_request.h: parses the options of `report` and `diff` into a request for a profile and its
+ * views.
  *
  *     ag_report_request_start(&request, "report");
  *     ag_options_read(&options, argc, argv, ag_report_request_set, &request)
@@ -17,7 +18,8 @@
 
 enum { AG_REPORT_OPTIONS_MOST = 64, AG_REPORT_GATES = 64 };
 
-struct ag_report_gate_request { /* for `report`: see report_gate.h */
+struct ag_report_gate_request { /* --fail-if and the options that need it, for `report` (see
+                                 * report_gate.h) */
     const char *expressions[AG_REPORT_GATES];
     size_t n_expressions;
     const char *base, *junit, *sarif; /* paths; NULL: not given */
@@ -30,14 +32,14 @@ struct ag_report_request {
     bool has_window; /* --from or --to was given */
     bool is_merged;  /* --merge */
     struct ag_report_gate_request gate;
-    char filter[512]; /* the text of report.filter */
+    char filter[512]; /* the text to which report.filter points */
 };
 void ag_report_request_start(struct ag_report_request *request, const char *command);
 const struct ag_option *ag_report_request_options(size_t *ret_count);
-/* Copies the options with these NAMES (terminated by NULL), for a command that takes fewer than
- * `report`. Returns their number. */
+/* Copies the options with these NAMES (terminated by NULL) to RET_OPTIONS, for a command that has
+ * fewer options than `report`. Returns their number. */
 size_t ag_report_request_choose(const char *const *names, struct ag_option *ret_options);
-ag_option_set ag_report_request_set; /* its request is a struct ag_report_request */
+ag_option_set ag_report_request_set; /* REQUEST is a struct ag_report_request */
 int ag_report_request_finish(struct ag_report_request *request);
 
 #endif

@@ -1,6 +1,6 @@
 /* run.c: `allogram run`: creates a session, starts the program in it, and prints the summary. A
- * session is memory that allogram shares with the program (the live segment), and a process that
- * makes traces of it (the writer).
+ * session consists of memory that allogram shares with the program (the live segment), and a
+ * process that makes traces from this memory (the writer).
  *
  * Steps; each failure undoes the steps before it:
  *
@@ -81,9 +81,10 @@ static const struct ag_option option_table[] = {
 
 struct run_request {
     struct ag_session_options session;
-    bool is_exact;               /* --mode=exact was given */
-    const char *sampling_option; /* an option that is valid only in sample mode; NULL: none */
-    const char *adapters;        /* NULL: all */
+    bool is_exact; /* --mode=exact was given */
+    /* name of a given option that is valid only in sample mode; NULL: none was given */
+    const char *sampling_option;
+    const char *adapters; /* value of --adapters; NULL: all adapters may act */
     bool serves;
     uint16_t port;
     bool has_calls;
@@ -118,8 +119,8 @@ static int set_port(struct run_request *request, const char *name, const char *v
     return 0;
 }
 
-/* Refuses dumps at a peak or at a number of bytes in sample mode, in which the number of bytes
- * allocated so far is not known exactly. */
+/* Reports an error if dumps at a peak, or after a number of bytes, are requested in sample mode,
+ * because sample mode does not know the exact number of bytes. */
 static int refuse_bytes_of_samples(const struct ag_session_options *session) {
     for (size_t i = 0; i < session->n_dumps; i++) {
         const enum ag_dump_kind kind = session->dumps[i].kind;
@@ -133,7 +134,7 @@ static int refuse_bytes_of_samples(const struct ag_session_options *session) {
     return 0;
 }
 
-/* Converts the name of an option to that of its environment variable: max-size to
+/* Converts the name of an option to the name of its environment variable: max-size to
  * ALLOGRAM_MAX_SIZE. */
 static void twin_name(const char *option, char ret_name[64]) {
     size_t length = (size_t)snprintf(ret_name, 64, "ALLOGRAM_");
@@ -145,7 +146,8 @@ static void twin_name(const char *option, char ret_name[64]) {
     ret_name[length] = '\0';
 }
 
-/* Checks the file, and passes its path to the agent, which puts the names into the trace. */
+/* Checks a file with type names, and passes its path to the agent by an environment variable. The
+ * agent writes the names into the trace. */
 static int set_types_file(int id, const char *value) {
     struct ag_profile_options unused = {.size = sizeof(unused)};
     const int status = ag_types_file_read("run", id, value, AG_EXIT_OWN_FAILURE, &unused);
@@ -169,7 +171,7 @@ static int set_times(struct run_request *request, int id, const char *name, cons
                    name, value);
 }
 
-/* Refuses the same signal for --signal and for --dump-at. */
+/* Reports an error if --signal and --dump-at have the same signal. */
 static int refuse_one_signal_for_two(const struct run_request *request) {
     for (size_t i = 0; i < request->session.n_dumps; i++) {
         const struct ag_dump_when *dump = &request->session.dumps[i];
@@ -197,8 +199,8 @@ static int set_recording_option(struct run_request *request, enum ag_recording_o
     return 0;
 }
 
-/* Sets one option, from the command line or the corresponding environment variable. Returns 0 or
- * the exit status. NAME is the name for error messages. */
+/* Sets one option, from the command line or from its environment variable. NAME: name of the option
+ * or variable, for error messages. Returns 0 or the exit status. */
 static int set_option(struct run_request *request, int id, const char *name, const char *value) {
     uint64_t number = 0;
     if (id >= AG_OPTION_OF_DECODERS) {
@@ -298,7 +300,8 @@ static void print_summary(const struct ag_writer_report *report, const char *pro
     }
 }
 
-/* Called when the program runs: from here on the exit status is the program's. */
+/* Called after the program has started: waits until it has ended, and prints the summary. Returns
+ * the exit status, which is from now on that of the program. */
 static int accompany(struct ag_supervisor *supervisor, const struct run_request *request,
                      const char *program, const struct ag_launch *launch, const char *first_trace,
                      struct ag_endpoint *endpoint) {
@@ -318,8 +321,8 @@ static int accompany(struct ag_supervisor *supervisor, const struct run_request 
     return supervisor->child_ended ? end_status(supervisor->wait_status) : AG_EXIT_OWN_FAILURE;
 }
 
-/* Starts the endpoint, if --serve was given, and prints its token, which is printed nowhere else. A
- * failure does not affect the recording. */
+/* Starts the pprof endpoint, if --serve was given, and prints its address with the token. The token
+ * is not printed again. A failure does not affect the recording. */
 static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session *session) {
     if (endpoint->listen_fd < 0) {
         return;
@@ -333,7 +336,8 @@ static void start_endpoint(struct ag_endpoint *endpoint, const struct ag_session
            endpoint->port, endpoint->token);
 }
 
-/* Creates the trace, starts the writer and the program, waits. Returns the exit status. */
+/* Creates the trace, starts the writer and the program, and waits until the program has ended.
+ * Returns the exit status. */
 static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
                           struct run_request *request, const char *program,
                           struct ag_endpoint *endpoint) {
@@ -364,7 +368,8 @@ static int start_and_wait(struct ag_session *session, struct ag_launch *launch,
     if (error > 0) {
         ag_endpoint_stop(endpoint);
         supervisor.child_ended = true;
-        (void)ag_supervisor_watch(&supervisor); /* the writer ends when the child does */
+        /* waits for the writer, which ends after the child */
+        (void)ag_supervisor_watch(&supervisor);
         ag_session_remove_empty_trace(first_trace);
         return ag_fail(error == ENOENT ? AG_EXIT_NOT_FOUND : AG_EXIT_NOT_EXECUTABLE, "%s: %s",
                        program, strerror(error));

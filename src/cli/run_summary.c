@@ -1,5 +1,6 @@
-/* run_summary.c: prints the closing lines of `run` and `attach`: first problems, then one line with
- * the main numbers and one with the trace's name. `report` has the exact numbers. */
+/* run_summary.c: prints the closing lines of `run` and `attach`: first problems, then a line with
+ * the main numbers, and a line with the name of the trace. The numbers are rounded; `report` shows
+ * them exactly. */
 #include "cli/run_summary.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@
 #include "report/quantity.h"
 #include "symbol/symbol.h"
 
-/* Omits the current folder, to make names easier to type. */
+/* Returns PATH without the current folder, if it is in this folder, so that it is easier to
+ * type. */
 static const char *short_path(const char *path) {
     char folder[4096];
     const size_t length = getcwd(folder, sizeof(folder)) ? strlen(folder) : 0;
@@ -25,7 +27,7 @@ static const char *short_path(const char *path) {
                : path;
 }
 
-/* Returns a text about what is missing from the trace, or that nothing is. */
+/* Returns a text that says what is missing from the trace, or that nothing is missing. */
 static const char *loss_text(const struct ag_writer_report *report, char ret_text[256]) {
     struct ag_quantity events, stacks;
     const bool has_events = report->lost_events > 0, has_stacks = report->lost_stacks > 0;
@@ -82,7 +84,8 @@ static void print_cost(const struct ag_profile *profile) {
     }
 }
 
-/* For a sampled trace: prints estimates, which are computed from the trace itself. */
+/* Prints the main numbers of a sampled trace. They are estimates, so they are computed from the
+ * trace and not from REPORT. */
 static void print_sampled(const struct ag_writer_report *report) {
     const struct ag_symbol_options symbol = {.size = sizeof(symbol), .runtimes = ag_runtimes};
     const struct ag_profile_options options = {
@@ -120,7 +123,8 @@ static void print_sampled(const struct ag_writer_report *report) {
     (void)ag_profile_close(profile);
 }
 
-/* Prints the filter, and the heaps whose blocks it could not judge by their types. */
+/* Prints the filter of the recording, and the heaps for whose blocks the filter by type could not
+ * be decided. */
 static void print_filter(const struct ag_writer_report *report) {
     const struct ag_profile_options options = {.size = sizeof(options), .thread = -1};
     struct ag_profile *profile = NULL;
@@ -171,7 +175,7 @@ static void print_others_missing(const struct ag_writer_report *report) {
     }
 }
 
-/* Called instead of printing the numbers if the first process has no trace. */
+/* Called if the first process has no trace, in place of printing its numbers. */
 static void print_missing(const struct ag_writer_report *report) {
     if (report->missing_error == 0) {
         ag_say("trace %s was deleted while it was written: it cannot be recovered",
@@ -185,7 +189,8 @@ static void print_missing(const struct ag_writer_report *report) {
     }
 }
 
-/* Prints a warning if the trace ends early, or has all events but no index. */
+/* Prints a warning if the trace ends before the program, or if it could not be sealed and so has
+ * all events but no index. */
 static void print_incomplete(const struct ag_writer_report *report) {
     if (report->is_cut && report->missing_error == 0) {
         ag_say("recording stopped: %s; the program continued, the trace ends there",

@@ -4,14 +4,15 @@
 
 #include "writer/writer.h"
 
-/* program: as given on the command line. */
+/* Prints problems, the main numbers and the name of the trace. PROGRAM: name of the program, as the
+ * user typed it. */
 void ag_run_summary_print(const struct ag_writer_report *report, const char *program);
 
-/* The same for `attach NODE`, which records no native blocks: prints the trace, and VIEW as the
- * view to look at. */
+/* Prints problems and the name of the trace for `attach NODE`, which records no native blocks, so
+ * there are no numbers of blocks. VIEW: the view of `report` that is recommended. */
 void ag_run_summary_print_trace(const struct ag_writer_report *report, const char *view);
 
-/* Prints how much memory the process had in use before `attach` recorded it. */
+/* Prints how much memory the process had in use when the recording of `attach` began. */
 struct ag_glibc_heap;
 void ag_run_summary_print_before(const struct ag_glibc_heap *heap);
 

@@ -1,18 +1,19 @@
-/* supervisor.c: `run` while its program runs. It is the program's parent, but terminal, shell and
- * program should behave as if it were not there.
+/* supervisor.c: what `run` does while its program runs. `run` is the parent of the program, but
+ * terminal, shell and program should behave as without `run`.
  *
  * Signals. The terminal sends a signal to the whole process group, so the program has received it
  * already, and `run` ignores it (SI_KERNEL). A signal from another process is meant for the
- * program, and `run` passes it on. It does not if the program or one of its descendants sent the
- * signal, as with kill(0, ...), because the program then has received it, too. Stop signals have
- * their usual effect, so `run` stops with its group. When only the program stops, `run` stops
- * itself, so that the shell sees the same as without `run`.
+ * program, so `run` passes it on. A signal from the program or one of its descendants is not passed
+ * on: such a signal, for example of kill(0, ...), has reached the program, too. Stop signals have
+ * their usual effect, so `run` stops with its process group. When only the program stops, `run`
+ * stops itself, so that the shell sees what it would see without `run`.
  *
  * The writer is the process that makes the traces from the live segment, the memory that is shared
- * with the program. It ends on SIGTERM or SIGINT only after the program has ended: when for example
- * the whole machine shuts down, the writer still has to record the program's end. A writer that was
- * killed is replaced by another one, which finds everything in the segment. A writer that failed is
- * not replaced: the program continues, and `allogram check` seals what the segment holds. */
+ * with the program. After SIGTERM or SIGINT, the writer ends only when the program has ended. For
+ * example, when the machine shuts down, the writer still has to record the end of the program. If
+ * the writer is killed, `run` starts another writer, which finds the state of the recording in the
+ * live segment. If the writer fails, it is not replaced: the program continues, and `allogram
+ * check` later completes the trace from the live segment. */
 #include "cli/supervisor.h"
 
 #include <errno.h>
@@ -33,7 +34,8 @@
 
 enum {
     MAX_RESTARTS = 100,
-    /* after the child's end: the writer needs milliseconds, or longer if it reads a trace back */
+    /* how long to wait for the writer after the child has ended; the writer needs some
+     * milliseconds, or longer if it reads a trace back */
     REPORT_PATIENCE_MS = 120 * 1000,
     STOP_SETTLES_MS = 20,
 };
@@ -47,7 +49,8 @@ void ag_supervisor_step_back(const struct ag_supervisor *supervisor) {
     keep[count++] = supervisor->report_fd;
     keep[count++] = supervisor->signal_fd;
     ag_background_close_all_but(keep, count);
-    /* a reader of the program's output must see its end when the program closes it */
+    /* if this process kept the output open, a reader of the program's output would not see its
+     * end */
     ag_background_replace_by_null(STDIN_FILENO, STDOUT_FILENO);
 }
 
@@ -62,13 +65,13 @@ static _Noreturn void run_writer(struct ag_session *session, int report_fd) {
     static const int ignored[] = {SIGHUP,  SIGQUIT, SIGPIPE, SIGXFSZ, SIGUSR1,
                                   SIGUSR2, SIGALRM, SIGTSTP, 0};
     const struct sigaction ask = {.sa_handler = ask_to_end};
-    (void)sigaction(SIGINT, &ask, NULL); /* cannot fail for these */
+    (void)sigaction(SIGINT, &ask, NULL); /* cannot fail for these signals */
     (void)sigaction(SIGTERM, &ask, NULL);
     ag_background_begin("allogram-collec", ignored);
     struct rlimit files = {0};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max; /* it opens four per recorded process */
-        /* a process for which none are left has no trace, and `run` reports that */
+        files.rlim_cur = files.rlim_max; /* the writer opens four files for each recorded process */
+        /* if the limit is reached, some processes have no trace, which `run` reports */
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
     ag_background_replace_by_null(STDIN_FILENO, STDERR_FILENO);
@@ -76,7 +79,9 @@ static _Noreturn void run_writer(struct ag_session *session, int report_fd) {
     size_t count = ag_session_descriptors(session, keep);
     keep[count++] = report_fd;
     ag_background_close_all_but(keep, count);
-    (void)!chdir("/"); /* does not keep a file system busy: all names in use are absolute */
+    /* so that the writer does not keep a file system busy; this is possible because all paths that
+     * it uses are absolute */
+    (void)!chdir("/");
     _exit(ag_writer_run(session, report_fd) < 0);
 }
 
@@ -106,12 +111,13 @@ static void writer_ended(struct ag_supervisor *supervisor, int status) {
     const bool was_killed = WIFSIGNALED(status);
     if (supervisor->report_bytes == sizeof(supervisor->report) || !was_killed ||
         supervisor->n_restarts++ >= MAX_RESTARTS) {
-        return; /* it has finished, or it failed: another writer would fail the same way */
+        /* the writer has finished, or it failed; another writer would fail for the same reason */
+        return;
     }
     (void)close(supervisor->report_fd); /* nothing was written */
     supervisor->report_fd = -1;
     (void)ag_supervisor_start_writer(
-        supervisor); /* without a writer the segment keeps everything */
+        supervisor); /* on failure there is no writer, and the events stay in the live segment */
 }
 
 bool ag_supervisor_read_report(struct ag_supervisor *supervisor) {
@@ -127,11 +133,11 @@ bool ag_supervisor_read_report(struct ag_supervisor *supervisor) {
 
 static void sleep_ms(long ms) {
     const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    (void)nanosleep(&time, NULL); /* a signal ends it early */
+    (void)nanosleep(&time, NULL); /* a signal may end the wait early */
 }
 
-/* The program has stopped. If its whole group was stopped (^Z), `run` was stopped too and both
- * continue by now. Otherwise `run` stops itself. */
+/* Called after the program was stopped. If its whole process group was stopped (^Z), `run` was
+ * stopped, too, and both have been continued. Otherwise `run` stops itself. */
 static void child_stopped(const struct ag_supervisor *supervisor) {
     sleep_ms(STOP_SETTLES_MS);
     siginfo_t info = {0};
@@ -140,10 +146,11 @@ static void child_stopped(const struct ag_supervisor *supervisor) {
         return;
     }
     (void)raise(SIGSTOP);
-    (void)kill(supervisor->child, SIGCONT); /* the SIGCONT for `run` was meant for the program */
+    /* `run` was continued by a SIGCONT, which was meant for the program */
+    (void)kill(supervisor->child, SIGCONT);
 }
 
-/* Returns the status that wait(2) would give. */
+/* Returns the status in the encoding of wait(2). */
 static int status_of(const siginfo_t *info) {
     enum { CORE_DUMPED = 0x80 };
     return info->si_code == CLD_EXITED
@@ -151,8 +158,9 @@ static int status_of(const siginfo_t *info) {
                : info->si_status | (info->si_code == CLD_DUMPED ? CORE_DUMPED : 0);
 }
 
-/* Does not reap the ended child: as long as it is a zombie, the writer can query the kernel about
- * it. ag_supervisor_watch reaps it. */
+/* Checks whether the child has stopped or ended. Does not reap a child that has ended: as long as
+ * the child is a zombie, the writer can read its data from the kernel. ag_supervisor_watch reaps
+ * the child. */
 static void look_at_child(struct ag_supervisor *supervisor) {
     siginfo_t info = {0};
     struct rusage usage = {0};
@@ -160,7 +168,8 @@ static void look_at_child(struct ag_supervisor *supervisor) {
         info.si_pid != 0) {
         child_stopped(supervisor);
     }
-    info.si_pid = 0; /* glibc's waitid does not return the usage */
+    /* the system call is used because waitid of glibc does not return the resource usage */
+    info.si_pid = 0;
     if (syscall(SYS_waitid, P_PID, supervisor->child, &info, WEXITED | WNOHANG | WNOWAIT, &usage) ==
             0 &&
         info.si_pid != 0) {
@@ -186,7 +195,7 @@ static void reap_child(struct ag_supervisor *supervisor) {
     ag_supervisor_look_at_writer(supervisor);
 }
 
-/* Whether PID is the child or a descendant of it. */
+/* Whether PID is the child or a descendant of the child. */
 static bool is_descendant(const struct ag_supervisor *supervisor, pid_t pid) {
     enum { MAX_GENERATIONS = 64 };
     for (int i = 0; i < MAX_GENERATIONS && pid > 1; i++) {
@@ -225,7 +234,7 @@ static void handle_signal(struct ag_supervisor *supervisor, const struct signalf
         supervisor->gave_up =
             supervisor->gave_up || number == SIGINT || number == SIGTERM || number == SIGHUP;
     } else if (info->ssi_code != SI_KERNEL && !is_descendant(supervisor, (pid_t)info->ssi_pid)) {
-        (void)kill(supervisor->child, number); /* it may have ended meanwhile */
+        (void)kill(supervisor->child, number); /* the child may have ended meanwhile */
     }
 }
 
@@ -238,7 +247,8 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor) {
     }
     const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL};
     (void)sigaction(SIGPIPE, &ignore,
-                    /* cannot fail, nor can the next; SIGCHLD may have been inherited as ignored */
+                    /* cannot fail. The next call sets SIGCHLD to its default, because this process
+                     * may have inherited that SIGCHLD is ignored; it cannot fail either */
                     NULL);
     (void)sigaction(SIGCHLD, &usual, NULL);
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
@@ -250,7 +260,7 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor) {
 
 bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
     uint64_t give_up_ms = 0;
-    reap_child(supervisor); /* children that ended before signals were read as data */
+    reap_child(supervisor); /* finds children that ended before signal_fd was opened */
     while (!supervisor->gave_up) {
         const bool has_report = supervisor->report_bytes == sizeof(supervisor->report);
         const bool may_come = supervisor->report_fd >= 0 || supervisor->writer != 0;
@@ -285,7 +295,9 @@ bool ag_supervisor_watch(struct ag_supervisor *supervisor) {
     }
     if (supervisor->child_ended) {
         (void)waitpid(supervisor->child, NULL,
-                      WNOHANG); /* adds its CPU time to that of this process, as a shell does */
+                      /* reaps the child, which adds its CPU time to that of this process, as in a
+                       * shell */
+                      WNOHANG);
     }
     return supervisor->report_bytes == sizeof(supervisor->report);
 }

@@ -1,6 +1,8 @@
-/* target.c: examines a program before it runs, because a preload that cannot work fails silently:
- * the dynamic loader of another architecture only warns, a static program ignores it, a setuid one
- * drops it. Programs that cannot be recorded are refused with a reason. */
+/* target.c: examines a program before it runs. `run` preloads the agent into the program with
+ * LD_PRELOAD, which has no effect in some programs, without an error: the dynamic loader of another
+ * architecture only prints a warning, a static program ignores the variable, and the loader ignores
+ * the agent for a setuid program. This file rejects programs that cannot be recorded, with a
+ * reason. */
 #include "cli/target.h"
 
 #include <elf.h>
@@ -20,12 +22,14 @@
 #include "remote/remote_elf.h"
 
 enum {
-    MAX_SCRIPTS = 5, /* the kernel's limit for #! lines that lead to scripts */
+    /* the kernel follows this many #! lines, if interpreters are scripts themselves */
+    MAX_SCRIPTS = 5,
     HEAD_BYTES = 4096,
     SCRIPT_LINE_BYTES = 255,
     MAX_PROGRAM_HEADERS = 512,
 };
-#define SHELL "/bin/sh" /* execvp uses it for a file that is not ELF and has no #! line */
+/* the shell with which execvp executes a file that is not ELF and has no #! line */
+#define SHELL "/bin/sh"
 
 /* ---- finding the file ---- */
 
@@ -71,8 +75,8 @@ static int locate_program(const char *command, struct ag_target *target) {
 
 /* ---- examining the file ---- */
 
-/* Reads the interpreter's path from a #! line. Returns false if there is no such line, or no path
- * in it. */
+/* Reads the interpreter's path from a #! line. Returns false if the file does not begin with a #!
+ * line, or if the line has no path. */
 static bool read_script_line(const char *head, size_t bytes, char ret_interpreter[4096]) {
     if (bytes < 3 || head[0] != '#' || head[1] != '!') {
         return false;
@@ -97,7 +101,7 @@ static bool raises_rights(int fd) {
            fgetxattr(fd, "security.capability", capabilities, sizeof(capabilities)) > 0;
 }
 
-/* Returns NULL, or why an ELF file cannot be recorded. */
+/* Returns the reason why an ELF file cannot be recorded; NULL: it can. */
 static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
     Elf64_Ehdr elf;
     if (bytes < sizeof(elf)) {
@@ -124,14 +128,16 @@ static const char *elf_obstacle(int fd, const char *head, size_t bytes) {
     return "it is statically linked, so the agent cannot be preloaded; to observe it from outside: allogram observe PID";
 }
 
-/* Examines target->image. Returns true if that is a script, and puts its interpreter's path into
- * target->image. */
+/* Examines target->image. If it is a script, replaces target->image by the path of the script's
+ * interpreter and returns true. *ret_obstacle: the reason why the file cannot be recorded; NULL:
+ * none was found. */
 static bool inspect_program(struct ag_target *target, const char **ret_obstacle) {
     char head[HEAD_BYTES];
     *ret_obstacle = NULL;
     const int fd = open(target->image, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        return false; /* executable but not readable: the kernel can execute it */
+        /* the file is executable but not readable; the kernel can execute it nevertheless */
+        return false;
     }
     const ssize_t n = pread(fd, head, sizeof(head), 0);
     const size_t bytes = n > 0 ? (size_t)n : 0;
@@ -170,8 +176,9 @@ int ag_target_find(const char *command, struct ag_target *ret_target, char ret_m
     return 0;
 }
 
-/* Whether NAMES, the strings of .dynstr, contain the AddressSanitizer library of gcc or clang: the
- * names of the libraries that a program loads are among these strings. */
+/* Whether NAMES contains the name of the AddressSanitizer library of gcc or clang. NAMES is the
+ * section .dynstr of a program, which contains the names of the libraries that the program
+ * loads. */
 static bool names_address_sanitizer(const char *names, size_t bytes) {
     static const char *const libraries[] = {"libasan.so", "libclang_rt.asan"};
     for (size_t at = 0; at < bytes; at += strnlen(names + at, bytes - at) + 1) {

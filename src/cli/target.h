@@ -1,4 +1,4 @@
-/* target.h: the program that `run` is to start: where it is, and whether it can be recorded. */
+/* target.h: finds the program that `run` is to start, and checks whether it can be recorded. */
 #ifndef AG_TARGET_H
 #define AG_TARGET_H
 
@@ -14,13 +14,13 @@ enum {
     AG_EXIT_NOT_FOUND = 127,
 };
 
-/* Finds COMMAND like execvp, follows #! lines, and examines the ELF file. Returns 0, or the exit
- * status and one line in ret_message. */
+/* Finds COMMAND as execvp does, follows #! lines, and examines the ELF file. Returns 0, or an exit
+ * status with one line in ret_message. */
 int ag_target_find(const char *command, struct ag_target *ret_target, char ret_message[512]);
 
-/* Whether the program at PATH would end at its start because of the preloaded agent: it loads
- * AddressSanitizer as a library, which must be the first one, and ASAN_OPTIONS does not disable
- * that check. */
+/* Whether the preloaded agent would make the program at PATH end when it starts. This is the case
+ * if the program loads AddressSanitizer as a library: AddressSanitizer checks that it is the first
+ * loaded library, unless ASAN_OPTIONS disables the check. */
 bool ag_target_refuses_preload(const char *path);
 
 #endif

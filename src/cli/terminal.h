@@ -4,11 +4,14 @@
 
 #include <stdbool.h>
 
-unsigned ag_terminal_columns(void); /* of the terminal, otherwise $COLUMNS, otherwise 100 */
+/* width of the terminal; if standard output is none, $COLUMNS; if that is not set, 100 */
+unsigned ag_terminal_columns(void);
 
 enum ag_colour { AG_COLOUR_AUTO, AG_COLOUR_ALWAYS, AG_COLOUR_NEVER };
 bool ag_colour_parse(const char *name, enum ag_colour *ret_colour);
 bool ag_terminal_has_colour(
-    enum ag_colour colour); /* auto: colours on a terminal that is not dumb, without $NO_COLOR */
+    /* AG_COLOUR_AUTO: only if standard output is a terminal, $TERM is not dumb and $NO_COLOR is not
+     * set */
+    enum ag_colour colour);
 
 #endif

@@ -1,9 +1,9 @@
 /* view.c: `allogram view`: writes one HTML page about a trace, or about two, and opens it in the
  * browser if there is one.
  *
- * The page is written beside its final name and renamed when it is complete, so that a reader never
- * sees a part of one. It contains data of the trace, so it is readable only by its owner (mode
- * 0600). */
+ * The page is written to a temporary file in the same folder, which is renamed when the page is
+ * complete, so that no reader sees an incomplete page. The page contains data of the trace, so only
+ * its owner can read the file (mode 0600). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static const struct ag_option table[] = {
      "fetch debug files from the servers of $DEBUGINFOD_URLS"},
 };
 
-struct view_request { /* what the command line asks for */
+struct view_request { /* what the command line requests */
     struct ag_trace_request trace;
     const char *output;
     bool opens;
@@ -78,7 +78,7 @@ static int write_page(FILE *out, const char *name, struct ag_profile *profile,
     return AG_EXIT_OK;
 }
 
-/* Writes the page into an existing file. A device or a pipe is written directly, as it cannot be
+/* Writes the page into an existing file: the temporary file, or a device or pipe, which cannot be
  * replaced by a rename. */
 static int write_there(const char *path, struct ag_profile *profile, struct ag_profile *before) {
     FILE *out = fopen(path, "we");
@@ -95,7 +95,8 @@ static int write_there(const char *path, struct ag_profile *profile, struct ag_p
 static int write_new(const char *path, struct ag_profile *profile, struct ag_profile *before) {
     char unfinished[PATH_BYTES + 16];
     snprintf(unfinished, sizeof unfinished, "%s.XXXXXX", path);
-    const int fd = mkostemp(unfinished, O_CLOEXEC); /* 0600, new, follows no link */
+    /* creates a new file with mode 0600, and follows no link */
+    const int fd = mkostemp(unfinished, O_CLOEXEC);
     if (fd < 0) {
         return ag_fail(AG_EXIT_FAILURE, "view: %s: %s; choose another place with -o", path,
                        strerror(errno));
@@ -117,7 +118,8 @@ static int write_file(const char *path, struct ag_profile *profile, struct ag_pr
     return is_special ? write_there(path, profile, before) : write_new(path, profile, before);
 }
 
-/* Opens the page for a user with a display; a script only gets the file. */
+/* Opens the page in the browser, if standard output is a terminal and the user has a display. So
+ * the page is not opened when a script runs the command. */
 static void show_in_browser(const char *path) {
     if (!isatty(STDOUT_FILENO) || !(getenv("DISPLAY") || getenv("WAYLAND_DISPLAY"))) {
         return;
