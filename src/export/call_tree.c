@@ -1,6 +1,7 @@
-/* call_tree.c: merges the stacks of a profile into a tree, see call_tree.h. One numbering of pairs
- * (parent, key) is the whole tree. The marks of format_writer.h ("[cut]") are negative frames, so
- * as unsigned keys they are larger than any frame, function or place. */
+/* call_tree.c: merges the stacks of a profile into a tree, see call_tree.h. A node is identified by
+ * its parent and a key (function, frame or place), so the whole tree is one numbering of such
+ * pairs. The marks of format_writer.h (such as "[cut]") are negative frames, so as unsigned keys
+ * they are larger than any frame, function or place. */
 #include "export/call_tree.h"
 
 #include <errno.h>
@@ -21,7 +22,8 @@ static uint64_t key_of(enum ag_call_key key, const struct ag_stack_frame *at, ui
     return 0;
 }
 
-/* The node of a frame below PARENT; adds it if it is new. AG_CALL_ROOT: out of memory. */
+/* Returns the node of frame AT below PARENT, and adds it if it is missing. AG_CALL_ROOT: out of
+ * memory. */
 static uint32_t call_tree_step(struct ag_call_tree *tree, const struct ag_export *export,
                                enum ag_call_key key, uint32_t parent,
                                const struct ag_stack_frame *at) {
@@ -39,7 +41,8 @@ static uint32_t call_tree_step(struct ag_call_tree *tree, const struct ag_export
     return AG_ARRAY_ADD(tree->nodes, tree->count, made) == 0 ? node : AG_CALL_ROOT;
 }
 
-/* The call paths of function counters are a tree already. Its node 0 is the root. */
+/* Copies the call paths of function counters, which are a tree already; node 0 of FUNCTIONS is the
+ * root. */
 static int start_with_calls(struct ag_call_tree *tree, const struct ag_functions *functions) {
     int r = 0;
     for (size_t i = 1; i < functions->n_nodes && r == 0; i++) {

@@ -1,15 +1,16 @@
 /* callgrind_format.c: exports a call graph with costs, for KCachegrind, QCachegrind and
  * callgrind_annotate.
  *
- * The format is specified in valgrind's manual, "Callgrind Format Specification", version 1. There
- * is a section for each function, with its object, file and name. It contains lines `LINE COST...`
- * for what the function allocated itself, and for each call `cfn=`, `calls=COUNT LINE` and a line
- * with the cost of the call. A name is written once as `(id) name`, later only as `(id)`.
+ * The format is specified in valgrind's manual, "Callgrind Format Specification", version 1. The
+ * file has a section for each function, with its object, file and name. The section contains lines
+ * `LINE COST...` for what the function allocated itself, and for each call the lines `cfn=`,
+ * `calls=COUNT LINE` and a line with the cost of the call. A name is written as `(id) name` the
+ * first time, and then as `(id)`.
  *
- * All metrics are events; the metric of --metric comes first, because viewers show the first event.
- * A stack adds to a call's cost once, however often the call recurs in it, so the cost of a
- * recursion is not multiplied. A memory profile does not count calls: COUNT is the number of stacks
- * that contain the call. */
+ * Each metric is an event of the format; the metric of --metric comes first, because viewers show
+ * the first event. A stack adds to the cost of a call once, even if it contains the call several
+ * times, so the cost of a recursion is not multiplied. A memory profile does not count calls, so
+ * COUNT is the number of stacks that contain the call. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -22,8 +23,9 @@ struct cost {       /* the cost of a line of a function, or of a call from that 
     int64_t frame;  /* a frame of the line */
     int64_t callee; /* a frame of the called function; NO_CALLEE: own cost */
     uint32_t n_stacks;
-    uint32_t last_row;         /* the last row that was added + 1; 0: none */
-    uint32_t next_of_function; /* index in costs + 1; 0: the last one */
+    uint32_t last_row; /* 1 + the last row that was added; 0: none */
+    /* 1 + index in `costs` of the next cost of the same function; 0: none */
+    uint32_t next_of_function;
     struct ag_metrics metrics;
 };
 #define NO_CALLEE INT64_MIN
@@ -31,10 +33,11 @@ struct cost {       /* the cost of a line of a function, or of a call from that 
 enum name_kind { NAME_OBJECT, NAME_FILE, NAME_FUNCTION, NAME_KINDS };
 struct callgrind {
     struct ag_export *export;
-    struct ag_numbering functions; /* (name, image) */
-    struct ag_numbering keys;      /* (frame, callee function + 1); numbers are indices in costs */
+    struct ag_numbering functions; /* function as (name, image) -> its number */
+    /* (frame, 1 + number of the called function, or 0) -> index in `costs` */
+    struct ag_numbering keys;
     struct cost *costs;
-    uint32_t *first_cost, *last_cost; /* by function: index in costs + 1; 0: none */
+    uint32_t *first_cost, *last_cost; /* by function: 1 + index in `costs`; 0: none */
     size_t n_costs;
     struct ag_numbering names[NAME_KINDS]; /* names that were written, with their ids */
 };
@@ -43,7 +46,7 @@ static uint32_t function_of(struct callgrind *all, int64_t frame) {
     return ag_numbering_function(&all->functions, ag_export_frame(all->export, frame));
 }
 
-/* The cost of a line or a call; adds it if it is new. NULL: out of memory. */
+/* Returns the cost of a line or a call, and adds it if it is missing. NULL: out of memory. */
 static struct cost *cost_of(struct callgrind *all, int64_t frame, int64_t callee) {
     bool is_new;
     const uint32_t callee_key = callee == NO_CALLEE ? 0 : function_of(all, callee) + 1;
@@ -105,10 +108,10 @@ static void put_name(struct callgrind *all, const char *key, enum name_kind kind
     const char *name = kind == NAME_OBJECT ? frame->image
                        : kind == NAME_FILE ? frame->file
                                            : frame->label;
-    /* callgrind's name for an unknown object, file or function. */
+    /* "???" is callgrind's name for an unknown object, file or function. */
     const char *known = name && *name ? name : "???";
     bool is_new;
-    /* Equal names in two images are two functions. */
+    /* Functions with equal names in different images are different functions. */
     const uint32_t id =
         ag_numbering_of(&all->names[kind], ag_numbering_pointer(known),
                         kind == NAME_FUNCTION ? ag_numbering_pointer(frame->image) : 0, &is_new);
@@ -125,7 +128,8 @@ static void put_name(struct callgrind *all, const char *key, enum name_kind kind
 }
 
 static enum ag_metric event_metric(const struct callgrind *all, enum ag_metric at) {
-    const enum ag_metric first = all->export->metric; /* swaps places with AG_METRIC_FIRST */
+    /* the metric of --metric and AG_METRIC_FIRST are exchanged */
+    const enum ag_metric first = all->export->metric;
     return at == AG_METRIC_FIRST ? first : at == first ? AG_METRIC_FIRST : at;
 }
 
@@ -154,7 +158,7 @@ static void put_cost(struct callgrind *all, const struct cost *cost) {
 static void put_function(struct callgrind *all, uint32_t function) {
     uint32_t at = all->first_cost[function];
     if (at == 0) {
-        return; /* the function is only a callee */
+        return; /* no stack has a cost for the function, so it is only called */
     }
     const struct ag_frame *first = ag_export_frame(all->export, all->costs[at - 1].frame);
     const char *file = first->file;

@@ -1,14 +1,14 @@
-/* csv_format.c: exports CSV for spreadsheets and databases. Each stack with its allocation function
- * is a row: the metrics, then the names of its function, type and so on, then the stack from the
- * allocating function outward.
+/* csv_format.c: exports CSV for spreadsheets and databases. Each pair of a stack and an allocation
+ * function is a row: first the metrics, then the function, the type and other facts, then the stack
+ * from the allocating function outward.
  *
  * In a sampled trace each metric has two more columns: the bounds of its 95 % interval. Values that
  * cannot be estimated from samples are empty.
  *
- * As RFC 4180 demands, text fields are in quotes, a quote inside is doubled, and lines end in CR
- * LF. The first line names the columns. A spreadsheet evaluates a field that begins with = + - @ as
- * a formula (OWASP calls this CSV injection), so such a name gets an apostrophe in front, which
- * makes it text. */
+ * As RFC 4180 specifies, text fields are in quotes, a quote inside a field is doubled, and lines
+ * end in CR LF. The first line has the names of the columns. A spreadsheet evaluates a field that
+ * begins with = + - @ as a formula (OWASP calls this CSV injection), so an apostrophe is written
+ * before such a text, which prevents the evaluation. */
 #include <string.h>
 
 #include "export/format_writer.h"

@@ -1,20 +1,21 @@
 /* dhat_format.c: exports the format of valgrind's DHAT, version 2, which its viewer (dh_view.html),
  * Firefox Profiler and the tools of dhat-rs read.
  *
- * The format is described in valgrind's dhat/dh_main.c, above `dhat_fini`; dh_view.js checks it.
- * The file is one JSON object. "pps" are program points. The frames of a point, "fs", are indices
- * into "ftbl", innermost first; entry 0 of "ftbl" is the root. The viewer rejects two points with
- * equal frames. So the first frame of a point is the allocation function, as in valgrind, and the
- * last frame of an incomplete stack is a mark.
+ * The format is described in valgrind's dhat/dh_main.c, above `dhat_fini`; dh_view.js checks files
+ * of this format. The file is one JSON object. "pps" is the list of program points, which are the
+ * stacks. The frames of a point, "fs", are indices into the table "ftbl", innermost first; entry 0
+ * of "ftbl" is the root. The viewer rejects a file in which two points have equal frames. So the
+ * first frame of a point is the allocation function, as in valgrind's files, and the last frame of
+ * an incomplete stack is a mark such as "[incomplete]".
  *
- *     tb, tbk    all it allocated, bytes and blocks       gb, gbk    its share of the process' peak
- *     mb, mbk    its own highest moment                   eb, ebk    in use at the end
- *     tl         sum of its blocks' lifetimes in "tu"; open blocks live until the end
+ *     tb, tbk    bytes and blocks that it allocated       gb, gbk    in use at the process' peak
+ *     mb, mbk    the most that it had in use at once      eb, ebk    in use at the end
+ *     tl         sum of the lifetimes of its blocks in "tu"; blocks never freed live until the end
  *
  * "tu" is the unit of time, the microsecond; "tuth" is the lifetime below which a block counts as
  * short-lived. "bkacc" is false, because reads and writes are not recorded. In a sampled trace all
- * numbers are estimates, and "cmd" ends with their intervals. mb, mbk and tl need a pass over the
- * events. */
+ * numbers are estimates, and "cmd" ends with the intervals of the sums. The numbers mb, mbk and tl
+ * need a pass over the events. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ enum { SHORT_LIVED_US = 10, NS_PER_US = 1000 };
 struct dhat {
     struct ag_export *export;
     struct ag_json json;
-    struct ag_numbering frames; /* frames as (frame, place), allocation functions as (name, VIA) */
+    /* entries of "ftbl": frames as (frame, place), and allocation functions as (name, VIA) */
+    struct ag_numbering frames;
 };
 #define VIA (UINT64_MAX - 1)
 

@@ -1,12 +1,13 @@
-/* export.h: writes a profile in the format of another tool, so that users can examine it there.
+/* export.h: writes a profile in the format of another tool, so that users can examine the profile
+ * with that tool.
  *
  *     struct ag_export_options options = {.size = sizeof options, .format = "pprof"};
  *     r = ag_export_write(out, profile, &options, message);
  *
  * The sums in a format are exactly those of the profile's summary. What a format cannot express is
- * left out, never invented. The same trace gives the same bytes. Memory grows with the number of
- * stacks, not with the number of events. Each format has a file FORMAT_format.c; its head describes
- * the format and names the specification. */
+ * left out. Two exports of one trace have the same bytes. The memory that an export needs grows
+ * with the number of stacks, not with the number of events. Each format has a file FORMAT_format.c;
+ * its head describes the format and names the specification. */
 #ifndef AG_EXPORT_H
 #define AG_EXPORT_H
 
@@ -20,22 +21,27 @@
 struct ag_export_options {
     size_t size;
     const char *format;
-    enum ag_metric metric; /* for formats that contain one metric, or show one first */
-    /* Of function counters: the format then has their call paths in place of stacks of blocks. 0:
-     * blocks; for a trace that has only CPU samples, these. */
+    enum ag_metric metric; /* for formats that contain only one metric, or show one metric first */
+    /* A metric of function counters: the export then contains the call paths of the counters in
+     * place of stacks of blocks. AG_CALL_METRIC_DEFAULT: blocks; if the trace has no blocks, its
+     * function counters or CPU samples. */
     enum ag_call_metric call_metric;
-    /* An export without blocks is no error; for csv and json it never is. */
+    /* Whether an export without blocks is not an error. In csv, json and perf-map it is never an
+     * error. */
     bool may_be_empty;
-    const char *version; /* of allogram, for the creator fields; NULL: none */
+    /* version of allogram, for formats that contain the name of their creator; NULL: none */
+    const char *version;
 };
-/* Whether FORMAT is the name of a format: 0, or -EINVAL with a message that names a similar format,
- * or all. */
+/* Checks whether FORMAT is the name of a format. Returns 0, or -EINVAL with a message that contains
+ * a similar name, or else all names. */
 int ag_export_check(const char *format, char ret_message[512]);
-bool ag_export_is_binary(const char *format); /* must not be written to a terminal */
+/* whether the output must not be written to a terminal */
+bool ag_export_is_binary(const char *format);
 /* Whether FORMAT can contain several merged processes. heaptrack (the history of all events) and
  * perf-map (addresses of one process) cannot. */
 bool ag_export_takes_several(const char *format);
-/* Returns 0 or a negative errno with a message. Write errors of OUT stay in the stream (ferror). */
+/* Returns 0 or a negative errno with a message. Errors of writing to OUT are not returned; the
+ * caller checks ferror(OUT). */
 int ag_export_write(FILE *out, struct ag_profile *profile, const struct ag_export_options *options,
                     char ret_message[512]);
 

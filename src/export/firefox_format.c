@@ -3,24 +3,25 @@
  *
  * 1. The format is the "processed profile" of github.com/firefox-devtools/profiler
  *    (src/types/profile.ts). This file writes version 66, which later versions of the viewer
- *    convert. Tables are objects of columns. A stack is a frame and the distance to its caller's
- *    row in the table (0: no caller). Each row of a thread's allocations has a time, bytes
- *    (negative: a free), a stack and an address. A free belongs to the last allocation of the same
- *    address before it. A block that is not freed in a range of time counts as retained there. A
- *    counter contains the bytes in use over time.
+ *    convert. A table is an object with an array for each column. A row of the table of stacks has
+ *    a frame and the distance to the row of the caller (0: no caller). A row of the table of a
+ *    thread's allocations has a time, bytes (negative: a free), a stack and an address. A free
+ *    belongs to the last allocation of the same address before it. If the user selects a range of
+ *    time, the viewer counts a block as retained if it is not freed in this range. A counter
+ *    contains the bytes in use over time.
  *
- * 2. Blocks are added up before they are written, because a viewer in a browser cannot open a
- *    hundred million rows. The recording is divided into slices of time. All blocks of one stack
- *    that were allocated in the same slice, and were also freed in the same slice (or never), form
- *    a span. A span has an address of its own, one row for its allocation, and one row for its
- *    free. Sums are exact for the whole recording, and at the borders of slices. There are at most
- *    SLICES slices; adjacent slices are merged until there are at most ROWS_MOST spans.
+ * 2. Blocks are added up before they are written, because the viewer, which runs in a browser,
+ *    cannot open a hundred million rows. The recording is divided into slices of time. All blocks
+ *    of one stack that were allocated in the same slice, and were also freed in the same slice (or
+ *    never), form a span. A span has an address of its own, one row for its allocation, and one row
+ *    for its free. Sums are exact for the whole recording, and at the borders of slices. There are
+ *    at most SLICES slices; adjacent slices are merged until there are at most ROWS_MOST spans.
  *
  * 3. In a sampled trace all bytes are estimates. "extra" in the metadata contains the interval of
- *    the sums; the viewer shows it with the other facts about the profile.
+ *    the sums; the viewer shows "extra" with the other facts about the profile.
  *
- * 4. There is one thread, "heap", because a block may be freed by another thread than the one that
- *    allocated it. */
+ * 4. The file has only one thread, "heap", because a block may be freed by another thread than the
+ *    one that allocated it. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@
 #include "text/json_writer.h"
 
 enum { SLICES = 512, ROWS_MOST = 1 << 20, VERSION = 66, GECKO_VERSION = 24 };
-enum { NEVER = SLICES }; /* the slice of the free of a block that is never freed */
+enum { NEVER = SLICES }; /* the number of a slice in a span of blocks that are never freed */
 
 struct allocation { /* a row of the table of allocations */
     uint64_t time_ns;
@@ -42,9 +43,9 @@ struct firefox {
     struct ag_export *export;
     struct ag_call_tree tree;
     struct ag_json json;
-    struct ag_numbering strings, libs, keys; /* keys: the spans, as (row, born slice << 16 | died
-                                              * slice) */
-    uint64_t *span_bytes;                    /* by number in keys */
+    struct ag_numbering strings, libs, keys; /* keys: the spans, as (row of the profile, slice of
+                                              * the allocation << 16 | slice of the free) */
+    uint64_t *span_bytes;                    /* by number of a span in `keys` */
     size_t n_spans;
     uint64_t slice_ns, duration_ns;
     struct allocation *allocations;
@@ -74,7 +75,7 @@ static uint64_t slice_of(const struct firefox *all, uint64_t time_ns) {
     return slice < SLICES ? slice : SLICES - 1;
 }
 
-/* Doubles the length of slices, so that each new slice is two old ones. */
+/* Doubles the length of slices: each new slice consists of two old slices. */
 static int halve(struct firefox *all) {
     struct ag_numbering keys = all->keys;
     uint64_t *bytes = all->span_bytes;
@@ -93,8 +94,8 @@ static int halve(struct firefox *all) {
     return r;
 }
 
-/* An allocation adds to the span that is never freed. A free moves the bytes from there to the span
- * of its slice. */
+/* An allocation is added to a span that is never freed. A free moves the bytes of the block from
+ * that span to the span with the slice of the free. */
 static int count_step(void *context, const struct ag_replay_step *step) {
     struct firefox *all = context;
     if (all->keys.count >= ROWS_MOST && all->slice_ns <= all->duration_ns) {
@@ -124,8 +125,8 @@ static int by_time(const void *left, const void *right) {
     return a->span < b->span ? -1 : a->span > b->span;
 }
 
-/* Lists the rows of all spans. An allocation is at the start of its slice, a free in the middle of
- * its slice, so it comes after every allocation of that slice. */
+/* Lists the rows of all spans. The time of an allocation is the start of its slice. The time of a
+ * free is the middle of its slice, so that a free comes after all allocations of the same slice. */
 static int list_allocations(struct firefox *all) {
     all->allocations = malloc((2 * all->keys.count + 1) * sizeof(*all->allocations));
     if (!all->allocations) {
@@ -181,7 +182,8 @@ static uint32_t string(struct firefox *all, const char *text) {
 
 /* ---- shared tables ---- */
 
-struct frames { /* frames of the profile that occur in stacks, their functions and source files */
+struct frames { /* the frames of the profile that occur in stacks, with their functions and source
+                 * files */
     struct ag_numbering frames, functions, sources;
 };
 
@@ -237,7 +239,8 @@ static void write_frames(struct firefox *all, struct frames *frames) {
     ag_json_close(json, '}');
 }
 
-/* The source file of a function: that of its first frame. */
+/* Returns an array, by function: its source file, which is that of its first frame. NULL: out of
+ * memory. */
 static const char **files_of(const struct firefox *all, struct frames *frames) {
     const char **files = calloc(frames->functions.count + 1, sizeof(*files));
     for (size_t i = frames->frames.count; files && i-- > 0;) {
@@ -435,7 +438,7 @@ static void write_thread(struct firefox *all, const char *name) {
     ag_json_close(json, ']');
 }
 
-/* How the viewer draws the counter: as a line of accumulated values. */
+/* Writes how the viewer draws the counter: as a line of accumulated values. */
 static void write_display(struct ag_json *json) {
     static const char *const sources[][2] = {{"accumulated", "bytes in use at this time"},
                                              {"count-range", "bytes between lowest and highest"}};

@@ -3,18 +3,21 @@
  *
  * The format has no specification; its reference is stackcollapse-perf.pl and flamegraph.pl of
  * github.com/brendangregg/FlameGraph. The last blank of a line separates the stack from its number,
- * so names may contain blanks. A semicolon in a name, which Rust types have, becomes a colon, as in
- * inferno. Each line has one number, which --metric selects; lines with 0 are left out.
+ * so names may contain blanks. A semicolon in a name (names of Rust types may contain one) is
+ * replaced by a colon, as inferno does. Each line has one number, the metric of --metric; lines
+ * with 0 are left out.
  *
- * If --metric is one of function counters, the lines are call paths with their own counts; for a
- * trace of `allogram observe` with CPU samples and no blocks, the number is that of samples. */
+ * If --metric is a metric of function counters, the lines are call paths with their own counts. For
+ * a trace of `allogram observe` with CPU samples and no blocks, the number of a line is the number
+ * of samples. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "export/call_tree.h"
 #include "text/number.h"
 
-/* Writes the functions from the outermost to NODE. PATH has room for all nodes. */
+/* Writes the functions from the outermost one to that of NODE. PATH: a buffer with room for all
+ * nodes. */
 static void put_path(struct ag_export *export, const struct ag_call_tree *tree, uint32_t node,
                      uint32_t *path) {
     size_t depth = 0;

@@ -1,5 +1,5 @@
-/* format_writer.c: functions that the writers of formats share, see format_writer.h: stacks as
- * lists of frames, numbers of sampled traces, and names in lines of text. */
+/* format_writer.c: functions that the writers of several formats use: stacks as lists of frames,
+ * numbers of sampled traces, and names in lines of text. */
 #include "export/format_writer.h"
 
 #include <inttypes.h>
@@ -10,9 +10,9 @@
 
 /* ---- stacks ---- */
 
-/* The stack of a row is a list of frames. If callers are missing, the outermost frame is a mark,
- * because a flame graph with a stack that begins in the middle of the program would be
- * misleading. */
+/* The stack of a row is a list of frames. If callers are missing from the stack, the outermost
+ * frame of the list is a mark, because a flame graph in which a stack begins in the middle of the
+ * program would be misleading. */
 static const struct ag_frame marks[] = {
     {.function = "[no stack]", .label = "[no stack]", .image = "", .runtime = "c"},
     {.function = "[cut]", .label = "[cut]", .image = "", .runtime = "c"},
@@ -60,7 +60,8 @@ size_t ag_export_stack(struct ag_export *export, uint32_t row,
 /* ---- sampled traces ---- */
 
 /* In a sampled trace every number is an estimate. Formats that can store intervals contain the 95 %
- * interval of each number. The others contain a line of text, if they have a field for it. */
+ * interval of each number. Other formats contain a line of text with the intervals of the sums, if
+ * they have a field for free text. */
 
 bool ag_export_is_estimate(const struct ag_export *export) {
     return ag_profile_identity(export->profile)->is_sampled;
@@ -103,16 +104,17 @@ void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
         return;
     }
     const struct ag_interval interval = ag_interval_in_profile(export->profile, metrics, metric);
-    /* Temporary blocks are unknown, because allocations between two samples are not recorded. */
+    /* the number of temporary blocks is unknown, because allocations between two samples are not
+     * recorded */
     ag_json_estimate(json, name, value, metric != AG_METRIC_TEMPORARY_BLOCKS, interval.low,
                      interval.high);
 }
 
 /* ---- names in formats that are lines of text ---- */
 
-/* Names come from untrusted files. A line feed in a name would end the line and begin a forged one;
- * an escape sequence would control the terminal that shows the file. Both are replaced by visible
- * text. */
+/* Names come from untrusted files. A line feed in a name would end the line, and the rest of the
+ * name would be a forged line. An escape sequence would control the terminal on which the file is
+ * shown. So control characters are replaced by visible text. */
 
 void ag_put_plain(FILE *out, const char *text, char from, char to) {
     const char *at = text ? text : "";

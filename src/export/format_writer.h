@@ -1,4 +1,5 @@
-/* format_writer.h: the input of a format's writer, and functions that writers share. */
+/* format_writer.h: the input of the function that writes a format, and functions that several of
+ * these functions use. */
 #ifndef AG_FORMAT_WRITER_H
 #define AG_FORMAT_WRITER_H
 
@@ -16,13 +17,14 @@ struct ag_export {
     struct ag_profile *profile;
     const struct ag_stack_row *rows;
     size_t n_rows;
-    enum ag_metric metric; /* the metric of --metric; default: allocated_bytes */
+    enum ag_metric metric; /* the metric of --metric; if it was not given, allocated_bytes */
     bool has_metric;       /* --metric was given */
-    /* The call paths to export in place of the stacks (rows), and their metric; NULL: stacks. */
+    /* The function counters whose call paths are exported in place of the stacks (rows), with
+     * call_metric; NULL: stacks are exported. */
     const struct ag_functions *functions;
     enum ag_call_metric call_metric;
     const char *version;
-    uint32_t *places; /* for one stack, used by ag_export_stack */
+    uint32_t *places; /* buffer for the places of one stack, used by ag_export_stack */
     struct ag_stack_frame *frames;
     size_t frame_capacity;
 };
@@ -34,24 +36,24 @@ ag_export_writer ag_callgrind_format, ag_csv_format, ag_dhat_format, ag_firefox_
     ag_perf_map_format, ag_pprof_format, ag_speedscope_format;
 
 /* ---- stacks ---- */
-/* Marks: frames that the profile does not have. One is the only frame of an empty stack, the others
- * replace callers that were not recorded. */
+/* Marks are frames that the profile does not contain. AG_FRAME_NO_STACK is the only frame of an
+ * empty stack; the other marks replace callers that were not recorded. */
 enum {
     AG_FRAME_NO_STACK = -1,   /* "[no stack]" */
-    AG_FRAME_CUT = -2,        /* "[cut]": deeper than --depth */
-    AG_FRAME_INCOMPLETE = -3, /* "[incomplete]": the walk ended early */
+    AG_FRAME_CUT = -2,        /* "[cut]": the stack is deeper than --depth */
+    AG_FRAME_INCOMPLETE = -3, /* "[incomplete]": the stack walk ended early */
 };
 #define AG_NO_PLACE UINT32_MAX
 
 struct ag_stack_frame {
     int64_t frame;  /* a frame of the profile, or a mark */
-    uint32_t place; /* its place, a code address with the frames inlined there
-                     * (model/answers/places.h); AG_NO_PLACE for a mark */
-    bool is_last;   /* the last frame of its place: the function that the others were inlined
-                     * into */
+    uint32_t place; /* place of the frame, a code address with the frames inlined there
+                     * (model/answers/places.h); AG_NO_PLACE: the frame is a mark */
+    bool is_last;   /* the last frame of its place: the function into which the other frames of the
+                     * place are inlined */
 };
-/* The frames of a row, innermost first, at least 1; valid until the next call. Returns 0 if out of
- * memory. */
+/* Gets the frames of a row, innermost first, valid until the next call. Returns their number, at
+ * least 1; 0: out of memory. */
 size_t ag_export_stack(struct ag_export *export, uint32_t row,
                        const struct ag_stack_frame **ret_frames);
 const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t frame);
@@ -59,19 +61,22 @@ const struct ag_frame *ag_export_frame(const struct ag_export *export, int64_t f
 /* ---- sampled traces ---- */
 bool ag_export_is_estimate(const struct ag_export *export);
 enum { AG_EXPORT_NOTE_BYTES = 320 };
-/* Writes a sentence for a format's free text into TEXT, and returns it: the numbers are estimates,
- * and the intervals of the sums. "" for an exact trace. */
+/* Writes a sentence for a format's free text into TEXT, and returns TEXT. The sentence says that
+ * the numbers are estimates, and contains the intervals of the sums. For an exact trace TEXT is
+ * "". */
 const char *ag_export_note(const struct ag_export *export, char text[AG_EXPORT_NOTE_BYTES]);
-/* Writes a metric by its name, and for a sampled trace its 95 % interval as NAME_ci95. Both are
- * null if samples cannot show the metric. */
+/* Writes a metric by its name, and for a sampled trace its 95 % interval as NAME_ci95. In JSON,
+ * both are null if samples cannot show the metric. */
 void ag_export_json_metric(const struct ag_export *export, struct ag_json *json,
                            const struct ag_metrics *metrics, enum ag_metric metric);
 
 /* ---- names in formats that are lines of text ---- */
-/* Writes TEXT for use in a line: control characters as \x1b, invalid UTF-8 as U+FFFD, and the
- * character FROM (0: none), which the format reserves, as TO. */
+/* Writes TEXT as a part of a line: control characters in the form \x1b, invalid UTF-8 as U+FFFD,
+ * and the character FROM, which has a meaning in the format, as TO. FROM 0: no character is
+ * replaced. */
 void ag_put_plain(FILE *out, const char *text, char from, char to);
-/* Writes the name of the function like ag_put_plain, after "[runtime] " if it is not native. */
+/* Writes the name of a frame's function as ag_put_plain does, after "[runtime] " if the function is
+ * not native. */
 void ag_put_function(FILE *out, const struct ag_frame *frame, char from, char to);
 /* Writes the words of the recorded command, separated by blanks. */
 void ag_put_command(struct ag_export *export);

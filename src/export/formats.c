@@ -1,5 +1,5 @@
-/* formats.c: the table of all formats, and the call of a format's writer with its input. See
- * export.h. */
+/* formats.c: has the table of all formats, prepares the input of the function that writes a format,
+ * and calls it. See export.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,8 @@ static const struct format {
     enum {
         BINARY = 1,
         OF_ONE_PROCESS = 2,
-        HAS_CALLS = 4,    /* it can contain function counters */
-        MAY_BE_EMPTY = 8, /* a file without blocks is of use */
+        HAS_CALLS = 4,    /* the format can contain function counters */
+        MAY_BE_EMPTY = 8, /* a file without blocks is useful */
     } flags;
 } formats[] = {
     {"pprof", ag_pprof_format, BINARY | HAS_CALLS},
@@ -72,7 +72,7 @@ bool ag_export_takes_several(const char *name) {
     return format && !(format->flags & OF_ONE_PROCESS);
 }
 
-/* Rejects a metric that samples cannot show. */
+/* Returns an error for a metric that samples cannot show. */
 static int check_sampled(const struct ag_export_options *options, char ret_message[512]) {
     if (options->metric == AG_METRIC_TEMPORARY_BLOCKS) {
         snprintf(ret_message, 512,
@@ -83,7 +83,8 @@ static int check_sampled(const struct ag_export_options *options, char ret_messa
     return 0;
 }
 
-/* A trace without blocks may have function counters, or CPU samples. */
+/* Returns the metric for a trace without blocks, which may have CPU samples or function
+ * counters. */
 static enum ag_call_metric metric_without_blocks(const struct ag_profile *profile,
                                                  const struct ag_functions *functions) {
     return ag_profile_has_only_samples(profile)   ? AG_CALL_METRIC_CALLS
@@ -116,8 +117,9 @@ static int refuse_calls(const struct ag_export *export, const struct format *for
     return 0;
 }
 
-/* Selects the call paths in place of the stacks, if they are wanted or if there are no stacks;
- * fails if the trace has nothing to export. */
+/* Selects the call paths of function counters in place of the stacks, if the caller requests a
+ * metric of these counters or if the trace has no stacks. Fails if the trace has nothing to
+ * export. */
 static int choose_calls(struct ag_export *export, const struct format *format,
                         const struct ag_export_options *options, char ret_message[512]) {
     const enum ag_call_metric metric = options->call_metric;

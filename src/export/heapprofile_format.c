@@ -3,7 +3,7 @@
  *
  * The format is SamplingHeapProfile of the DevTools protocol
  * (chromedevtools.github.io/devtools-protocol, domain HeapProfiler): a tree of nodes {callFrame,
- * selfSize, id, children} below a head called (root), and a list of samples {size, nodeId,
+ * selfSize, id, children} below a head node called (root), and a list of samples {size, nodeId,
  * ordinal}. Lines and columns of callFrame count from 0; -1 is unknown. scriptId is "0", as for
  * native functions. selfSize is the value of --metric. Each node with a value has one sample,
  * because the tree contains only sums. */
@@ -18,11 +18,12 @@ struct heapprofile {
     struct ag_call_tree tree;
     struct ag_json json;
     uint64_t *own;
-    uint32_t *first_child, *next_sibling; /* by node; first_child[count] is that of the head */
+    /* by node; first_child[tree.count] is the first child of the head */
+    uint32_t *first_child, *next_sibling;
 };
 
-/* Links the children of each node. The loop runs backwards, so that children are in ascending
- * order. */
+/* Makes the list of the children of each node. The loop runs backwards, so that the children in a
+ * list are in ascending order. */
 static int link_children(struct heapprofile *all) {
     const size_t n = all->tree.count;
     all->first_child = malloc((n + 1) * sizeof(*all->first_child));
@@ -63,8 +64,8 @@ static void close_node(struct heapprofile *all) {
     ag_json_close(&all->json, '}');
 }
 
-/* Writes all nodes, without recursion, because a stack can be as deep as the program's own
- * recursion. */
+/* Writes all nodes. The function does not recurse, because a stack can be as deep as the recursion
+ * of the program. */
 static void write_nodes(struct heapprofile *all) {
     uint32_t node = all->first_child[all->tree.count];
     while (node != AG_CALL_ROOT) {

@@ -1,9 +1,9 @@
 /* heaptrack_format.c: exports the text format of heaptrack, for heaptrack_gui and heaptrack_print.
  *
- * There is no specification; the reference is the reader, AccumulatedTraceData::read of
- * github.com/KDE/heaptrack (src/analyze/accumulatedtracedata.cpp), for the file that
- * heaptrack_interpret writes. All numbers are hexadecimal; indices begin with 1 except those of
- * `a`, which begin with 0. The lines are:
+ * The format has no specification. The reference is the function of heaptrack that reads files
+ * which heaptrack_interpret wrote: AccumulatedTraceData::read of github.com/KDE/heaptrack
+ * (src/analyze/accumulatedtracedata.cpp). All numbers are hexadecimal; indices begin with 1 except
+ * those of `a`, which begin with 0. The lines are:
  *
  *     v VERSION FORMAT    X COMMAND       I PAGE_BYTES PAGES
  *     s TEXT              a string        i PC MODULE [FUNCTION FILE LINE]...   innermost first
@@ -11,16 +11,18 @@
  *     a BYTES STACK       what an allocation is, from 0
  *     + A   - A           one block more, one less         c MS   R PAGES   time, resident size
  *
- * This file writes format 2, which every heaptrack since 1.0 reads; in it, a string is the rest of
- * its line. The output contains every event: a hundred million events take some gigabytes of text.
- * `... | zstd >x.zst` compresses it, and heaptrack reads the compressed file.
+ * This file writes format 2, which every heaptrack since 1.0 reads; in this format, a string is the
+ * rest of its line. The output contains every event: a hundred million events take some gigabytes
+ * of text. `... | zstd >x.zst` compresses the text, and heaptrack reads the compressed file.
  *
- * In a sampled trace each sample becomes one block with the bytes that it stands for: bytes are
- * estimates, and calls are the number of samples. The line X contains a note about this.
+ * In a sampled trace each sample becomes one block with the number of bytes that the sample
+ * represents. So bytes are estimates, and calls are the number of samples. The line X contains a
+ * note that says so.
  *
  * heaptrack calls a block temporary if its free directly follows an allocation of the same size and
- * stack, in any thread; that is another definition than allogram's. heaptrack takes index 0 of `a`
- * as "nothing allocated yet", so no block uses it. */
+ * stack, in any thread. The definition of allogram is different: no other block was allocated by
+ * the thread before the free. heaptrack interprets index 0 of the lines `a` as "nothing allocated
+ * yet", so no block uses index 0. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -34,7 +36,7 @@ enum { TICK_NS = 10 * 1000 * 1000, NS_PER_MS = 1000 * 1000 };
 struct heaptrack {
     struct ag_export *export;
     struct ag_call_tree tree;
-    /* Of texts; of places and marks; of (bytes, row). */
+    /* numbers of texts; of places and marks; of allocations (bytes, row) */
     struct ag_numbering strings, places, allocations;
     struct ag_image_row *images;
     size_t n_images;
@@ -59,8 +61,8 @@ static void put_one(FILE *out, char letter, uint64_t a) {
     putc_unlocked('\n', out);
 }
 
-/* The number of a text; writes the text if it is new. FUNCTION is its frame if the text is a
- * function, otherwise NULL. 0: there is no text. */
+/* Returns the number of a text, and writes the text if it is new. FUNCTION: the frame, if the text
+ * is the name of its function; otherwise NULL. 0: TEXT is NULL or empty. */
 static uint32_t string(struct heaptrack *all, const char *text, const struct ag_frame *function) {
     if (!text || !*text) {
         return 0;
@@ -158,7 +160,8 @@ static int put_step(void *context, const struct ag_replay_step *step) {
                     (uint64_t)all->tree.node_of_row[step->row] + 1);
     }
     put_one(all->export->out, step->is_death ? '-' : '+', allocation);
-    return ferror(all->export->out) ? -EIO : 0; /* stops the export if the disk is full */
+    /* ends the replay, for example if the disk is full */
+    return ferror(all->export->out) ? -EIO : 0;
 }
 
 static int put_history(struct heaptrack *all) {
@@ -177,7 +180,7 @@ static int put_history(struct heaptrack *all) {
     putc_unlocked('\n', out);
     put_numbers(out, 'I', all->page_bytes, 0);
     put_stacks(all);
-    if (all->tree.count > 0) { /* index 0, which no block uses */
+    if (all->tree.count > 0) { /* writes index 0, which no block uses */
         ag_numbering_of(&all->allocations, UINT64_MAX, UINT64_MAX, NULL);
         put_numbers(out, 'a', 0, 1);
     }
@@ -195,7 +198,7 @@ int ag_heaptrack_format(struct ag_export *export) {
     all.n_points = ag_profile_timeline(export->profile, &all.points);
     r = ag_profile_images(export->profile, &all.images, &all.n_images);
     r = r < 0 ? r : put_history(&all);
-    r = r == -EIO ? 0 : r; /* the caller sees the error in the stream */
+    r = r == -EIO ? 0 : r; /* the caller finds the error with ferror */
     free(all.images);
     ag_call_tree_end(&all.tree);
     ag_numbering_done(&all.strings);

@@ -1,6 +1,7 @@
 /* json_format.c: exports all data as one JSON object for scripts; docs/reference/report-schema.md
- * describes its keys. Frames are in a table and stacks contain their indices, so a file is about
- * ten times smaller than the stacks in `report --json`. No other tool reads this format. */
+ * describes its keys. Frames are in a table, and a stack contains indices into this table. So the
+ * file is about ten times smaller than the stacks in the output of `report --json`. No other tool
+ * reads this format. */
 #include <errno.h>
 
 #include "export/format_writer.h"

@@ -1,18 +1,20 @@
 /* massif_format.c: exports the output file of valgrind's massif, for ms_print and
  * massif-visualizer.
  *
- * The format is described in valgrind's massif/ms_main.c ("Writing snapshots"). The file has a
- * head, then snapshots with a time, the heap bytes, and a tree of the stacks that held them, from
- * the allocation functions to their callers. A line `nK: BYTES LABEL` of a tree has K lines below
- * it, indented by one more blank. Stacks with less than 1 % of a snapshot are together in a line
- * `in N places`. A tree has at most 30 levels, as in massif.
+ * The format is described in valgrind's massif/ms_main.c ("Writing snapshots"). The file has a head
+ * and then snapshots. A snapshot has a time, the bytes in the heap at this time, and a tree of the
+ * stacks that allocated these bytes, from the allocation functions to their callers. After a line
+ * `nK: BYTES LABEL` of a tree follow the K lines of its children, indented by one more blank.
+ * Stacks with less than 1 % of a snapshot are combined in a line `in N places`. A tree has at most
+ * 30 levels, as in massif.
  *
- * There are about a hundred snapshots at equal distances in time, the last of them at the end, and
- * one for the peak. Every tenth snapshot, the peak and the end have a tree ("detailed"). The bytes
- * of the peak are those of the report, even if it lasted less than a clock tick. Each other
- * snapshot has the bytes in use at its time, counted in one pass over the events. Times are
- * milliseconds with a fraction, because ms_print supports only the units i, ms and B. In a sampled
- * trace all bytes are estimates, and `desc` contains their intervals. */
+ * There are about a hundred snapshots at equal distances in time, the last one at the end, and an
+ * additional snapshot for the peak. Every tenth snapshot, the peak and the end have a tree
+ * ("detailed"). The bytes of the peak are those of the report, even if the peak lasted less than a
+ * clock tick. Each other snapshot has the bytes in use at its time, counted in one pass over the
+ * events. Times are milliseconds with a fraction, because ms_print supports only the units i, ms
+ * and B. In a sampled trace all bytes are estimates, and the line `desc` contains the intervals of
+ * the sums. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,17 +25,19 @@
 
 enum { SNAPSHOTS = 100, DETAILED_EVERY = 10, DEPTH_MOST = 30, THRESHOLD_PERCENT = 1 };
 
-struct listed { /* a stack with its innermost frames, for sorting */
+struct listed { /* a stack with its innermost frames, for sorting stacks by frames */
     uint32_t row;
     uint32_t n_frames;
     const struct ag_stack_frame *frames;
 };
 struct snapshot {
     uint64_t time_ns, bytes;
-    const uint64_t *row_bytes; /* by row; NULL: the snapshot has no tree ("empty") */
+    /* by row: bytes of the stack; NULL: the snapshot has no tree ("empty") */
+    const uint64_t *row_bytes;
     bool is_peak;
 };
-struct child { /* entries [first, end) of `stacks`, which share their frames up to some depth */
+struct child { /* a node of a tree: the stacks from index `first` to `end` - 1 in massif.stacks,
+                * whose innermost frames are equal */
     size_t first, end;
     uint64_t bytes;
 };
@@ -41,11 +45,11 @@ struct massif {
     struct ag_export *export;
     struct listed *stacks; /* one for each row, sorted by frames */
     struct ag_stack_frame *frames;
-    uint64_t *bytes; /* by index in stacks: bytes in the current snapshot */
+    uint64_t *bytes; /* by index in `stacks`: bytes in the current snapshot */
     struct ag_moment *moments;
     struct snapshot *snapshots;
     size_t n_moments, n_snapshots;
-    uint64_t *peak_bytes; /* by row */
+    uint64_t *peak_bytes; /* by row: bytes at the peak */
 };
 
 /* ---- stacks in the order of their frames ---- */
@@ -99,8 +103,8 @@ static int by_time(const void *left, const void *right) {
     return a->time_ns < b->time_ns ? -1 : a->time_ns > b->time_ns;
 }
 
-/* Counts the bytes at all moments except the peak in one replay of the events. The last moment is
- * the end. */
+/* Computes the bytes at the moments of all snapshots, except for the peak, in one replay of the
+ * events. The last moment is the end of the recording. */
 static int take_moments(struct massif *all) {
     const struct ag_summary *summary = ag_profile_summary(all->export->profile);
     all->moments = calloc(SNAPSHOTS + 1, sizeof(*all->moments));
@@ -121,7 +125,7 @@ static int take_moments(struct massif *all) {
         }
     }
     struct ag_moment *end = &all->moments[all->n_moments - 1];
-    end->time_ns = UINT64_MAX; /* after every event */
+    end->time_ns = UINT64_MAX; /* later than every event */
     if (!end->row_bytes) {
         end->row_bytes = calloc(all->export->n_rows + 1, sizeof(*end->row_bytes));
     }
@@ -147,7 +151,8 @@ static void take_snapshots(struct massif *all) {
         peak.bytes += all->peak_bytes[row];
     }
     all->snapshots[all->n_snapshots++] = peak;
-    /* Of two snapshots at the same time, the peak is the second: it was added last. */
+    /* qsort of glibc keeps the order of equal elements, so the peak comes after a snapshot at the
+     * same time */
     qsort(all->snapshots, all->n_snapshots, sizeof(*all->snapshots), by_time);
 }
 
@@ -166,8 +171,8 @@ static int largest_first(const void *left, const void *right) {
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Finds the children at DEPTH of the stacks [first, end), largest first. A stack that ends above
- * DEPTH has none. */
+/* Finds the children of a node: groups of the stacks from FIRST to END - 1 with equal frames at
+ * DEPTH, largest group first. A stack with at most DEPTH frames belongs to no group. */
 static size_t find_children(const struct massif *all, size_t first, size_t end, uint32_t depth,
                             struct child *ret_children) {
     size_t count = 0;
@@ -208,8 +213,8 @@ static void put_label(struct massif *all, const struct ag_stack_frame *at) {
     }
 }
 
-/* Writes the tree of the stacks [first, end), which share DEPTH frames. Recurses at most DEPTH_MOST
- * levels. */
+/* Writes the node PARENT, whose stacks have DEPTH equal frames, and the nodes below it. Recurses at
+ * most DEPTH_MOST levels. */
 static int put_below(struct massif *all, const struct child *parent, uint32_t depth,
                      uint64_t total) {
     FILE *out = all->export->out;

@@ -17,17 +17,19 @@ struct ag_numbering {           /* zero-initialize */
     struct ag_numbered *things; /* the items, by number */
     size_t count;
     struct ag_index_map by_hash;
-    bool has_failed; /* out of memory: further new items get the number 0 */
+    bool has_failed; /* out of memory: all new items get the number 0 */
 };
 uint32_t ag_numbering_of(struct ag_numbering *numbering, uint64_t a, uint64_t b,
-                         bool *ret_is_new); /* the number of (a, b); ret_is_new may be NULL */
+                         /* Returns the number of (a, b), and adds it if it is new. ret_is_new may
+                          * be NULL. */
+                         bool *ret_is_new);
 void ag_numbering_done(struct ag_numbering *numbering);
 
 static inline uint64_t ag_numbering_pointer(const void *pointer) {
     return (uint64_t)(uintptr_t)pointer;
 }
-/* Numbers functions as the profile's sites distinguish them: by name and image. Equal texts have
- * equal addresses, so addresses are compared. */
+/* Returns the number of a frame's function. Functions are distinguished by name and image, as in
+ * the sites of a profile. Equal texts have equal addresses, so addresses are compared. */
 static inline uint32_t ag_numbering_function(struct ag_numbering *functions,
                                              const struct ag_frame *frame) {
     return ag_numbering_of(functions, ag_numbering_pointer(frame->label),

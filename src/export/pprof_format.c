@@ -8,25 +8,26 @@
  *    order, so samples are written as they are made, and the tables after them.
  *
  * 2. The first sample types are those of every heap profile, in the order that readers expect:
- *    alloc_objects, alloc_space, inuse_objects, inuse_space. Types of our own follow: peak_objects
- *    and peak_space (in use at the peak), temp_objects. Viewers show inuse_space first, unless
- *    --metric selects another one. The period is 1, because no value has to be multiplied.
+ *    alloc_objects, alloc_space, inuse_objects, inuse_space. Types that only allogram writes
+ *    follow: peak_objects and peak_space (in use at the peak), temp_objects. Viewers show
+ *    inuse_space first, unless --metric selects another type. The period is 1, because values need
+ *    not be multiplied.
  *
- * 3. A sample is a stack and its allocation function. Its labels are `via` (the allocation
- *    function) and `heap`, which -tagfocus and -tagroot can use; `type`, the type of its blocks, if
- *    known; `label`, the label that the program had set, if any; and `bytes`, the mean size of its
- *    blocks, as in the profiles of Go.
+ * 3. A sample is a stack with an allocation function. The labels of a sample are `via` (the
+ *    allocation function) and `heap`; `type`, the type of the blocks, if known; `label`, the label
+ *    that the program had set, if any; and `bytes`, the mean size of the blocks, as in the profiles
+ *    of Go. The options -tagfocus and -tagroot of pprof use these labels.
  *
- *    If --metric is one of function counters, a sample is a call path, its types are calls,
- *    own_words, own_bytes and own_ns, and its locations have a function, but no address.
+ *    If --metric is a metric of function counters, a sample is a call path, the sample types are
+ *    calls, own_words, own_bytes and own_ns, and a location has a function, but no address.
  *
  * 4. In a sampled trace the values are unbiased estimates. A comment contains the intervals of the
  *    sums; the labels alloc_objects_ci95, alloc_space_ci95, inuse_objects_ci95 and inuse_space_ci95
- *    ("120 to 480") contain those of each sample.
+ *    ("120 to 480") of a sample contain the intervals of its values.
  *
- * 5. An address lies within the call instruction, not after it: it is the address that was
- *    symbolized. Mappings state whether they have functions, files and lines, so that pprof does
- *    not symbolize them again. */
+ * 5. The address of a location is within the call instruction, not after it, because this is the
+ *    address that was symbolized. Mappings state whether they have functions, files and lines, so
+ *    that pprof does not symbolize them again. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -45,11 +46,11 @@
 
 /* Writes messages of protocol buffers, field by field.
  *
- * In the wire format (protobuf.dev/programming-guides/encoding), a field is a varint that contains
- * its number and its kind, then a varint, or a length and bytes. A nested message is a field of
- * bytes, so it is made before the message around it. Repeated integers may be packed into one field
- * of bytes. This is less code than using a library. Each message is made in a list of bytes;
- * setting the count of the list to 0 begins a new message. */
+ * In the wire format (protobuf.dev/programming-guides/encoding), a field begins with a varint that
+ * contains the number and the kind of the field. A varint follows, or a length and bytes. A nested
+ * message is a field of bytes, so it is made before the message that contains it. Repeated integers
+ * may be packed into one field of bytes. Each message is made in a list of bytes; setting the count
+ * of the list to 0 begins a new message. This is less code than a library would need. */
 
 enum { KIND_VARINT = 0, KIND_BYTES = 2, KIND_BITS = 3 };
 
@@ -196,36 +197,38 @@ static const struct call_type {
 };
 enum { N_SAMPLE_TYPES = sizeof sample_types / sizeof sample_types[0], BUILD_ID_BYTES = 64 };
 
-struct facts { /* of a mapping: what is known of any of its locations */
+struct facts { /* of a mapping: whether any of its locations has a function, a file, a line, an
+                * inlined frame */
     bool has_functions, has_files, has_lines, has_inlined;
 };
-enum { N_RANGES = 4 }; /* the first sample types, which have their interval as a label */
-struct ranges {        /* the intervals of a row; numbered in the text table by their address, so
-                        * they must not move */
+enum { N_RANGES = 4 }; /* the first N_RANGES sample types have their interval as a label */
+struct ranges {        /* the texts of the intervals of a row; the text table refers to a text by
+                        * its address, so they must not move */
     char text[N_RANGES][44];
 };
 static const char *const range_labels[N_RANGES] = {"alloc_objects_ci95", "alloc_space_ci95",
                                                    "inuse_objects_ci95", "inuse_space_ci95"};
-struct build_id { /* numbered in the text table by its address, so it must not move */
+struct build_id { /* the text table refers to `hex` by its address, so it must not move */
     char hex[2 * BUILD_ID_BYTES + 1];
 };
 struct pprof {
     struct ag_export *export;
     struct gzip *gzip;
     struct ag_numbering strings, functions, locations;
-    /* A field of the profile, the message in it, and a part of that message. */
+    /* buffers for a field of the profile, for the message in the field, and for a part of that
+     * message */
     struct ag_byte_list field, message, part;
     struct ag_image_row *images;
     struct facts *facts; /* by image */
     struct build_id *build_ids;
-    uint32_t *mapping; /* by image: its id in the file */
+    uint32_t *mapping; /* by image: id of its mapping in the output */
     size_t n_images;
-    struct ranges *ranges; /* by row; NULL: an exact trace */
+    struct ranges *ranges; /* by row; NULL: the trace is exact */
     char note[AG_EXPORT_NOTE_BYTES];
 };
 
-/* The number of a text. Equal texts of the profile have equal addresses, so addresses are
- * compared. */
+/* Returns the number of a text in the table of texts. Equal texts of the profile have equal
+ * addresses, so addresses are compared. */
 static uint64_t text(struct pprof *all, const char *text) {
     return ag_numbering_of(&all->strings, ag_numbering_pointer(text && *text ? text : ""), 0, NULL);
 }
@@ -249,7 +252,7 @@ static void put_value_type(struct pprof *all, uint32_t field, const char *type, 
     put_field(all, field, &all->message);
 }
 
-/* Returns the name of the type that viewers show first. */
+/* Writes the sample types. Returns the name of the type that viewers show first. */
 static const char *put_sample_types(struct pprof *all) {
     const struct ag_export *export = all->export;
     size_t shown = 3; /* inuse_space */
@@ -282,7 +285,7 @@ static void put_head(struct pprof *all) {
 
 /* ---- samples ---- */
 
-/* A location of a call path; other locations have KEY_PLACE. */
+/* The kinds of locations in `locations`: KEY_FUNCTION: of call paths; KEY_PLACE: all others. */
 enum { KEY_PLACE = 0, KEY_FUNCTION = 1 };
 
 static void put_label(struct pprof *all, const char *key, const char *value) {
@@ -445,8 +448,8 @@ static void put_mapping(struct pprof *all, size_t image) {
     put_field(all, PROFILE_MAPPING, &all->message);
 }
 
-/* Writes a text as valid UTF-8, which protocol buffers require, and without control characters,
- * because pprof prints names unchanged. */
+/* Writes a text to the table of texts: as valid UTF-8, which protocol buffers require, and without
+ * control characters, because pprof prints names unchanged. */
 static void put_string(struct pprof *all, const char *from) {
     all->part.count = 0;
     for (uint32_t c; (c = ag_utf8_next(&from)) != 0;) {
@@ -483,8 +486,8 @@ static void put_tables(struct pprof *all) {
     }
 }
 
-/* Sets the ids of mappings: 1 for the main program, then the others in the order in which they were
- * loaded. */
+/* Sets the ids of mappings: 1 for the main program, and 2, 3 ... for the other images in the order
+ * in which they were loaded. */
 static void number_mappings(struct pprof *all) {
     const char *exe = ag_profile_identity(all->export->profile)->exe;
     size_t first = 0;

@@ -1,10 +1,11 @@
 /* speedscope_format.c: exports the file format of speedscope.app, with a profile of type "sampled".
  *
  * The format is specified in github.com/jlfwong/speedscope, src/lib/file-format-spec.ts.
- * shared.frames is a table of functions. A profile has samples, each a stack of frame numbers from
- * the outermost inward, and their weights. Here each stack (or call path of function counters) is a
- * sample, and its weight is the value of --metric; the unit is bytes, nanoseconds, or none. Frames
- * are functions, not lines, so that the viewer's sandwich view adds up all lines of a function. */
+ * shared.frames is a table of functions. A profile has a list of samples and a list of their
+ * weights. A sample is a list of frame numbers, from the outermost frame inward. This file writes a
+ * sample for each stack (or each call path of function counters), with the value of --metric as its
+ * weight. The unit is bytes, nanoseconds, or none. Frames are functions, not lines, so that the
+ * viewer's sandwich view adds up all lines of a function. */
 #include <errno.h>
 #include <stdlib.h>
 
