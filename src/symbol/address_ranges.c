@@ -1,5 +1,5 @@
-/* address_ranges.c: a sorted array; each item stores how far it and its predecessors reach, which
- * ends a search early. */
+/* address_ranges.c: keeps address ranges in a sorted array. Each range stores the highest end of
+ * itself and of all ranges before it, so that a search can end early. */
 #include "address_ranges.h"
 
 #include <errno.h>
@@ -9,7 +9,8 @@
 #include "table/array.h"
 
 enum {
-    STEPS_BACK = 256, /* bounds the search if a hostile file has many overlapping ranges */
+    /* limits the steps of a search, if a hostile file has many overlapping ranges */
+    STEPS_BACK = 256,
 };
 
 int ag_address_ranges_add(struct ag_address_ranges *ranges, uint64_t low, uint64_t high,
@@ -18,7 +19,8 @@ int ag_address_ranges_add(struct ag_address_ranges *ranges, uint64_t low, uint64
     return low < high ? AG_ARRAY_ADD(ranges->items, ranges->n, range) : 0;
 }
 
-/* Of ranges with one low, the wider comes first: so the last one that matches is the innermost. */
+/* Of two ranges with equal low, the wider one comes first, so the last range that contains an
+ * address is the innermost. */
 static int address_ranges_compare(const void *left, const void *right) {
     const struct ag_address_range *a = left, *b = right;
     if (a->low != b->low) {

@@ -1,5 +1,5 @@
-/* debug_file.c: composes the candidate paths; elf_file.c decides whether one is safe to open and is
- * the right file. */
+/* debug_file.c: finds separate debug files: composes the paths to try; elf_file.c checks whether a
+ * file is safe to open and is the right file. */
 #include "debug_file.h"
 
 #include <dlfcn.h>
@@ -12,10 +12,10 @@
 
 /* ---- debuginfod ---- */
 
-/* Loads elfutils' libdebuginfod on first use, so that allogram does not depend on an HTTP client. A
- * file from a server is treated like any other: its build id is compared, and its size determines
- * the work that may be spent on it. The library stores all of the answer first, so its size has a
- * bound, too. */
+/* Loads libdebuginfod of elfutils when it is first needed, so that allogram does not depend on an
+ * HTTP client. A file from a server is treated as any other file: its build id is compared, and its
+ * size limits the work of reading it. The library stores the whole file before it returns, so the
+ * size of the file is limited, too. */
 
 typedef debuginfod_client *begin_fn(void);
 typedef void end_fn(debuginfod_client *client);
@@ -27,8 +27,8 @@ typedef void set_progress_fn(debuginfod_client *client, progress_fn *progress);
 /* The debug information of the largest browsers has 3 GiB. */
 static const int64_t answer_most_bytes = INT64_C(8) << 30;
 
-/* Called while an answer arrives. ALL_BYTES: its announced size, or 0. A result other than 0 ends
- * the transfer. */
+/* Called while a file is received. ALL_BYTES: the announced size of the file, or 0. A result other
+ * than 0 ends the transfer. */
 static int refuse_too_much(debuginfod_client *client, long done_bytes, long all_bytes) {
     (void)client;
     return done_bytes > answer_most_bytes || all_bytes > answer_most_bytes;
@@ -43,7 +43,8 @@ int ag_debuginfod_open(const struct ag_build_id *id, enum ag_debuginfod_kind kin
     if (id->n_bytes == 0) {
         return -ENOENT;
     }
-    /* Never unloaded: its HTTP client leaves threads and exit handlers behind. */
+    /* RTLD_NODELETE: the library is never unloaded, because its HTTP client leaves threads and exit
+     * handlers. */
     void *library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == NULL) {
         return -ENOENT;
@@ -91,7 +92,8 @@ int ag_debug_file_by_build_id(const struct ag_debug_places *places, const struct
     return -ENOENT;
 }
 
-/* The polynomial of zlib's crc32, reflected, bit by bit: .gnu_debuglink is defined by it. */
+/* Computes the checksum that .gnu_debuglink contains: zlib's crc32, bit by bit, with the reflected
+ * polynomial. */
 static uint32_t checksum_add(uint32_t checksum, const uint8_t *bytes, size_t n_bytes) {
     checksum = ~checksum;
     for (size_t i = 0; i < n_bytes; i++) {
@@ -113,7 +115,8 @@ static bool has_checksum(int fd, uint32_t wanted) {
     return checksum == wanted;
 }
 
-/* A linked file must have the main file's build id, or its checksum if there is no build id. */
+/* Opens the debug file that .gnu_debuglink of MAIN names. The file must have the build id of MAIN;
+ * if MAIN has none, the file must have the CHECKSUM of .gnu_debuglink. */
 static int open_linked(const char *path, const struct ag_elf_file *main, uint32_t checksum,
                        struct ag_elf_file *ret_file) {
     struct ag_elf_file file;
@@ -129,7 +132,7 @@ static int open_linked(const char *path, const struct ag_elf_file *main, uint32_
     return 0;
 }
 
-/* .gnu_debuglink: a file name, zeros up to a multiple of 4, and the checksum. */
+/* The contents of .gnu_debuglink are a file name, zeros up to a multiple of 4, and the checksum. */
 static int find_linked(const struct ag_debug_places *places, const struct ag_elf_file *main,
                        struct ag_elf_file *ret_file) {
     const Elf_Data *link = ag_elf_file_section(main, ".gnu_debuglink");
@@ -148,7 +151,9 @@ static int find_linked(const struct ag_debug_places *places, const struct ag_elf
     const char *slash = strrchr(main->path, '/');
     const int folder_bytes = slash != NULL ? (int)(slash - main->path) : 0;
     const size_t n_candidates =
-        2 + places->n_folders; /* in the same folder, in .debug/, and below each folder */
+        /* in the folder of MAIN, in its subfolder .debug, and at the path of MAIN below each of
+         * places->folders */
+        2 + places->n_folders;
     for (size_t i = 0; i < n_candidates; i++) {
         char *path;
         const char *before = i < 2 ? "" : places->folders[i - 2];
@@ -176,8 +181,8 @@ int ag_debug_file_find(const struct ag_debug_places *places, const struct ag_elf
                : -ENOENT;
 }
 
-/* .gnu_debugaltlink: a path, absolute or relative to the debug file's folder, its zero, and the
- * build id. */
+/* The contents of .gnu_debugaltlink are a path (absolute, or relative to the folder of the debug
+ * file), a zero byte, and the build id. */
 int ag_debug_file_find_shared(const struct ag_debug_places *places, const struct ag_elf_file *debug,
                               struct ag_elf_file *ret_file) {
     const Elf_Data *link = ag_elf_file_section(debug, ".gnu_debugaltlink");

@@ -1,16 +1,20 @@
-/* decoder.h: what a runtime implements for offline reports: which functions of an image are the
- * runtime's, their names as programmers write them, and frames that the native tables do not have.
+/* decoder.h: the interface that the adapter of a runtime (a virtual machine, or a language with its
+ * own symbol names) implements for reports: it says which functions of an image belong to the
+ * runtime, what their names are as programmers write them, and which frames the native tables do
+ * not contain.
  *
- * A decoder is a part of a runtime's adapter (base/runtimes.h). The symbolizer offers each image's
- * file to the decoders in turn. The first one that recognizes the image is called for each of its
- * addresses, before DWARF and the symbol table ("the native tables") are read, and for each linker
- * symbol that these have. A frame that `frames` or `name` returns belongs to the runtime: reports
- * show it as "[vm] Module.f", with the runtime's name. All other frames are native.
+ * A decoder is a part of a runtime's adapter (base/runtimes.h). The symbolizer passes the file of
+ * each image (a loaded program or library) to the decoders in turn. The first decoder that
+ * recognizes the image is called for each address of the image, before DWARF and the symbol table
+ * ("the native tables") are read, and for each linker symbol that the native tables return. A frame
+ * that `frames` or `name` returns belongs to the runtime: reports show it as "[vm] Module.f", with
+ * the runtime's name. All other frames are native.
  *
- * No file is trusted: a decoder reads it through the functions below, checks every length in it,
- * and returns 0 for what it does not understand. Its work counts as the image's (work_meter.h):
- * when the image's share is spent, the functions below find nothing more. If a list in the file may
- * name one table many times, the decoder must limit that itself. Threads: as for a symbolizer. */
+ * No file is trusted: a decoder reads the file through the functions below, checks every length in
+ * the file, and returns 0 for data that it does not understand. The cost of a decoder is counted
+ * for the image and limited (work_meter.h): when the limit is reached, the functions below return
+ * nothing. If a list in the file may refer to one table many times, the decoder must limit its work
+ * itself. Threads: a decoder's state is used by one thread at a time. */
 #ifndef AG_DECODER_H
 #define AG_DECODER_H
 
@@ -18,22 +22,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- what a decoder may read from an image's file; addresses are the file's own (no bias) ---- */
+/* ---- what a decoder may read from an image's file; addresses are those in the file (without bias)
+ * ---- */
 
 struct ag_decoder_file;
 
-/* The bytes that the file loads at ADDRESS, and how many follow in the same segment; NULL: none.
- * They stay valid as long as the file. */
+/* Returns the bytes that the file loads at ADDRESS, and their number up to the end of the segment.
+ * NULL: the file loads nothing at ADDRESS. The bytes are valid as long as the file is open. */
 const unsigned char *ag_decoder_bytes(struct ag_decoder_file *file, uint64_t address,
                                       size_t *ret_bytes);
-/* The length of the file: an upper bound for the sum of tables that do not overlap. */
+/* Returns the length of the file, which is an upper bound for the sum of the lengths of tables that
+ * do not overlap. */
 size_t ag_decoder_file_bytes(struct ag_decoder_file *file);
-/* The 64-bit word at ADDRESS as the loader leaves it at bias 0: with relative relocations
- * applied. */
+/* Reads the 64-bit word at ADDRESS with relative relocations applied, as the loader would leave it
+ * at bias 0. Returns false if there is no such word. */
 bool ag_decoder_word(struct ag_decoder_file *file, uint64_t address, uint64_t *ret_word);
-/* Whether the file loads something executable there. */
+/* Whether the file loads executable code at ADDRESS. */
 bool ag_decoder_is_code(struct ag_decoder_file *file, uint64_t address);
-/* A defined symbol of the file, function or data, from .symtab or .dynsym. A linear search. */
+/* Finds a defined symbol of the file, function or data, in .symtab or .dynsym, by a linear search.
+ * Returns false if there is none. */
 bool ag_decoder_symbol(struct ag_decoder_file *file, const char *name, uint64_t *ret_address);
 
 /* ---- what a decoder implements ---- */
@@ -41,41 +48,46 @@ bool ag_decoder_symbol(struct ag_decoder_file *file, const char *name, uint64_t 
 struct ag_decoded_frame { /* texts are valid until the next call with the same state */
     const char *function, *file;
     uint32_t line;   /* 0: unknown */
-    bool is_inlined; /* into the next frame */
+    bool is_inlined; /* the function is inlined into that of the next frame */
 };
-/* What a frame of the runtime's says about a block that was allocated there. */
+/* What a frame of the runtime shows about the blocks that its function allocates. */
 enum ag_decoded_place {
-    AG_PLACE_SILENT, /* nothing */
-    AG_PLACE_SHIM,   /* the runtime's binding to its allocator: its caller allocates */
-    AG_PLACE_OBJECT, /* makes an object */
-    AG_PLACE_BUFFER, /* makes memory for elements */
+    AG_PLACE_SILENT, /* the frame shows nothing */
+    /* a shim: the function only forwards calls to the runtime's allocator, so its caller allocates
+     * the block */
+    AG_PLACE_SHIM,
+    AG_PLACE_OBJECT, /* the function makes an object */
+    AG_PLACE_BUFFER, /* the function makes memory for the elements of an object */
 };
-struct ag_decoder_types; /* names of the type numbers that a runtime's process recorded */
+struct ag_decoder_types; /* the names of the type numbers that processes of a runtime record */
 
 struct ag_decoder {
-    const char *runtime; /* as in the reports */
-    /* Returns the state for an image, or NULL: nothing of the runtime is in it. Called for every
-     * image of a trace, so a negative answer must be quick: look for a symbol that only the
-     * runtime's programs have. */
+    const char *runtime; /* name of the runtime, as in reports */
+    /* Returns the decoder's state for an image; NULL: the image contains nothing of the runtime.
+     * `open` is called for every image of a trace, so NULL must be returned quickly, for example if
+     * the file lacks a symbol that only programs of the runtime have. */
     void *(*open)(struct ag_decoder_file *file);
     void (*close)(void *state);
-    /* Converts a linker symbol to the name as programmers write it, in ret_text (terminated).
-     * Returns false if it is not one of the runtime's functions. */
+    /* Converts a linker symbol to the name as programmers write it, in ret_text (terminated by a
+     * zero byte). Returns false if the symbol is not a function of the runtime. */
     bool (*name)(void *state, const char *linkage, char *ret_text, size_t capacity);
-    /* The frames at PC, innermost first; 0: use the native tables. PC is as recorded: a return
-     * address if is_return_address; it may point to data if the runtime's adapter in the process
-     * recorded that. NULL: the native tables have everything. */
+    /* Writes the frames at PC, innermost first, and returns their number; 0: the native tables are
+     * used. PC is the recorded address: a return address if is_return_address; it may be an address
+     * of data, if the adapter in the profiled process recorded such addresses. The pointer `frames`
+     * may be NULL, if the native tables contain all frames. */
     size_t (*frames)(void *state, uint64_t pc, bool is_return_address,
                      struct ag_decoded_frame *ret_frames, size_t capacity);
-    /* What a frame says, by its name as shown, and its file (or NULL). ret_type: the type's name;
-     * "" if unknown. NULL: the runtime's frames say nothing about types. */
+    /* Returns what a frame shows about blocks. FUNCTION: name of the frame, as shown in reports.
+     * FILE: its source file, or NULL. ret_type gets the name of the type; "" if unknown. The
+     * pointer `place` may be NULL, if frames of the runtime never show types. */
     enum ag_decoded_place (*place)(const char *function, const char *file, char *ret_type,
                                    size_t capacity);
-    /* For runtimes that record types as numbers ("#187"), which a file explains: the option that
-     * names the file ("vm-types"), its help, and the function that reads it: returns 0, or a
-     * negative errno with one line in ret_message. `run --vm-types=FILE` also puts the file's
-     * absolute path into the program's environment, as ALLOGRAM_VM_TYPES. type_name returns NULL if
-     * the file does not have the number; types may be NULL (no file was given). */
+    /* For runtimes that record types as numbers ("#187"), whose names are in a file. types_option:
+     * name of the option for the path of the file, such as "vm-types"; types_help: its help.
+     * read_types reads the file; it returns 0, or a negative errno with one line in ret_message.
+     * `run --vm-types=FILE` also sets ALLOGRAM_VM_TYPES in the environment of the program to the
+     * absolute path of the file. type_name returns the name of a number, or NULL if the file does
+     * not contain the number; TYPES may be NULL (no file was given). */
     const char *types_option, *types_help;
     int (*read_types)(const char *path, struct ag_decoder_types **ret_types, char ret_message[512]);
     const char *(*type_name)(const struct ag_decoder_types *types, uint32_t number);

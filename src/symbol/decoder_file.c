@@ -1,9 +1,9 @@
-/* decoder_file.c: reads an image's file for a decoder (decoder.h). The file is the program itself,
- * never its separate debug file, because the runtime's tables (frame tables, type names) are loaded
- * with the program.
+/* decoder_file.c: reads an image's file for a decoder (decoder.h). The file is the program or
+ * library itself, never its separate debug file, because the runtime's tables (frame tables, type
+ * names) are part of the program.
  *
- * In a position-independent file, a word that will contain an address is zero; the address is in
- * the file's relative relocations. */
+ * In a position-independent file, a word that the loader will set to an address is zero; the
+ * address is in the relative relocations of the file. */
 #include "decoder_file.h"
 
 #include <errno.h>
@@ -69,7 +69,8 @@ const unsigned char *ag_decoder_bytes(struct ag_decoder_file *file, uint64_t add
         return NULL;
     }
     const struct ag_decoder_segment *segment = segment_at(file, address);
-    (void)ag_decoder_file_bytes(file); /* the page faults of reading count */
+    /* before the bytes are used, so that their page faults count as work */
+    (void)ag_decoder_file_bytes(file);
     if (segment == NULL || file->bytes == NULL || segment->offset > file->n_bytes ||
         address - segment->low >= file->n_bytes - segment->offset) {
         return NULL;
@@ -114,10 +115,12 @@ static int decoder_rows_compare(const void *left, const void *right) {
     return (a->place > b->place) - (a->place < b->place);
 }
 
-/* If out of memory, the relocations read so far are used. */
+/* If memory is exhausted, the relocations that were read so far are used. */
 static void read_relocations(struct ag_decoder_file *file) {
     const unsigned type = relative_type(file->elf);
-    size_t left = ag_decoder_file_bytes(file); /* several headers may name the same table */
+    /* bytes of tables that may still be read; a limit, because several section headers may refer to
+     * the same table */
+    size_t left = ag_decoder_file_bytes(file);
     file->has_relocations = true;
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
         GElf_Shdr header;
@@ -185,7 +188,9 @@ static bool find_in_table(struct ag_decoder_file *file, Elf_Scn *section, const 
 }
 
 bool ag_decoder_symbol(struct ag_decoder_file *file, const char *name, uint64_t *ret_address) {
-    size_t left = ag_decoder_file_bytes(file); /* several headers may name the same table */
+    /* bytes of tables that may still be read; a limit, because several section headers may refer to
+     * the same table */
+    size_t left = ag_decoder_file_bytes(file);
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
         GElf_Shdr header;
         if (gelf_getshdr(section, &header) == NULL || header.sh_size > left ||

@@ -1,4 +1,5 @@
-/* decoder_file.h: the image's file that the functions of decoder.h read; used by the symbolizer. */
+/* decoder_file.h: the file of an image (a loaded program or library), which the functions of
+ * decoder.h read; used by the symbolizer. */
 #ifndef AG_DECODER_FILE_H
 #define AG_DECODER_FILE_H
 
@@ -10,19 +11,20 @@ struct ag_decoder_segment {
     uint64_t low, high, offset;
     bool is_code;
 };
-struct ag_decoder_relocation { /* the value of the word at place, at bias 0 */
+struct ag_decoder_relocation { /* the word at address `place` has the value `word` after relocation
+                                * at bias 0 */
     uint64_t place, word;
 };
 struct ag_decoder_file {         /* all zero: closed */
     Elf *elf;                    /* owned by the caller */
-    struct ag_work_meter *meter; /* the image's, owned by the caller: when it is spent, nothing is
-                                  * read */
+    struct ag_work_meter *meter; /* limits the work for the image; owned by the caller. When the
+                                  * limit is reached, nothing more is read */
     const unsigned char *bytes;
     size_t n_bytes;
     struct ag_decoder_segment *segments;
     size_t n_segments;
-    struct ag_decoder_relocation *relocations; /* sorted by place; read when the first word is
-                                                * requested */
+    struct ag_decoder_relocation *relocations; /* sorted by place; read when ag_decoder_word is
+                                                * called for the first time */
     size_t n_relocations;
     bool has_relocations;
 };

@@ -1,12 +1,13 @@
-/* demangle.c: converts linker names to names as programmers wrote them, for C++, Rust (legacy and
- * v0) and D, by GNU libiberty.
+/* demangle.c: converts (demangles) linker names to names as programmers wrote them, for C++, Rust
+ * (legacy and v0) and D, with GNU libiberty.
  *
- * A mangled name may come from a hostile file, and by back references a kilobyte of it can expand
- * to an astronomical amount of text. So there are limits: libiberty's own recursion limits stay on,
- * a long name is not demangled, and the printing demanglers are left by longjmp when their text
- * exceeds TEXT_LIMIT_BYTES (they keep their state on the stack; Rust's punycode buffer, a few
- * hundred bytes, may leak then). D's demangler returns all its text at once: for it the number of
- * type back references is bounded, which bounds the expansion. */
+ * A mangled name may come from a hostile file, and a name of a kilobyte with back references can
+ * expand to an astronomical amount of text. So there are limits. The recursion limits of libiberty
+ * stay enabled, and a long name is not demangled. The demanglers of C++ and Rust pass their text in
+ * pieces to a callback, which ends them by longjmp when the text exceeds TEXT_LIMIT_BYTES. (They
+ * keep their state on the stack; but a punycode buffer of the Rust demangler, a few hundred bytes,
+ * may leak.) The demangler of D returns the whole text at once, so the number of back references to
+ * types in a D name is limited, which limits the expansion. */
 #include "symbol.h"
 
 #include <ctype.h>
@@ -20,15 +21,16 @@
 
 enum {
     MANGLED_LIMIT_BYTES =
-        8 << 10, /* libiberty itself refuses C++ names over 1 KiB (DEMANGLE_RECURSION_LIMIT) */
+        /* libiberty itself rejects C++ names of more than 1 KiB (DEMANGLE_RECURSION_LIMIT) */
+    8 << 10,
     TEXT_LIMIT_BYTES = 32 << 10,
-    D_BACK_REFERENCES = 24, /* bounds the text to e^(24/e), 7000 times, the name's own length */
+    D_BACK_REFERENCES = 24, /* limits the text to 7000 (e^(24/e)) times the length of the name */
 };
 
 struct text {
     char *bytes;
     size_t length, capacity;
-    jmp_buf too_long; /* left through this when the text exceeds its limit, or out of memory */
+    jmp_buf too_long; /* target of longjmp if the text exceeds its limit or memory is exhausted */
 };
 
 static void demangled_append(const char *piece, size_t length, void *context) {
@@ -63,9 +65,9 @@ static char *demangled_print(print_fn *printer, const char *mangled, int options
     return result;
 }
 
-/* Counts the back references to types. A back reference is a 'Q' and a distance in base-26 letters.
- * It repeats an identifier (which begins with a digit) or a type. Only a type can contain further
- * back references, so only these can multiply the text. */
+/* Counts the back references to types in a D name. A back reference is a 'Q' and a distance in
+ * base-26 letters. It repeats an identifier (which begins with a digit) or a type. Only a type can
+ * contain further back references, so only back references to types can multiply the text. */
 static size_t d_type_back_references(const char *mangled) {
     size_t n = 0;
     for (const char *at = strchr(mangled, 'Q'); at != NULL; at = strchr(at + 1, 'Q')) {
@@ -94,7 +96,8 @@ static char *demangle_exact(const char *name) {
     }
     if (name[1] == 'Z') {
         char *text = demangled_print(rust_demangle_callback, name,
-                                     DMGL_RUST); /* legacy: C++ names that end in a hash */
+                                     /* legacy Rust names, which are C++ names that end in a hash */
+                                     DMGL_RUST);
         return text != NULL ? text : demangled_print(cplus_demangle_v3_callback, name, options);
     }
     if (name[1] == 'D' && (isdigit((unsigned char)name[2]) || strcmp(name, "_Dmain") == 0)) {
@@ -118,9 +121,9 @@ char *ag_demangle(const char *name) {
     return text;
 }
 
-/* Suffixes that compilers and linkers append when they copy or split a function: to the programmer
- * it is one function. Outlined bodies (._omp_fn, coroutine .actor and .destroy) are separate pieces
- * and keep their suffix. */
+/* Suffixes that compilers and linkers append to the names of the copies or pieces of a function,
+ * which programmers regard as one function. Outlined bodies (._omp_fn, .actor and .destroy of
+ * coroutines) are separate functions and keep their suffixes. */
 static const char *const copy_suffixes[] = {
     "cold", "part", "isra", "constprop", "lto_priv", "llvm", "localalias", "unlikely", "warm",
 };
@@ -148,7 +151,8 @@ size_t ag_name_stem_bytes(const char *name, size_t length) {
     for (size_t end = stem; end > 0;) {
         const size_t digits = digits_before(name, end);
         if (digits > 0 && digits < end && name[end - digits - 1] == '.') {
-            end -= digits + 1; /* ".0" is a suffix only after a word */
+            /* a number such as ".0" is a suffix only after a word of copy_suffixes */
+            end -= digits + 1;
         }
         const char *dot = memrchr(name, '.', end);
         if (dot == NULL || dot == name ||

@@ -1,14 +1,16 @@
-/* dwarf_frames.c: finds functions, files and lines of an address in DWARF. The line table has the
- * line in the innermost function; every inlined call has the line where it was called, which is a
- * line of the function around it. So the lines move one frame outwards from the functions:
+/* dwarf_frames.c: finds functions, files and lines of an address in DWARF. The line table contains
+ * the line in the innermost function. The entry of an inlined function contains the line of the
+ * call (call_line), which is a line of the function that contains the call. So a frame combines a
+ * function with the line that the next inner entry contains:
  *
  *     function                 line
  *     innermost inlined  <---- line table
  *     inlined around it  <---- call_line of the innermost
  *     the real function  <---- call_line of the outermost inlined
  *
- * Innermost functions with GNU C's attribute `artificial` are left out: their author wants them to
- * be shown as part of the caller (the inline functions of allogram.h). */
+ * If the innermost function has GNU C's attribute `artificial`, it is omitted, because the
+ * attribute requests that debuggers show the function as a part of its caller. The inline functions
+ * of allogram.h have this attribute. */
 #include "dwarf_frames.h"
 
 #include <dwarf.h>
@@ -20,7 +22,8 @@
 
 /* ---- source files ---- */
 
-/* Paths are simplified by their text alone: symbolic links on the compiling machine are unknown. */
+/* Paths are simplified without looking at files, because the symbolic links of the machine that
+ * compiled the program are unknown. */
 
 struct path {
     char *text;
@@ -31,8 +34,8 @@ static bool is_piece(const char *piece, size_t length, const char *wanted) {
     return strlen(wanted) == length && memcmp(piece, wanted, length) == 0;
 }
 
-/* Removes the last component. Returns false if the path is empty or ends in "..", which cannot be
- * shortened. */
+/* Removes the last component of PATH. Returns false if PATH is empty or ends in "..", and so cannot
+ * be shortened. */
 static bool go_up(struct path *path) {
     size_t start = path->length;
     while (start > 0 && path->text[start - 1] != '/') {
@@ -78,9 +81,9 @@ static int add_pieces(struct path *path, const char *text) {
     return 0;
 }
 
-/* FILE below FOLDER (where the compiler ran), unless FILE is absolute or FOLDER is not, with "."
- * and "x/.." removed: "/build/../src/a.c" is "/src/a.c". FOLDER may be NULL. -ENAMETOOLONG: it does
- * not fit. */
+/* Writes the path of FILE. If FILE is relative and FOLDER, in which the compiler ran, is absolute,
+ * the result is FILE below FOLDER. "." and "x/.." are removed: "/build/../src/a.c" becomes
+ * "/src/a.c". FOLDER may be NULL. Returns 0, or -ENAMETOOLONG: the path does not fit. */
 static int source_path(const char *folder, const char *file, char *ret_path, size_t capacity) {
     struct path path = {.text = ret_path, .capacity = capacity};
     const bool is_below = file[0] != '/' && folder != NULL && folder[0] == '/';
@@ -97,7 +100,9 @@ static int source_path(const char *folder, const char *file, char *ret_path, siz
 
 enum {
     REFERENCES =
-        16, /* from an inlined copy to its abstract function to its declaration: compilers need 3 */
+        /* most references to follow, from an inlined copy to its abstract function to its
+         * declaration; compilers use up to 3 */
+    16,
     QUALIFIED_BYTES = 4096,
     PATH_BYTES = 4096,
 };
@@ -107,7 +112,8 @@ static const char *text_attribute(Dwarf_Die *die, unsigned name) {
     return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
 }
 
-/* The declaration that DIE is an instance of: its parents are its name spaces. */
+/* Returns the declaration of the function DIE. The parents of the declaration are the name spaces
+ * of the function. */
 static Dwarf_Die declaration_of(const Dwarf_Die *die) {
     Dwarf_Die at = *die;
     for (int i = 0; i < REFERENCES; i++) {
@@ -125,10 +131,10 @@ static Dwarf_Die declaration_of(const Dwarf_Die *die) {
     return at;
 }
 
-/* Rust's older mangling lacks the type arguments of a generic function, but its debug information
- * has them. So the demangled "alloc::vec::Vec<T,A>::push" gets the arguments of the name
- * "push<u64, alloc::alloc::Global>". Names of other languages end with arguments, or have no such
- * part, and are not changed. */
+/* Adds type arguments to a demangled Rust name. In Rust's older mangling, names do not contain the
+ * type arguments of a generic function, but the debug information does. So the demangled FUNCTION
+ * "alloc::vec::Vec<T,A>::push" gets the arguments of NAME, "push<u64, alloc::alloc::Global>". Names
+ * of other languages contain their arguments or have none, and are not changed. */
 static const char *with_type_arguments(const char *function, const char *name,
                                        struct ag_names *names) {
     const char *arguments = name != NULL && function != NULL ? strchr(name, '<') : NULL;
@@ -216,10 +222,12 @@ static struct place place_of_call(struct ag_dwarf_units *units, struct ag_dwarf_
     return place;
 }
 
-/* An assembler's debug information lists labels as functions, and of a function's names only the
- * first. The symbol table knows which name is public, so it is used instead. */
+/* Whether a unit was made by an assembler. The debug information of an assembler contains labels as
+ * functions, and only the first of several names of a function. The symbol table shows which name
+ * is public, so it is used instead. */
 static bool is_assembly(Dwarf_Die *unit) {
-    Dwarf_Attribute attribute; /* not dwarf_srclang: for a skeleton it opens the split unit */
+    /* dwarf_srclang is not used, because it opens the split unit of a skeleton */
+    Dwarf_Attribute attribute;
     Dwarf_Word language;
     return dwarf_formudata(dwarf_attr(unit, DW_AT_language, &attribute), &language) == 0 &&
            language == DW_LANG_Mips_Assembler;
@@ -249,7 +257,8 @@ size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag
     if (function->tree == NULL) {
         function->tree = ag_inline_tree_new(&function->die, units->meter);
     }
-    /* Names come last: finding one may read the unit again, which frees its functions and trees. */
+    /* names are looked up last, because this may read the unit again, which frees its functions and
+     * trees */
     Dwarf_Die dies[AG_FRAMES_PER_ADDRESS];
     size_t n = 0;
     uint32_t index =

@@ -11,13 +11,13 @@
 #include "names.h"
 #include "symbol.h"
 
-enum {
-    AG_FRAMES_PER_ADDRESS = 128
-}; /* deeper inlining loses its outer levels except
-                                       * the outermost */
+/* Most frames of an address. If more functions are inlined at an address, outer frames are omitted,
+ * except for the outermost. */
+enum { AG_FRAMES_PER_ADDRESS = 128 };
 
-/* Fills frames, innermost first. Unknown fields are NULL or 0: function and linkage for code that
- * only has lines. Returns how many, 0 to AG_FRAMES_PER_ADDRESS; texts are kept in NAMES. */
+/* Writes the frames at ADDRESS, innermost first, and returns their number, 0 to
+ * AG_FRAMES_PER_ADDRESS. Unknown members are NULL or 0; `function` and `linkage` are NULL for code
+ * that has only lines. NAMES owns the texts. */
 size_t ag_dwarf_frames(struct ag_dwarf_units *units, uint64_t address, struct ag_names *names,
                        struct ag_symbol_frame ret_frames[AG_FRAMES_PER_ADDRESS]);
 

@@ -1,10 +1,12 @@
-/* dwarf_units.c: reads only the debug information that the look-ups need.
+/* dwarf_units.c: reads the units (one for each compiled source file) of DWARF debug information,
+ * but only the parts that look-ups need.
  *
  * When a file is opened, the first entry of each unit is read, for its address ranges. (clang and
- * rustc write no .debug_aranges.) At the first look-up in a unit, its outline is read: all
- * functions and name spaces outside of function bodies. If an address of the unit is in none of
- * these functions, the whole unit is read, once: functions of local classes and nested functions
- * are inside of bodies. Inlined calls are read per function: see inline_tree.c. */
+ * rustc write no .debug_aranges.) At the first look-up in a unit, the outline of the unit is read:
+ * all functions and name spaces outside of function bodies. If an address of the unit is in none of
+ * these functions, the whole unit is read once, because functions of local classes and nested
+ * functions are inside of bodies. The inlined calls of a function are read when an address of the
+ * function is looked up, see inline_tree.c. */
 #include "dwarf_units.h"
 
 #include <dwarf.h>
@@ -21,8 +23,8 @@
 
 /* ---- visiting entries ---- */
 
-/* Keeps the path of entries from the root. An entry whose offset is not greater than that of the
- * entry before it ends the walk, so a file cannot make it endless. */
+/* The walk keeps the path of entries from the root. It ends at an entry whose offset is not greater
+ * than that of the previous entry, so no file can make the walk endless. */
 void ag_die_walk(const Dwarf_Die *root, struct ag_work_meter *meter, ag_die_visit_fn *visit,
                  void *context) {
     Dwarf_Die path[AG_DIE_DEPTH];
@@ -53,9 +55,10 @@ void ag_die_walk(const Dwarf_Die *root, struct ag_work_meter *meter, ag_die_visi
 
 /* ---- split units ---- */
 
-/* A split unit is in a file of its own (.dwo). libdw opens that file when the unit is first used,
- * whatever the file is, even a pipe without a writer. So each path that libdw would try is checked
- * before: it must not exist, or be a regular file. */
+/* A split unit is in a file of its own (.dwo); the main file has only a skeleton of the unit. libdw
+ * opens the .dwo file when the unit is first used, even if the path names a pipe without a writer,
+ * which would block. So each path that libdw would open is checked first: there must be no file, or
+ * a regular file. */
 
 enum { PATH_BYTES = 4096 };
 
@@ -69,15 +72,17 @@ static bool is_skeleton(Dwarf_Die *die) {
            dwarf_hasattr(die, DW_AT_GNU_dwo_name);
 }
 
-/* Adds the bytes that the file occupies to the image's, once per file. Returns false if libdw would
- * have to decompress too much. */
+/* Adds the bytes that the file at PATH occupies to meter->stored_bytes, once for each file. Returns
+ * false if libdw would have to decompress too much. */
 static bool is_readable(const char *path, const struct stat *status, struct ag_index_map *counted,
                         struct ag_work_meter *meter) {
     static const struct ag_build_id any;
     struct ag_elf_file file;
     const int r = ag_elf_file_open(path, &any, NULL, &file);
     if (r < 0) {
-        return r != -EFBIG; /* libdw would not read it */
+        /* libdw does not read such a file either; -EFBIG: a file with holes, which libdw would
+         * read */
+        return r != -EFBIG;
     }
     const bool is = ag_elf_file_decompressed_bytes(&file) <= AG_ELF_GROWTH * file.stored_bytes;
     const uint64_t key = (uint64_t)status->st_ino ^ (uint64_t)status->st_dev << 40;
@@ -123,10 +128,12 @@ static bool split_unit_open(Dwarf_Die *skeleton, const char *folder, struct ag_i
 }
 
 enum {
-    RANGES_PER_DIE = 1 << 16, /* the most seen is 30,000, a unit of clang that was linked with link-
-                               * time optimization */
-    CONTAINER_DEPTH = 32,     /* maximum number of name spaces shown in one name */
-    UNITS_PER_LOOK = 8,       /* libdw may read a long table for each */
+    RANGES_PER_DIE = 1 << 16, /* the largest number seen is 30,000, in a unit of clang, which was
+                               * linked with link-time optimization */
+    CONTAINER_DEPTH = 32,     /* most name spaces that are shown in one name */
+    /* units that are read between two calls of ag_work_meter_look; libdw may read a long table for
+     * each unit */
+    UNITS_PER_LOOK = 8,
 };
 
 int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *ranges,
@@ -137,7 +144,7 @@ int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *
                        (at = dwarf_ranges(die, at, &base, &low, &high)) > 0;
          n++) {
         if (low == 0) {
-            continue; /* code that the linker dropped */
+            continue; /* the range of code that the linker removed */
         }
         const int r = ag_address_ranges_add(ranges, low, high, value);
         if (r < 0) {
@@ -158,7 +165,7 @@ static struct ag_dwarf_unit *unit_free(struct ag_dwarf_unit *unit) {
     return NULL;
 }
 
-/* Registers the unit whose first entry is DIE. */
+/* Adds the unit whose first entry is DIE to UNITS. NULL: out of memory. */
 static struct ag_dwarf_unit *unit_new(struct ag_dwarf_units *units, const Dwarf_Die *die) {
     struct ag_dwarf_unit *unit = calloc(1, sizeof(*unit));
     if (unit == NULL) {
@@ -218,13 +225,15 @@ int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf, const char *
         }
     }
     if (units->meter != NULL && units->meter->is_spent) {
-        ag_address_ranges_clear(&units->ranges); /* sorting them may cost as much again */
+        /* sorting the ranges may cost as much as reading them */
+        ag_address_ranges_clear(&units->ranges);
     }
     ag_address_ranges_sort(&units->ranges);
     return 0;
 }
 
-/* The length of a line program as its header states it; 0: there is none. */
+/* Returns the length of the unit's line program (which makes its line table) according to its
+ * header; 0: there is none. */
 static uint64_t line_program_bytes(const struct ag_dwarf_units *units, struct ag_dwarf_unit *unit) {
     Dwarf_Attribute attribute;
     Dwarf_Word offset;
@@ -254,7 +263,7 @@ bool ag_dwarf_unit_has_lines(struct ag_dwarf_units *units, struct ag_dwarf_unit 
         const bool is_within = n_bytes <= units->most_line_bytes / 2 &&
                                n_bytes <= units->most_line_bytes - units->line_bytes;
         unit->lines = is_within ? AG_LINES_READ : AG_LINES_REFUSED;
-        (void)ag_work_meter_look(units->meter); /* before libdw reads them */
+        (void)ag_work_meter_look(units->meter); /* before libdw reads the lines */
         units->line_bytes += is_within ? n_bytes : 0;
         units->n_refused += !is_within;
     }
@@ -278,11 +287,12 @@ struct ag_dwarf_unit *ag_dwarf_units_at(const struct ag_dwarf_units *units, uint
     return range != NULL ? units->units[range->value] : NULL;
 }
 
-/* State while a unit is read. The containers around the current entry are open[0 .. n_open). */
+/* State while a unit is read. The first n_open elements of `open` are the containers (name spaces,
+ * classes, functions) around the current entry, outermost first. */
 struct unit_reading {
     struct ag_dwarf_unit *unit;
     struct ag_work_meter *meter;
-    bool bodies; /* also look inside of functions */
+    bool bodies; /* whether entries inside of functions are read, too */
     int result;
     size_t n_open;
     struct {
@@ -298,8 +308,8 @@ static bool is_container(int tag) {
     case DW_TAG_structure_type:
     case DW_TAG_union_type:
     case DW_TAG_interface_type:
-    case DW_TAG_enumeration_type: /* enumerations of Rust have functions */
-    case DW_TAG_subprogram:       /* has local classes */
+    case DW_TAG_enumeration_type: /* enumerations of Rust may contain functions */
+    case DW_TAG_subprogram:       /* functions may contain local classes */
         return true;
     default:
         return false;
@@ -359,7 +369,7 @@ static bool dwarf_units_visit(void *context, Dwarf_Die *die, size_t depth) {
     return is_body(tag) ? reading->bodies : is_container(tag);
 }
 
-/* Opens the split unit of a skeleton. Its entries then belong to the skeleton's unit. */
+/* Opens the split unit of a skeleton. The entries of the split unit belong to UNIT from then on. */
 static bool open_split(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit,
                        Dwarf_Die *ret_root) {
     Dwarf_Die root;
@@ -392,7 +402,8 @@ static void read_unit(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit, 
     }
     ag_die_walk(&root, units->meter, dwarf_units_visit, &reading);
     if (units->meter != NULL && units->meter->is_spent) {
-        ag_address_ranges_clear(&unit->ranges); /* sorting them may cost as much again */
+        /* sorting the ranges may cost as much as reading them */
+        ag_address_ranges_clear(&unit->ranges);
     }
     ag_address_ranges_sort(&unit->ranges);
 }
@@ -411,7 +422,7 @@ struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_units *units
     }
 }
 
-/* The innermost container around OFFSET: index + 1, or 0. */
+/* Returns 1 + the index of the innermost container around OFFSET, or 0. */
 static size_t container_around(const struct ag_dwarf_unit *unit, Dwarf_Off offset) {
     size_t after = 0; /* containers[after - 1].begin < offset <= containers[after].begin */
     for (size_t end = unit->n_containers; after < end;) {

@@ -1,5 +1,5 @@
-/* dwarf_units.h: the compilation units of a file: finds the unit of an address, and its functions
- * and name spaces. */
+/* dwarf_units.h: reads the compilation units of a file's DWARF debug information: finds the unit of
+ * an address, and the functions and name spaces of a unit. */
 #ifndef AG_DWARF_UNITS_H
 #define AG_DWARF_UNITS_H
 
@@ -12,72 +12,84 @@
 #include "table/pointer_map.h"
 #include "work_meter.h"
 
-/* Visits the tree of debugging entries (DIEs) below one, without recursion and with any content of
- * the file. */
-enum { AG_DIE_DEPTH = 256 }; /* deeper entries are not visited; compilers stay below 100 */
+/* ag_die_walk visits the tree of debugging information entries (DIEs) below one entry. It does not
+ * recurse, and ends whatever the file contains. */
+/* deeper entries are not visited; the entries that compilers make are less than 100 deep */
+enum { AG_DIE_DEPTH = 256 };
 
-/* Called for each entry, parents first; DEPTH 0 is a child of the root. Returns true if its
- * children are to be visited. */
+/* Called for each entry, parents before children. DEPTH: 0 for a child of the root. Returns true if
+ * the children of the entry are to be visited. */
 typedef bool ag_die_visit_fn(void *context, Dwarf_Die *die, size_t depth);
 
-/* Ends early when METER (may be NULL) is spent. */
+/* The walk ends early if METER (may be NULL) reaches its limit. */
 void ag_die_walk(const Dwarf_Die *root, struct ag_work_meter *meter, ag_die_visit_fn *visit,
                  void *context);
 
 struct ag_dwarf_function {
     Dwarf_Die die;
-    struct ag_inline_tree *tree; /* inlined calls; built at the first look-up */
+    /* the inlined calls of the function; read at the first look-up in the function */
+    struct ag_inline_tree *tree;
 };
-/* A name space, class, or function: DIEs with offsets in (begin, end) are declared in it. */
+/* A name space, class, or function. DIEs with offsets after `begin` and before `end` are declared
+ * in it. */
 struct ag_dwarf_container {
     Dwarf_Off begin, end;
-    size_t parent; /* index + 1 of the one around it, 0: none */
+    size_t parent; /* 1 + index of the container around this container; 0: none */
     const char *name;
-    bool is_function; /* its contents are known only if the unit was read completely */
+    /* the contents of a function are known only if the unit was read completely */
+    bool is_function;
 };
 struct ag_dwarf_unit {
     Dwarf_Die die;
     enum { AG_LINES_UNKNOWN, AG_LINES_READ, AG_LINES_REFUSED } lines;
-    bool is_skeleton; /* its functions are in a split unit (a .dwo file), opened when it is read */
+    /* the functions are in a split unit (a .dwo file), which is opened when the unit is read */
+    bool is_skeleton;
     enum { AG_UNIT_UNREAD, AG_UNIT_OUTLINE, AG_UNIT_COMPLETE } reading;
     struct ag_dwarf_function *functions;
     size_t n_functions;
-    struct ag_address_ranges ranges;       /* of functions */
+    struct ag_address_ranges ranges;       /* address ranges of the functions */
     struct ag_dwarf_container *containers; /* sorted by begin */
     size_t n_containers;
 };
 struct ag_dwarf_units {           /* all zero: empty */
-    struct ag_work_meter *meter;  /* the image's; NULL: no bound */
-    const Elf_Data *line_section; /* .debug_line, NULL: none */
-    /* Bytes of line programs: read so far, and the maximum, of which one program may have half. (A
-     * byte of a program can create a row of 120 bytes in memory.) */
+    struct ag_work_meter *meter;  /* limits the work for the image; NULL: no limit */
+    const Elf_Data *line_section; /* .debug_line; NULL: the file has none */
+    /* Bytes of line programs (which make line tables) that were read, and the most that may be
+     * read. A single program may have half of the latter. (A byte of a program can create a row of
+     * 120 bytes in memory.) */
     uint64_t line_bytes, most_line_bytes;
-    size_t n_refused; /* units whose lines are not read because of that maximum */
-    char *folder;     /* of the file, as the kernel names it */
+    size_t n_refused; /* number of units whose lines are not read because of most_line_bytes */
+    char *folder;     /* folder of the file, as the kernel names it */
     struct ag_dwarf_unit **units;
     size_t n_units;
-    struct ag_address_ranges ranges; /* of units */
+    struct ag_address_ranges ranges; /* address ranges of the units */
     struct ag_pointer_map
-        by_cu; /* libdw's handle -> unit; also units without code, of other files */
-    struct ag_index_map split_files; /* files of split units whose size is counted */
+        /* libdw's handle of a unit -> struct ag_dwarf_unit; also for units without code and units
+         * of other files */
+        by_cu;
+    struct ag_index_map split_files; /* the files of split units whose sizes were counted */
 };
 
-/* DWARF comes from the file at PATH. */
+/* Reads the units of DWARF, which is the debug information of the file at PATH. Returns 0 or
+ * -ENOMEM. */
 int ag_dwarf_units_read(struct ag_dwarf_units *units, Dwarf *dwarf, const char *path);
 void ag_dwarf_units_clear(struct ag_dwarf_units *units);
 
 struct ag_dwarf_unit *ag_dwarf_units_at(const struct ag_dwarf_units *units, uint64_t address);
-/* The function of UNIT whose code contains ADDRESS, or NULL. */
+/* Returns the function of UNIT whose code contains ADDRESS, or NULL. */
 struct ag_dwarf_function *ag_dwarf_unit_function_at(struct ag_dwarf_units *units,
                                                     struct ag_dwarf_unit *unit, uint64_t address);
-/* NAME of the entry DIE after its name spaces, "outer::inner::name", truncated to CAPACITY. */
+/* Writes NAME, the name of the entry DIE, after the names of its name spaces: "outer::inner::name".
+ * The text is truncated to CAPACITY. */
 void ag_dwarf_units_qualify(struct ag_dwarf_units *units, Dwarf_Die *die, const char *name,
                             char *ret_text, size_t capacity);
 
-/* Whether the line program of UNIT may be run: libdw runs all of it at the first query. */
+/* Whether lines of UNIT may be looked up. The first look-up makes libdw run the whole line program
+ * of the unit, so the answer is false if the program is too long. */
 bool ag_dwarf_unit_has_lines(struct ag_dwarf_units *units, struct ag_dwarf_unit *unit);
 
-/* Adds the code ranges of DIE, each with VALUE: all, or as many as METER (may be NULL) allows. */
+/* Adds the code ranges of DIE to RANGES, each with VALUE: all ranges, or as many as METER (may be
+ * NULL) allows. Returns 0 or -ENOMEM. */
 int ag_dwarf_add_ranges(Dwarf_Die *die, size_t value, struct ag_address_ranges *ranges,
                         struct ag_work_meter *meter);
 

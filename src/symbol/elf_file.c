@@ -1,6 +1,6 @@
 /* elf_file.c: opens ELF files (elf_file.h). libelf maps a file, and checks every offset against the
- * size that it had when it was opened. If the file is truncated while it is read, the part after
- * its end reads as zeros (writer/cut_files.h). */
+ * size that the file had when it was opened. If the file is truncated while it is read, the part
+ * that was cut off reads as zeros (writer/cut_files.h). */
 #include "elf_file.h"
 
 #include <elfutils/libdwelf.h>
@@ -42,7 +42,7 @@ int ag_elf_file_adopt(int fd, const char *path, const struct ag_build_id *wanted
         return -ENOTSUP;
     }
     struct stat facts = {0};
-    (void)fstat(fd, &facts); /* cannot fail: it is open */
+    (void)fstat(fd, &facts); /* cannot fail: FD is open */
     struct ag_elf_file file = {.fd = fd,
                                .path = strdup(path),
                                .elf = elf_begin(fd, ELF_C_READ_MMAP, NULL),
@@ -85,7 +85,7 @@ int ag_elf_file_open(const char *path, const struct ag_build_id *wanted,
     return fd < 0 ? fd : ag_elf_file_adopt(fd, path, wanted, ret_found, ret_file);
 }
 
-/* The vdso's image ends with its section headers. */
+/* Returns the length of the vdso, whose last part is the table of its section headers. */
 static size_t vdso_bytes(const Elf64_Ehdr *header) {
     return header->e_shoff + (size_t)header->e_shnum * header->e_shentsize;
 }
@@ -107,8 +107,9 @@ int ag_elf_file_open_vdso(const struct ag_build_id *wanted, struct ag_elf_file *
     return ag_elf_file_adopt(fd, "[vdso]", wanted, NULL, ret_file);
 }
 
-/* The size of a section after decompression: by its own header, or by the header of the older form,
- * ".zdebug_...": "ZLIB" and eight bytes, big-endian. 0: it is not compressed. */
+/* Returns the size of a section after decompression; 0: the section is not compressed. The size is
+ * in the compression header, or, in sections of the older form ".zdebug_...", in eight big-endian
+ * bytes after "ZLIB". */
 static uint64_t decompressed_bytes(Elf_Scn *section, const GElf_Shdr *header, const char *name) {
     enum { OLD_HEADER_BYTES = 12 };
     GElf_Chdr compressed;

@@ -1,9 +1,10 @@
 /* elf_functions.c: sorts all function symbols of a file, and keeps one of the names (aliases) at
  * each address.
  *
- * The kept name does not depend on the order of the tables: .symtab comes before .dynsym, a
- * function before an untyped label, global before weak before local, fewer leading underscores
- * (malloc, not __libc_malloc), then the shorter and the alphabetically first name. */
+ * The kept name does not depend on the order of the tables. A name in .symtab is preferred to one
+ * in .dynsym; then a function to an untyped label; then a global symbol to a weak one, and a weak
+ * one to a local one; then the name with fewer leading underscores (malloc, not __libc_malloc);
+ * then the shorter name; then the alphabetically first name. */
 #include "elf_functions.h"
 
 #include <errno.h>
@@ -14,10 +15,12 @@
 #include "table/array.h"
 
 enum {
-    NAME_BYTES = 2048, /* bytes of a name that are compared with its aliases */
-    /* Parts of a rank, each above the sum of those before: the leading underscores, the binding,
-     * and these two. In .dynsym the part of a name after "@" is lost: linkers take it for the
-     * name's version. */
+    NAME_BYTES = 2048, /* the most bytes of a name that are compared with its aliases */
+    /* Parts of a rank; the name with the lowest rank is kept. The parts are, with rising weights:
+     * the number of leading underscores (1), the binding (BINDING_RANK), LABEL_RANK and
+     * DYNAMIC_RANK. Each weight is greater than the sum of all smaller parts. .dynsym has the
+     * highest weight because names in it lack the part after "@", which linkers interpret as a
+     * version. */
     BINDING_RANK = 16,
     LABEL_RANK = 64, /* an untyped label */
     DYNAMIC_RANK = 128,
@@ -35,8 +38,8 @@ static unsigned rank(const GElf_Sym *symbol, const char *name, bool is_dynamic) 
            (unsigned)(underscores < BINDING_RANK ? underscores : BINDING_RANK - 1);
 }
 
-/* The header of the section INDEX, if it has code. (A separate debug file has these headers without
- * the contents.) */
+/* Gets the header of section INDEX. Returns false if the section does not contain code. (A separate
+ * debug file has the headers of code sections, but not their contents.) */
 static bool code_section(Elf *elf, size_t index, GElf_Shdr *ret_header) {
     Elf_Scn *section = index == SHN_UNDEF || index >= SHN_LORESERVE ? NULL : elf_getscn(elf, index);
     return section != NULL && gelf_getshdr(section, ret_header) != NULL &&
@@ -99,7 +102,7 @@ static int add_table(struct ag_elf_functions *functions, Elf *elf, Elf_Scn *sect
 
 int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file) {
     size_t n_bytes = 0;
-    (void)elf_rawfile(file->elf, &n_bytes); /* for the size of the file */
+    (void)elf_rawfile(file->elf, &n_bytes); /* gets the size of the file */
     functions->table_bytes = 0;
     for (Elf_Scn *section = NULL; (section = elf_nextscn(file->elf, section)) != NULL;) {
         GElf_Shdr header;
@@ -144,8 +147,12 @@ void ag_elf_functions_sort(struct ag_elf_functions *functions) {
     }
     struct ag_elf_function *items = functions->items;
     qsort(items, functions->n, sizeof(items[0]), elf_functions_compare);
-    size_t n = 0; /* kept symbols: the first at each address, with the greatest size of them */
-    uint64_t covered = 0; /* end of the functions so far: a label before it is inside of one */
+    /* number of kept symbols: the first one at each address, with the greatest size of all symbols
+     * at this address */
+    size_t n = 0;
+    /* the greatest end of the functions so far; a label below this address is inside of a function,
+     * and is not kept */
+    uint64_t covered = 0;
     for (size_t i = 0; i < functions->n; i++) {
         if (n > 0 && items[n - 1].address == items[i].address) {
             if (items[n - 1].size_bytes < items[i].size_bytes) {

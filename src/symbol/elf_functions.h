@@ -6,24 +6,31 @@
 #include "elf_file.h"
 
 struct ag_elf_function {
-    uint64_t address, size_bytes; /* size 0: up to the next symbol or the end of the section */
-    const char *name;             /* in the ELF file's string table, terminated there */
-    uint64_t limit;               /* end of its section */
-    unsigned rank;                /* of the names at one address, the lowest is shown */
-    uint32_t name_bytes;          /* how many bytes of the name are compared */
+    /* size_bytes 0: the function ends at the next symbol or at the end of the section */
+    uint64_t address, size_bytes;
+    /* points into the string table of the ELF file, where it is terminated */
+    const char *name;
+    uint64_t limit; /* end of the section of the function */
+    /* of the names at one address, the one with the lowest rank is shown */
+    unsigned rank;
+    /* number of bytes of the name that are compared with other names */
+    uint32_t name_bytes;
 };
 struct ag_elf_functions { /* all zero: empty */
     struct ag_elf_function *items;
     size_t n;
     struct ag_address_ranges ranges;
-    uint64_t table_bytes; /* of the symbol tables of the current file so far */
+    /* sum of the sizes of the symbol tables that were read from the current file */
+    uint64_t table_bytes;
 };
 
-/* Collects the functions of .symtab and .dynsym of FILE, which must stay open. Tables beyond the
- * size of the file are skipped, because many headers may name the same table. */
+/* Collects the functions of .symtab and .dynsym of FILE, which must stay open. If the sizes of the
+ * tables add up to more than the size of the file, further tables are skipped, because many section
+ * headers may refer to the same table. Returns 0 or -ENOMEM. */
 int ag_elf_functions_add(struct ag_elf_functions *functions, const struct ag_elf_file *file);
 void ag_elf_functions_sort(struct ag_elf_functions *functions);
-/* The function that contains ADDRESS (an address of the ELF file), or NULL. */
+/* Returns the function that contains ADDRESS (an address in the ELF file, without bias), or
+ * NULL. */
 const struct ag_elf_function *ag_elf_functions_find(const struct ag_elf_functions *functions,
                                                     uint64_t address);
 void ag_elf_functions_clear(struct ag_elf_functions *functions);

@@ -1,8 +1,10 @@
-/* image_file.c: opens ELF and DWARF files for a recorded path and build id.
+/* image_file.c: opens the files with symbols and debug information of an image (a loaded program or
+ * library), and looks addresses up in them.
  *
- * The file at the path is tried first, then the program in .build-id folders, then debuginfod. Its
- * debug information may be inside of it or in a separate file. If the program is gone or was
- * replaced, its build id may still find the separate file, which has functions and lines. */
+ * The file at the recorded path is tried first, then .build-id folders, then debuginfod. The debug
+ * information may be in this file or in a separate file. If the file of the image was removed or
+ * replaced, the separate file may still be found by the recorded build id; it contains functions
+ * and lines, too. */
 #include "image_file.h"
 
 #include <errno.h>
@@ -13,7 +15,8 @@
 #include "base/keyed_hash.h"
 #include "base/runtimes.h"
 
-enum { SPENT_NAME_BYTES = 512 }; /* of a name, if no more memory may be used */
+/* the most bytes of a name, if the image has reached its limit of memory */
+enum { SPENT_NAME_BYTES = 512 };
 
 /* The kernel appends " (deleted)" to the name of a file that was removed or replaced. */
 static size_t bytes_without_deleted(const char *path) {
@@ -46,7 +49,7 @@ struct ag_image_file *ag_image_file_free(struct ag_image_file *image) {
     ag_decoder_file_close(&image->decoder_file);
     ag_elf_functions_clear(&image->functions);
     ag_dwarf_units_clear(&image->units);
-    (void)dwarf_end(image->dwarf); /* accepts NULL; its result cannot be acted on */
+    (void)dwarf_end(image->dwarf); /* dwarf_end accepts NULL; a failure cannot be handled */
     (void)dwarf_end(image->shared_dwarf);
     ag_elf_file_close(&image->shared);
     ag_elf_file_close(&image->debug);
@@ -85,7 +88,8 @@ static int open_main(struct ag_image_file *image, const struct ag_debug_places *
         return ag_elf_file_open_vdso(id, &image->main);
     }
     if (image->path[0] != '/') {
-        return -ENOENT; /* "[heap]", "//anon", memfd: names, not files */
+        /* names such as "[heap]", "//anon" and those of memfd_create are not paths of files */
+        return -ENOENT;
     }
     char *path;
     if (asprintf(&path, "%s%s", sysroot != NULL ? sysroot : "", image->path) < 0) {
@@ -102,13 +106,14 @@ static int open_main(struct ag_image_file *image, const struct ag_debug_places *
                : r;
 }
 
-/* A Dwarf with at least one unit, or NULL: libdw also opens files that have only an .eh_frame. */
+/* Returns the debug information of FILE if it has at least one unit, or NULL. (libdw also opens
+ * files that have only .eh_frame.) */
 static Dwarf *open_dwarf(struct ag_image_file *image, const struct ag_elf_file *file) {
     image->meter.stored_bytes += file->elf != NULL ? file->stored_bytes : 0;
     if (file->elf == NULL || !ag_work_meter_step(&image->meter)) {
         return NULL;
     }
-    /* libdw decompresses all of it at once. */
+    /* libdw decompresses all sections at once */
     const uint64_t n_bytes = ag_elf_file_decompressed_bytes(file);
     if (n_bytes > AG_ELF_GROWTH * file->stored_bytes &&
         !ag_work_meter_borrow(&image->meter, n_bytes - AG_ELF_GROWTH * file->stored_bytes)) {
@@ -140,8 +145,10 @@ static const struct ag_elf_file *file_with_dwarf(const struct ag_image_file *ima
     return image->debug.elf != NULL ? &image->debug : &image->main;
 }
 
-/* libdw searches for a missing shared file itself, without allogram's checks, so DWARF that needs a
- * missing one is not used. */
+/* Opens the file that the debug information shares with other files (see
+ * ag_debug_file_find_shared). If this file is missing, libdw would search for it itself, without
+ * allogram's checks, so the debug information is then not used. Returns a problem for the user, or
+ * NULL. */
 static const char *open_shared(struct ag_image_file *image, const struct ag_debug_places *places) {
     const int r = ag_debug_file_find_shared(places, file_with_dwarf(image), &image->shared);
     if (r == -ENODATA) {
@@ -182,8 +189,9 @@ static char *describe_failure(const struct ag_image_file *image, int error,
     return r < 0 ? NULL : text;
 }
 
-/* Limits the sum of a file's line programs to its size and 2 MiB. They are about a twentieth of
- * complete debug information, and half of debug information that has little else. */
+/* Limits the bytes of a file's line programs (which make its line tables) to the size of the file
+ * plus 2 MiB. Line programs are about a twentieth of complete debug information, and about half of
+ * debug information that contains little else. */
 static void bound_lines(struct ag_image_file *image) {
     const struct ag_elf_file *file = file_with_dwarf(image);
     image->units.meter = &image->meter;
@@ -210,7 +218,7 @@ static char *open_metered(struct ag_image_file *image, const struct ag_debug_pla
         ag_dwarf_units_read(&image->units, image->dwarf, file_with_dwarf(image)->path) < 0) {
         problem = "no memory for its debug information";
     }
-    /* If out of memory, the symbols read so far are used. */
+    /* if memory is exhausted, the symbols that were read so far are used */
     if (image->main.elf != NULL) {
         (void)ag_elf_functions_add(&image->functions, &image->main);
     }
@@ -228,12 +236,13 @@ static char *open_metered(struct ag_image_file *image, const struct ag_debug_pla
     return problem != NULL ? strdup(problem) : NULL;
 }
 
-/* Ends metered work. Debug information that cost too much is closed. */
+/* Ends a piece of work whose cost is measured. If the image has reached its limit, closes its debug
+ * information. KEPT_BYTES: bytes of the names that the work interned. */
 static void end_work(struct ag_image_file *image, size_t kept_bytes) {
     ag_work_meter_end(&image->meter, kept_bytes);
     if (image->meter.is_spent && image->dwarf != NULL) {
         ag_dwarf_units_clear(&image->units);
-        (void)dwarf_end(image->dwarf); /* their results cannot be acted on */
+        (void)dwarf_end(image->dwarf); /* a failure of dwarf_end cannot be handled */
         (void)dwarf_end(image->shared_dwarf);
         image->dwarf = image->shared_dwarf = NULL;
     }
@@ -243,7 +252,7 @@ char *ag_image_file_open(struct ag_image_file *image, const struct ag_debug_plac
                          const char *sysroot) {
     image->is_open = true;
     ag_work_meter_begin(&image->meter);
-    (void)ag_work_meter_look(&image->meter); /* memory counts from here on */
+    (void)ag_work_meter_look(&image->meter); /* the memory that is used from here on is counted */
     char *problem = open_metered(image, places, sysroot);
     end_work(image, 0);
     return problem;
@@ -297,7 +306,7 @@ void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_r
         return;
     }
     ag_work_meter_begin(&image->meter);
-    (void)ag_work_meter_look(&image->meter); /* memory counts from here on */
+    (void)ag_work_meter_look(&image->meter); /* the memory that is used from here on is counted */
     for (; runtimes->name != NULL && image->decoder == NULL; runtimes++) {
         const struct ag_decoder *decoder = runtimes->decoder;
         image->decoder_state = decoder != NULL ? decoder->open(&image->decoder_file) : NULL;
@@ -306,7 +315,8 @@ void ag_image_file_choose_decoder(struct ag_image_file *image, const struct ag_r
     end_work(image, 0);
 }
 
-/* The decoder to use beside the native tables; none if the image's share is spent. */
+/* Returns the decoder to use in addition to the native tables; NULL: none, or the image has reached
+ * its limit of work. */
 static const struct ag_decoder *asked_decoder(const struct ag_image_file *image) {
     return image->meter.is_spent ? NULL : image->decoder;
 }
@@ -333,7 +343,8 @@ static size_t decoded_frames(struct ag_image_file *image, uint64_t pc, bool is_r
     return n;
 }
 
-/* A function that the native tables found may still be the runtime's, by its symbol. */
+/* Asks the decoder whether the function that the native tables found belongs to the runtime, by its
+ * linker symbol. */
 static void name_by_decoder(const struct ag_image_file *image, struct ag_names *names,
                             struct ag_symbol_frame *frame) {
     char text[4096];
@@ -359,7 +370,8 @@ static void take_symbol(const struct ag_image_file *image, uint64_t address, str
     }
 }
 
-/* Calls that are inlined into a function of the runtime belong to the runtime as well. */
+/* Marks N frames at one address as frames of the runtime: the outermost function belongs to the
+ * runtime, so the functions inlined into it also do. */
 static void mark_inlined(const struct ag_decoder *decoder, struct ag_symbol_frame *frames,
                          size_t n) {
     char type[4096];

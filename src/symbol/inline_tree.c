@@ -1,7 +1,8 @@
-/* inline_tree.c: the inlined calls of a function as arrays, parents before children, so that an
- * address is found without reading DWARF again: the last range that contains it is the innermost. A
- * function has a few such ranges; the largest number seen is some thousands. The search is linear,
- * at about 1 ns per range, once per address. */
+/* inline_tree.c: keeps the inlined calls of a function and their address ranges in arrays, so that
+ * an address is found without reading DWARF again. A call comes before the calls inlined into it,
+ * so the last range that contains an address is the innermost. A function usually has a few ranges;
+ * the largest number seen is some thousands. The search is linear, takes about 1 ns per range, and
+ * is made once for each address. */
 #include "inline_tree.h"
 
 #include <dwarf.h>
@@ -14,13 +15,16 @@
 struct ag_inline_tree {
     struct ag_inlined *calls;
     size_t n;
-    struct ag_address_ranges ranges; /* in the order of calls; the value is the index */
+    /* in the order of `calls`; `value` of a range is the index of its call */
+    struct ag_address_ranges ranges;
 };
 struct reading {
     struct ag_inline_tree *tree;
     struct ag_work_meter *meter;
     uint32_t call_at[AG_DIE_DEPTH +
-                     1]; /* by depth: the call into which entries of that depth are inlined */
+                     /* by depth of an entry in the tree of DIEs: index of the call to which entries
+                      * of this depth belong, or AG_INLINE_NONE */
+                     1];
     int result;
 };
 

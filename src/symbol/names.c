@@ -1,4 +1,5 @@
-/* names.c: interned texts, and the demangled form of each, since many places have the same name. */
+/* names.c: interns texts, and caches the demangled form of each linker name, because many addresses
+ * have the same name. */
 #include "names.h"
 
 #include <stdbool.h>
@@ -8,9 +9,10 @@
 
 #include "symbol.h"
 
-enum { TEXT_BYTES = 32 }; /* about what an interned text occupies besides its bytes */
+enum { TEXT_BYTES = 32 }; /* approximate memory of an interned text in addition to its bytes */
 
-static const char not_mangled[] = ""; /* in names->demangled */
+static const char not_mangled[] = ""; /* value in names->demangled for a text that is not a mangled
+                                       * name */
 
 struct name { /* an interned text */
     uint32_t id;
@@ -25,7 +27,8 @@ static struct name names_intern(struct ag_names *names, const char *text, size_t
                          .text = id != 0 || length == 0 ? ag_text(&names->texts, id) : NULL};
 }
 
-/* C0, DEL, and the C1 controls of UTF-8 (c2 80 to c2 9f: c2 9b starts an escape sequence). */
+/* Whether a control character begins at TEXT[AT]: C0, DEL, or C1 in UTF-8 (c2 80 to c2 9f; c2 9b
+ * starts an escape sequence). */
 static bool is_control(const char *text, size_t length, size_t at) {
     const unsigned char c = (unsigned char)text[at];
     const unsigned char next = at + 1 < length ? (unsigned char)text[at + 1] : 0;
@@ -76,7 +79,7 @@ const char *ag_names_demangled(struct ag_names *names, const char *linkage) {
         char *text = ag_demangle(name.text);
         demangled = ag_names_keep(names, text);
         free(text);
-        /* out of memory: demangled again */
+        /* if memory is exhausted, the name is demangled again at the next call */
         (void)ag_pointer_map_put(&names->demangled, name.id,
                                  (void *)(uintptr_t)(demangled != NULL ? demangled : not_mangled));
     }

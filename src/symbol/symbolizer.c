@@ -1,7 +1,8 @@
-/* symbolizer.c: the symbolizer of symbol.h: images, the cache of results, and the list of problems
- * for the report.
+/* symbolizer.c: implements the symbolizer of symbol.h: its images, the cache of results, and the
+ * list of problems for reports.
  *
- * A result is one allocation, kept per file and address: a count followed by an array of frames. */
+ * A result of a look-up is one allocation, a count followed by an array of frames. Results are kept
+ * in a map for each file, by address. */
 #include "symbol.h"
 
 #include <errno.h>
@@ -11,7 +12,8 @@
 
 #include "image_file.h"
 
-enum { PROBLEMS = 1000 }; /* maximum number of lines kept; a trace can name any number of files */
+/* most lines that are kept, because a trace can name any number of files */
+enum { PROBLEMS = 1000 };
 
 struct image {
     struct ag_image_file *file;
@@ -23,22 +25,25 @@ struct answer {
 };
 struct ag_symbolizer {
     char *sysroot;
-    char **folders; /* for separate debug files */
+    char **folders; /* folders with separate debug files; places.folders points to them */
     struct ag_debug_places places;
     const struct ag_runtime *runtimes;
     struct ag_names names;
     struct ag_work_reserve reserve;
-    struct ag_pointer_map images;  /* by id: struct image */
-    struct ag_pointer_map outside; /* results for addresses outside of images */
-    struct ag_pointer_map files;   /* by hash of path and build id: lists of struct ag_image_file */
-    const char **problems;         /* interned: they quote paths of the trace */
+    struct ag_pointer_map images;  /* id of an image -> struct image */
+    struct ag_pointer_map outside; /* address outside of all images -> struct answer */
+    struct ag_pointer_map files;   /* hash of path and build id -> list of struct ag_image_file */
+    /* lines, interned in `names` because they contain paths from the trace, which are not
+     * trusted */
+    const char **problems;
     size_t n_problems;
-    struct ag_symbol_frame out_of_memory; /* the result if there is no memory for another one */
+    struct ag_symbol_frame out_of_memory; /* the result if memory is exhausted */
 };
 
 static const char system_debug_folder[] = "/usr/lib/debug";
 
-/* The user's folders first, then the system's inside the sysroot and outside of it. */
+/* Copies the folders with debug files: first those of the user, then /usr/lib/debug below the
+ * sysroot, then /usr/lib/debug. */
 static int copy_folders(struct ag_symbolizer *symbolizer, const struct ag_symbol_options *options) {
     symbolizer->folders = calloc(options->n_debug_dirs + 2, sizeof(char *));
     if (symbolizer->folders == NULL) {
@@ -67,7 +72,9 @@ static int copy_folders(struct ag_symbolizer *symbolizer, const struct ag_symbol
 
 struct ag_symbolizer *ag_symbolizer_new(const struct ag_symbol_options *options) {
     struct ag_symbol_options known = {
-        0}; /* the options of an older caller are shorter: the rest is default */
+        /* options->size is smaller if the caller was compiled with an older struct; the members
+         * that are missing keep their defaults */
+        0};
     if (options != NULL) {
         memcpy(&known, options, options->size < sizeof(known) ? options->size : sizeof(known));
     }
@@ -127,7 +134,8 @@ static void add_problem(struct ag_symbolizer *symbolizer, const struct ag_image_
     }
 }
 
-/* The file of that path and build id, shared by all images of it. */
+/* Returns the struct for the file with PATH and BUILD_ID, which all images of this file share.
+ * NULL: out of memory. */
 static struct ag_image_file *file_of(struct ag_symbolizer *symbolizer, const char *path,
                                      const struct ag_build_id *build_id) {
     const uint64_t key = ag_image_file_hash(path, build_id);
@@ -176,7 +184,8 @@ static const char *unknown_name(struct ag_symbolizer *symbolizer, uint64_t addre
     return name;
 }
 
-/* Makes a result from N frames, and names those that have no name. */
+/* Makes a result from N frames. Frames without a function get a name that consists of the address
+ * and the image. NULL: out of memory. */
 static struct answer *make_answer(struct ag_symbolizer *symbolizer, struct ag_symbol_frame *frames,
                                   size_t n, uint64_t address, const char *image) {
     if (n == 0) {
@@ -202,7 +211,7 @@ static void open_file(struct ag_symbolizer *symbolizer, struct ag_image_file *fi
     char *problem = ag_image_file_open(file, &symbolizer->places, symbolizer->sysroot);
     if (problem != NULL) {
         add_problem(symbolizer, file, problem);
-        file->has_gap = true; /* this problem also explains missing names */
+        file->has_gap = true; /* the problem also explains why addresses have no names */
     }
     free(problem);
     ag_image_file_choose_decoder(file, symbolizer->runtimes);
@@ -249,7 +258,8 @@ size_t ag_symbolizer_frames(struct ag_symbolizer *symbolizer, uint32_t id, uint6
     struct ag_image_file *file = is_inside ? image->file : NULL;
     struct ag_pointer_map *answers = is_inside ? &file->answers : &symbolizer->outside;
     const uint64_t address = is_inside ? pc - image->bias : pc;
-    const uint64_t key = address << 1 | return_address; /* user addresses have 56 bits at most */
+    /* no bit is lost, because user addresses have at most 56 bits */
+    const uint64_t key = address << 1 | return_address;
 
     struct answer *answer = ag_pointer_map_find(answers, key);
     if (answer == NULL) {

@@ -1,7 +1,8 @@
-/* work_meter.c: measures the cost of reading an image's files (work_meter.h). The clock is read
- * once every STEPS steps, and at the beginning and end, by a system call of 0.2 us. Resident memory
- * is read only in work that called ag_work_meter_look: short look-ups use no memory except for
- * names, whose bytes are counted. */
+/* work_meter.c: measures the cost of reading an image's files (work_meter.h). The clock is read at
+ * the beginning and the end of a piece of work, and once every STEPS calls of ag_work_meter_step,
+ * by a system call that takes 0.2 us. Resident memory is read only in work that calls
+ * ag_work_meter_look, because short look-ups use no memory except for names, whose bytes are
+ * counted. */
 #include "work_meter.h"
 
 #include <sys/resource.h>
@@ -10,11 +11,13 @@
 #include "base/clock.h"
 
 enum {
-    STEPS = 256,         /* between two readings */
-    NS_PER_BYTE = 50,    /* 20 MB of files per second */
-    BYTES_PER_BYTE = 16, /* normal files need 7 at most, and 25 ns */
-    SHARE = 4,           /* one image may use this part of the reserve */
-    NS_TO_FILL = 4,      /* per byte, by decompressing */
+    STEPS = 256, /* number of steps between two readings of the clock and the memory */
+    /* allowed time per byte of the files, which is 20 MB of files per second */
+    NS_PER_BYTE = 50,
+    /* allowed memory per byte of the files; normal files need at most 7 bytes, and 25 ns */
+    BYTES_PER_BYTE = 16,
+    SHARE = 4,      /* one image may use 1/SHARE of the reserve */
+    NS_TO_FILL = 4, /* time to fill a byte of memory by decompressing */
 };
 static const uint64_t reserve_ns = UINT64_C(1200000000), reserve_bytes = UINT64_C(160) << 20;
 
@@ -23,8 +26,8 @@ void ag_work_reserve_init(struct ag_work_reserve *reserve) {
     reserve->left_bytes = reserve_bytes;
 }
 
-/* The peak of resident memory. The same call returns the time, but only to the kernel's last
- * tick. */
+/* Returns the peak of the resident memory of the process. (getrusage also returns the CPU time, but
+ * not more exactly than the kernel's clock tick.) */
 static uint64_t resident_bytes(void) {
     struct rusage usage = {0};
     (void)getrusage(RUSAGE_THREAD, &usage); /* cannot fail with these arguments */
@@ -35,7 +38,8 @@ static uint64_t limit_of(uint64_t own, uint64_t left, uint64_t lent) {
     return own + (left + lent) / SHARE;
 }
 
-/* Takes what was used beyond the image's own amount from the reserve. */
+/* Takes what was used (USED) beyond the image's own amount (OWN) from the reserve: subtracts it
+ * from LEFT and adds it to LENT. */
 static void lend(uint64_t used, uint64_t own, uint64_t *lent, uint64_t *left) {
     const uint64_t wanted = used > own ? used - own : 0;
     if (wanted > *lent) {
@@ -84,7 +88,7 @@ void ag_work_meter_begin(struct ag_work_meter *meter) {
 void ag_work_meter_end(struct ag_work_meter *meter, size_t n_bytes) {
     if (meter->is_running) {
         if (meter->from_bytes != 0) {
-            (void)ag_work_meter_look(meter); /* is_spent has the result */
+            (void)ag_work_meter_look(meter); /* the result is in is_spent */
         } else {
             meter->used_bytes += n_bytes;
             judge(meter);
@@ -98,7 +102,7 @@ bool ag_work_meter_step(struct ag_work_meter *meter) {
         return true;
     }
     if (++meter->n_steps % STEPS == 0) {
-        (void)ag_work_meter_look(meter); /* is_spent has the result */
+        (void)ag_work_meter_look(meter); /* the result is in is_spent */
     }
     return !meter->is_spent;
 }
