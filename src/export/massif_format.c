@@ -3,8 +3,8 @@
  *
  * The format is described in valgrind's massif/ms_main.c ("Writing snapshots"). The file has a head
  * and then snapshots. A snapshot has a time, the bytes in the heap at this time, and a tree of the
- * stacks that allocated these bytes, from the allocation functions to their callers. After a line
- * `nK: BYTES LABEL` of a tree follow the K lines of its children, indented by one more blank.
+ * stacks that allocated these bytes, from the allocation functions to their callers. A line `nK:
+ * BYTES LABEL` of a tree is followed by the K lines of its children, indented by one more blank.
  * Stacks with less than 1 % of a snapshot are combined in a line `in N places`. A tree has at most
  * 30 levels, as in massif.
  *

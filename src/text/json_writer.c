@@ -1,6 +1,6 @@
-/* json_writer.c: writes JSON incrementally, see json_writer.h. The state is the depth of open
- * brackets, and whether the next value needs a comma. The caller must match the brackets; tests
- * check that. */
+/* json_writer.c: writes JSON incrementally, see json_writer.h. The state is the number of open
+ * brackets, and whether the next value needs a comma. The caller must close each bracket with the
+ * matching one; tests check the output. */
 #include "text/json_writer.h"
 
 #include <inttypes.h>
@@ -9,7 +9,8 @@
 #include "text/number.h"
 #include "text/utf8.h"
 
-/* Counts the bytes that need no escape, so that they are written at once. */
+/* Returns the number of bytes at the start of TEXT that need no escape, and so can be written with
+ * one call. */
 static size_t plain_bytes(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     while (*at >= 0x20 && *at < 0x7f && *at != '"' && *at != '\\') {
@@ -36,7 +37,8 @@ static void put_string(FILE *out, const char *text) {
         } else if (c == '\t') {
             fputs_unlocked("\\t", out);
         } else if (ag_utf8_is_control(
-                       c)) { /* JSON allows some of these unescaped, but a terminal may show them */
+                       c)) { /* JSON allows some control characters without an escape, but the text
+                              * may be shown on a terminal */
             fprintf(out, "\\u%04x", (unsigned)c);
         } else {
             fwrite_unlocked(bytes, 1, ag_utf8_put(bytes, c), out);

@@ -1,5 +1,5 @@
-/* json_writer.h: writes JSON to a stream incrementally: nothing is kept in memory, so the output
- * may have any size.
+/* json_writer.h: writes JSON to a stream incrementally: values are not kept in memory, so the
+ * output may have any size.
  *
  *     struct ag_json json = {.out = out};
  *     ag_json_open(&json, NULL, '{');
@@ -9,8 +9,9 @@
  *     ag_json_close(&json, ']');
  *     ag_json_close(&json, '}');
  *
- * Write errors stay in the stream (ferror). Strings may contain any bytes: control characters are
- * escaped, bytes that are not UTF-8 become U+FFFD. Integers are written with all digits. */
+ * Errors of writing are not returned: the caller checks ferror of the stream. Strings may contain
+ * any bytes: control characters are escaped, and bytes that are not valid UTF-8 are replaced by
+ * U+FFFD. Integers are written with all digits. */
 #ifndef AG_JSON_WRITER_H
 #define AG_JSON_WRITER_H
 
@@ -20,33 +21,33 @@
 
 struct ag_json {
     FILE *out;
-    /* Arrays and objects down to this depth have a line for each element; deeper ones are on one
-     * line. */
+    /* Arrays and objects up to this depth of nesting have a line for each element; a deeper array
+     * or object is on one line. */
     unsigned line_depth;
     unsigned depth;     /* internal */
     bool follows_value; /* internal: the next value needs a comma */
 };
 void ag_json_open(struct ag_json *json, const char *key, char bracket);
 void ag_json_close(struct ag_json *json, char bracket);
-/* A NULL text is written as null. */
+/* Writes null if TEXT is NULL. */
 void ag_json_string(struct ag_json *json, const char *key, const char *text);
 void ag_json_integer(struct ag_json *json, const char *key, uint64_t number);
 void ag_json_signed(struct ag_json *json, const char *key, int64_t number);
-/* Milliseconds with a fraction, such as 12.000345. */
+/* Writes a time in milliseconds with a fraction, such as 12.000345. */
 void ag_json_milliseconds(struct ag_json *json, const char *key, uint64_t time_ns);
 void ag_json_percent(struct ag_json *json, const char *key, double percent);
 void ag_json_decimal(struct ag_json *json, const char *key, double number, int decimals);
 void ag_json_bool(struct ag_json *json, const char *key, bool is_true);
 void ag_json_null(struct ag_json *json, const char *key);
-/* null if IS_KNOWN is false. */
+/* Writes null if IS_KNOWN is false. */
 void ag_json_integer_if(struct ag_json *json, const char *key, uint64_t number, bool is_known);
-/* 0 is written as null. */
+/* Writes null if NUMBER is 0. */
 void ag_json_nonzero(struct ag_json *json, const char *key, uint64_t number);
 /* Writes an estimate as KEY, and its 95 % interval as KEY_ci95. Both are null if IS_KNOWN is
  * false. */
 void ag_json_estimate(struct ag_json *json, const char *key, uint64_t value, bool is_known,
                       uint64_t low, uint64_t high);
-/* [LOW, HIGH] */
+/* Writes the array [LOW, HIGH]. */
 void ag_json_range(struct ag_json *json, const char *key, uint64_t low, uint64_t high);
 void ag_json_strings(struct ag_json *json, const char *key, const char *const *texts, size_t count);
 

@@ -1,6 +1,7 @@
-/* nearest_name.c: finds the name that a mistyped word most likely stands for, see nearest_name.h.
- * The distance of two words is the number of letters to insert, remove, replace or exchange with
- * their neighbor (the restricted Damerau-Levenshtein distance). */
+/* nearest_name.c: finds the name that the user most likely meant with a mistyped word, see
+ * nearest_name.h. The distance of two words is the number of letters to insert, remove, replace or
+ * exchange with their neighbor to convert one word to the other (the restricted Damerau-Levenshtein
+ * distance). */
 #include "text/nearest_name.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ static unsigned least_of(unsigned a, unsigned b) {
     return a < b ? a : b;
 }
 
-/* The distance of two words, each of at most AG_NEAREST_NAME_BYTES bytes. */
+/* Returns the distance of two words, each of at most AG_NEAREST_NAME_BYTES bytes. */
 static unsigned distance_of(const char *a, size_t a_length, const char *b, size_t b_length) {
     unsigned rows[AG_NEAREST_NAME_BYTES + 1][AG_NEAREST_NAME_BYTES + 1];
     for (size_t i = 0; i <= a_length; i++) {

@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 void ag_put_number(FILE *out, uint64_t number) {
-    char digits[20]; /* as many as 2^64 - 1 has */
+    char digits[20]; /* 2^64 - 1 has 20 digits */
     size_t first = sizeof digits;
     do {
         digits[--first] = (char)('0' + number % 10);

@@ -1,5 +1,6 @@
-/* number.h: writes integers to a stream without printf, which would parse a format each time. Write
- * errors stay in the stream (ferror). The stream is not locked. */
+/* number.h: writes integers to a stream faster than printf, which parses a format in each call.
+ * Errors of writing are not returned: the caller checks ferror of the stream. The stream is not
+ * locked. */
 #ifndef AG_NUMBER_H
 #define AG_NUMBER_H
 

@@ -1,5 +1,5 @@
 /* utf8.c: decodes and encodes UTF-8, see utf8.h. The functions of the C library are not used,
- * because they depend on the locale, and reports must not. */
+ * because they depend on the locale, and reports must not depend on it. */
 #include "text/utf8.h"
 
 uint32_t ag_utf8_next(const char **text) {
@@ -16,7 +16,7 @@ uint32_t ag_utf8_next(const char **text) {
         return AG_UTF8_REPLACEMENT;
     }
     uint32_t code_point = at[0] & (0x3fu >> more);
-    /* Also stops at the terminating 0, which is not a continuation byte. */
+    /* the loop also ends at the terminating 0, which is not a continuation byte */
     for (unsigned i = 1; i <= more; i++) {
         if ((at[i] & 0xc0) != 0x80) {
             return AG_UTF8_REPLACEMENT;
