@@ -7,7 +7,7 @@
  *
  * Steps; each failure undoes the steps before it:
  *
- *     options, process, agent        an invalid one gives one line and an exit status
+ *     options, process, agent        if invalid, one line and an exit status
  *     live segment, trace            on failure their files are removed
  *     load the agent                 one thread of the process is stopped briefly
  *     fork the writer                on failure the agent is unloaded
@@ -235,8 +235,8 @@ static void say_times(const struct request *request, const char *what,
     }
 }
 
-/* Called when a signal ends the command before the agent could be unloaded. Creates a child process
- * that continues in the background, and tries to unload the agent until no thread uses it. Returns
+/* Called when a signal ends the command before the agent could be unloaded. Creates a child
+ * process, which waits in the background until no thread uses the agent, and unloads it. Returns
  * false if the child could not be created. */
 static bool finish_in_background(struct request *request) {
     struct ag_attach_times times;

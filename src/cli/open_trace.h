@@ -21,8 +21,8 @@ struct ag_trace_request {
     struct ag_symbol_options symbol; /* `profile` refers to this member */
     const char *debug_dirs[AG_DEBUG_DIRS_MOST];
 };
-/* The ids of these options in the table of a command. A command need not have all of these
- * options. */
+/* The ids, in the table of a command, of the options that struct ag_trace_request contains. A
+ * command need not have all of these options. */
 enum ag_trace_option {
     AG_OPTION_SYSROOT = 1024,
     AG_OPTION_DEBUG_DIR,

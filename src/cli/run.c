@@ -4,7 +4,7 @@
  *
  * Steps; each failure undoes the steps before it:
  *
- *     options, program, agent      an invalid one gives one line and an exit status
+ *     options, program, agent      if invalid, one line and an exit status
  *     live segment                 on failure its file is removed
  *     fork: the child waits        (its pid is in the trace's name)
  *     trace file                   an unusable folder stops here, before the program runs

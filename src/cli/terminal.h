@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* width of the terminal; if standard output is none, $COLUMNS; if that is not set, 100 */
+/* width of the terminal; if standard output is not a terminal, $COLUMNS; if that is not set, 100 */
 unsigned ag_terminal_columns(void);
 
 enum ag_colour { AG_COLOUR_AUTO, AG_COLOUR_ALWAYS, AG_COLOUR_NEVER };

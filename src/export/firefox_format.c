@@ -11,11 +11,12 @@
  *    contains the bytes in use over time.
  *
  * 2. Blocks are added up before they are written, because the viewer, which runs in a browser,
- *    cannot open a hundred million rows. The recording is divided into slices of time. All blocks
- *    of one stack that were allocated in the same slice, and were also freed in the same slice (or
- *    never), form a span. A span has an address of its own, one row for its allocation, and one row
- *    for its free. Sums are exact for the whole recording, and at the borders of slices. There are
- *    at most SLICES slices; adjacent slices are merged until there are at most ROWS_MOST spans.
+ *    cannot open a hundred million rows. The recording is divided into slices of time. A span
+ *    contains all blocks of one stack that were allocated in one slice and freed in one slice, the
+ *    same or a later one. The blocks of one stack that were allocated in one slice and never freed
+ *    are also a span. A span has an address of its own, one row for its allocation, and one row for
+ *    its free. Sums are exact for the whole recording, and at the borders of slices. There are at
+ *    most SLICES slices; adjacent slices are merged until there are at most ROWS_MOST spans.
  *
  * 3. In a sampled trace all bytes are estimates. "extra" in the metadata contains the interval of
  *    the sums; the viewer shows "extra" with the other facts about the profile.
@@ -32,7 +33,8 @@
 #include "text/json_writer.h"
 
 enum { SLICES = 512, ROWS_MOST = 1 << 20, VERSION = 66, GECKO_VERSION = 24 };
-enum { NEVER = SLICES }; /* the number of a slice in a span of blocks that are never freed */
+/* in a span of blocks that are never freed: stands in place of the slice in which they are freed */
+enum { NEVER = SLICES };
 
 struct allocation { /* a row of the table of allocations */
     uint64_t time_ns;

@@ -8,7 +8,7 @@
  *     v VERSION FORMAT    X COMMAND       I PAGE_BYTES PAGES
  *     s TEXT              a string        i PC MODULE [FUNCTION FILE LINE]...   innermost first
  *     t IP PARENT         a stack: a place and the stack that called it, 0: none
- *     a BYTES STACK       what an allocation is, from 0
+ *     a BYTES STACK       a kind of allocation; numbered from 0
  *     + A   - A           one block more, one less         c MS   R PAGES   time, resident size
  *
  * This file writes format 2, which every heaptrack since 1.0 reads; in this format, a string is the

@@ -37,9 +37,10 @@ struct ag_collection_sum {
     uint64_t needed_bytes, reclaimed_bytes; /* sums over the collections whose `known` has these
                                              * numbers */
     const char *process;                    /* NULL: the sum is not of a process */
-    uint64_t promoted_bytes;                /* of the collections that report it */
-    bool has_promoted;                      /* whether any collection reports promoted_bytes */
-    /* sum of weight_bytes of the collections that report it */
+    /* sum over the collections that report promoted_bytes */
+    uint64_t promoted_bytes;
+    bool has_promoted; /* whether any collection reports promoted_bytes */
+    /* sum of weight_bytes, over the collections that report it */
     uint64_t allocated_bytes;
 };
 struct ag_collections {

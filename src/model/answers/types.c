@@ -143,7 +143,7 @@ static const char *given_name(const struct ag_profile *profile, const struct ag_
 }
 
 /* Learns the name of the row's number if the frame has a line, because the function name then shows
- * the type. If the frame has no line, adds the number and the type to SIGHTINGS.. */
+ * the type. If the frame has no line, adds the number and the type to SIGHTINGS. */
 static int look_at_row(struct ag_profile *profile, size_t row, struct place *place,
                        struct sightings *sightings) {
     const char *reported = NULL;
