@@ -1,5 +1,5 @@
-/* executions.c: hooks the functions by which a program executes another one, in the preloaded agent,
- * and counts the programs in the process' slot. The recorder of each executed program claims a slot
+/* executions.c: hooks the functions by which a program executes another one, in the preloaded
+ * agent, and counts the programs in the process' slot. The recorder of each executed program claims a slot
  * of its own, so the writer notices programs in which no recorder started (writer/strangers.c).
  *
  * The call is counted before it is made, because a successful exec does not return, and taken back

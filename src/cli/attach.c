@@ -168,7 +168,7 @@ static int set_option(void *context, int id, const char *value) {
     case OPTION_TRACE:
         return set_choice(&request->link, id, value)
                    ? AG_EXIT_OK
-                   : refuse_value(id, value, "given too many times");
+                   : refuse_value(id, value, "names nothing, or too many items");
     }
     return set_recording_option(request, (enum ag_recording_option)id, value);
 }

@@ -263,7 +263,7 @@ static void answer_request(struct server *server, int client, char *request) {
     }
     answer_text(client, "404 Not Found",
                 "/debug/pprof/heap    in use now\n/debug/pprof/allocs  allocated so far\n"
-                "/debug/pprof/growth  in use now, allocated since this was last asked for\n");
+                "/debug/pprof/growth  in use now, allocated since the last request for growth\n");
 }
 
 /* ---- clients ---- */

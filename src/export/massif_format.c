@@ -100,7 +100,10 @@ static int list_stacks(struct massif *all) {
 
 static int by_time(const void *left, const void *right) {
     const struct snapshot *a = left, *b = right;
-    return a->time_ns < b->time_ns ? -1 : a->time_ns > b->time_ns;
+    if (a->time_ns != b->time_ns) {
+        return a->time_ns < b->time_ns ? -1 : 1;
+    }
+    return a->is_peak - b->is_peak; /* the peak comes after another snapshot at the same time */
 }
 
 /* Computes the bytes at the moments of all snapshots, except for the peak, in one replay of the
@@ -151,8 +154,6 @@ static void take_snapshots(struct massif *all) {
         peak.bytes += all->peak_bytes[row];
     }
     all->snapshots[all->n_snapshots++] = peak;
-    /* qsort of glibc keeps the order of equal elements, so the peak comes after a snapshot at the
-     * same time */
     qsort(all->snapshots, all->n_snapshots, sizeof(*all->snapshots), by_time);
 }
 

@@ -160,7 +160,7 @@ static const char *open_shared(struct ag_image_file *image, const struct ag_debu
         image->dwarf = NULL;
         return image->is_too_large ? NULL
                                    : "the file that its debug information shares with others "
-                                     "(.gnu_debugaltlink) is not there";
+                                     "(.gnu_debugaltlink) is missing";
     }
     dwarf_setalt(image->dwarf, image->shared_dwarf);
     return NULL;
@@ -179,7 +179,7 @@ static char *describe_failure(const struct ag_image_file *image, int error,
     } else if (error == -EINVAL) {
         r = asprintf(&text, "not a regular file");
     } else if (error == -EFBIG) {
-        r = asprintf(&text, "not read: most of the file are holes");
+        r = asprintf(&text, "not read: most of the file is holes");
     } else if (error == -ENOEXEC) {
         r = asprintf(&text, "not a 64-bit ELF file");
     } else {
@@ -264,11 +264,11 @@ const char *ag_image_file_shortfall(const struct ag_image_file *image) {
                "twelvefold";
     }
     if (image->meter.is_spent) {
-        return "its debug information is not read to its end, because that costs more than a file of "
-               "its size may; some functions are without lines";
+        return "its debug information is read only in part, because reading all of it would cost more "
+               "than is allowed for a file of this size; some functions have no lines";
     }
-    return image->units.n_refused > 0 ? "some lines are not read, because they are more than a "
-                                        "file of its size may have"
+    return image->units.n_refused > 0 ? "some lines are not read, because there are more than "
+                                        "are allowed for a file of this size"
                                       : NULL;
 }
 

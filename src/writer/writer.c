@@ -248,8 +248,8 @@ static uint32_t n_unseen_executions(const struct ag_writer *writer, uint32_t ind
     return n > n_joined && n <= INT32_MAX ? n - n_joined : 0;
 }
 
-/* Attributes the recorder that joined in slot INDEX to an execution by the process PID, which may be
- * an earlier program of the same process. false: that process has no execution whose recorder is
+/* Attributes the recorder that joined in slot INDEX to an execution by the process PID, which may
+ * be an earlier program of the same process. false: that process has no execution whose recorder is
  * missing. */
 static bool attribute_joined(struct ag_writer *writer, uint32_t index, uint32_t pid,
                              bool *ret_is_open) {
