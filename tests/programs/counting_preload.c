@@ -1,11 +1,11 @@
-/* counting_preload.c: the judge of the tests: it counts, exactly and independently of allogram,
- * what a program asks of its allocator.
+/* counting_preload.c: the judge of the tests: it counts, exactly and independently of allogram, the
+ * blocks that a program allocates and frees.
  *
- * It is preloaded in place of the profiler, or behind it in the same process, and shares no code
- * with it. The counters are in a file mapped shared, COUNTING_FOLDER/PID.N.count, so they survive
- * every end of the program (exec, _exit, SIGKILL) without a hook. The rest of the state is in
- * memory that the kernel clears in a forked child (MADV_WIPEONFORK), so a child starts from zero. A
- * child of vfork shares its parent's memory and is counted as its parent.
+ * It is preloaded instead of the profiler, or after the profiler in the same process, and shares no
+ * code with the profiler. The counters are in a file mapped shared, COUNTING_FOLDER/PID.N.count, so
+ * they survive every end of the program (exec, _exit, SIGKILL) without a hook. The rest of the
+ * state is in memory that the kernel clears in a forked child (MADV_WIPEONFORK), so a child starts
+ * from zero. A child of vfork shares its parent's memory and is counted as its parent.
  *
  * One spin lock, taken with all signals blocked, protects everything: slow, but easy to verify. */
 #include <dlfcn.h>
@@ -31,7 +31,7 @@ enum {
     MAGIC = 0x54434f55,
 };
 
-struct counters { /* read by tests/conformance/counted.py: keep both in step */
+struct counters { /* tests/conformance/counted.py reads this layout: change both together */
     uint64_t magic, pid;
     uint64_t allocated_blocks, allocated_bytes, freed_blocks, freed_bytes, ghost_frees;
     uint64_t in_use_blocks, in_use_bytes, peak_blocks, peak_bytes, temporary_blocks, threads;
@@ -130,16 +130,17 @@ __attribute__((constructor)) static void start(void) {
     }
 }
 
-/* ---- the counters, behind the lock ---- */
+/* ---- the counters, which the lock protects ---- */
 static sigset_t enter(void) {
-    static struct block *table; /* at the same address in every child, where the kernel clears it */
+    static struct block *table; /* the table of blocks: a forked child has it at the same address,
+                                 * cleared by the kernel */
     sigset_t all, before;
     sigfillset(&all);
     syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, 8);
     while (atomic_exchange_explicit(&state->lock, 1, memory_order_acquire) != 0) {
         syscall(SYS_sched_yield);
     }
-    if (state->counters == NULL) { /* a forked child: its pages were cleared */
+    if (state->counters == NULL) { /* a forked child: the kernel has cleared these pages */
         state->table = table;
         state->counters = open_counters();
     }
@@ -240,8 +241,8 @@ void *malloc(size_t size) {
 
 void *calloc(size_t count, size_t size) {
     if (is_looking_up) {
-        return NULL; /* for dlsym of glibc before 2.34, which allocates its error messages: it has a
-                      * buffer for this case */
+        return NULL; /* dlsym of glibc before 2.34 calls calloc for its error message, and uses a
+                      * static buffer if calloc returns NULL */
     }
     start();
     return allocated(next_calloc(count, size), (uint64_t)count * size);
@@ -298,7 +299,7 @@ static void *counted_realloc(void *address, size_t size) {
     before = enter();
     if (moved != NULL) {
         book_allocation(moved, size);
-    } else if (size != 0) { /* it failed: as if it had not been called */
+    } else if (size != 0) { /* next_realloc failed and the old block lives on: undoes book_free */
         struct counters *counters = state->counters;
         if (old.address == 0) {
             counters->ghost_frees--;

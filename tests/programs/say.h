@@ -1,5 +1,6 @@
-/* say.h: output of the programs that are counted by hand. They do not use stdio, because it
- * allocates. */
+/* say.h: output of the programs that are counted by hand. They do not use stdio, because stdio
+ * allocates. The lines with @ at the top of these programs say what a recording must show;
+ * tests/conformance/truth.py reads and explains them. */
 #ifndef SAY_H
 #define SAY_H
 

@@ -1,9 +1,10 @@
 /* alarm_in_malloc.c: a timer's SIGALRM every 100 us interrupts a loop of malloc and free at any
- * instruction, also inside the allocator and inside a preloaded library. The handler allocates 2 x
- * 48 bytes at a depth of 5 frames and frees one block; with an argument it runs on an alternate
- * stack. (Handlers may call the allocator: see signal_safe_malloc.c.) The loop allocates 200000 x
- * 16 bytes and frees all of them, and goes on until 2000 signals have come. The program counts its
- * own calls in variables that a handler may change, and writes the counts at its end.
+ * instruction, also inside the allocator and inside a preloaded library. The handler allocates two
+ * blocks of 48 bytes at a depth of 5 frames and frees one of them; with the argument "altstack" the
+ * handler runs on an alternate stack. The program needs an allocator that signal handlers may call
+ * (signal_safe_malloc.c). The loop allocates and frees 200000 blocks of 16 bytes, and more until
+ * 2000 signals have arrived. The program counts its own calls in variables that a handler may
+ * change, and writes the counts at its end.
  *
  * @counts_itself    allocated_blocks allocated_bytes freed_blocks in_use_blocks in_use_bytes
  * @ghost_frees      0
@@ -56,8 +57,8 @@ int main(int n_arguments, char **arguments) {
         free(block);
     }
     setitimer(ITIMER_REAL, &never, NULL);
-    sigset_t alarm_only; /* A pending signal is delivered by this wait, not while the counts are
-                          * written. */
+    sigset_t alarm_only; /* SIGALRM is blocked before the counts are read, so that no late signal
+                          * changes them. */
     sigemptyset(&alarm_only);
     sigaddset(&alarm_only, SIGALRM);
     sigprocmask(SIG_BLOCK, &alarm_only, NULL);

@@ -1,6 +1,7 @@
-/* interrupted_allocator.c: an allocator without locks. Signal handlers may call it while they
- * interrupt it, and may leave it by longjmp; threads that use it are cancelled at any instruction.
- * Prints how many blocks of each size must be recorded, whatever was interrupted.
+/* interrupted_allocator.c: an allocator without locks. A signal handler that interrupts one of its
+ * functions may call the allocator, and may leave the interrupted function by longjmp. Threads are
+ * cancelled at any instruction of the allocator. Prints how many blocks of each size must be
+ * recorded, whatever was interrupted.
  *
  * @threads one at a time */
 #define _GNU_SOURCE

@@ -1,9 +1,10 @@
 /* other_entries.c FAMILY: allocates with functions that only a certain allocator has, and frees
  * with those functions and with free.
  *
- * Each of 100 rounds: five blocks of FAMILY's own functions (1010 bytes, 3 times 707, 4040, then
- * 9090 in place of that, 6464 aligned) and one of malloc (3333), all freed. The functions are
- * looked up by name, so any allocator may be linked or preloaded. Exit status 77: they were not
+ * FAMILY is moz_arena, jemalloc, mimalloc or tcmalloc. Each of 100 rounds allocates and frees five
+ * blocks by FAMILY's own functions (1010 bytes; 3 times 707 bytes; 4040 bytes, which are resized to
+ * 9090; 6464 aligned bytes) and one block of 3333 bytes by malloc. The functions are looked up by
+ * name, so any allocator may be linked or preloaded. Exit status 77: the functions were not
  * found. */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -4,13 +4,15 @@
  *
  * The callers keep values of every kind across calls of the allocator: integers in more registers
  * than the ABI preserves, doubles, vectors, long doubles. tests/conformance/own_allocators.py
- * builds this file in many ways and compares its output without and with the recorder. It is built
- * with -DINLINING=noinline (or unused: the compiler may choose) and -DVECTOR_BYTES=16 (or 32).
+ * builds this file in many ways and compares the program's output without and with the recorder.
+ * Each build defines -DINLINING=noinline (or unused: the compiler may choose) and -DVECTOR_BYTES=16
+ * (or 32).
  *
  *     own_allocator [ROUNDS [SECONDS]]
  *
- * SECONDS: sleeps that long before the work, so that a recorder can attach. Prints a checksum, and
- * and what the main program allocated and freed, in blocks and bytes. */
+ * With SECONDS, the program sleeps that long before the work, so that a recorder can attach. It
+ * prints a checksum, and how many blocks and bytes the work allocated and how many blocks it
+ * freed. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -106,7 +108,8 @@ ALLOCATOR void *realloc(void *block, size_t bytes) {
     return moved;
 }
 
-/* A block within a larger one, whose header holds the address of the larger block. */
+/* The block lies within a larger block. Its header contains its offset from the start of the larger
+ * block. */
 ALLOCATOR void *aligned_alloc(size_t alignment, size_t bytes) {
     char *outer = malloc(bytes + alignment + HEAD);
     if (!outer) {

@@ -12,17 +12,18 @@
  *     jump      for each STRIDE-th instruction, from the FIRST on, a new thread that has allocated
  *               before: siglongjmp at that instruction, then an allocation
  *     coldjump  the same in a thread that has not allocated before
- *     fork      at each STRIDE-th instruction the handler forks by a raw system call, the first
- *               FORKS_EACH times that it gets there; the child also goes on to the end of the call
+ * fork at each STRIDE-th instruction the handler forks by a raw system call, at most FORKS_EACH
+ * times at the same instruction; parent and child then continue to the end of the interrupted call
  *
- * With WITHIN set to a symbol's value in the agent (hexadecimal), only the instructions of that
- * function and of the functions that it calls count.
- * Prints what must be recorded, by block size: "SIZE COUNT", or "FIRST-LAST" for one of each size.
- * With PLACES set to a file's name, it writes there the instruction at which each handler ran.
+ * If the environment variable WITHIN contains the value of a function's symbol in the agent (the
+ * recorder's library), in hexadecimal, only the instructions of that function and of the functions
+ * that it calls count. The program prints which blocks must be recorded: "SIZE COUNT", or
+ * "FIRST-LAST" for one block of each size from FIRST to LAST. If the environment variable PLACES
+ * names a file, the program writes into it the address of each instruction at which a handler ran.
  *
- * The allocator is stepped_allocator.c, in the program or in a library: handlers may use it while
- * they interrupt it. Handlers may also interrupt functions of the C library that are not safe in
- * handlers, so they call nothing but the allocator. */
+ * The allocator is stepped_allocator.c, in the program or in a library: a handler that interrupted
+ * it may call it. A handler may also have interrupted a function of the C library that must not be
+ * called again in a handler, so handlers call nothing but the allocator. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -93,8 +94,10 @@ static bool is_within(const ucontext_t *interrupted) {
     return within == 0 || entry_sp != 0;
 }
 
-/* A child that takes what its parent is about to take makes the parent try again. Without a limit
- * the parent would fork at each try, and never finish. */
+/* Parent and child share the memory that the recorder writes to. If the child takes a part of this
+ * memory that the parent is about to take, the parent's compare-and-swap fails, and the parent
+ * repeats the instructions before it. Without a limit the parent would fork in each repetition, and
+ * never finish. */
 static bool has_forked_here(uintptr_t instruction) {
     int n = 0;
     for (long i = 0; i < n_forks && n < FORKS_EACH; i++) {
@@ -243,7 +246,7 @@ static void act_rounds(void) {
     step();
 }
 
-/* in stepped_lua.c, where it is linked */
+/* defined only if the program is linked with stepped_lua.c */
 __attribute__((weak)) extern void prepare_lua(void);
 __attribute__((weak)) extern void act_lua(void);
 
@@ -257,7 +260,8 @@ static const struct act {
     {"mappings", act_mappings, 1005, 1005, 1},
     {"operators", act_operators, 1006, 1006, 1},
     {"rounds", act_rounds, 1007, 1007, PLAIN_ROUNDS + STEPPED_ROUNDS},
-    {"lua", act_lua, 1, 0, 0}, /* its own blocks are blocks of Lua */
+    {"lua", act_lua, 1, 0, 0}, /* no sizes are printed, because Lua decides the sizes of its
+                                * blocks */
 };
 
 static const struct act *act;
@@ -371,7 +375,8 @@ int main(int n_arguments, char **arguments) {
         if (fd < 0 || write(fd, places, (size_t)bytes) != bytes) {
             return 2;
         }
-        /* the mappings, at the end of the file, show where these addresses lie */
+        /* The process's mappings follow in the file. They show in which object each address
+         * lies. */
         const int maps = open("/proc/self/maps", O_RDONLY);
         char text[4096];
         for (ssize_t n; (n = read(maps, text, sizeof(text))) > 0;) {

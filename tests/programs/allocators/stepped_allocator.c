@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WRITTEN_MOST = 16384 }; /* blocks of more bytes are never written to */
+enum {
+    WRITTEN_MOST = 16384
+}; /* callers do not write to larger blocks, so these take no memory of
+                                * the arena */
 
 static _Alignas(64) char arena[1 << 30];
 static _Atomic size_t used;

@@ -1,7 +1,7 @@
-/* collected.c: every function that gets memory from the Boehm collector. Each is called in a
- * function of its own, which prints how many blocks and bytes it got and how many of them died
- * ("-": the collector decides; weak links, which the collector clears, show which have died). The
- * counts are computed from the loops, not measured.
+/* collected.c: calls every function that gets memory from the Boehm collector. Each is called in a
+ * function of its own, which prints its name, how many blocks and bytes it got, and how many of
+ * these blocks died (~0: the collector decides). Weak links, which the collector clears when their
+ * block dies, count deaths. All other numbers are computed from the loops, not measured.
  *
  *     collected CASE: entries, deaths, threads, child */
 #define GC_THREADS
@@ -77,7 +77,8 @@ static APART void by_posix(void) {
     say("by_posix", 8, 800, 0);
 }
 
-/* Takes every block of the list; the collector decides how many it has. */
+/* Takes every block of the list that GC_malloc_many returns; the collector decides how many blocks
+ * the list has. */
 static APART void by_many(void) {
     unsigned long count = 0;
     for (void *block = GC_malloc_many(48), *next; block; block = next) {

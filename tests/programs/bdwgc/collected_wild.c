@@ -1,7 +1,8 @@
-/* collected_wild.c: programs that use more of the Boehm collector than its allocators: callbacks
- * and weak links of the program, threads that the collector creates, incremental collections, and
- * trackers of allogram.h whose callbacks allocate and collect. Each function prints what it got, as
- * in collected.c; lines with # hold numbers for one case of the test.
+/* collected_wild.c: programs that use more of the Boehm collector than its allocation functions:
+ * callbacks and weak links of the program, threads that the collector creates, incremental
+ * collections, and trackers of allogram.h whose callbacks allocate and collect. Each function
+ * prints how many blocks and bytes it got, as in collected.c. A line that begins with # has further
+ * numbers, which the test of the case compares.
  *
  *     collected_wild CASE: callbacks, threads, steps, tracked, sizes */
 #define GC_THREADS
@@ -30,7 +31,7 @@ static void say(const char *function, unsigned long blocks, unsigned long bytes)
     printf("%s %lu %lu %lu\n", function, blocks, bytes, ~0UL);
 }
 
-/* ---- callbacks of its own ---- */
+/* ---- callbacks of the program ---- */
 
 static int n_notified, n_finalized, n_started, n_roots;
 
@@ -160,7 +161,7 @@ static void on_free(void *context, void *value) {
     n_died++;
     (void)GC_malloc(100);
     if (n_died % 500 == 0) {
-        GC_gcollect(); /* the collector's lock is free */
+        GC_gcollect(); /* allowed, because callbacks run without the collector's lock */
     }
     is_running = 0;
 }

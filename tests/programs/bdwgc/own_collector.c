@@ -1,7 +1,7 @@
-/* own_collector.c: own_allocator.c with the function names of the Boehm collector that the adapter
- * looks for: a collector that never collects, in the same source file as its callers
- * (tests/conformance/own_runtimes.py). It also prints a checksum over calls that change nearly no
- * register. */
+/* own_collector.c: own_allocator.c with the function names by which allogram recognizes the Boehm
+ * collector: a collector that never collects, in the same source file as its callers
+ * (tests/conformance/own_runtimes.py). The program also prints a checksum of calls of functions
+ * that change almost no registers. */
 #define malloc GC_malloc
 #define free GC_free
 #define realloc GC_realloc

@@ -1,5 +1,6 @@
-/* filtered.cc: blocks of every kind that a filter can distinguish: malloc's and operator new's in all sizes, moved and resized,
- * from two threads and from a forked child that frees its parent's; two heaps reported by the program; blocks with types and
+/* filtered.cc: blocks of every kind that a filter can distinguish: blocks of malloc and of operator
+ * new in all sizes, moved and resized, from two threads and from a forked child that frees a block
+ * of its parent; two heaps reported by the program; blocks with types and
  * without. Every run does the same, so that a filtered recording can be compared with a full one. */
 #include <allogram/allogram.h>
 

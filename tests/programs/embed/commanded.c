@@ -2,10 +2,11 @@
  * each:
  *
  *     alloc BLOCKS BYTES    allocates blocks and keeps them
- *     free BLOCKS           frees the last ones of those that are kept
- *     gc                    reports a collection of a heap of its own
+ * free BLOCKS frees the BLOCKS newest of the blocks that are kept
+ * gc reports a garbage collection of a heap that the program registered
  *
- * It ends when its input ends. So a test decides when things happen and need not wait. */
+ * It ends when its input ends. So a test controls when the program allocates, and does not have to
+ * sleep. */
 #include <allogram/allogram.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* embedding.c CASE: a program that uses allogram.h in one way, right or wrong. It prints, as JSON,
- * what its trace must contain, counted while it runs or by hand. It is run with the library and a
- * session of its own (then its first line is the trace's path), and under `allogram run`. */
+ * what its trace must contain, counted while it runs or by hand. The tests run it with a session
+ * that the program starts itself (the JSON then has the path of the trace), and under `allogram
+ * run`. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -228,7 +229,7 @@ static void paused(void) {
     finish();
 }
 
-/* ---- a reset drops what was counted, and keeps which blocks live ---- */
+/* ---- a reset drops the counts, and keeps the set of live blocks ---- */
 
 static void dropped(void) {
     start();
@@ -246,8 +247,8 @@ static void dropped(void) {
     run_threads();            /* at the addresses of the run before the reset, where half of the
                                * blocks still live */
     ghost(heap, 0x1000);
-    truth.freed_blocks += THREADS * ROUNDS / 2; /* blocks that lived, whose addresses are allocated
-                                                 * again: they count as freed */
+    truth.freed_blocks += THREADS * ROUNDS / 2; /* blocks that were live, and whose addresses were
+                                                 * allocated again, count as freed */
     truth.freed_bytes += (uint64_t)THREADS * (ROUNDS / 2) * (ROUNDS / 2);
     finish();
     require(allogram_trace()[0] == '\0' || allogram_reset() == -ENOENT, "there is no session");
@@ -320,13 +321,14 @@ static void *allocate_until_told(void *number) {
         allogram_alloc(heap, base + i % 512 * 16, 8, kind);
         allogram_free(heap, base + i % 512 * 16);
         if (i % 1000 == 0) {
-            usleep(500); /* otherwise a slow machine would have more and more to write */
+            usleep(500); /* otherwise the writer of a slow machine would fall behind more and
+                          * more */
         }
     }
     return NULL;
 }
 
-/* Takes snapshots while the program runs on: each of them must be whole. */
+/* Takes snapshots while other threads allocate: each snapshot must be complete. */
 static void busy_snapshots(void) {
     pthread_t threads[2];
     start();
@@ -402,14 +404,16 @@ static void some_sizes(void) {
     allogram_alloc(heap, 0x5000, 1025, kind);
     allogram_alloc(heap, 0x6000, 25, kind);
     allogram_alloc(gpu, 0x1000, 10, kind);
-    allogram_free(heap, 0x4000); /* blocks that are not recorded: their frees are no ghosts */
+    allogram_free(heap, 0x4000); /* the filter excluded these blocks, so their frees are no ghost
+                                  * frees */
     allogram_free(heap, 0x6000);
     allogram_free(gpu, 0x1000);
     release(heap, 0x3000, 19);
     allogram_realloc(heap, 0x1000, 0x7000, 2000, kind); /* the new size is outside of the range */
     truth.freed_blocks++;
     truth.freed_bytes += 10;
-    allogram_realloc(heap, 0x7000, 0x8000, 11, kind); /* and this one is inside of it again */
+    allogram_realloc(heap, 0x7000, 0x8000, 11, kind); /* the new size is inside of the range
+                                                       * again */
     truth.allocated_blocks++;
     truth.allocated_bytes += 11;
     allogram_move(heap, 0x8000, 0x9000);
@@ -505,7 +509,8 @@ static void some_types(void) {
     alloc(heap, 0x1000, 10);
     alloc(gpu, 0x1000, 4);
     allogram_alloc(heap, 0x2000, 10, other);
-    allogram_alloc(heap, 0x3000, 10, 0); /* a type that is not known counts as none */
+    allogram_alloc(heap, 0x3000, 10, 0); /* 0: a block of unknown type, which no type= filter
+                                          * selects */
     /* a type that is registered after the session's start */
     allogram_alloc(heap, 0x4000, 10, allogram_type_new("kindly", NULL));
     allogram_free(heap, 0x2000);
@@ -601,14 +606,16 @@ static void wrong_options(void) {
     finish();
 }
 
-/* A sampled session of another process comes first, if there is one to join. A tracker that stops
- * in it leaves the sampling of blocks to the recorder. */
+/* First joins the sampled session of another process, if ALLOGRAM_SESSION names one. A tracker
+ * (callbacks of the program for sampled blocks) that stops in that session does not stop the
+ * recorder's sampling. */
 static void after_sampled(void) {
     const struct allogram_tracker_options tracker = {.size = sizeof(tracker)};
     const char *live = getenv("ALLOGRAM_SESSION");
     if (live && allogram_session_join(live, message, sizeof(message)) == 0) {
         require(allogram_start_tracker(&tracker) > 0 && allogram_stop_tracker() == 0, "a tracker");
-        allogram_alloc(heap, 0x1000, 1, kind); /* begins the thread's skip */
+        allogram_alloc(heap, 0x1000, 1, kind); /* starts the count of bytes up to the thread's next
+                                                * sample */
         require(allogram_stop() == 0, "the joined session ends");
     }
     start();
@@ -635,7 +642,7 @@ static void no_such_folder(void) {
     require(allogram_start(&options, message, sizeof(message)) < 0, "a folder that is not there");
     require(strstr(message, "no/such/folder") != NULL, "is named");
     require(allogram_start(&options, NULL, 0) < 0, "without a place for the message, too");
-    char small[16 + 1]; /* one byte behind the place must stay as it is */
+    char small[16 + 1]; /* the byte after the 16 bytes for the message must not change */
     memset(small, 'x', sizeof(small));
     require(allogram_start(&options, small, 16) < 0, "with a small place for the message");
     require(strlen(small) == 15 && strncmp(small, message, 15) == 0, "the line is cut to its size");

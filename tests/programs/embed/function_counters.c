@@ -1,6 +1,6 @@
 /* function_counters.c CASE: a program that counts functions with allogram.h in one way, right or
  * wrong. It prints what its trace must contain, counted by hand, as a line of JSON for each trace.
- * It is run with a session of its own, and under `allogram run`. */
+ * The tests run it with a session that the program starts itself, and under `allogram run`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -113,7 +113,7 @@ static void leave_without_enter(void) {
 
 static void tail_calls_and_exceptions(void) {
     start();
-    allogram_tail_call(set, g); /* outside of all functions: this is an enter */
+    allogram_tail_call(set, g); /* outside of all functions, a tail call is an enter */
     require(allogram_depth(set) == 1, "one leave ends it");
     const uint64_t depth = allogram_depth(set);
     for (int i = 0; i < 100; i++) {
@@ -324,7 +324,8 @@ static void exit_without_stop(void) {
     exit(0);
 }
 
-/* Ends that run no destructors: under `allogram run` no counts are lost by them either. */
+/* In these cases the process ends without running destructors. Under `allogram run` no counts are
+ * lost. */
 static void count_before_the_end(void) {
     start();
     call(f, 1);
@@ -374,7 +375,8 @@ static void killed(void) {
     allogram_counters_tell(set);
     call(f, 1);
     allogram_counters_tell(set);
-    call(f, 1000); /* never written by the program: the writer finds it */
+    call(f, 1000); /* counted after the last allogram_counters_tell: the writer process reads these
+                    * counts from shared memory */
     want("f", 3, 1002, 0);
     say(0);
     (void)raise(SIGKILL);
@@ -491,8 +493,9 @@ static void folded_reset(void) {
     finish();
 }
 
-/* Reports numbers that are kept apart from the functions, and the collection of a process;
- * tests/conformance/functions_counted.py has the expected numbers. */
+/* Reports memory that no function is charged with (messages, arguments, the profiler's own), and a
+ * garbage collection of a process of the runtime; tests/conformance/functions_counted.py has the
+ * expected numbers. */
 static void apart(void) {
     const struct allogram_counters_options options = {
         .size = sizeof options, .process = "<0.7.0>", .runtime = "calc", .initial_call = "f"};

@@ -1,7 +1,7 @@
 /* host_frames.c CASE: a small virtual machine that reports its frames with allogram.h. `interpret`
- * is its loop: a script function that calls another one stays in the same loop, and one that calls
- * native code which calls back is in a new loop. tests/conformance/frames_reported.py has the
- * expected stacks of each case. */
+ * is its loop. A script function that calls another script function stays in the same loop. If a
+ * script function calls native code that calls a script function, the latter runs in a new loop.
+ * tests/conformance/frames_reported.py has the expected stacks of each case. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -65,7 +65,7 @@ __attribute__((noinline)) static void draw(void (*inner)(void)) {
 }
 
 /* Script frames main:3 -> dispatch:80 -> on_click:12 in one loop, then the native function that
- * they call. */
+ * on_click calls. */
 __attribute__((noinline)) static void interpret(void (*native)(void)) {
     volatile int here = 0;
     const size_t before = machine.n;

@@ -1,8 +1,8 @@
 /* hostile_names.c: five functions that allocate, with names of 64 characters, each under a label of
  * the same name; and five functions of the same names that are counted with allogram.h, each called
- * by the one before. tests/page replaces these names in a copy of the program by others of that
- * length: markup, script, terminal commands, which no assembler accepts as a symbol. The thread
- * already has such a name. */
+ * by the one before. tests/page replaces these names in a copy of the program by names of the same
+ * length that contain markup, script or terminal commands, which no assembler accepts in a symbol.
+ * The name of the thread contains markup in this file already. */
 #include <allogram/allogram.h>
 #include <sys/prctl.h>
 
@@ -40,8 +40,9 @@ static void count(void) {
         const struct allogram_function_options function = {
             .size = sizeof(function), .name = names[i], .runtime = "vm"};
         allogram_enter(set, allogram_function_new(&function));
-        allogram_count_words(set, 10u << (4 * i)); /* the last values lie outside of the line's
-                                                    * usual range */
+        allogram_count_words(set, 10u << (4 * i)); /* words grow and times do not, so the last
+                                                    * functions lie far from the line in the page's
+                                                    * plot */
         allogram_count_time(set, 10000);
     }
     allogram_leave_to(set, 0);

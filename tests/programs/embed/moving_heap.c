@@ -1,6 +1,6 @@
-/* moving_heap.c CASE: reports with allogram.h, in one way, right or wrong, what a garbage collector
- * does to blocks. It prints what its trace must contain, counted by hand, as JSON. It is run with a
- * session of its own, and under `allogram run`. */
+/* moving_heap.c CASE: each case reports with allogram.h, correctly or incorrectly, what a garbage
+ * collector does to blocks. It prints as JSON what its trace must contain, counted by hand. The
+ * tests run it with a session that the program starts itself, and under `allogram run`. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>

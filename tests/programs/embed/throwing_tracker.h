@@ -1,6 +1,6 @@
-/* throwing_tracker.h: C++ exceptions leave the callbacks of a tracker; after that, blocks, values
- * and sampling must be as allogram.h documents. tracker_exceptions.cc and lua_tracker_exceptions.cc
- * have the blocks. */
+/* throwing_tracker.h: C++ exceptions leave the callbacks of a tracker (functions of the program
+ * that are called for sampled blocks). After that, blocks, values and sampling must be as
+ * allogram.h documents. tracker_exceptions.cc and lua_tracker_exceptions.cc allocate the blocks. */
 #ifndef THROWING_TRACKER_H
 #define THROWING_TRACKER_H
 

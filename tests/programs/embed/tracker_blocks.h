@@ -1,9 +1,10 @@
 /* tracker_blocks.h: the source of the blocks with which tracker_rules.c tests the rules of
- * trackers. There are two: calls of allogram.h (tracker_blocks.c), and a script of Lua whose blocks
- * the adapter reports (tracker_blocks_lua.c).
+ * trackers. There are two sources: calls of allogram.h (tracker_blocks.c), and a script of Lua
+ * whose blocks the adapter reports (tracker_blocks_lua.c).
  *
- * A rule gives each block a name, IN(place, n). Each place is one Lua state. Only one thread at a
- * time uses a place, and nothing is done in a place while a callback of it runs. */
+ * A rule gives each block a name, IN(place, n). A place is one Lua state in tracker_blocks_lua.c.
+ * Only one thread at a time uses a place. While a callback for a block of a place runs, no other
+ * block of this place is allocated or freed. */
 #ifndef TRACKER_BLOCKS_H
 #define TRACKER_BLOCKS_H
 
@@ -19,10 +20,11 @@
 void blocks_begin(void);
 extern allogram_heap blocks_heap;
 
-/* In an alloc callback: whether this is a block of the rules; other blocks are the allocator's own.
+/* In an alloc callback: whether the sample is a block of the rules. All other blocks are internal
+ * to the source of the blocks.
  */
 bool blocks_have(const struct allogram_sample *sample);
-/* The name of such a block. */
+/* In an alloc callback: the name of a block of the rules. */
 uint64_t blocks_name(const struct allogram_sample *sample);
 
 void block_new(uint64_t name);
@@ -40,11 +42,11 @@ void block_grow(uint64_t name, uint64_t new_name);
 uint64_t blocks_new_periodic(size_t n, size_t one, size_t other);
 void block_promote(uint64_t name);
 void block_complete(uint64_t name);
-/* Discards the blocks that live in the place, without reporting it; the next block has the address
- * of the place's first one. */
+/* Discards the live blocks of the place without reporting their frees. The next block has the
+ * address of the place's first block. */
 void blocks_start_over(uint64_t place);
-/* Leaves a callback in the way of the allocator's users: the call that allocated or freed does not
- * return, but execution continues behind BLOCKS_CATCH, which returns 1. */
+/* Leaves a callback by longjmp, or by an error of Lua: the call that allocated or freed does not
+ * return. Execution continues at BLOCKS_CATCH, which then returns 1. */
 void blocks_leave(void) __attribute__((noreturn));
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* tracker_blocks_lua.c: the blocks of tracker_blocks.h, allocated by a script of Lua: its tables
- * (and for blocks that grow, their arrays), which die when the collector finds them dead. Works
- * only under `allogram run`, where the adapter reports them.
+ * (and for blocks that grow, their arrays), which Lua's collector frees. Works only under `allogram
+ * run`, where the adapter reports them.
  *
  * Each place has a Lua state of its own with an allocator of its own, which takes nothing from
  * malloc. So a place may be used in a signal handler, and a place that is discarded frees its
@@ -18,7 +18,7 @@
 enum {
     PLACES = 256,
     ARENA_BYTES = 32 << 20,
-    CLASSES = 4096, /* of 16 bytes: larger blocks are not used again */
+    CLASSES = 4096, /* size classes, 16 bytes apart; larger blocks are not reused */
 };
 
 static const char script[] =
@@ -62,7 +62,7 @@ static __thread struct doing { /* what this thread is doing */
     lua_State *L;
     allogram_type wanted; /* 0: no block of the rules */
     uint64_t name;        /* of the next block */
-    uint64_t address;     /* of the one before it */
+    uint64_t address;     /* of the block before it */
 } now;
 
 static void fail(const char *why) {
@@ -184,8 +184,8 @@ void blocks_begin(void) {
                                       * same */
     table = allogram_type_new("table", "lua");
     vector = allogram_type_new("vector", "lua");
-    for (uint64_t i = 0; i < 16; i++) { /* makes the places now: making one in the middle of a rule
-                                         * would disturb it */
+    for (uint64_t i = 0; i < 16; i++) { /* creates the Lua states now, because their allocations
+                                         * would disturb a rule */
         (void)place_of(IN(i, 0));
     }
 }
@@ -237,7 +237,7 @@ static uint64_t address_of(uint64_t name) {
     return (uintptr_t)lua_topointer(place_of(name)->L, -1);
 }
 
-/* Lua does not report when an object grows old, so its host does. */
+/* Lua does not report when an object gets old or complete, so these functions report it. */
 void block_promote(uint64_t name) {
     allogram_promote(blocks_heap, address_of(name));
 }

@@ -1,6 +1,6 @@
-/* tracker_rules.c CASE: tests one rule of trackers (allogram.h), which its case is named after,
- * with the blocks of tracker_blocks.h. Ends with 0 and prints nothing when the rule holds, else
- * prints what does not. */
+/* tracker_rules.c CASE: each case tests the rule of trackers (allogram.h) that it is named after,
+ * with the blocks of tracker_blocks.h. If the rule holds, it prints nothing and ends with status 0;
+ * otherwise it prints the condition that does not hold. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -27,7 +27,7 @@
 static struct {
     _Atomic unsigned allocs, frees, promotes, completes;
     uint64_t last_alloc, last_free;
-    uint64_t freed[64]; /* the first ones, in the order of their frees */
+    uint64_t freed[64]; /* the names of the first 64 freed blocks, in the order of their frees */
 } seen;
 
 static void *keep(void *context, const struct allogram_sample *sample) {
@@ -149,7 +149,7 @@ static void wrong_calls_are_told_so(void) {
         REQUIRE(allogram_tracker_start(&none) >= 1);
         REQUIRE(allogram_tracker_stop() == 0);
     }
-    track_with(keep, ALLOGRAM_EVERY_BLOCK); /* this tracker works as before */
+    track_with(keep, ALLOGRAM_EVERY_BLOCK); /* a tracker works after these calls */
     block_new(32);
     REQUIRE(seen.allocs == 1);
 }
@@ -168,7 +168,8 @@ static void samples_are_unbiased(void) {
     enum { BLOCKS = 400000, INTERVAL = 4096 };
     track_with(count_points, INTERVAL);
     const uint64_t bytes = blocks_new_periodic(BLOCKS, 152, 1048);
-    /* Poisson: the variance is the mean; five sigma */
+    /* The number of samples has a Poisson distribution, whose variance is its mean. The limit is
+     * five standard deviations. */
     const double expected = (double)bytes / INTERVAL, difference = (double)points - expected;
     REQUIRE(difference * difference < 25 * expected);
 }
@@ -178,7 +179,8 @@ static void a_large_interval_does_not_outlive_its_tracker(void) {
     (void)blocks_new_periodic(1, 10, 10);
     REQUIRE(allogram_tracker_stop() == 0);
     track_with(count_points, 64);
-    (void)blocks_new_periodic(400, 100, 100); /* 40 KB, of which at least 24 blocks are samples */
+    (void)blocks_new_periodic(400, 100, 100); /* 40,000 bytes with a mean interval of 64 bytes:
+                                               * about 625 samples */
     REQUIRE(points > 200);
 }
 
@@ -205,8 +207,9 @@ static void allocating_in_a_callback_is_not_sampled(void) {
 }
 
 static void *free_it(void *context, const struct allogram_sample *sample) {
-    allogram_free(sample->heap, sample->address); /* the block's allocator may have to wait for this
-                                                   * callback */
+    allogram_free(sample->heap, sample->address); /* not block_free, because the source of the
+                                                   * blocks may be in use until this callback
+                                                   * returns */
     REQUIRE(seen.frees == seen.allocs);
     return keep(context, sample);
 }

@@ -30,7 +30,7 @@ spin(Rounds) ->
         spin(Rounds + 1)
     end.
 
-%% Fails when a computation has another result than always.
+%% Fails if a computation does not have its known result.
 work(N) ->
     List = lists:seq(1, N),
     Sum = N * (N + 1),
@@ -48,7 +48,7 @@ work(N) ->
 serve() ->
     receive {From, List} -> From ! {self(), lists:reverse(lists:reverse(List))} end.
 
-%% How often each process has worked, or `dead` when one of its results was wrong.
+%% For each process: `true` if it has worked, `{dead, Why}` if it ended because a result was wrong, `silent` if it does not answer.
 results(Processes) ->
     [begin
          Monitor = monitor(process, Process),
@@ -61,7 +61,7 @@ results(Processes) ->
          end
      end || Process <- Processes].
 
-%% What a tracer has left here: processes that are traced, functions that are traced, our modules and our process.
+%% What a tracer has left in this node: traced processes, traced functions, allogram's modules, allogram's process, trace sessions.
 left() ->
     Tracers = [Pid || Pid <- [new_processes | processes()],
                       case catch erlang:trace_info(Pid, tracer) of {tracer, []} -> false; {tracer, _} -> true; _ -> false end],

@@ -16,11 +16,11 @@ cases() ->
     [comprehensions, maps, yielding, iterators, terms, thrown, failed, through, cleaned, closures, applied, numbers, texts, sorted, queues, trees,
      tables, dictionary, mutual, references, files, waits, records, starts, patterns, loaded, sized, appends, binaries] ++ matching().
 
-%% Cases that hand match contexts on: OTP 25 makes binaries of them for each traced call.
+%% Cases that pass match contexts (positions in a binary) from call to call: OTP 25 converts them to binaries at each traced call.
 matching() -> [bits, splits, unicode].
 
-%% The words that the case makes: by how much the heap of a process grows that is never collected, as another process sees it
-%% while the first one waits.
+%% The words that the case makes: the growth of the heap of a process that never collects garbage. Another process reads the size of this
+%% heap while the first process waits.
 used(Case, N) -> grown(Case, N) - grown(nothing, N).
 
 grown(Case, N) ->
@@ -123,7 +123,7 @@ inner(I, Fun) ->
     Made = {I, I, I},
     [Fun() | Made].
 
-%% A catcher in the middle throws again, once the exception it caught and once another one; outside is the old `catch`.
+%% A catcher in the middle throws again, once the exception it caught and once another one; the outermost catcher is the old `catch`.
 through(N) ->
     [begin
          {'EXIT', {again, I}} = (catch
@@ -210,7 +210,8 @@ skip(N, Done) -> hop(N - 1, Done).
 
 references(N) -> length([{make_ref(), self()} || _ <- lists:seq(1, N)]).
 
-%% Runs on dirty schedulers: the process moves to another thread meanwhile, and what the native function makes counts as its own.
+%% Runs on dirty schedulers: the process moves to another thread meanwhile, and the words that the native function makes count for this
+%% function.
 files(N) ->
     [begin
          {ok, Binary} = prim_file:read_file("/etc/passwd"),

@@ -1,5 +1,5 @@
-%% phases.erl: calls a function by commands, in a process that lives as long as the node: the test knows how often it was called in each
-%% phase of a recording.
+%% phases.erl: calls a function as commands on standard input request, in a process that lives as long as the node. So the test knows
+%% how often the function was called in each phase of a recording.
 %%
 %%     calls N    N calls of kept/1, two words each; answers "ok"
 %%     endless    calls of kept/1 until the node ends; prints the number of calls so far after each 1000

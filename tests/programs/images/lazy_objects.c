@@ -1,5 +1,6 @@
-/* lazy_objects.c: a library to preload that replaces dl_iterate_phdr and cannot serve it before its
- * constructor has run; the constructor first allocates. ThreadSanitizer's library does the same. */
+/* lazy_objects.c: a library to preload that replaces dl_iterate_phdr. Its function does not work
+ * before the library's constructor has run, and the constructor begins with an allocation.
+ * ThreadSanitizer's library behaves like this. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* fake_julia.c: exports Julia's names without an implementation, as a release that the adapter does
- * not know. It prints which of its functions were called: nothing, when the adapter does not touch
- * it. */
+/* fake_julia.c: exports names of Julia's functions without their implementation, and the version in
+ * FAKE_JULIA. So it looks like a release of Julia that allogram does not support. Each of the
+ * functions prints that it was called; allogram must call none of them. */
 #include <stdio.h>
 #include <stdlib.h>
 

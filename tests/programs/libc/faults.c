@@ -1,9 +1,10 @@
 /* faults.c: a program without a fault; with one planted fault when its argument names one. `report`
  * must find that fault, and nothing else.
  *
- * It runs 20000 rounds. Each replaces the oldest of 64 blocks of three kinds (4, 5 and 6 KiB, a
- * line each), so no block is temporary, no line has half of the peak (960 KiB), and all is freed in
- * the end. These arguments are no faults, although they leave blocks in use:
+ * It runs 20000 rounds. Each replaces the oldest of 64 blocks of three kinds (4, 5 and 6 KiB, each
+ * kind allocated on a source line of its own), so no block is temporary (freed before the next
+ * allocation), no line has half of the peak (960 KiB), and all blocks are freed in the end. These
+ * arguments are no faults, although they leave blocks in use:
  *
  *   cache      2000 blocks of 64 bytes are allocated before the first round
  *   newest     one block of 64 bytes each round, of which the newest 10000 are kept
@@ -16,10 +17,10 @@
  *   peak       half-way, 64 blocks of 64 KiB are in use together: 4 MiB
  *   foreign    a thread frees what main makes, 200 batches of 200: 40000 blocks, 1920000 bytes
  *   steps      each 4th round enlarges one buffer by 64 bytes: 4999 reallocations up to 320000
- *   outsized   a line that makes 500 blocks of 32 bytes makes one of 4 MiB
+ * outsized a line that has made 500 blocks of 32 bytes makes one of 4 MiB
  *   unseen     each round allocates 3 blocks by a name of malloc that is not recorded, and frees
- *              them: 60000 ghosts (frees of unknown blocks); the first at each address is no
- *              evidence
+ * them: 60000 ghosts (frees of unknown blocks); the first ghost at an address does not count as
+ * evidence
  *   older      a child frees 20000 blocks that its parent allocated: ghosts, but no fault */
 #include <pthread.h>
 #include <string.h>

@@ -37,8 +37,8 @@ __attribute__((noinline)) static struct record *read_record(int number) {
 }
 
 __attribute__((noinline)) static void end_record(struct record *record) {
-    if (record->seen == 0) { /* the fault: the name of a record that was seen before is not freed by
-                              * anything else either */
+    if (record->seen == 0) { /* the fault: the name of a record that was seen before is not freed
+                              * anywhere else */
         free(record->name);
     }
     free(record);

@@ -1,13 +1,13 @@
 /* sampled.c: allocates in ways that a sampler could get wrong, and prints what it allocated.
  *
- * sampled MODE. Each of the first four allocates from a function of its own and frees half of the
- * blocks: `periodic` (152 and 1048 bytes in turn), `powers` (1, 2, 4 ... 32768 in turn), `heavy`
- * (many small and few very large blocks: size = 64 / u^(1/1.5)), `huge` (one of 50 MB, after a
- * while 2000 of 100 bytes from the same function). The others: `odd` (realloc, calloc, aligned,
- * size 0, usable size), `threads` (one allocates, another frees), `handler` (allocates in a signal
- * handler), `fork`, `stopped` (a child uses its parent's blocks when the recorder does not follow
- * it), `busy` (three seconds of CPU time). Prints for each function: blocks, bytes, freed blocks,
- * freed bytes. */
+ * sampled MODE. Each of the first four modes allocates from functions of its own and frees half of
+ * the blocks: `periodic` (152 and 1048 bytes in turn), `powers` (1, 2, 4 ... 32768 in turn),
+ * `heavy` (many small and few very large blocks: size = 64 / u^(1/1.5)), `huge` (one of 50 MB,
+ * after a while 2000 of 100 bytes from the same function). The others: `odd` (realloc, calloc,
+ * aligned, size 0, usable size), `threads` (one allocates, another frees), `handler` (allocates in
+ * a signal handler), `fork`, `stopped` (a child, in which the recorder has stopped, uses and frees
+ * the sampled blocks of its parent), `busy` (three seconds of CPU time). Prints for each function:
+ * blocks, bytes, freed blocks, freed bytes. */
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -104,7 +104,8 @@ static void tail(void) {
     say(&heavy_truth);
 }
 
-/* In the pause the writer writes a time between the two. */
+/* In the pause the writer writes a time stamp, which lies between the large block and the small
+ * ones. */
 static void huge(void) {
     mixed(50000000);
     (void)usleep(50000);
@@ -194,7 +195,7 @@ static volatile sig_atomic_t is_in_malloc;
 static void on_alarm(int signal) {
     (void)signal;
     n_alarms++;
-    if (!is_in_malloc) { /* malloc itself may not be entered twice; the recorder may */
+    if (!is_in_malloc) { /* a handler must not call malloc while it has interrupted malloc */
         free(of_handler);
         of_handler = malloc(3000);
     }
@@ -235,7 +236,7 @@ static void with_child(void) {
     say(&small_truth);
 }
 
-/* ---- the recorder stops, and the sampled blocks are still used ---- */
+/* ---- sampled blocks are used after the recorder has stopped ---- */
 
 enum { KINDS = 4, STOPPED_BLOCKS = 8000 };
 
@@ -291,7 +292,7 @@ static void stopped(void) {
     }
 }
 
-/* ---- long enough to adapt to a budget ---- */
+/* ---- a run that is long enough for a sampler that adapts to a budget ---- */
 
 KEPT static void brief(size_t bytes) {
     void *block = malloc(bytes);

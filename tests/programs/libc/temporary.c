@@ -2,12 +2,12 @@
  *
  *   1000 rounds of one block, freed at once                            1000
  *   1000 rounds of two, newest freed first: the second of each         1000
- *   1000 rounds of two, oldest freed first: the second all the same    1000
+ * 1000 rounds of two, oldest freed first: again the second of each 1000
  *   500 blocks resized at once (the old one dies) and freed at once    1000
  *   10 blocks freed at the end, oldest first: only the last made          1
  *
- * Within one further allocation, the first of each pair (2000) is freed too, and one more of the
- * ten.
+ * If one allocation between a block's allocation and its free is tolerated (@within), the first
+ * block of each pair (2000) and one more of the ten count too.
  *
  * @allocated_blocks 1000 + 2000 + 2000 + 1000 + 10
  * @freed_blocks     6010

@@ -1,5 +1,5 @@
 -- The cases that lua_guest and the interpreter run for the conformance tests of adapters (tests/conformance/adapter_kit.py), one
--- function each. The tests find lines by their text; the numbers of blocks are counted by hand there.
+-- function each. The tests find lines by their text. They contain the numbers of blocks, counted by hand.
 
 local function tables() for _ = 1, 1000 do local t = {} end end
 local function arrays() for i = 1, 10 do local t = { i, i, i } end end
@@ -50,7 +50,7 @@ function frames()
   return t
 end
 
--- in a coroutine that has yielded before, inside of another one that resumes it
+-- allocates in a coroutine that has yielded before and was resumed by another coroutine
 function coroutine_frames()
   local inner = coroutine.create(function()
     coroutine.yield()
@@ -77,7 +77,7 @@ function alike()
   collectgarbage("restart")
 end
 
--- a coroutine that yields below pcall: after that the function that called it has no native frames
+-- a coroutine that yields inside of pcall: after it is resumed, the function that called pcall has no native frames
 function yielded_frames()
   local co = coroutine.wrap(function()
     local ok, t = pcall(function()

@@ -97,7 +97,7 @@ static void print_truth(void) {
     between = "";
 }
 
-/* ---- what scripts call ---- */
+/* ---- functions that scripts call ---- */
 
 static int call_back(lua_State *L) {
     lua_settop(L, 1);
@@ -193,7 +193,8 @@ static lua_State *make_state(void) {
     lua_State *L = lua_newstate(count, &ud);
     void *same = NULL;
     if (lua_getallocf(L, &same) != count || same != &ud) {
-        abort(); /* lua_getallocf must return the host's allocator, not the adapter's */
+        abort(); /* lua_getallocf must return this program's allocator, not that of allogram's
+                  * adapter */
     }
     luaL_openlibs(L);
     lua_pushglobaltable(L);

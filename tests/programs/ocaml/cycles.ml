@@ -1,4 +1,5 @@
-(* Three times: allocates 1000 pairs and cells that stay and 1000 that do not, runs a whole major cycle, and waits for the dump.
+(* Three times: allocates 1000 pairs and cells that stay and 1000 that do not, runs a whole major cycle, and waits while the
+   recorder dumps.
    *)
 let keep = ref []
 let stay () = for i = 1 to 1000 do keep := (i, i) :: !keep done [@@inline never]

@@ -25,7 +25,8 @@ value owners_resource(value bytes) {
     return block;
 }
 
-/* The same in two calls: when the memory is allocated, its owner is not known yet. */
+/* owners_take and owners_own do in two calls what owners_resource does in one: when the memory is
+ * allocated, its owner does not exist yet. */
 static void *taken;
 value owners_take(value bytes) {
     taken = malloc((size_t)Long_val(bytes));

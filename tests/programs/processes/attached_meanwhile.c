@@ -1,5 +1,5 @@
-/* attached_meanwhile.c: does for SECONDS what being traced must not disturb, while the test
- * attaches again and again.
+/* attached_meanwhile.c: does for SECONDS seconds what a tracer (ptrace) must not disturb, while the
+ * test attaches again and again.
  *
  *     attached_meanwhile waits SECONDS     epoll_wait while a child ends, whose SIGCHLD is ignored:
  *                                          the wait must not end with EINTR

@@ -1,9 +1,9 @@
 /* fork_in_handler.c [fork|_Fork|raw] N [allocate]: a timer interrupts a loop of malloc and free N
  * times, at any instruction; the handler forks, and both processes return from it into the
- * interrupted code. (Handlers may call the allocator: see signal_safe_malloc.c.) A child runs 2000
- * rounds of the loop and ends with status 7; with "allocate" its handler allocates a first block.
- * In the end the parent prints how many rounds it ran, and how many children ended otherwise.
- * tests/conformance/forked_hooks.py runs this program. */
+ * interrupted code. (Handlers may call the malloc of signal_safe_malloc.c.) A child runs 2000
+ * rounds of the loop and ends with status 7; with "allocate", the child first allocates a block in
+ * the handler. In the end the parent prints how many rounds it ran, and how many children had
+ * another status. tests/conformance/forked_hooks.py runs this program. */
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -61,9 +61,11 @@ int main(int n_arguments, char **arguments) {
     const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     unsigned long rounds = 0, child_rounds = 0;
-    /* reads n_signals first: after the last signal a child sees is_child set */
+    /* n_signals is read before is_child: a child of the last signal, between the two reads, finds
+     * is_child set */
     for (int armed = -1; n_signals < n || is_child; rounds++) {
-        /* reads n_signals first: after a signal in between, a child arms no timer */
+        /* n_signals is read before is_child: a child of a signal between the two reads arms no
+         * timer */
         if (armed != n_signals && !is_child) {
             armed = n_signals;
             arm();

@@ -1,4 +1,5 @@
-/* forked_threads.c: children that start threads at once, of a process that had as many threads.
+/* forked_threads.c: a process that has had THREADS threads forks children, each of which starts
+ * THREADS threads at once.
  *
  *     forked_threads HOW CHILDREN THREADS
  *
@@ -70,8 +71,8 @@ int main(int argc, char **argv) {
         int status = 0;
         if (child == 0) {
             /* Threads of a raw child run on the stacks that the C library kept, for which it
-             * allocates nothing. Those of a forked child have new, larger stacks, so that none is
-             * in the place of one of its parent's. */
+             * allocates nothing. Those of a forked child have new, larger stacks, so that none lies
+             * where its parent had a stack. */
             run_threads(n_threads, is_raw ? STACK_BYTES : 4 * STACK_BYTES);
             _exit(0);
         }

@@ -1,7 +1,7 @@
-/* hostile_host.c: between two batches of 500 blocks of 12 bytes (the first is freed at the end) it
- * does one thing to its own process that could break a recorder; its argument names it. Right after
- * that it allocates and frees 20000 blocks of 10 bytes, which are more events than fit into the
- * recorder's current buffer.
+/* hostile_host.c: between two batches of 500 blocks of 12 bytes (the first is freed at the end) the
+ * program does one thing to its own process that could break a recorder. The argument names this
+ * thing. Right after that it allocates and frees 20000 blocks of 10 bytes, which are more events
+ * than fit into the recorder's current buffer.
  *
  *   descriptors  closes every descriptor above 2
  *   standard     closes 0, 1, 2 too and opens others in their places

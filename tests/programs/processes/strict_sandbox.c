@@ -11,19 +11,20 @@
  *   trap    SIGSYS, whose handler counts the call and makes it fail with ENOSYS; prints these calls
  *   kill    the process is killed
  *   bare    as errno, also for the calls of the agent that this program does not make
- *   own     as trap, also for the calls of the agent: shows which it makes (by hand, not in a test)
+ * own as trap, also for the calls of the agent: shows which calls the agent makes (used by hand,
+ * not in a test)
  *
  * wait: prints "ready", and reads a byte before the filter begins.
  *
  * HOW:
  *   single   one thread: 20000 blocks of 10 bytes, freed; 5000 of 24, from new stacks, freed; 100
  *            mappings; exit
- *   _exit    the same, and _exit
+ * _exit as single, but ends by _exit
  *   threads  8 threads, first one after the other and then together, each with 4000 blocks of 40
  *   forks    5 children, one after the other, each with 3000 blocks of 30; the last ends by _exit
  *   named    a thread that names itself "painter" and lives for 60 ms (without a filter only)
  *   kept     700000 blocks of 16 that stay: more than the recorder keeps mapped
- *   late     6000000 blocks of 16, freed: more than 64 MiB of events when they are not drained
+ *   late     6000000 blocks of 16, freed: more than 64 MiB of events if no writer takes them
  *   jump     200 mappings that a handler leaves by longjmp, each followed by 10 blocks of 20
  *   raw      a child made by a raw system call, with 3000 blocks of 30; its parent has 10
  *   silent   10 blocks of 20; then a thread that allocates nothing calls _exit
@@ -86,7 +87,8 @@ static const struct allowed of_agent[] = {
     {SYS_madvise, 2, ~0U, MADV_DONTNEED},
 };
 
-/* Calls of the agent that only these two values of HOW need, from the same list. */
+/* Further calls of the agent in that list: those that it makes only with HOW jump, and those that
+ * it makes only with HOW raw or silent. */
 static const struct allowed of_agent_after_jump[] = {{SYS_sigaltstack, 0, ~0U, 0}};
 static const struct allowed of_agent_raw[] = {ANY(getpid)};
 
@@ -165,8 +167,8 @@ static void begin_sandbox(const char *kind, const char *how) {
     if (!is_single) {
         ALLOW(of_threads);
     }
-    if (action == SECCOMP_RET_TRAP || strcmp(how, "jump") == 0) { /* the handler returns with this
-                                                                   * call */
+    if (action == SECCOMP_RET_TRAP || strcmp(how, "jump") == 0) { /* a signal handler returns by
+                                                                   * rt_sigreturn */
         static const struct allowed of_handler[] = {ANY(rt_sigreturn)};
         ALLOW(of_handler);
     }

@@ -4,13 +4,14 @@
  * A path has DEPTH frames: DEPTH - 1 of left or right, then leaf_left or leaf_right. Each path has
  * a number of 64 bits; bit 0 decides the outermost frame, bit 1 the next one, and after bit 63
  * follows bit 0 again. The size of a block is a hash of the number, so the stack of a block
- * determines its size. Nearly every path shares its upper 20 frames with another one and no further
- * frame, so N paths make N * (DEPTH - log2 N) stack nodes. */
+ * determines its size. Nearly every path shares about log2 N of its outermost frames with another
+ * path, and no further frame, so N paths make N * (DEPTH - log2 N) stack nodes. */
 #include <stdint.h>
 #include <stdlib.h>
 
 #define NOINLINE __attribute__((noinline, noclone))
-/* Makes the call before it no tail call, and keeps functions of different names apart. */
+/* Keeps the call before it from becoming a tail call, and the compiler from merging functions of
+ * different names. */
 #define AND_RETURN(name) __asm__ volatile("# " name ::: "memory")
 
 static void *block;

@@ -1,6 +1,6 @@
 /* recycled_stacks.c: coroutines whose stacks are cut from one pool, anew in each round, at another
- * place and with another size; the rest of the pool is inaccessible. So above a stack there is no
- * readable memory, where in an earlier round the outer frames of another stack were. Each round
+ * place and with another size; the rest of the pool is inaccessible. So the memory above a stack,
+ * in which an earlier round had the outer frames of another stack, is not readable. Each round
  * allocates and frees three blocks at a depth of its own.
  *
  * @allocated_blocks 3 * 12000
