@@ -1,5 +1,6 @@
 /* detour_preload.c: a library that is preloaded into own_allocator.c. It finds the malloc family
- * that the program defines in the program's file, detours these functions, and counts their calls.
+ * that the program defines in the program's file, detours these functions (writes a jump to a
+ * replacement over their first bytes), and counts their calls.
  */
 #include "detour_counts.h"
 

@@ -1,5 +1,6 @@
-// detour_targets.S: functions for test_detour.c that begin in all ways that matter to a detour. Each takes an int x and returns an
-// int; the comment gives the result. Their sizes are known from symbols: NAME_end - NAME.
+// detour_targets.S: functions for test_detour.c that begin in all ways that matter to a detour (a
+// jump that is written over the first bytes of a function). Each takes an int x and returns an int;
+// the comment gives the result. Their sizes are known from symbols: NAME_end - NAME.
 
     .macro function name
     .p2align 4
@@ -124,7 +125,7 @@ function starts_with_thread_local /* x + 9, by way of %fs */
     ret
 end starts_with_thread_local
 
-function has_a_loop_to_its_middle /* refused when its size is known */
+function has_a_loop_to_its_middle /* refuses a detour if its size is known */
     xor %eax, %eax
 1:  inc %eax
     dec %edi
@@ -132,7 +133,7 @@ function has_a_loop_to_its_middle /* refused when its size is known */
     ret
 end has_a_loop_to_its_middle
 
-function has_a_late_jump_to_its_middle /* refused when its size is known */
+function has_a_late_jump_to_its_middle /* refuses a detour if its size is known */
     xor %eax, %eax
 1:  add $2, %eax
     nop
@@ -154,7 +155,7 @@ function starts_with_nonsense /* no instruction */
     .byte 0x06, 0x06, 0x06, 0x06, 0x06, 0x06, 0xc3
 end starts_with_nonsense
 
-function has_an_inner_landing /* refused */
+function has_an_inner_landing /* refuses a detour */
     nop
     endbr64
     mov %edi, %eax

@@ -1,5 +1,6 @@
-/* fake_recorder.c: see fake_recorder.h. Like the real recorder, it waits for a free chunk while a
- * writer lives, and takes a new chunk when the writer's tick does not change. */
+/* fake_recorder.c: see fake_recorder.h. Like the real recorder, it waits for a free chunk of the
+ * live file while a writer lives, and takes a new chunk when the tick (a counter that the writer
+ * increments every millisecond) does not change. */
 #include "fake_recorder.h"
 
 #include <dirent.h>
@@ -150,8 +151,8 @@ static void stamp(struct fake_stream *stream) {
     commit(stream, 1);
 }
 
-/* Makes room for `count` words in the current chunk or a new one. Adds the stamp at a chunk's
- * begin, and a stamp when time has passed. */
+/* Makes room for `count` words in the current chunk or a new one. Adds a stamp (a record of the
+ * time) at the begin of a chunk, and whenever the tick has changed. */
 static void make_room(struct fake_stream *stream, uint32_t count) {
     if (!stream->control || stream->used + count + CHUNK_RESERVE_WORDS > AG_CHUNK_WORDS) {
         take(stream);
@@ -222,7 +223,7 @@ void fake_session_files(const char *folder, void (*visit)(const char *path, void
     }
 }
 
-/* A live file is in its own folder: removes both. */
+/* Removes a trace, or the folder of a live file with the live file. */
 static void remove_file(const char *path, void *unused) {
     (void)unused;
     DIR *listing = strstr(path, "/.allogram-live.") ? opendir(path) : NULL;

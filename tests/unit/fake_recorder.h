@@ -1,5 +1,6 @@
-/* fake_recorder.h: plays a recorded process: it writes events into a session's live file by the
- * protocol of the real recorder, without a program, so that a test knows every event. */
+/* fake_recorder.h: plays a recorded process: it writes events into the live file (the shared
+ * memory) of a session by the protocol of the real recorder, without a program, so that a test
+ * knows every event. */
 #ifndef FAKE_RECORDER_H
 #define FAKE_RECORDER_H
 
@@ -14,24 +15,25 @@ int fake_session_begin(uint64_t max_bytes, char ret_folder[64], struct ag_sessio
 /* Visits the traces in the folder, and the folders of live files. */
 void fake_session_files(const char *folder, void (*visit)(const char *path, void *context),
                         void *context);
-/* Passes all events and records of a trace on. Returns whether the trace has an index, or a
- * negative errno. */
+/* Calls on_event for each event of a trace, and on_record for each record. Returns whether the
+ * trace has an index, or a negative errno. */
 int fake_trace_read(const char *path, void (*on_event)(const struct ag_event *event, void *context),
                     void (*on_record)(const struct ag_record *record, void *context),
                     void *context);
-/* Closes the session (NULL is allowed) and removes these files and folders. Returns 0, or -1 when
- * something else is left in the folder. */
+/* Closes the session (NULL is allowed) and removes its traces, its live file and their folders.
+ * Returns 0, or -1 when something else is left in the folder. */
 int fake_session_end(const char *folder, struct ag_session **session);
 
-struct fake_stream {
+struct fake_stream { /* one thread of the recorded process */
     struct ag_session *session;
     struct ag_process_slot *slot;
     uint32_t slot_index, stream;
     uint64_t sequence;
     struct ag_chunk_control *control;
-    uint64_t *words;
-    uint32_t used;
-    uint64_t tick;
+    uint64_t *words; /* of the current chunk (a buffer in the live file); NULL control: there is
+                      * none */
+    uint32_t used;   /* words that are written */
+    uint64_t tick;   /* the writer's tick (a counter of milliseconds) at the last stamp */
 };
 
 /* Claims a slot (the entry of a process in the session) for the calling process and fills it.

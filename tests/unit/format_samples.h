@@ -12,11 +12,11 @@ uint64_t ag_sample_next(struct ag_sample_random *random);
 uint64_t ag_sample_below(struct ag_sample_random *random, uint64_t limit);
 
 /* Random events of every kind, with sizes and addresses of every magnitude, that make no sense
- * together. Stamps go forward in time. */
+ * together. The times of stamps increase. */
 void ag_sample_wild_events(struct ag_sample_random *random, struct ag_event *ret_events,
                            size_t count);
 /* Events as a program makes them: blocks of a few sizes from a heap that reuses what was freed
- * last, with a stamp every 64 events. */
+ * last, with a stamp (a record of the time) every 64 events. */
 void ag_sample_program_events(struct ag_sample_random *random, struct ag_event *ret_events,
                               size_t count);
 
@@ -27,8 +27,9 @@ size_t ag_sample_records(struct ag_record *ret_records, size_t capacity);
 /* Appends one batch (a record of rows) of every kind of batch, n_rows rows each, to the blob. */
 void ag_sample_batches(struct ag_blob *blob, size_t n_rows);
 
-/* Writes a whole trace to the empty file fd, and takes fd over: n_chunks chunks of two streams'
- * events between chunks of records; sealed when asked. Returns 0 or negative errno. */
+/* Writes a whole trace to the empty file fd, and takes fd over: n_chunks chunks with the events of
+ * two streams (threads) between chunks of records, and for AG_SAMPLE_SEALED an end and an index.
+ * Returns 0 or negative errno. */
 enum ag_sample_ending { AG_SAMPLE_UNSEALED, AG_SAMPLE_SEALED };
 int ag_sample_trace(int fd, uint64_t seed, unsigned n_chunks, enum ag_sample_ending ending);
 

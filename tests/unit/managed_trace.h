@@ -13,7 +13,8 @@
  * Blocks by stack: 19: 100 bytes of malloc (freed), 21: 200 of the lua heap, 23: 50, 24: 1000 and
  * 25: 8 of malloc.
  *
- * Function counters, 8 bytes a word. calls/words/ns by path:
+ * Function counters: a tree has all call paths of one thread or process. A word has 8 bytes.
+ * calls/words/ns by path:
  *   tree 1, lua, thread 100:     main 1/10/1000; main, build 4/400/2000; main, fib 2/20/500;
  *                                main, fib, fib 6/60/1500; main, fib, fib, build 3/30/300
  *   tree 2, beam, <0.80.0>:      loop 5/50/5000; loop, setelement 100/1200/1000; loop, map 2/8/100
@@ -21,8 +22,9 @@
  * Rows that do not count: an older snapshot of tree 1, a newer one that was not finished, tree 4
  * from before the counters were reset, rows of a tree 5 that never began.
  * So own (accumulated) words: setelement 1500 (1500), build 430 (430), fib 80 (110), loop 50
- * (1258), main chunk 10 (520), map 10 (310); in all 149 calls, 2080 words, 11700 ns. Counted apart:
- * 4 messages of 38 words, 1 spawn of 12, 9 events of the profiler itself with 90.
+ * (1258), main chunk 10 (520), map 10 (310); in all 149 calls, 2080 words, 11700 ns. Counted
+ * separately from functions: 4 messages of 38 words, 1 spawn of 12, 9 events of the profiler itself
+ * with 90.
  *
  * Collections (start, pause in us; bytes before, after, needed; by):
  *   200, 100  lua  full    1000000  400000      -  build

@@ -176,7 +176,7 @@ void allogram_answers_collection(struct allogram_answers *answers,
 
 void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_t n) {
     (void)answers;
-    (void)n; /* nothing to do: the played target has no kernel part that reports */
+    (void)n; /* no test uses this number */
 }
 
 void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const char *cause) {

@@ -1,6 +1,6 @@
-/* test_beam_layout.c: finds where an Erlang emulator's process keeps its heap, in a process made by
- * the test. When one word could be either of two, the layout is refused. The functions that the
- * emulator would provide are defined here. */
+/* test_beam_layout.c: finds the words of an Erlang process's structure that describe its heap, in a
+ * structure that the test fills. If two words could have one meaning, the layout is refused. The
+ * functions that the emulator would provide are defined here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* test_detour.c: detours of functions that begin in different ways; the functions are written for
- * this test (detour_targets.S). */
+/* test_detour.c: detours (jumps to a replacement that are written over the first bytes of a
+ * function) of functions that begin in different ways. The functions are written for this test
+ * (detour_targets.S). */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -57,8 +58,8 @@ static int install(struct ag_detour *detour, target_fn *target, size_t target_by
                              (void **)&original);
 }
 
-/* Checks that the detour is called, that the original function still works through it, and that
- * both end when the detour is removed. */
+/* Checks that the detour is called, that the original function still works through it, and that the
+ * function is unchanged after the removal of the detour. */
 static void check_bytes(target_fn *target, size_t target_bytes) {
     static const int arguments[] = {0, 7, 12345, -5};
     target_fn *volatile call = target; /* volatile: otherwise the compiler would keep the results of
@@ -138,8 +139,8 @@ static void branches_in_the_beginning(void **state) {
     check(is_one_jump, BYTES(is_one_jump));
 }
 
-/* A written page is a mapping of its own: here the function's second instruction lies in two
- * mappings. */
+/* A page of code that was written to is a mapping of its own, so a function may lie in two
+ * mappings. Here its second instruction does. */
 static void two_mappings(void **state) {
     enum { PAGE = 4096, BEFORE = 8 };
     static const uint8_t code[] = {0x48, 0x83, 0xec, 0x08,                   /* sub $8, %rsp */
@@ -259,7 +260,8 @@ static void one_over_another(void **state) {
                                        (void **)&outer_original),
                      0);
     assert_int_equal(starts_with_pushes(1), 101002);
-    /* The lower detour must not restore its bytes over those of the upper one. */
+    /* The inner detour was installed first. Its removal must not overwrite the jump of the outer
+     * detour. */
     assert_int_equal(ag_detour_remove(&inner), -EBUSY);
     assert_int_equal(starts_with_pushes(1), 101002);
     assert_int_equal(ag_detour_remove(&outer), 0);
@@ -287,8 +289,9 @@ static void other_threads_call_meanwhile(void **state) {
     size_t n_wrong = 0;
     pthread_t thread;
     struct ag_detour detour;
-    assert_int_equal(install(&detour, is_constant, BYTES(is_constant)), 0); /* this sets `original`
-                                                                             * once */
+    assert_int_equal(install(&detour, is_constant, BYTES(is_constant)), 0); /* sets `original`
+                                                                             * before the thread
+                                                                             * runs */
     assert_int_equal(pthread_create(&thread, NULL, call_for_ever, &n_wrong), 0);
     for (int i = 0; i < 300; i++) {
         assert_int_equal(ag_detour_remove(&detour), 0);

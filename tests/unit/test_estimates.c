@@ -1,8 +1,9 @@
 /* test_estimates.c: the estimates that are computed from samples. The test simulates recordings of
- * periodic and heavy-tailed mixes of sizes with the agent's own skips (src/base/skip.c), and
- * weights the samples as the model does. Over many seeds the estimates must have no bias, and the
- * 95 % intervals must contain the truth as often as they promise: with few samples and many, and
- * also when the interval changes during the run.
+ * periodic and heavy-tailed mixes of sizes with the agent's own skips (random numbers of bytes
+ * between two samples, src/base/skip.c), and weights the samples as the model does. Over many seeds
+ * the estimates must have no bias, and the 95 % confidence intervals must contain the truth as
+ * often as they promise: with few samples and many, and also when the sampling interval changes
+ * during the run.
  *
  * The seeds are fixed, so a test passes always or never. */
 #include <math.h>
@@ -29,7 +30,7 @@ struct mix {
     const char *name;
     size_of_block *size_of;
     uint64_t n_blocks, interval_bytes;
-    bool changes; /* the interval changes all the time */
+    bool changes; /* the sampling interval changes all the time */
 };
 
 static uint64_t small(uint64_t index) {
@@ -135,7 +136,7 @@ static void count(struct tally *tally, const struct recording *recording, enum a
     } else if (recording->n_samples > 0) {
         tally->n_few++;
         tally->n_covered_few += is_covered;
-    } else { /* such a group is in no row, but in the summary */
+    } else { /* without samples, reports have no row, but a total in the summary */
         tally->n_none++;
         tally->n_covered_none += is_covered;
     }

@@ -19,7 +19,8 @@ static struct ag_bytes bytes_of(const char *text) {
     return (struct ag_bytes){.data = text, .length = (uint32_t)strlen(text)};
 }
 
-/* Thread 0 allocates, with the entry VIA; thread 1 reports the deaths, by events of KIND. */
+/* Thread 0 allocates blocks, by the allocation function VIA. Thread 1 reports their deaths, by
+ * events of KIND. Returns how many blocks the summary shows as freed by another thread. */
 static size_t foreign_frees_of(uint8_t via, enum ag_record_kind kind) {
     static struct ag_event births[BLOCKS + 1], deaths[BLOCKS + 1];
     const struct ag_record heap = {.kind = AG_RECORD_HEAP,

@@ -304,8 +304,8 @@ static void an_unknown_chunk_kind_is_passed_over(void **state) {
     unlink(path);
 }
 
-/* Bytes that compress a thousandfold: as the writer stores them, and as another writer could store
- * them. */
+/* Bytes that compress a thousandfold. The writer does not compress a chunk further than readers
+ * allow. A chunk that another writer compressed further is damage. */
 static void a_chunk_that_grows_too_much_is_damage(void **state) {
     (void)state;
     enum { N = 1 << 20 };
@@ -378,7 +378,8 @@ static void resumed_after_a_cut_at_any_byte(void **state) {
             whole++;
         }
         assert_int_equal(ag_trace_writer_bytes(writer), offsets[whole]);
-        /* Chunk 0 holds records; then streams 0 and 1 in turn, three sequences each. */
+        /* Chunk 0 has records. The other chunks are of streams 0 and 1 in turn, and each has three
+         * sequence numbers. */
         assert_int_equal(ag_trace_writer_last_sequence(writer, 0), whole < 2   ? -1
                                                                    : whole < 4 ? 2
                                                                                : 5);
@@ -484,7 +485,7 @@ static void after_a_failed_write_the_error_stays(void **state) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_int_equal(ag_trace_writer_new(fd, &(struct ag_trace_header){.session = 1}, &writer),
                      -EBADF);
-    close(fd); /* it still belongs to this test */
+    close(fd); /* after a failure the descriptor still belongs to this test */
     write_file(path, image.bytes, image.n_bytes);
     const int resumed = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(ag_trace_writer_resume(resumed, &writer), 0);

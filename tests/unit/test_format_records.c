@@ -137,7 +137,8 @@ static void kinds_that_are_not_wanted_are_passed_over(void **state) {
     assert_int_equal(record.kind, 0);
     assert_null(ag_chunk_decoder_free(decoder));
 
-    decoder = decoder_at(blob.data, blob.length); /* when the kind is asked for, it is damage */
+    decoder = decoder_at(blob.data, blob.length); /* a reader that asks for the kind finds the
+                                                   * damage */
     assert_int_equal(ag_chunk_decoder_next(decoder, NULL, 0, &record, &error), -EBADMSG);
     assert_null(ag_chunk_decoder_free(decoder));
     ag_blob_done(&blob);

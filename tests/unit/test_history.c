@@ -134,7 +134,8 @@ static void slices_tell_changes_peaks_and_blocks(void **state) {
 }
 
 /* main calls f, which is 20 times recursive; each level calls 10 leaves. Each leaf at each level
- * allocates (level + 1) * 16 bytes at each of 40 times, and half of it is freed. */
+ * allocates (level + 1) * 16 bytes at each of 40 times. The blocks of every second leaf are
+ * freed. */
 enum { LEVELS = 20, LEAVES = 10, TIMES = 40, FIRST = 1000 };
 
 static void write_wide(struct trace_builder *trace) {
@@ -263,8 +264,9 @@ static void a_fold_ships_few_entries_and_keeps_the_sums(void **state) {
     trace_end(&trace);
 }
 
-/* A program that served 2,000 requests, each of which allocated in the same 30 functions: request i
- * allocates i + 1 bytes in each under its label, and half as much again without a label. */
+/* A program that served 2,000 requests, each of which allocated in the same 30 functions. Request i
+ * (from 1) allocates i bytes in each function, under its label. Each function also allocates 1,000
+ * bytes without a label. */
 enum { REQUESTS = 2000, FUNCTIONS = 30 };
 
 static void write_requests(struct trace_builder *trace) {
@@ -298,8 +300,8 @@ static void write_requests(struct trace_builder *trace) {
     trace_finish(trace, 100, NULL);
 }
 
-/* The heaviest labels are shown each, the others together; no stack is folded because of labels,
- * and the sums stay the same. */
+/* The heaviest labels are shown individually, the others together; no stack is folded because of
+ * labels, and the sums stay the same. */
 static void many_labels_are_told_together_before_stacks_are(void **state) {
     (void)state;
     struct trace_builder trace;

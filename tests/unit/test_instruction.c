@@ -24,7 +24,7 @@
 static ZydisDecoder judge;
 
 /* Describes the instruction as Zydis decodes it, in the form of src/hook/instruction.h. Returns
- * false when it is none. */
+ * false when the bytes are no instruction. */
 static bool judge_instruction(const uint8_t *bytes, size_t n_bytes,
                               struct ag_instruction *ret_instruction) {
     ZydisDecodedInstruction decoded;
@@ -160,7 +160,7 @@ static void the_code_of_libraries(void **state) {
     check_file("/lib/x86_64-linux-gnu/libcrypto.so.3");
 }
 
-/* Random bytes that both take for an instruction are decoded in the same way. */
+/* Both decoders give the same results for random bytes that both accept. */
 static void random_bytes(void **state) {
     (void)state;
     uint64_t random = 1;

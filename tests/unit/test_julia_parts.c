@@ -64,6 +64,7 @@ static void names_of_functions(void **state) {
 
 /* ---- places of generated code ---- */
 
+/* A place is one of the functions that are inlined into each other at PC; AT 0 is the innermost. */
 static struct ag_record place(uint64_t pc, uint32_t at, uint32_t frame) {
     struct ag_record record = {.kind = AG_RECORD_CODE};
     record.u.code.pc = pc;

@@ -343,8 +343,9 @@ static void a_time_window_counts_what_happens_inside(void **state) {
     ag_ledger_free(ledger);
 }
 
-/* An alloc at an address that another thread frees, whose event comes late. The alloc is still
- * waiting for the free when the time window begins, and counts in the window. */
+/* Thread 1 allocates an address that another thread has freed, but the event of the free comes
+ * late. The allocation still waits for this free when the time window begins, and counts in the
+ * window. */
 static void a_waiting_alloc_counts_in_the_window_for_thread_and_total(void **state) {
     (void)state;
     const struct ag_event first[] = {
@@ -382,8 +383,8 @@ static void note_freed(void *context, const struct ag_block *block) {
     *(uint64_t *)context = block->freed_ns;
 }
 
-/* A free of a block that another thread allocated, whose event comes late. The free is still
- * waiting when the time window begins, and counts in the window. */
+/* Thread 0 frees a block that another thread has allocated, but the event of the allocation comes
+ * late. The free still waits for it when the time window begins, and counts in the window. */
 static void a_waiting_free_is_of_the_window_for_total_and_block(void **state) {
     (void)state;
     const struct ag_event early[] = {

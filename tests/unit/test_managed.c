@@ -1,5 +1,5 @@
-/* test_managed.c: reads what runtimes recorded about themselves as a profile, and compares it with
- * the counts by hand of managed_trace.h. */
+/* test_managed.c: opens a trace with frames, function counters and collections of runtimes as a
+ * profile, and compares the profile with the counts by hand in managed_trace.h. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -450,7 +450,8 @@ static void after_a_reset_only_what_was_counted_since_counts(void **state) {
     trace_calls(&trace, &(struct ag_call_path){1, 1, 1, 0, 1, 10, 100, 0}, 1);
     trace_functions(&trace, 2, 1, 0, 1); /* ended before the reset */
     trace_calls(&trace, &(struct ag_call_path){2, 1, 1, 0, 1, 10, 1000, 0}, 1);
-    trace_functions(&trace, 1, 2, 1, 2); /* the process was killed before all of it was written */
+    trace_functions(&trace, 1, 2, 1, 2); /* the process was killed before it had written both
+                                          * paths */
     trace_calls(&trace, &(struct ag_call_path){1, 2, 1, 0, 1, 3, 30, 0}, 1);
     struct ag_profile *profile = finish(&trace);
     assert_int_equal(functions_of(profile)->total.own_words, 30);
@@ -468,7 +469,7 @@ static void hostile_parents_are_the_root(void **state) {
     const struct ag_call_path paths[] = {
         {1, 1, 5, 5, 1, 1, 1, 0},     {1, 1, 6, 7, 2, 1, 10, 0},
         {1, 1, 7, 6, 3, 1, 100, 0},   {1, 1, 7, 99, 4, 1, 1000, 0},
-        {1, 1, 8, 7, 4, 1, 10000, 0}, {1, 1, 9, 8, 4, 1, 77, 0}}; /* one more than said */
+        {1, 1, 8, 7, 4, 1, 10000, 0}, {1, 1, 9, 8, 4, 1, 77, 0}}; /* one path more than n_calls */
     trace_functions(&trace, 1, 1, 0, 5);
     trace_calls(&trace, paths, COUNT(paths));
     struct ag_profile *profile = finish(&trace);
@@ -506,7 +507,7 @@ static void accumulated_counts_follow_their_definition(void **state) {
             paths[i] = (struct ag_call_path){
                 .tree = tree,
                 .snapshot = 1,
-                .node = tree % 2 == 0 ? i + 1 : 90000 - i, /* or falling numbers */
+                .node = tree % 2 == 0 ? i + 1 : 90000 - i, /* rising or falling numbers */
                 .parent = parent == 0 ? 0 : paths[parent - 1].node,
                 .frame = 1 + (uint32_t)(random >> 20) % FUNCTIONS,
                 .calls = 1,

@@ -1,5 +1,6 @@
 /* test_merge.c: threads that race for addresses. The ledger (src/ledger) gets their events with a
- * stamp now and then, and is compared with a truth that knows the time of every event. */
+ * stamp (a record of the time) now and then, and is compared with a truth that knows the time of
+ * every event. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -157,8 +158,8 @@ static void run(const struct race *race, struct truth *truth, struct stream *str
         if (race->has_caches && !truth->blocks[address].is_live && !is_failed) {
             caches[thread].addresses[caches[thread].count++] = address;
         }
-        if (is_failed) { /* it failed: nothing was freed, and the block keeps the thread that
-                          * allocated it */
+        if (is_failed) { /* the realloc failed: nothing was freed, and the block keeps the thread
+                          * that allocated it */
             struct stream *stream = &streams[thread];
             now_ns += 2;
             const struct ag_event undo = {.kind = AG_RECORD_UNDO_FREE,
@@ -314,9 +315,9 @@ static void counts_are_exact_when_threads_free_what_others_allocated(void **stat
     }
 }
 
-/* Addresses change hands many times inside of every window. More orders than one alternate between
- * alloc and free, and not every right one is found. The number of wrong events is bounded, and
- * allocations are right in any case. */
+/* Addresses change hands many times inside of every window. Several orders of these events
+ * alternate between alloc and free, and the ledger does not always find the true order. The number
+ * of wrong events is bounded, and allocations are right in any case. */
 static void torture_leaves_few_events_without_a_partner(void **state) {
     (void)state;
     uint64_t ghosts = 0, repairs = 0, in_use = 0;

@@ -392,9 +392,9 @@ static void cycles_orphans_and_strange_images_are_harmless(void **state) {
         {.id = 204, .parent = AG_ROOT_CUT, .pc = UINT64_MAX},
         {.id = 204, .parent = 203, .pc = 0x5},                        /* twice: the first counts */
         {.id = 9, .parent = 0, .pc = 0x6},                            /* not a node id */
-        {.id = 300, .parent = 300, .pc = 1, .image = AG_IMAGE_TYPE},  /* a leaf of itself */
-        {.id = 301, .parent = 302, .pc = 1, .image = AG_IMAGE_TYPE},  /* of a later leaf ... */
-        {.id = 302, .parent = 301, .pc = 1, .image = AG_IMAGE_LABEL}, /* ... which is of this one */
+        {.id = 300, .parent = 300, .pc = 1, .image = AG_IMAGE_TYPE},  /* a type, its own parent */
+        {.id = 301, .parent = 302, .pc = 1, .image = AG_IMAGE_TYPE},  /* a type in a cycle ... */
+        {.id = 302, .parent = 301, .pc = 1, .image = AG_IMAGE_LABEL}, /* ... with a label */
         {.id = 303, .parent = 204, .pc = UINT64_MAX, .image = AG_IMAGE_TYPE}, /* no such type */
     };
     struct trace_builder trace;
@@ -461,8 +461,8 @@ static void a_stack_too_deep_for_recursion_is_walked_in_loops(void **state) {
 
 enum { STREAMS = 7, CHUNKS = 40, CHUNK_EVENTS = 3000 };
 
-/* Writes one stream for each thread, with blocks of its own; every fourth block is freed later, by
- * the next stream. */
+/* Writes one stream for each thread, with blocks of its own, of which about every fourth is never
+ * freed. */
 static void write_many_chunks(struct trace_builder *trace, struct ag_ledger *truth, uint64_t seed) {
     trace_begin(trace, 0);
     trace_nodes(trace, nodes, COUNT(nodes));
@@ -747,8 +747,9 @@ static void the_interrupted_instruction_is_looked_up(void **state) {
                          .high = bias + (1 << 28),
                          .path = {.data = path, .length = (uint32_t)strlen(path)}}};
     trace_record(&trace, &image);
-    /* one byte after the interrupted instruction, as recorded: here the next function begins, since
-     * the instruction is the last one of its function and has one byte */
+    /* The recorder stores the address one byte after the begin of the interrupted instruction. This
+     * instruction has one byte and is the last of its function, so the stored address is the begin
+     * of the next function. */
     const struct ag_node stack[] = {
         {.id = 100, .parent = 0, .pc = (uint64_t)(uintptr_t)ag_test_after_it, .image = 1},
         {.id = 101, .parent = 100, .pc = (uint64_t)(uintptr_t)__restore_rt, .image = 1},

@@ -1,5 +1,5 @@
 /* test_namesakes.c: functions of one name are distinguished by the file and line where they begin,
- * but not when only samples gave the line. */
+ * but not when the line is only known from samples. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

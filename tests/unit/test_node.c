@@ -1,4 +1,4 @@
-/* test_node.c: an Erlang node in played memory (played_target.h), written by hand: its code map,
+/* test_node.c: an Erlang node in simulated memory (played_target.h), written by hand: its code map,
  * processes, allocators, stacks and collections. Then the same memory with words that no emulator
  * writes. */
 #include <setjmp.h>
@@ -255,7 +255,7 @@ static void processes_and_their_stacks(void **state) {
                                       "<0.81.3> - wl:loop/0 150 4 0 frames 2\n");
     assert_string_equal(answers.stack.text, "wl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
     assert_int_equal(answers.n_lost, 0);
-    /* a hibernating process has no function; the emulator's own function for it is named elsewhere
+    /* a hibernating process waits in code of the emulator, and its field CURRENT has its function
      */
     const uint64_t function = played_place(&target, 24);
     played_set(&target, function, term_of(ATOM_LISTS));
@@ -391,7 +391,8 @@ static void a_sample_in_native_code_that_was_called(void **state) {
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);
     /* the stack begins with a term: only the process's current instruction shows the caller */
     assert_string_equal(stack->text, "native 0\nwl:loop/0 wl.erl:9\nwl:leaf/1 wl.erl:7\n");
-    /* the return address is there, aligned like no frame; the instruction is an old one */
+    /* the stack begins with a return address whose low bits differ from those of frames, and the
+     * process's current instruction is out of date */
     played_set(&target, stack_end(processes[0]) - 32, CODE + 0x181);
     stack = allogram_answers_stack(&answers);
     assert_int_equal(ag_inspector_erlang.stack(node, &sample, stack), ALLOGRAM_STACK_COMPLETE);

@@ -34,7 +34,7 @@ static void put_debug(uint8_t *memory, size_t at, size_t name, uint32_t more, ui
 
 /*  0x000 caml_frametable: one table, 0
  *  0x010 two descriptors: CODE + 0x10 with debug information, inlined; CODE + 0x30 with two
- *        combined allocations, of which only the second has any
+ *        combined allocations, of which only the second has debug information
  *  0x080 debug information; 0x100 the name List.map of "list.ml"; 0x120 Known.f of "known.ml" */
 static void write_tables(uint8_t memory[MEMORY_BYTES], bool is_5) {
     const unsigned line = is_5 ? 19 : 12;
@@ -84,7 +84,8 @@ static void check_release(bool is_5) {
     assert_true(frames[0].is_inlined);
     assert_false(frames[1].is_inlined);
 
-    /* With a stub in between, the address is one further; two further is another location. */
+    /* If a C stub was called in between, the address is one byte further. Two bytes further is
+     * another location. */
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x11, true, frames, 4), 2);
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x12, true, frames, 4), 0);
     assert_int_equal(ag_decoder_ocaml.frames(state, CODE + 0x10, false, frames, 4), 0);

@@ -1,5 +1,5 @@
-/* test_runtime_types.c: a runtime's process recorded types as numbers; their names are found by the
- * functions in which blocks of that number were allocated. */
+/* test_runtime_types.c: a process of a runtime recorded types as numbers. The name of a type is
+ * found by the functions in which blocks with its number were allocated. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,8 +93,8 @@ static void expect_bytes(struct ag_profile *profile, const char *type, uint64_t 
     fail_msg("no type %s", type);
 }
 
-/* A type that "Mutex.new" allocates in inlined code is not taken for a Mutex; the type Lock is
- * known from its own function. */
+/* Lock.new was inlined into Mutex.new, so blocks of type Lock were allocated in Mutex.new. They are
+ * not taken for Mutex, because Lock.new itself allocated blocks with the same number. */
 static void what_was_inlined_without_lines_keeps_its_own_name(void **state) {
     (void)state;
     struct trace_builder trace;

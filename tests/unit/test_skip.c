@@ -159,7 +159,8 @@ static void sizes_in_a_period_are_taken_by_their_chance(void **state) {
     }
 }
 
-/* The mean number of points is one per interval, also where most points are not drawn one by one.
+/* The mean number of points (samples; a block may have several) is one per interval, also where
+ * most points are not drawn one by one.
  */
 static void points_have_their_mean(void **state) {
     (void)state;

@@ -1,6 +1,6 @@
 /* test_stack_tree.c: numbers for sites (a pc and its image) and nodes (a site with its caller's
- * node) in the stack tree: equal ones get one number, also in the larger levels of the tables and
- * with several threads and processes. */
+ * node) in the stack tree: equal sites and equal nodes get one number, also in the larger levels of
+ * the tables and with several threads and processes. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +83,7 @@ static void dead_site_is_not_found_again(void **state) {
                    at_end = ag_site_intern(&tree, 0x403000, 0);
     ag_stack_tree_kill_sites(&tree, 0x402000, 0x403000);
     assert_int_equal(ag_site_intern(&tree, 0x401fff, 0), before);
-    // the call instruction ends before it
+    // the call instruction before this return address ends before the range
     assert_int_equal(ag_site_intern(&tree, 0x402000, 0), at_start);
     assert_int_not_equal(ag_site_intern(&tree, 0x402001, 0), inside);
     assert_int_not_equal(ag_site_intern(&tree, 0x403000, 0), at_end);
@@ -163,7 +163,7 @@ static void a_larger_tree_has_sites_behind_the_base(void **state) {
     assert_int_not_equal(ag_site_intern(&tree, 0x7000, 0), dies);
 }
 
-/* ---- more ids than the base has ------------------------------------------ */
+/* ---- more ids than the base (the part of a tree that is always mapped) has ---- */
 
 static int tree_fd;
 static void *map_piece(const struct ag_stack_tree *of, int piece) {
@@ -235,7 +235,7 @@ static void ids_go_on_behind_the_base_and_relatives_find_them(void **state) {
     struct ag_stack_tree far;
     open_sparse_tree(&far, AG_TREE_SIZES - 1);
     const pid_t child = fork();
-    if (child == 0) { /* the child maps what it finds; its parent has mapped nothing yet */
+    if (child == 0) { /* the child maps the pieces that it needs; its parent has mapped none yet */
         uint32_t node = 0;
         for (size_t i = 0; i < AG_ARRAY_SIZE(places); i++) {
             node = chain_over(&far, places[i]);
@@ -248,7 +248,7 @@ static void ids_go_on_behind_the_base_and_relatives_find_them(void **state) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    /* all chains are the first one, because their sites are the same */
+    /* the child's calls of chain_over all found the first chain, because the sites are the same */
     const uint64_t before = atomic_load(&far.counts->n_nodes);
     uint32_t node = AG_ROOT_COMPLETE;
     for (uint32_t site = 1; site <= 100; site++) {
@@ -365,7 +365,7 @@ static void no_memory_gives_no_id_and_no_touch(void **state) {
     assert_true(n_lost > 20000 && n_lost < 40000);
 }
 
-/* ---- several at once ----------------------------------------------------- */
+/* ---- several threads or processes at once --------------------------------- */
 enum { AT_ONCE = 4, KEYS = 20000 };
 static uint32_t ids_found[AT_ONCE][KEYS];
 

@@ -53,7 +53,7 @@ static size_t make_events(const struct shape *shape, size_t count) {
     return n;
 }
 
-/* ---- both ways ---- */
+/* ---- the two ways of decoding ---- */
 
 static void apply_rows(struct ag_ledger *ledger, struct ag_chunk_decoder *decoder,
                        struct ag_decode_error *ret_error) {

@@ -258,7 +258,8 @@ static void names_cannot_reach_the_terminal_as_controls(void **state) {
     ag_symbolizer_free(symbolizer);
 }
 
-/* An assembler function without a size is a function in .dynsym, too, inside of another one. */
+/* The assembler function inner has no size and lies inside of the function outer. It is found in
+ * .symtab and, in a stripped file, in .dynsym. */
 static void stripping_keeps_a_second_entry_point(void **state) {
     (void)state;
     fixture_write("entries.s", ".text\n.globl outer, inner\n.type outer, @function\n"

@@ -285,7 +285,7 @@ static void tables_outside_their_bounds_are_refused(void **state) {
     cut.high = cut.eh_frame_hdr + 2;
     assert_int_equal(ag_eh_frame_find(&cut, pc, DWARF_RBP, &row, &entry), -ENOENT);
     cut = library.tables;
-    cut.low = cut.eh_frame_hdr; // .eh_frame comes after it, so this is right
+    cut.low = cut.eh_frame_hdr; // .eh_frame lies after .eh_frame_hdr
     assert_int_equal(ag_eh_frame_find(&cut, pc, DWARF_RBP, &row, &entry), 0);
     cut.low = cut.high;
     assert_int_equal(ag_eh_frame_find(&cut, pc, DWARF_RBP, &row, &entry), -ENOENT);

@@ -25,7 +25,7 @@ enum {
     FUNCTIONS = 40,
     CALLS_MAX = 3000,
     PC_BASE = 0x401000,
-    MAIN_PC = 0x400100, /* its rule is END */
+    MAIN_PC = 0x400100, /* of the outermost frame: its rule is END */
     TRAMPOLINE_PC = 0x400200,
 };
 enum kind { SP_ONLY, SP_SAVES_RBP, FRAME_POINTER, DRAP, KINDS };
@@ -42,7 +42,7 @@ static uintptr_t *stack, *other_stack;
 static uintptr_t sp, rbp;
 static struct call {
     uintptr_t pc;      /* the pc of the call that this frame makes */
-    uintptr_t sp, rbp; /* those of the caller, for the return */
+    uintptr_t sp, rbp; /* the registers of the caller, restored by the return */
     bool is_signal;
 } calls[CALLS_MAX];
 static int n_calls;

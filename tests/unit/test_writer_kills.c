@@ -1,6 +1,7 @@
-/* test_writer_kills.c: a process that creates, fills or seals traces is killed before each of its
- * system calls in turn (ptrace stops it there). After each kill, every file that has the name of a
- * trace is a trace. When the traces are sealed afterwards, they hold every event exactly once.
+/* test_writer_kills.c: a process that creates, fills or seals (completes) traces is killed before
+ * each of its system calls in turn (ptrace stops it there). After each kill, every file that has
+ * the name of a trace is a trace. When the traces are sealed afterwards, they hold every event
+ * exactly once.
  *
  * The test is repeated with seccomp filters that refuse unnamed files, links, and renaming without
  * replacement, as some file systems do. Kills happen only between system calls; what a kill inside
@@ -33,12 +34,13 @@
 
 enum {
     FIRST_BLOCK = 0x10000,
-    /* five raw chunks: one trace chunk is written in the middle, one at the end */
+    /* the events fill five buffers in shared memory; one chunk of the trace is written in the
+     * middle, one at the end */
     N_BLOCKS = 12000,
     N_PROCESSES = 2,
 };
 
-/* ---- a session of two processes that have ended, before any writer drained it ---- */
+/* ---- a session of two processes that have ended, before any writer took their events ---- */
 
 static char folder[64], first_trace[4096];
 static struct ag_session *session;
@@ -218,8 +220,8 @@ static void kill_everywhere(work *work, enum lack lack) {
         const pid_t pid = run_program();
         assert_int_equal(
             ag_session_first_trace(session, (uint32_t)pid, "fake", first_trace, message), 0);
-        ag_session_child_ended(session, (uint32_t)pid, 0, 1000); /* otherwise it waits until `run`
-                                                                  * reports the end */
+        ag_session_child_ended(session, (uint32_t)pid, 0, 1000); /* otherwise a writer waits until
+                                                                  * `run` reports the end */
         (void)run_program();
         was_killed = kill_at(work, lack, n);
         struct contents *left = read_traces();

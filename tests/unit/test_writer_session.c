@@ -1,8 +1,9 @@
-/* test_writer_session.c: whole sessions, with a played recorder (fake_recorder.h) in processes of
- * its own and a writer in another, some of which are killed. Afterwards every event must be in a
- * trace exactly once.
+/* test_writer_session.c: whole sessions (recordings), with a simulated recorder (fake_recorder.h)
+ * in some processes and, in another process, a writer, which moves their events from shared memory
+ * to traces. Some of these processes are killed. Afterwards every event must be in a trace exactly
+ * once.
  *
- * All tests share the played programs and the functions that count the events of the traces. */
+ * All tests share the simulated programs and the functions that count the events of the traces. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -417,8 +418,8 @@ static void a_session_that_nobody_collected_is_sealed_from_its_live_file(void **
 
 enum { BEFORE_EXEC = 30, AFTER_EXEC = 50 };
 
-/* Two images of one process: the one after the exec has the lower slot, which was freed just
- * before. */
+/* Two programs of one process, before and after an exec: the second program has the lower slot
+ * (entry of the session), which was freed just before. */
 static int play_exec_into_a_lower_slot(void) {
     const int status = play_single(AFTER_EXEC) | play_single(BEFORE_EXEC);
     ag_session_slot(session, 1)->start_raw = ag_session_slot(session, 0)->start_raw - 1;
@@ -512,8 +513,8 @@ static int play_unsaid(uint64_t count) {
     return r;
 }
 
-/* A child that ends, in the way given, when the writer knows it. It stays a zombie until its trace
- * is sealed and its slot is free. */
+/* A child ends by the given signal, or by _exit, after the writer has created its trace. It stays a
+ * zombie until its trace is sealed and its slot is free. */
 static int play_child_that_ends(uint64_t signal_number) {
     const pid_t pid = fork();
     if (pid == 0) {

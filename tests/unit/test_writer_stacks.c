@@ -1,5 +1,6 @@
 /* test_writer_stacks.c: the writer takes nodes out of a shared stack tree: parents first, each
- * once. A damaged tree does no harm. */
+ * once. A damaged tree does no harm. A leaf is a node that has the type or the label of a block
+ * instead of a frame. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -166,12 +167,11 @@ static void leaves_of_a_hostile_trace_end(void **state) {
     (void)state;
     static const struct ag_node nodes[] = {
         {.id = 20, .parent = 20, .image = AG_IMAGE_TYPE}, /* its own parent */
-        {.id = 21, .parent = 22, .image = AG_IMAGE_TYPE}, /* the leaf of a later one ... */
-        {.id = 22, .parent = 21, .image = AG_IMAGE_TYPE}, /* ... which is a leaf of it */
+        {.id = 21, .parent = 22, .image = AG_IMAGE_TYPE}, /* its parent comes later ... */
+        {.id = 22, .parent = 21, .image = AG_IMAGE_TYPE}, /* ... and has this parent */
         {.id = 23, .parent = 0, .pc = 1},
         {.id = 24, .parent = 23, .image = AG_IMAGE_LABEL},
-        {.id = 23, .parent = 24, .image = AG_IMAGE_TYPE}, /* tries to make a frame a leaf, and is
-                                                           * ignored */
+        {.id = 23, .parent = 24, .image = AG_IMAGE_TYPE}, /* a second node 23, which is ignored */
     };
     struct ag_stack_harvest back;
     assert_int_equal(ag_stack_harvest_start(&back, /* tree= */ NULL, AG_TREE_SIZES - 1), 0);

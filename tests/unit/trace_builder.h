@@ -1,4 +1,6 @@
-/* trace_builder.h: small traces for the tests of readers, written with the real encoder. */
+/* trace_builder.h: small traces for the tests of readers, written with the real encoder. A stream
+ * is the events of one thread, a chunk the unit of the file, and a stamp a time between the
+ * events before it and those after it. */
 #ifndef AG_TRACE_BUILDER_H
 #define AG_TRACE_BUILDER_H
 
@@ -7,6 +9,7 @@
 
 #include "format/encode.h"
 
+/* Events, for TRACE_EVENTS. by: node of the stack; as: node of the stack with the type. */
 #define STAMP(ns) \
     { .kind = AG_RECORD_STAMP, .size = (ns) }
 #define ALLOC(where, bytes, by) \
