@@ -198,7 +198,7 @@ def collections_are_reported(tools, guest):
 
 
 def samples_of_one_byte_are_all(tools, guest):
-    """Where every block is sampled, the estimates are the counts."""
+    """At an interval of one byte every block is a sample, so the estimates equal the counts."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         outcome, traces = record(tools, guest, "counts", folder, failures, ("--mode=sample", "--interval=1"))

@@ -200,8 +200,7 @@ def trace_is_deleted(case, folder):
 
 
 def expect_counted(case, outcome, traces, why, least):
-    """`run` reports as many traces of other processes as there are; it counts the processes without a trace and gives the
-    reason."""
+    """`run` reports the number of traces of other processes, and the number of processes without a trace with the reason."""
     text = outcome.stderr.decode()
     others = re.search(r"and (\d+) of other processes", text)
     case.expect("other traces in %r" % text, int(others.group(1)) if others else 0, len(traces) - 1)
@@ -269,8 +268,7 @@ def disk_full(case, folder):
 
 
 def disk_full_of_several(case, folder):
-    """Three processes on a small disk: `run` reports an error that any of them has, and no trace takes more space than it
-    needs."""
+    """Three processes on a small disk: `run` reports the error of any of them, and no trace takes more space than it needs."""
     with SmallDisk(folder, 512 << 10) as disk:
         program = case.tools.program("million_blocks")
         outcome = case.run("run", "-o", os.path.join(disk, "t.%p.allogram"), "--", "sh", "-c", '"$0" & "$0" & wait; exit 7', program)
@@ -523,7 +521,7 @@ def sleeps(pid, program):
 
 
 def live_file_of(process):
-    """The path of the live file that `run` has mapped, and the pid of the child of `run`."""
+    """The path of the live file (the shared memory of the recording) that `run` has mapped, and the pid of the child of `run`."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         with open("/proc/%d/maps" % process, encoding="utf-8", errors="replace") as maps:

@@ -18,7 +18,7 @@ SET_AND_EXEC = "import os, sys; os.setgroups([]); os.setgid({0}); os.setuid({0})
 
 
 class Place:
-    """A folder that other users may read, with copies of the command, its agent and the program."""
+    """A folder that other users may read, with copies of the command, of the library that it preloads, and of the program."""
 
     def __init__(self, tools):
         self.tools = tools
@@ -59,7 +59,7 @@ def recorded_under(tools, wrapper):
 
 
 def live_folder_of(process):
-    """The folder of the live file that the process has mapped; None: none yet."""
+    """The folder of the live file (the shared memory of a recording) that the process has mapped; None: none yet."""
     try:
         with open("/proc/%d/maps" % process, encoding="utf-8", errors="replace") as maps:
             for line in maps:

@@ -163,8 +163,8 @@ def wild(tools, program):
 
 
 def tracked(tools, program):
-    """The on_free callback of a tracker is called when the collector's lock is free, once for each block, in exact and sampled
-    recordings."""
+    """The on_free callback of a tracker (callbacks of the program for sampled blocks, allogram.h) is called when the collector's lock is
+    free, once for each block, in exact and sampled recordings."""
     failures = tap.Failures()
     for options in ([], ["--mode=sample", "--interval=16K", "--seed=3"]):
         with recorded.Folder() as folder:

@@ -184,7 +184,7 @@ def release(programs, where):
             low, high = types[name]["allocated_blocks_ci95"]
             failures.require("sampled %s: %d between %d and %d" % (name, EXACT[name], low, high), 0.85 * low <= EXACT[name] <= 1.15 * high)
     if where.root:
-        return failures  # the agent would look for the file inside the root, `run` outside of it
+        return failures  # the preloaded library would look for the file inside the root, `run` outside of it
     with recorded.Folder() as folder:
         judge(failures, where, program, folder, wanted, [str(N)], options=["--crystal-types=" + where.path("types.txt")])
     return failures
@@ -216,7 +216,7 @@ def wild(programs, where):
 
 
 def tracked(programs, where):
-    """The callbacks of a tracker in the program: called once for each object, when its type number is known, and once for each
+    """The callbacks of a tracker (allogram.h) in the program: called once for each object, when its type number is known, and once for each
     death, while the collector's lock is free."""
     failures = tap.Failures()
     n = 1000

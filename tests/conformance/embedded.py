@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Programs that report their own memory with allogram.h: the reports of an example counted by hand, and every rule of the header.
-Each runs with the library alone and under `allogram run`; one also with neither."""
+Each program runs with the library alone and under `allogram run`; one of them also runs with neither."""
 
 import os
 import re
@@ -111,7 +111,7 @@ def containers_are_reported(tools):
             heaps = {(row["name"], row["allocator"]): (row["allocated_bytes"], row["in_use_bytes"], row["allocated_blocks"], row["in_use_blocks"])
                      for row in recorded.report(tools, trace, "--view=heaps")["heaps"]}
             for heap, sums in wanted.items():
-                # the vector is still alive when the session alone ends, but not when the program ends
+                # at the end of the program's own session the vector is still alive; under `run` the trace ends later, after its free
                 alive = heaps.get(heap)
                 if trace == traces[0] and heap[0] == "frames":
                     failures.expect("frames under run", alive, (400, 0, 1, 0))

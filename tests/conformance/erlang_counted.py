@@ -51,9 +51,9 @@ class Erlang:
 
 def wanted_table(n, release):
     """Own words and calls of the functions of hand_counted:main(n)."""
-    closure = 6 if release < 26 else 4 # a header of 5 words, then of 3, and one variable
-    # The context takes 5 words. On OTP 25 the emulator itself copies it for each traced call, as a binary of 5 words
-    # (allogram-run(1)).
+    closure = 6 if release < 26 else 4 # words of a closure: one variable, and a header of 5 words, since OTP 26 of 3
+    # A match context (a position in a binary) takes 5 words. On OTP 25 the emulator itself copies it for each traced call, as a
+    # binary of 5 words (allogram-run(1)).
     matched = 5 * (n + 1) if release < 26 else 5
     return {
         "hand_counted:bytes/2": (n + 1, matched), "hand_counted:matched/1": (1, 0),
@@ -146,8 +146,8 @@ def processes_have_their_own(erlang):
 
 def times_are_right(erlang):
     """Five hundred calls of a function that does nothing must not outrank three long calls of some 9 ms each. When the kernel
-    preempts a scheduler within one of the five hundred calls, that wait is added to the empty function; the long calls last
-    longer than such a wait."""
+    preempts a scheduler within one of the five hundred calls, that wait counts as time of the empty function; the long calls last longer
+    than such a wait."""
     failures = tap.Failures()
     _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "List = lists:duplicate(5000000, x), " +
                               "[hand_counted:tiny(I) || I <- lists:seq(1, 500)], [hand_counted:long(List) || _ <- [a, b, c]], " +
@@ -160,7 +160,7 @@ def times_are_right(erlang):
 
 
 def stands_apart(erlang):
-    """Messages as they were sent and arguments as they were copied, each in a row of its own."""
+    """The words of sent messages, of copied arguments and of the tracer's events are reported apart from those of functions."""
     failures = tap.Failures()
     _, trace = erlang.record(["erl", "-noshell", "-pa", erlang.folder, "-eval", "hand_counted:main(%d), halt()." % N], name="apart")
     report = recorded.report(erlang.tools, trace, "--view=functions")

@@ -40,7 +40,7 @@ class Node:
                 raise RuntimeError("phases.erl did not do: " + line)
 
     def pid(self):
-        """The emulator: `erl` becomes it by exec."""
+        """The pid of the emulator, which `erl` executes."""
         with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid), encoding="ascii") as children:
             for pid in children.read().split():
                 if os.path.basename(os.readlink("/proc/%s/exe" % pid)) == "beam.smp":
@@ -136,7 +136,7 @@ def pause_and_resume(erlang):
 
 
 def reset(erlang):
-    """Twice; after the second one the process of the calls is idle."""
+    """Two resets; after the second one, no function is called any more."""
     failures = tap.Failures()
     with tempfile.TemporaryDirectory(dir=erlang.folder) as folder:
         node = Node(erlang, folder)

@@ -65,8 +65,8 @@ def finds(tools, fault, wanted):
 
 
 def unseen(tools, folder, finding):
-    """The finding about the whole process. With --free-stacks it also names the line that frees most of the unknown blocks, and
-    its object file."""
+    """The finding that allocations were not recorded. It concerns the whole process; with --free-stacks it also names the line that frees
+    most of the unknown blocks, and its object file."""
     failures = tap.Failures()
     failures.require("blocks: %d of 60000 less the first of each address" % finding["blocks"], 59000 <= finding["blocks"] < 60000)
     failures.require("no line without stacks of frees", "function" not in finding)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A signal handler interrupts a hook and forks, so that both processes return into the hook. The child must go on unharmed, with
-a trace of its own, and must not write into its parent's chunk (the part of the live file that a thread writes events to): the
-parent's counts stay exact to the unit."""
+"""A signal handler interrupts a hook (a function of allogram that the program calls in place of an allocation function) and forks,
+so that both processes return into the hook. The child must go on unharmed, with a trace of its own, and must not write into its
+parent's chunk (the part of the recording's shared memory that a thread writes events to): the parent's counts stay exact to the
+unit."""
 
 import sys
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Threads of forked children: threads that begin all at the same time, threads that record events before the forked thread does, and
-children that begin and end while the writer does not run. All their events are in the traces when `run` returns."""
+children that begin and end while the writer (the process that writes the traces) does not run. All their events are in the traces
+when `run` returns."""
 
 import os
 import shutil
@@ -36,7 +37,7 @@ def all_at_once(tools, how, n_children, n_threads):
 
 
 def unseen(tools, n_children):
-    """All runs on one CPU, and the writer gets no time on it until the first process has ended."""
+    """All processes run on one CPU, and the writer gets no time on it until the first process has ended."""
     failures = tap.Failures()
     cpu = min(os.sched_getaffinity(0))
     with recorded.Folder() as folder:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""With run --free-stacks every block that died has the stack of its free: by free, by realloc in both ways, by the forms of
-delete, in another thread, in a child; in merged traces too. Without the option a trace has no bytes for such stacks."""
+"""With run --free-stacks every block that was freed has the stack of its free: by free, by realloc to a larger size or to 0, by the forms
+of delete, in another thread, in a child; in merged traces too. Without the option a trace has no bytes for such stacks."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def plain_name(function):
 
 
 def deaths_of(blocks):
-    """{(size, function that freed): count} of the blocks whose sizes the program itself uses."""
+    """{(size, freeing function): count} of the blocks whose sizes the program itself uses."""
     found = {}
     for block in blocks:
         if block["state"] == "closed" and block["size"] in DEATHS:

@@ -224,7 +224,7 @@ def rule_without_the_library(tools):
 
 
 NOT_UNDER_RUN = {"sessions_in_turn"} # cases about sessions that the program itself starts
-ONLY_UNDER_RUN = {"left_by__exit", "left_by_quick_exit", "left_in_a_handler"} # ends of a process that only the agent of `run` notices
+ONLY_UNDER_RUN = {"left_by__exit", "left_by_quick_exit", "left_in_a_handler"} # ends of a process that only the library preloaded by `run` notices
 
 
 def main():

@@ -19,8 +19,8 @@ SYMBOL = re.compile(r"(?:lua|luaL|luaV|luaG|GC|i?jl|ios|caml|erts|erl|beam|moz|m
 # Names that the C library, C++ or the loader define: a program may not define them with another meaning.
 STANDARD = re.compile(r"_Z|mmap|munmap|mremap|s?brk\Z|fork|vfork|_Fork|_?_?[eE]xit|quick_exit|clone|exec|dl\w+\Z|pthread|str|mem(?!align)|"
                       r"(malloc|calloc|realloc|free|memalign|aligned_alloc|posix_memalign|valloc|pvalloc|reallocarray)\Z")
-# Functions that allogram calls to recognize a runtime. It calls GC_get_version when six other names of the collector are defined;
-# if the answer is wrong, it looks at none of the rest.
+# Functions that allogram calls to recognize a runtime. It calls GC_get_version when six other names of the collector are defined.
+# If the result is not a known version, allogram uses none of the collector's names.
 CALLED_TO_KNOW_IT = ["GC_get_version"]
 N_BLOCKS = 1000
 OUTSIDE = 20  # blocks of the start-up code and of the C library, at most

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Live files that killed sessions left behind, as `check` and `report` read them: whole, damaged at random, enlarged with a hole,
-cut, and owned by another user.
+"""Live files (the shared memory of recordings) that killed recordings left behind, as `check` and `report` read them: whole, damaged at
+random, enlarged with a hole, cut, and owned by another user.
 
-The test stops a session's writer while its programs run, then kills all processes. So the live file is full of events that were
-not drained. Programs can write anything into it, so it is untrusted input. When live file, traces and output occupy N bytes
-together, a command takes at most 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory. It does not crash, and it writes
-nowhere else, whatever the file holds."""
+The test stops the writer of a recording while its programs run, then kills all processes. So the live file is full of events that are not
+in a trace yet. Programs can write anything into it, so it is untrusted input. When live file, traces and output occupy N bytes together, a
+command takes at most 2 s + N / (10 MB/s) of CPU time and 256 MiB + 64 N of memory. It does not crash, and it writes nowhere else, whatever
+the file holds."""
 
 import argparse
 import glob

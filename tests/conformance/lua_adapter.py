@@ -147,8 +147,8 @@ def a_stack_that_moves_has_frames(tools):
 
 
 def a_callback_that_leaves_keeps_no_frames(tools):
-    """While Lua reallocates an array or a stack, the adapter uses frames that it read before. When a tracker's callback raises an
-    error in that time, these frames must not be used for later stacks."""
+    """While Lua reallocates an array or a stack, the adapter uses frames that it read before. When a callback of the program (a tracker of
+    allogram.h) raises an error in that time, these frames must not be used for later stacks."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         guest = [tools.program("lua_guest"), SCRIPT, "left_while_it_moves"]

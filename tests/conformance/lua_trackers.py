@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The rules of trackers with Lua as the allocator. Each rule that embedded.py tests with the C API is tested again with the
-tables of a script. The Lua adapter reports the events; the program starts trackers with allogram.h. Each rule is one test with
-the same name."""
+"""The rules of trackers (callbacks of a program for sampled blocks, allogram.h) with Lua as the allocator. Each rule that
+embedded.py tests with the C API is tested again with the tables of a script. The Lua adapter reports the events; the
+program starts trackers with allogram.h. Each rule is one test with the same name."""
 
 import os
 import sys

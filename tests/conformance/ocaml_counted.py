@@ -359,7 +359,7 @@ def without_debug_information(tools, folder, chain):
 
 
 def static(tools, folder, chain):
-    """The agent cannot be preloaded into a static program: one line says so."""
+    """allogram's library cannot be preloaded into a static program: one line says so."""
     failures = tap.Failures()
     program = chain.compile(folder, "counted", ["counted.ml"], ["-ccopt", "-static"])
     outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", program, "report"])
@@ -393,8 +393,8 @@ def at_each_cycle(tools, folder, chain):
 
 
 def at_a_thousandth(tools, folder, chain):
-    """One sample in 1000 words. Over many seeds the sum for each source line lies within four deviations, and the scatter of all
-    sums is as large as that of chance."""
+    """One sample in 1000 words. Over many seeds the sum for each source line lies within four deviations, and all sums scatter as much as
+    chance predicts."""
     failures = tap.Failures()
     program = chain.program(folder, "rates", ["rates.ml"])
     interval, seeds = 8000, 100 if os.environ.get("AG_TEST_SCALE") == "full" else 6

@@ -81,8 +81,8 @@ def started(tools, library):
 
 
 def under_run(tools, library):
-    """With the agent present, the library passes its events to the agent: blocks of OCaml and of malloc are in one trace, and
-    none is counted twice."""
+    """Under `run`, the OCaml library passes its events to the preloaded library: blocks of OCaml and of malloc are in one trace, and none
+    is counted twice."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         program = library.program(folder, library.dynamic())

@@ -181,8 +181,8 @@ def interrupted(tools, mode):
     return failures
 
 
-# The compiler may inline the allocator into its callers, where it cannot be recorded: a message must say so, and no trace may be
-# called complete.
+# The compiler may inline the allocator into its callers, where it cannot be recorded. Then a message must say so, unless all blocks
+# were recorded all the same.
 INLINED = [["gcc", "-O2"], ["gcc", "-O2", "-DINLINING=always_inline"], ["gcc", "-O3"], ["gcc", "-O3", *WHOLE_PROGRAM]]
 
 

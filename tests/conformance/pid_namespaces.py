@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Processes in pid namespaces of their own, as in containers: a process's own number does not exist outside, or is that of
-another process there. Each process has to be recorded to its end, and its trace must not be sealed earlier."""
+another process there. Each process has to be recorded to its end, and its trace must not be sealed (completed) earlier."""
 
 import os
 import shutil
@@ -120,7 +120,7 @@ def living(tools):
         early = {trace: recorded.check(tools, trace)[0] for trace in recorded.traces_in(folder)}
         process.stdin.write(b"go\n")
         process.stdin.close()
-        output = process.stdout.read()  # ends when the program does, which has the pipe open
+        output = process.stdout.read()  # waits for the end of the program, which has the pipe open
         process.stdout.close()
         failures.expect("standard output", output, b"temporary\n")
         failures.require("there were traces: %s" % early, len(early) >= 2)
@@ -136,8 +136,8 @@ BLOCKS = 200000  # allocated by each process of the program hidden
 
 
 def as_nobody(tools, folder):
-    """(tools, wrapper) to record as an ordinary user: the command, the agent and the program are copied where that user may read
-    them."""
+    """(tools, wrapper) to record as an ordinary user: the command, the library that it preloads and the program are copied where
+    that user may read them."""
     for path in (tools.allogram, os.path.join(tools.build, "adapters/libc/liballogram-agent.so"), tools.program("hidden")):
         shutil.copy(path, folder)
     os.chmod(folder, 0o777)  # mkdtemp made it readable for our own user alone
@@ -160,8 +160,8 @@ def owner(path):
 
 
 def hidden(tools, kind, n_processes, *wrapper):
-    """Processes whose /proc files an ordinary user may not read: each is recorded whole, in a trace of its own, and leaves no
-    live file."""
+    """Processes whose /proc files an ordinary user may not read: each is recorded whole, in a trace of its own, and leaves no file
+    in shared memory."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         copied, user = as_nobody(tools, folder)

@@ -301,7 +301,8 @@ def run_own_allocator(tools, archive, flags):
 
 
 def run_own_malloc(tools):
-    """The operators of libstdc++ and libc's reallocarray call the program's own malloc; so do allogram's hooks of them."""
+    """The operators of libstdc++ and libc's reallocarray call the program's own malloc; so do the functions that allogram puts in
+    their place."""
     failures = tap.Failures()
     compare_own_allocator(failures, tools, tools.program("cxx_own_malloc"),
                           {"allocated_blocks": 400, "allocated_bytes": 15400, "freed_blocks": 400})
@@ -312,8 +313,8 @@ THREAD_SANITIZER = ["-fsanitize=thread"]
 
 
 def run_thread_sanitizer(tools):
-    """The library of the thread sanitizer replaces functions that it cannot serve before its own start, and the agent starts
-    earlier."""
+    """The library of the thread sanitizer replaces functions that it cannot serve before its own start, and allogram's library
+    starts earlier."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for source, counts in (("temporary.c", {"allocated_blocks": 6010, "freed_blocks": 6010, "temporary_blocks": 4001}),

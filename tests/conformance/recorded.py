@@ -150,7 +150,7 @@ def name_of(pid):
 
 
 def writer_of(run):
-    """The pid of the writer, a child of `allogram run`, which names itself some time after its start; None: there is none."""
+    """The pid of the writer, a child of `allogram run`, which sets its name some time after its start; None: there is none."""
     end = time.monotonic() + 5
     while time.monotonic() < end:
         for pid in children_of(run):

@@ -11,7 +11,7 @@ import recorded
 import snapshots
 import tap
 
-SEEN_S = 0.1 # the writer sees a command within some milliseconds; on a busy machine it takes longer
+SEEN_S = 0.1 # the writer process sees a command within some milliseconds; on a busy machine it takes longer
 
 
 def wait_until(moment):
@@ -131,7 +131,7 @@ def what_stays_is_in_the_curve(tools):
             first, last = there.index(True), len(there) - there[::-1].index(True) - 1
             failures.fail_unless("%s a gap in %s" % (options, there), all(there[first:last]))
             spans = [points[b]["time_ns"] - points[a]["time_ns"] for a, b in ((0, first), (first, last), (last, -1))]
-            # the start takes a moment, and times are recorded now and then only, so the spans may be shorter
+            # the spans may be shorter: the start takes a moment, and the recorder writes times only now and then
             least = [1e9 * SEEN_S * n for n in (0.2, 6.8, 1.8)]
             failures.require("%s before, with it, after: %s ns" % (options, spans), all(a >= b for a, b in zip(spans, least)))
     return failures

@@ -266,7 +266,8 @@ def nested_calls_are_chosen_once(tools):
 
 
 def operators_are_sampled(tools):
-    """new and delete have hooks of their own; at an interval of one byte every block of 24 bytes and more is a sample."""
+    """allogram has separate hooks (functions that the program calls instead) for new and delete. At an interval of one byte every
+    block of 24 bytes and more is a sample."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         for program in ("cxx_operators", "cxx_bad_alloc", "cxx_exceptions", "cxx_containers"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs that install a seccomp filter after their start. The filter of tests/programs/processes/strict_sandbox.c allows the system calls
-that the program needs and those that SECURITY.md lists for the agent, and no others: these fail, raise SIGSYS, or kill the
-process. So the test fails when the agent makes a system call that is not in that list."""
+that the program needs and those that SECURITY.md lists for the agent (allogram's library in the program), and no others: these fail, raise
+SIGSYS, or kill the process. So the test fails when the agent makes a system call that is not in that list."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ TRUTH = {
     "raw": [10, 3000],
     "silent": [10],
 }
-LATE_BLOCKS = 6000000  # no event is drained while these are allocated
+LATE_BLOCKS = 6000000  # the writer is stopped while these are allocated
 # System calls that the agent makes only in certain situations. By case: the number of one that must be seen, otherwise the case
 # proves nothing.
 RARE = {"jump": 131, "raw": 39, "silent": 39}  # sigaltstack, getpid, getpid
@@ -129,8 +129,8 @@ def while_the_writer_is_stopped(tools, kind, how, folder):
 
 
 def late(tools, kind):
-    """More than 64 MiB of events wait for the writer. Where the filter also refuses the agent's calls, among them both calls that
-    allocate a page, the events that are lost are counted."""
+    """More than 64 MiB of events wait for the writer, which is stopped. Where the filter also refuses the agent's calls, among them both
+    calls by which it takes a new page of the live file into use, the lost events are counted."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         is_as_plain(failures, tools, while_the_writer_is_stopped(tools, kind, "late", folder), kind, "late", "wait")

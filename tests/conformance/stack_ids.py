@@ -13,7 +13,7 @@ import recorded
 import tap
 
 PATHS, DEPTH = 80000, 240  # 18 million nodes; a node is a frame with the number of its caller's node
-FEW_PATHS = 25000          # 5.6 million nodes; the smallest live file has numbers for 4.2 million
+FEW_PATHS = 25000          # 5.6 million nodes; shared memory of the smallest size has numbers for 4.2 million
 SMALL_FILE_BYTES = 250 << 20
 
 

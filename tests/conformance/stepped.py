@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs a signal handler after each single instruction of a few calls; the handler allocates, leaves by siglongjmp, or forks. The
-calls are those of the program's own allocator, whose functions have detours, and of a library's allocator, whose functions are
-interposed (programs/allocators/stepped.c). Every block is recorded once, none is a ghost (a free of an unknown block), and
-nothing hangs."""
+calls are those of the program's own allocator, whose functions have detours (jumps to allogram's code), and of a library's allocator, whose
+functions are interposed: the dynamic loader finds allogram's first (programs/allocators/stepped.c). Every block is recorded once, none is a
+ghost (a free of an unknown block), and nothing hangs."""
 
 import collections
 import os
@@ -14,7 +14,7 @@ import tap
 
 EXACT, SAMPLED, FREES = ["--mode=exact"], ["--mode=sample", "--interval=1"], ["--mode=exact", "--free-stacks"]
 OWN, LIBRARY, LUA = "stepped", "stepped_library", "stepped_lua"
-TAKE = "take_new_chunk"  # a function of the agent that runs once in 2700 rounds
+TAKE = "take_new_chunk"  # a function of allogram's library that runs once in 2700 rounds
 ACTS = ("malloc", "family", "operators", "mappings")
 CASES = ([(OWN, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED, FREES)] +
          [(LIBRARY, act, ["return"], mode) for act in ACTS for mode in (EXACT, SAMPLED)] +

@@ -1,4 +1,4 @@
-"""Prints results as TAP, of which meson counts each case."""
+"""Prints results as TAP, in which meson counts each case."""
 
 import time
 import traceback

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The memory of the writer and of the live file does not grow with the number of short threads that a program creates: when a
-thread has ended, its stream (its buffers in the live file and its state in the writer) is written and released."""
+"""The memory of the writer process and of the live file (the shared memory of a recording) does not grow with the number of
+short threads that a program creates: when a thread has ended, its stream (its buffers in the live file and its state in
+the writer) is written and released."""
 
 import os
 import re
@@ -12,8 +13,8 @@ import recorded
 import tap
 
 THREADS = 20000
-WRITER_MOST_KIB = 100 * 1024  # some 2 KiB a thread; an old version used 8
-SHARED_MOST_KIB = 300 * 1024  # the soft limit of the live file's chunks; an old version used nearly a GiB
+WRITER_MOST_KIB = 100 * 1024  # KiB: 5 for each thread, and less than the 8 for each that unreleased state takes
+SHARED_MOST_KIB = 300 * 1024  # the soft limit for buffers of events in the live file; unreleased buffers take nearly a GiB
 
 
 def read(path):

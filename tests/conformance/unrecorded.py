@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What `run` prints about processes that it could not record: their number and their names. And the writer can be ended with a
-signal."""
+"""What `run` prints about processes that it could not record: their number and their names. A signal ends the writer process without harm
+to the program."""
 
 import json
 import os
@@ -134,8 +134,8 @@ def counted_however_short(tools):
 
 
 def removed_file(tools):
-    """The live file is removed while the program runs: the recording goes on, and `run` reports that new processes cannot
-    join."""
+    """The live file (the shared memory of the recording) is removed while the program runs: the recording goes on, and `run` reports that
+    new processes cannot join."""
     failures = tap.Failures()
     remove = "rm \"$(grep -om1 '/dev/shm/[.]allogram-live.*' /proc/$$/maps)\"; "
     with recorded.Folder() as folder:
@@ -145,7 +145,7 @@ def removed_file(tools):
         failures.expect("it is said", "the live file was removed while the program ran" in text, True)
         failures.expect('"nothing lost"', "; nothing lost\n" in text, False)
         failures.expect("the trace is whole", [check for check in checks(tools, folder) if not check["whole"]], [])
-    with recorded.Folder() as folder:  # removed at the start: on one CPU in one of ten runs that is before the writer has locked the file
+    with recorded.Folder() as folder:  # removed at the start: on one CPU, in one of ten runs, this happens before the writer has locked the file
         source, program = os.path.join(folder, "remover.c"), os.path.join(folder, "remover")
         with open(source, "w", encoding="ascii") as file:
             file.write(REMOVER)
@@ -197,8 +197,8 @@ def is_over(pid):
 
 
 def the_writer_ends(tools):
-    """The writer gets SIGTERM once. It ends when the program ends, although a child goes on; the child's trace ends there, whole,
-    and the child is not harmed."""
+    """The writer gets one SIGTERM. It ends when the program ends, although a child goes on; the child's trace ends there, whole, and the
+    child is not harmed."""
     failures = tap.Failures()
     with recorded.Folder() as folder:
         plain = build(folder)

@@ -92,9 +92,9 @@ def agree(tools, trace, *options):
 
 
 def moments_agree(tools, trace):
-    """Compares what was in use at some moments (the peak, and the begin and end of some blocks) with the blocks one by one. An
-    event at exactly that moment has happened. Only for one thread: the order of several is only as fine as the trace's
-    resolution."""
+    """Compares what was in use at some moments (the peak, and the times when some blocks were allocated and freed) with the
+    blocks one by one. An event at exactly that moment has happened. Only for one thread: the order of several is only as fine as
+    the trace's resolution."""
     failures = tap.Failures()
     summary = recorded.report(tools, trace)
     if summary["threads"] > 1:
