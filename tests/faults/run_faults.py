@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests recordings in which system calls of the agent or the writer fail (fault_injector.c), /dev/shm is full, or the writer process is stopped.
+"""Tests recordings in which system calls of the agent (allogram's library in the program) or the writer fail (fault_injector.c), /dev/shm
+is full, or the writer process is stopped.
 
 In each case the program must behave as without allogram, every loss must be reported, and no process and no file may remain.
 

@@ -1,5 +1,5 @@
-/* command_reading.c: lets a command of allogram read one trace. It calls the command's function in
- * place of starting a process: a call starts in 0.1 ms, a process in 3 ms. */
+/* command_reading.c: lets a command of allogram read one trace. It calls the command's function
+ * instead of starting a process: a call starts in 0.1 ms, a process in 3 ms. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,8 @@
 
     silent_damage.py ALLOGRAM TRACE
 
-In each chunk of a sealed trace in turn one byte is overwritten; then check, dump, views, a diff, an export and a page read the trace."""
+In each chunk of a complete trace in turn one byte is overwritten; then check, dump, views, a diff, an export and a page read the
+trace."""
 
 import json
 import os

@@ -93,8 +93,8 @@ static uint64_t read_chunks(const char *path, uint64_t sum) {
     return sum;
 }
 
-/* Takes over the file as a writer does that did not write it, and finishes it. The file must then
- * be whole. */
+/* Continues the file as a writer does after the death of another one, and finishes it. The file
+ * must then be whole. */
 static void resume(const char *path, int fd) {
     struct ag_trace_writer *writer;
     const int own = dup(fd);

@@ -150,7 +150,7 @@ static void put_body(uint32_t stream, uint64_t first_ns) {
 }
 
 /* Writes the events so far as those of one stream (thread), in chunks of at most 16,384
- * events. The first event is a stamp. */
+ * events. The first event is a stamp (a record of the time). */
 static void end_events(uint32_t stream) {
     enum { A_CHUNK = 1 << 14 };
     uint64_t now_ns = 0;

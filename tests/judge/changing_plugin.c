@@ -1,6 +1,6 @@
 /* changing_plugin.c: a plugin of corner_cases.cc that is built twice, with different sizes of
  * frames. If one build is unloaded and the other loaded at the same addresses, unwind rules that
- * were remembered of the first are wrong for the second. */
+ * were remembered from the first are wrong for the second. */
 #include <stdlib.h>
 
 void changing_plugin(void (*back)(int), int n);

@@ -1,6 +1,6 @@
-/* judge.c: unwinds a stack with libunwind, in order to check the agent's unwinder. It is a small
- * shared object (the judge). corner_cases.cc links it; if it is preloaded, the agent's self-check
- * (src/record/self_check.c) uses it.
+/* judge.c: unwinds a stack with libunwind, in order to check the unwinder of the agent (the library
+ * that allogram preloads into programs). It is a small shared object (the judge). corner_cases.cc
+ * links it; if it is preloaded, the agent's self-check (src/record/self_check.c) uses it.
  *
  * The judge uses no code of the agent: it starts from its own registers, unwinds its callers, and
  * returns the frames from that frame on at which the agent's unwinder started.

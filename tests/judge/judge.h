@@ -1,4 +1,5 @@
-/* judge.h: unwinds a stack with libunwind, to be compared with the result of the agent's unwinder.
+/* judge.h: unwinds a stack with libunwind, to be compared with the result of the unwinder of the
+ * agent (the library that allogram preloads into programs).
  *
  * The functions are in the shared object liballogram_judge.so. Callers link it, or load it and look
  * the functions up. The functions may call malloc and take the loader's lock, and they need 16 KiB

@@ -1,4 +1,4 @@
-/* judged_malloc.c: the malloc family of corner_cases.cc. At each call the agent's stack walker
+/* judged_malloc.c: the malloc family of corner_cases.cc. At each call allogram's stack walker
  * captures the stack, and the result is compared frame by frame with the walk without caches (the
  * plain walk) and with libunwind (judge.h). The first differences are printed. */
 #include "judged_malloc.h"

@@ -1,4 +1,4 @@
-/* judged_malloc.h: a malloc that captures the stack of each call with the agent's unwinder and
+/* judged_malloc.h: a malloc that captures the stack of each call with allogram's unwinder and
  * compares it with the stack that libunwind finds (judge.h). */
 #ifndef JUDGED_MALLOC_H
 #define JUDGED_MALLOC_H

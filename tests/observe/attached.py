@@ -105,7 +105,8 @@ class Attached:
 
 
 def cycles(target, n, work, *options):
-    """Attaches, calls work(attached) and detaches, n times. Returns how long threads were stopped."""
+    """N times: attaches, calls work(attached), detaches, and calls the function that work returned, if any, with the same
+    argument; the trace is complete then. Returns how long threads were stopped."""
     n_refused, stood = 0, []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(n):

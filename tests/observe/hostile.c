@@ -11,8 +11,8 @@
  *     exec      the process executes itself, again and again
  *     circle    the list for debuggers is a circle
  *     fault     the list for debuggers lies in memory whose pages never come (userfaultfd)
- *     tables    a mapped file has a thousand symbol tables that share one string table
- *     holes     the same, with tables and strings of 1 GiB that are holes
+ *     tables    a mapped file has a thousand symbol tables, at one offset, with one string table
+ *     holes     the same, with tables of 24 MiB and strings of 1 GiB, which are holes
  *     map       its perf map is a hole of 1 GiB
  *
  * It prints "ready". Each line of its input is answered by "OK" and the number of rounds that its

@@ -20,7 +20,7 @@ from cases import ALLOGRAM, PROGRAMS, Skip, run_all, test
 
 MOST_S = 1.0
 ROUNDS = 50 if IS_FULL else 3
-BACKGROUND_S = 40  # a child of `attach` may go on removing the agent for so long
+BACKGROUND_S = 40  # a child of `attach` may go on removing allogram's library from the program for so long
 SEED = int(os.environ.get("AG_TEST_SEED", "0")) or random.randrange(1, 1 << 30)
 chance = random.Random(SEED)
 

@@ -10,7 +10,8 @@
  *     keep N    allocates N blocks of 100 bytes and keeps them, in counted()
  *     drop      forgets the kept blocks, and collects
  *     free      frees the kept blocks by GC_FREE instead
- *     listen    the program asks to be notified of collections; then "drop" answers "drop told" */
+ *     listen    the program asks to be notified of collections; then "drop" answers
+ *               "drop notified" */
 #define GC_THREADS
 #include <gc.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
      minor      runs a minor collection
      churn N    allocates for N seconds of CPU time, in different functions
      memprof    starts a profile with Gc.Memprof itself, and counts its samples
-     over       ends that profile: answers "over N samples" *)
+     over       ends that profile; answers "over some samples" or "over no samples" *)
 
 let kept = ref []
 let samples = ref 0

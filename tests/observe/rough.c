@@ -13,7 +13,7 @@
  *     small      threads with the smallest stacks that are allowed
  *
  * It prints "ready". Each line of its input is answered with "N OK", where N is the number of
- * allocations of 1000 bytes in round() since the last line, or with what was wrong. */
+ * allocations of 1000 bytes in counted_round() since the last line, or with what was wrong. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make_roots.sh FOLDER: installs an older and a newer Debian release into root folders below FOLDER, for tests that load the agent into their
-# programs (chroot): bullseye (glibc 2.31) and trixie (2.41).
+# make_roots.sh FOLDER: installs an older and a newer Debian release into root folders below FOLDER, for tests that load allogram's library
+# into their programs (chroot): bullseye (glibc 2.31) and trixie (2.41).
 #
 # Each root is a minimal installation with the packages of packages_of: libc6-dev, so that the compiler of this machine can build test programs
 # for it, and runtimes in versions that only this release has. It takes about half a minute; a complete root is kept. The archive is the one that

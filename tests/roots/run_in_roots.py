@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""run_in_roots ROOTS BUILD: tests the agent that was built here in programs of an older and a newer Debian release, in their root folders
-(make_roots.sh). Prints TAP.
+"""run_in_roots ROOTS BUILD: tests the agent (the library that allogram preloads), built here, in programs of an older and a newer Debian
+release, in their root folders (make_roots.sh). Prints TAP.
 
 allogram itself runs outside of the root: `allogram run -- chroot ROOT PROGRAM`. So a case also tests recording through exec and chroot, and
 reading with --sysroot. Three folders of this machine are mounted in the root, in a mount namespace that ends with the test: that of the agent,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Tests that processes which fork short-lived children very quickly are recorded completely.
 
-The children begin faster than their slots in the live segment (the shared memory of the recording) become free. So a slot may be given to another
-process while a new child, which inherited its parent's slot number, still refers to it. Every process must have a complete trace of its own,
-with exactly its own allocations."""
+The children begin faster than their slots in the live file (the shared memory of the recording) become free. So a slot may be given to
+another process while a new child, which inherited its parent's slot number, still refers to it. Every process must have a complete trace of
+its own, with exactly its own allocations."""
 
 import os
 import sys

@@ -120,8 +120,8 @@ uint64_t act_fork(const struct node *node, uint64_t seed) {
 }
 
 /* vfork(seed, n, what): the child allocates n blocks in its parent's memory. Then it ends or, if
- * bit 0 of `what` is set, executes a program. With bit 1 a new thread calls vfork, which has
- * allocated nothing before. */
+ * bit 0 of `what` is set, executes a program. If bit 1 is set, a new thread that has allocated
+ * nothing yet calls vfork. */
 struct vfork_call {
     const struct node *node;
     uint64_t seed, result;

@@ -42,7 +42,7 @@ void *site_3_malloc(size_t n);
 void *site_10_calloc(size_t n);
 void site_mark(unsigned number);
 
-/* A block of at least n bytes of one of the odd sites. */
+/* A block of at least n bytes, n < 900, from one of the odd sites. */
 void *block_make_odd(unsigned site, size_t n);
 /* A block of n bytes, n >= BLOCK_LEAST_BYTES, from the general site of this number. NULL when there
  * is no memory. */
