@@ -1,10 +1,12 @@
 /* executions.c: hooks the functions by which a program executes another one, in the preloaded
- * agent, and counts the programs in the process' slot. The recorder of each executed program claims a slot
- * of its own, so the writer notices programs in which no recorder started (writer/strangers.c).
+ * agent, and counts the executed programs in the slot of the process. The recorder of each executed
+ * program claims a slot of its own, so the writer notices programs in which no recorder started
+ * (writer/strangers.c).
  *
- * The call is counted before it is made, because a successful exec does not return, and taken back
- * if it fails. A child of vfork counts for its parent, in whose memory it runs. The C library's
- * own calls of these functions, as that of execve in system, do not pass through the hooks. */
+ * The call is counted before it is made, because a successful exec does not return. If the call
+ * fails, the count is taken back. A child of vfork counts for its parent, in whose memory it runs.
+ * The C library's own calls of these functions, such as that of execve in system, do not pass
+ * through the hooks. */
 #include <alloca.h>
 #include <stdarg.h>
 #include <stdlib.h>

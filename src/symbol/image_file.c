@@ -264,8 +264,8 @@ const char *ag_image_file_shortfall(const struct ag_image_file *image) {
                "twelvefold";
     }
     if (image->meter.is_spent) {
-        return "its debug information is read only in part, because reading all of it would cost more "
-               "than is allowed for a file of this size; some functions have no lines";
+        return "its debug information is read only in part, because all of it costs too much for a file "
+               "of this size; some functions have no lines";
     }
     return image->units.n_refused > 0 ? "some lines are not read, because there are more than "
                                         "are allowed for a file of this size"
