@@ -103,15 +103,17 @@ static void write_recording_filter(struct ag_page *page,
     if (identity->filter == NULL) {
         return;
     }
+    enum { INDENT = 2 };
     ag_page_prose(page, AG_STYLE_DIM, "recorded: only --filter=%s", identity->filter);
     for (size_t i = 0; i < identity->n_undecided; i++) {
-        ag_page_print(page, AG_STYLE_WARNING, "%s%s", i == 0 ? "the type of a block in " : ", ",
-                      identity->undecided[i]);
+        ag_page_wrap(page, AG_STYLE_WARNING, INDENT, i == 0 ? "the type of a block in " : ", ");
+        ag_page_wrap(page, AG_STYLE_WARNING, INDENT, identity->undecided[i]);
     }
     if (identity->n_undecided > 0) {
-        ag_page_text(page, AG_STYLE_WARNING,
+        ag_page_wrap(page, AG_STYLE_WARNING, INDENT,
                      " is not known when it is allocated: the filter type= recorded none of "
-                     "these blocks, !type= all of them\n");
+                     "these blocks, !type= all of them");
+        ag_page_end_line(page);
     }
 }
 

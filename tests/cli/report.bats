@@ -73,7 +73,7 @@ one_line() {
 }
 
 @test "no view is wider than a terminal of 80 columns" {
-    for trace in jq threads; do
+    for trace in jq threads lost; do
         for view in summary sites tree types blocks leaks peak temporary lifetimes timeline functions gc threads heaps; do
             COLUMNS=80 "$ALLOGRAM" report "$trace.allogram" --view="$view" >"$BATS_TEST_TMPDIR/text"
             run python3 -c '
