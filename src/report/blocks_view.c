@@ -201,7 +201,8 @@ static void write_stack(struct ag_view *view, struct ag_profile *profile, uint32
         (void)ag_page_fit(&fitted, ag_frame_function(&function, frame), room);
         ag_page_print(view->page, AG_STYLE_DIM, "      %s", fitted.text);
         (void)ag_page_fit(&fitted, ag_frame_where(&where, frame), 26);
-        ag_page_print(view->page, AG_STYLE_DIM, "  %s\n", fitted.text);
+        ag_page_print(view->page, AG_STYLE_DIM, "%s%s\n", fitted.text[0] != '\0' ? "  " : "",
+                      fitted.text);
     }
 }
 
