@@ -10,11 +10,12 @@
     .hidden ag_vector_mask_find
     .text
 
-    .globl ag_call_keeping_sse
-    .hidden ag_call_keeping_sse
-    .type ag_call_keeping_sse, @function
+    .macro begin name
+    .globl \name
+    .hidden \name
+    .type \name, @function
     .p2align 4
-ag_call_keeping_sse:
+\name:
     .cfi_startproc
     endbr64
     push %rbp
@@ -22,6 +23,17 @@ ag_call_keeping_sse:
     .cfi_offset %rbp, -16
     mov %rsp, %rbp
     .cfi_def_cfa_register %rbp
+    .endm
+
+    .macro end name
+    leave
+    .cfi_def_cfa %rsp, 8
+    ret
+    .cfi_endproc
+    .size \name, . - \name
+    .endm
+
+begin ag_call_keeping_sse
     sub $(SAVED_REGISTERS + 16), %rsp
     and $-16, %rsp
     .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
@@ -37,24 +49,9 @@ ag_call_keeping_sse:
     .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
     movaps (16 * \n)(%rsp), %xmm\n
     .endr
-    leave
-    .cfi_def_cfa %rsp, 8
-    ret
-    .cfi_endproc
-    .size ag_call_keeping_sse, . - ag_call_keeping_sse
+end ag_call_keeping_sse
 
-    .globl ag_call_keeping_vectors
-    .hidden ag_call_keeping_vectors
-    .type ag_call_keeping_vectors, @function
-    .p2align 4
-ag_call_keeping_vectors:
-    .cfi_startproc
-    endbr64
-    push %rbp
-    .cfi_def_cfa_offset 16
-    .cfi_offset %rbp, -16
-    mov %rsp, %rbp
-    .cfi_def_cfa_register %rbp
+begin ag_call_keeping_vectors
     push %rbx
     .cfi_offset %rbx, -24
     push %rsi
@@ -90,10 +87,6 @@ ag_call_keeping_vectors:
     fxrstor64 (%rsp)
 3:
     mov -8(%rbp), %rbx
-    leave
-    .cfi_def_cfa %rsp, 8
-    ret
-    .cfi_endproc
-    .size ag_call_keeping_vectors, . - ag_call_keeping_vectors
+end ag_call_keeping_vectors
 
     .section .note.GNU-stack, "", @progbits
