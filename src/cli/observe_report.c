@@ -408,30 +408,22 @@ static void json_blame(struct ag_json *json, struct ag_observation *observation,
     free(list);
 }
 
-static void json_stacks(struct ag_json *json, struct ag_observation *observation) {
+static void json_stacks(struct ag_json *json, struct ag_observation *observation,
+                        enum ag_seen_source source) {
+    const bool is_growth = source == AG_SEEN_GROWTH;
     struct ag_observed_stack *list = NULL;
-    const ssize_t n = ag_observation_stacks(observation, AG_SEEN_CPU, &list);
-    ag_json_open(json, "stacks", '[');
+    const ssize_t n = ag_observation_stacks(observation, source, &list);
+    ag_json_open(json, is_growth ? "growth" : "stacks", '[');
     for (ssize_t i = 0; i < n; i++) {
         ag_json_open(json, NULL, '{');
-        ag_json_integer(json, "thread", list[i].thread);
-        ag_json_string(json, "thread_name",
-                       ag_observation_thread_name(observation, list[i].thread));
-        ag_json_integer(json, "count", list[i].samples);
-        json_frames(json, observation, list[i].node);
-        ag_json_close(json, '}');
-    }
-    ag_json_close(json, ']');
-    free(list);
-}
-
-static void json_growth(struct ag_json *json, struct ag_observation *observation) {
-    struct ag_observed_stack *list = NULL;
-    const ssize_t n = ag_observation_stacks(observation, AG_SEEN_GROWTH, &list);
-    ag_json_open(json, "growth", '[');
-    for (ssize_t i = 0; i < n; i++) {
-        ag_json_open(json, NULL, '{');
-        ag_json_integer(json, "bytes", list[i].bytes);
+        if (is_growth) {
+            ag_json_integer(json, "bytes", list[i].bytes);
+        } else {
+            ag_json_integer(json, "thread", list[i].thread);
+            ag_json_string(json, "thread_name",
+                           ag_observation_thread_name(observation, list[i].thread));
+            ag_json_integer(json, "count", list[i].samples);
+        }
         json_frames(json, observation, list[i].node);
         ag_json_close(json, '}');
     }
@@ -536,7 +528,7 @@ void ag_observe_report_json(FILE *out, struct ag_observation *observation,
     json_facts(&json, ag_observation_facts(observation));
     json_functions(&json, observation);
     if (selection->stacks) {
-        json_stacks(&json, observation);
+        json_stacks(&json, observation, AG_SEEN_CPU);
     }
     if (selection->blame != NULL) {
         json_blame(&json, observation, selection->blame);
@@ -545,7 +537,7 @@ void ag_observe_report_json(FILE *out, struct ag_observation *observation,
         json_collections(&json, observation);
     }
     if ((selection->what & AG_OBSERVE_GROWTH) != 0) {
-        json_growth(&json, observation);
+        json_stacks(&json, observation, AG_SEEN_GROWTH);
     }
     if ((selection->what & AG_OBSERVE_MAPS) != 0) {
         json_maps(&json, observation);
