@@ -323,33 +323,54 @@ static uintptr_t set_listener(struct ag_kept_call *call) {
     return call->rax; /* the function returns nothing, so rax stays */
 }
 
+static uint64_t needed_bytes(const struct ag_kept_call *call) {
+    const uintptr_t *a = call->arguments;
+    switch (rows[call->datum].shape) {
+    case SHAPE_BYTES:
+    case SHAPE_ATOMIC:
+    case SHAPE_LIST:
+    case SHAPE_REFILL:
+        return a[0];
+    case SHAPE_COUNT_BYTES:
+        return a[0] * a[1];
+    case SHAPE_ALIGNED:
+    case SHAPE_REALLOC:
+        return a[1];
+    case SHAPE_POSIX:
+        return a[2];
+    case SHAPE_TEXT:
+    case SHAPE_FREE:
+    case SHAPE_LEAVES:
+    case SHAPE_INSIDE:
+    case SHAPE_OWN:
+    case SHAPE_SET_LISTENER:
+    case SHAPE_GET_LISTENER:
+        return 0;
+    }
+    __builtin_unreachable();
+}
+
 static uintptr_t make_call(struct ag_kept_call *call) {
     const uintptr_t *a = call->arguments;
     uintptr_t result = 0;
     ag_bdwgc_thread.attention -= ag_bdwgc_thread.attention > 0;
     ag_object_returned();
     switch (rows[call->datum].shape) {
-    case SHAPE_BYTES:
-        result = call_inside(call);
-        report_alloc(call, result, a[0]);
-        return result;
     case SHAPE_ATOMIC:
         result = call_inside(call);
         ag_object_uncleared(result, a[0]);
         report_alloc(call, result, a[0]);
         return result;
+    case SHAPE_BYTES:
     case SHAPE_COUNT_BYTES:
-        result = call_inside(call);
-        report_alloc(call, result, a[0] * a[1]);
-        return result;
     case SHAPE_ALIGNED:
         result = call_inside(call);
-        report_alloc(call, result, a[1]);
+        report_alloc(call, result, needed_bytes(call));
         return result;
     case SHAPE_POSIX:
         result = call_inside(call);
         if ((int)result == 0) {
-            report_alloc(call, *(const uintptr_t *)a[0], a[2]);
+            report_alloc(call, *(const uintptr_t *)a[0], needed_bytes(call));
         }
         return result;
     case SHAPE_TEXT:
@@ -391,33 +412,6 @@ void ag_bdwgc_call(struct ag_kept_call *call) {
     }
     call->result_2 = call->arguments[2]; /* for rows that do not call the original */
     call->result = make_call(call);
-}
-
-static uint64_t needed_bytes(const struct ag_kept_call *call) {
-    const uintptr_t *a = call->arguments;
-    switch (rows[call->datum].shape) {
-    case SHAPE_BYTES:
-    case SHAPE_ATOMIC:
-    case SHAPE_LIST:
-    case SHAPE_REFILL:
-        return a[0];
-    case SHAPE_COUNT_BYTES:
-        return a[0] * a[1];
-    case SHAPE_ALIGNED:
-    case SHAPE_REALLOC:
-        return a[1];
-    case SHAPE_POSIX:
-        return a[2];
-    case SHAPE_TEXT:
-    case SHAPE_FREE:
-    case SHAPE_LEAVES:
-    case SHAPE_INSIDE:
-    case SHAPE_OWN:
-    case SHAPE_SET_LISTENER:
-    case SHAPE_GET_LISTENER:
-        return 0;
-    }
-    __builtin_unreachable();
 }
 
 bool ag_bdwgc_find_cause(struct ag_bdwgc_cause *ret_cause) {
