@@ -44,10 +44,12 @@ void ag_heading_missing(struct ag_page *page, const struct ag_profile *profile) 
     struct ag_quantity count;
     const uint64_t lost_stacks = ag_profile_summary(profile)->lost_stacks;
     if (lost_stacks > 0) {
+        const bool is_one = lost_stacks == 1;
         ag_page_prose(page, AG_STYLE_WARNING,
-                      "lost: the stacks of %s blocks, because shared memory was full; these blocks "
-                      "are counted as [stack not kept]",
-                      ag_quantity_count(&count, lost_stacks));
+                      "lost: the stack%s of %s block%s, because shared memory was full; %s counted "
+                      "as [stack not kept]",
+                      is_one ? "" : "s", ag_quantity_count(&count, lost_stacks), is_one ? "" : "s",
+                      is_one ? "this block is" : "these blocks are");
     }
     uint64_t lost_events = ag_heading_lost_events(profile);
     if (lost_events == 0) {
@@ -155,9 +157,10 @@ static void write_window(struct ag_page *page, const struct ag_profile *profile)
     ag_quantity_bytes(&bytes, window->in_use_bytes_before);
     ag_page_prose(
         page, AG_STYLE_DIM,
-        "only blocks allocated in this window; not counted: %s frees of older blocks%s%s%s",
-        ag_quantity_count(&frees, window->older_frees), window->knows_before ? ", " : "",
-        window->knows_before ? bytes.text : "", window->knows_before ? " in use before" : "");
+        "only blocks allocated in this window; not counted: %s free%s of older blocks%s%s%s",
+        ag_quantity_count(&frees, window->older_frees), window->older_frees == 1 ? "" : "s",
+        window->knows_before ? ", " : "", window->knows_before ? bytes.text : "",
+        window->knows_before ? " in use before" : "");
 }
 
 static void write_window_json(struct ag_json *json, const struct ag_profile *profile) {

@@ -206,9 +206,10 @@ static void write_facts(struct ag_view *view, const struct ag_summary *summary) 
                                                       : "stacks could not be walked to their end");
     }
     if (summary->ghost_frees != 0) {
-        ag_page_print(page, AG_STYLE_PLAIN,
-                      "  %-*s %10s frees of blocks that were never seen allocated\n", LEFT_NAME,
-                      "ghosts", ag_quantity_count(&number, summary->ghost_frees));
+        ag_page_print(page, AG_STYLE_PLAIN, "  %-*s %10s %s never seen allocated\n", LEFT_NAME,
+                      "ghosts", ag_quantity_count(&number, summary->ghost_frees),
+                      summary->ghost_frees == 1 ? "free of a block that was"
+                                                : "frees of blocks that were");
     }
 }
 
