@@ -22,10 +22,10 @@
  *
  *     cc program.c $(pkg-config --cflags --libs allogram)
  *
- * A program also links without the library. If such a program runs without the profiler, every
- * function below only tests an address that is NULL. Under `allogram run` the preloaded agent
- * implements the library's functions, and one trace contains the blocks of malloc and those of the
- * program's heaps.
+ * A program also links without the library. If a program that is linked without the library runs
+ * without the profiler, each function below only compares an address with NULL and returns. Under
+ * `allogram run` the preloaded agent implements the library's functions, and one trace contains the
+ * blocks of malloc and those of the program's heaps.
  *
  * GLOSSARY
  *
@@ -40,9 +40,10 @@
  * sample, interval   a sampled block represents others; interval is the mean number of bytes
  *             between samples.
  * allocated, in use, freed   all blocks ever allocated; those that are live; those that are dead.
- * move, promote, collect   operations of a garbage collector: a block gets another address and
- *             stays the same block; it moves to a generation that lives longer; it is found dead.
- *             (free is an operation of the program itself.)
+ * move, promote, collect   operations of a garbage collector. move: a block gets another address
+ *             and stays the same block. promote: a block moves to a generation that lives longer.
+ *             collect: the collector finds a block dead. (free is an operation of the program
+ *             itself.)
  * open, closed, ghost   a block that was allocated and never freed; one that was allocated and
  *             freed; one that was freed, but its allocation was not recorded.
  * session     the time between start and stop, which is recorded in one trace.
@@ -57,15 +58,16 @@
  * threads at one address must be reported in the order in which they happen: report an allocation
  * after the allocator has returned, and a free before the allocator is called.
  *
- * Signals: the events (alloc ... gc_end, except block_type), mark and label_set may be called from
- * a signal handler, whatever it interrupted; the other functions may not. For function counters see
- * the section of that name below.
+ * Signals: the event functions (allogram_alloc to allogram_gc_end, except allogram_block_type),
+ * allogram_mark and allogram_label_set may be called from a signal handler, whatever code the
+ * signal interrupted. The other functions must not be called from a signal handler. For function
+ * counters see the section of that name below.
  *
- * Errors: functions return 0 or a negative errno. Events have no result: the trace contains the
- * number of events that could not be recorded, by cause. No function changes errno. Before start,
- * after stop and while paused, events do nothing. If the program calls exit during a session, the
- * library's destructor stops it; exit handlers and destructors of the program that run before are
- * recorded.
+ * Errors: functions return 0 or a negative errno. Event functions have no result: the trace
+ * contains the number of events that could not be recorded, by cause. No function changes errno.
+ * Before start, after stop and while paused, event functions do nothing. If the program calls exit
+ * during a session, the library's destructor ends the session. Events of exit handlers and
+ * destructors that run before the library's destructor are recorded.
  *
  * Strings are copied. Sizes are in bytes. An options struct begins with its own size; zero selects
  * the default of every field. */
@@ -80,8 +82,8 @@ extern "C" {
 #endif
 
 #define ALLOGRAM_WEAK_ __attribute__((weak, visibility("default")))
-/* Functions that are always inlined and artificial do not appear in stacks: a stack begins at the
- * function that calls them. */
+/* Functions with these attributes (always_inline, artificial) do not appear in stacks: a stack
+ * begins at the function that calls them. */
 #define ALLOGRAM_INLINE_ static __inline__ __attribute__((always_inline, artificial, unused))
 
 /* ---- sessions ---------------------------------------------------------------------------- */
@@ -96,14 +98,15 @@ struct allogram_options {
     /* ALLOGRAM_THIS_THREAD: record only blocks that the thread calling start allocates; frees of
      * these blocks are recorded in all threads */
     uint32_t threads;
-    /* Selects the blocks that are recorded; NULL: all blocks. It consists of terms, joined by
-     * commas, which must all hold; "!" before a term negates it: domain=cpu|gpu|external;
-     * allocator=NAME; heap=NAME; size=LOW..HIGH (bytes, both inclusive, one may be missing);
-     * type=GLOB (* is any text, ? any character; if the type of a block is not known yet, only
-     * "!type=" holds). A block is selected before its stack is recorded, so other blocks cost
-     * little. With sizes, types or one thread, the library keeps a table of the recorded blocks in
-     * use: at most 5.6 million; more are lost. Under `allogram run`, its option --filter is used
-     * instead. */
+    /* Selects the blocks that are recorded; NULL: all blocks. A filter consists of terms joined by
+     * commas. A block is selected if all terms hold. "!" before a term negates the term. Terms:
+     * domain=cpu|gpu|external; allocator=NAME; heap=NAME; size=LOW..HIGH (bytes, both inclusive;
+     * LOW or HIGH may be missing); type=GLOB (* is any text, ? any character; if the type of a
+     * block is not known yet, only "!type=" holds). The filter is applied before the stack is
+     * recorded, so a block that is not selected costs little. If the filter has a size or type
+     * term, or if only one thread is recorded, the library keeps a table of the recorded blocks in
+     * use. The table has room for 5.6 million blocks; further blocks are lost. Under `allogram run`
+     * this field is ignored, and the option --filter of `allogram run` is used. */
     const char *filter;
 };
 enum { ALLOGRAM_ALL_THREADS = 0, ALLOGRAM_THIS_THREAD = 1 };
@@ -111,9 +114,9 @@ enum { ALLOGRAM_ALL_THREADS = 0, ALLOGRAM_THIS_THREAD = 1 };
 /* Starts a session: every event from now on is recorded in a trace. options NULL: all defaults.
  * ret_message (or NULL): on failure receives one line, truncated to message_bytes including its
  * NUL; untouched on success. 512 bytes are enough for every line. -EALREADY: a session runs already
- * (also one of `allogram run`, which then continues unchanged and records these events); -EINVAL:
- * an option is wrong; -ENOSPC, -EACCES ...: the trace cannot be written. -ENOSYS: the program is
- * not linked with the library. May allocate with malloc. */
+ * (if it is the session of `allogram run`, it continues and records the program's events); -EINVAL:
+ * an option is wrong; -ENOSPC, -EACCES ...: the trace cannot be written; -ENOSYS: the program is
+ * not linked with the library. This function may allocate with malloc. */
 ALLOGRAM_WEAK_ int allogram_session_start(const struct allogram_options *options, char *ret_message,
                                           size_t message_bytes);
 /* Ends the session that allogram_start began and seals its trace. Live blocks are open blocks of
@@ -123,47 +126,50 @@ ALLOGRAM_WEAK_ int allogram_session_start(const struct allogram_options *options
 ALLOGRAM_WEAK_ int allogram_session_stop(void);
 /* For `allogram attach`, and for tools that do the same: starts a session that records into the
  * live file (shared memory) of another process, which writes the trace. allogram_stop ends the
- * session; its memory is freed when the next session is joined. ret_message, message_bytes and
- * results are as for start. When a second session is joined, no thread may be inside of an event
- * function. */
+ * session; the memory of the session is freed when the next session is joined. ret_message,
+ * message_bytes and results are as for allogram_session_start. While a second session is joined, no
+ * thread may execute an event function. */
 ALLOGRAM_WEAK_ int allogram_session_join(const char *live_path, char *ret_message,
                                          size_t message_bytes);
 /* Does nothing: the function counters are in shared memory, and nothing of them is lost if the
- * program is killed. It exists for programs that were compiled when it was needed. */
+ * program is killed. It exists for programs compiled with an older version of this header, which
+ * call it. */
 ALLOGRAM_WEAK_ void allogram_session_tell(void);
 /* The path of the session's trace, or of the last session's if none runs; "" before the first
  * session. For a joined session it is the path of the live file. */
 ALLOGRAM_WEAK_ const char *allogram_session_trace(void);
-/* Between pause and resume nothing is recorded, neither allocations nor frees. So blocks that are
- * freed in between stay open in the trace until their address is used again. Pauses do not nest:
+/* Between pause and resume nothing is recorded, neither allocations nor frees. So a block that is
+ * freed during a pause stays open in the trace until its address is used again. Pauses do not nest:
  * the first resume ends all of them. Does nothing without a session. */
 ALLOGRAM_WEAK_ void allogram_session_pause(void);
 ALLOGRAM_WEAK_ void allogram_session_resume(void);
 /* Records a moment with a name, for readers of the trace. */
 ALLOGRAM_WEAK_ void allogram_session_mark(const char *name);
-/* Discards the counts so far: reports begin at this moment, as those of `report --from` with
- * --older do. Live blocks are still in use after it, and their frees are not ghosts. Earlier events
- * stay in the trace, for reports with --from. If it is called several times, the last call is
- * valid. Returns 0; -ENOENT: nothing is recorded (there is no session, or it is paused). */
+/* Discards the counts so far: reports begin at this moment, as with the options --from and --older
+ * of `allogram report`. Live blocks are still in use after this moment, and their frees are not
+ * ghosts. Earlier events stay in the trace, for reports with --from. If it is called several times,
+ * the last call is valid. Returns 0; -ENOENT: nothing is recorded (there is no session, or it is
+ * paused). */
 ALLOGRAM_WEAK_ int allogram_session_reset(void);
 
 struct allogram_snapshot_options {
     size_t size;
     const char *output; /* the path of a file, as in allogram_options */
-    /* Used instead of a file: it receives the trace's bytes in order, in pieces. A result other
-     * than 0 ends the snapshot. The thread that takes the snapshot calls it, while a lock of the
-     * library is held: it may report events, but not start or stop a session or take a snapshot. */
+    /* This callback is used instead of a file: it receives the bytes of the trace in order, in
+     * pieces. A result other than 0 ends the snapshot. The thread that takes the snapshot calls the
+     * callback and holds a lock of the library meanwhile. So the callback may report events, but
+     * must not start or stop a session or take a snapshot. */
     int (*write)(void *context, const void *data, size_t bytes);
     void *context;
 };
 /* Writes a complete, sealed trace of the session so far, while the session continues. It contains
  * all events that any thread reported before the call. For other tools: `allogram export SNAPSHOT
- * --to=pprof -o FILE` (or folded, dhat ...). It takes about 20 ns per event, and memory for the
- * tables; other threads continue meanwhile. It may allocate with malloc. Returns 0; -ENOENT: there
- * is no session; -ENOTSUP: the session is that of `allogram run` (which has --dump-at for this
- * purpose); -EINVAL: neither or both of output and write are set, or the options are of another
- * version; -ECANCELED: write returned a result other than 0; -ENOSPC ...: the file cannot be
- * written. ret_message: as for allogram_start. */
+ * --to=pprof -o FILE` (or folded, dhat ...). A snapshot takes about 20 ns per event, and memory for
+ * tables of blocks and stacks; other threads continue meanwhile. This function may allocate with
+ * malloc. Returns 0; -ENOENT: there is no session; -ENOTSUP: the session is that of `allogram run`
+ * (which has --dump-at for this purpose); -EINVAL: neither or both of output and write are set, or
+ * the options are of another version; -ECANCELED: write returned a result other than 0; -ENOSPC
+ * ...: the file cannot be written. ret_message: as for allogram_start. */
 ALLOGRAM_WEAK_ int allogram_session_snapshot(const struct allogram_snapshot_options *options,
                                              char *ret_message, size_t message_bytes);
 
@@ -173,8 +179,8 @@ typedef uint32_t allogram_heap;  /* 0: no heap; every function accepts it and do
 typedef uint32_t allogram_type;  /* 0: unknown */
 typedef uint32_t allogram_label; /* 0: none */
 
-/* How the blocks of a heap end: the program frees them, or a garbage collector, which may move live
- * blocks. */
+/* What ends the blocks of a heap: the program frees them, a garbage collector that may move live
+ * blocks finds them dead, or a garbage collector that never moves blocks finds them dead. */
 enum allogram_heap_kind {
     ALLOGRAM_MALLOC = 0,
     ALLOGRAM_MOVING_COLLECTOR = 1,
@@ -186,11 +192,11 @@ struct allogram_heap_options {
     size_t size;
     const char *name;      /* "nodes"; NULL: the allocator's name */
     const char *allocator; /* "arena"; NULL: "host" */
-    const char *runtime;   /* the virtual machine that it belongs to: "lua"; NULL: none */
+    const char *runtime;   /* the virtual machine that the heap belongs to: "lua"; NULL: none */
     uint32_t domain;       /* enum allogram_domain; other numbers mean external */
     uint32_t is_backing;   /* 1: its blocks contain blocks of other heaps */
-    /* The fields below were added later; options of programs that were compiled before do not
-     * contain them. */
+    /* The fields below were added in later versions; programs compiled with an older version of
+     * this header pass a smaller `size` without them. */
     uint32_t kind; /* enum allogram_heap_kind; other numbers mean 0 */
     /* 1: allogram_block_type may be called for its blocks. Each block then costs 56 bytes while it
      * lives, and 2 us of time. */
@@ -202,8 +208,8 @@ struct allogram_heap_options {
 
 /* Registers a heap. Calls with the same name, allocator and domain return the same handle (kind,
  * unit and the other options are those of the first call). Returns 0 if there are too many heaps
- * (192), or there is no library; events of heap 0 are ignored. It takes a lock of the library
- * briefly, and may be called before and during a session. */
+ * (192), or there is no library; events of heap 0 are ignored. This function takes a lock of the
+ * library briefly, and may be called before and during a session. */
 ALLOGRAM_WEAK_ allogram_heap allogram_register_heap(const struct allogram_heap_options *options);
 /* Register a type (at most 65,535) and a label (at most 65,535), as allogram_register_heap
  * registers a heap. An allocator that gets type tokens from a compiler, as from clang's
@@ -211,9 +217,9 @@ ALLOGRAM_WEAK_ allogram_heap allogram_register_heap(const struct allogram_heap_o
 ALLOGRAM_WEAK_ allogram_type allogram_register_type(const char *name, const char *runtime);
 ALLOGRAM_WEAK_ allogram_label allogram_register_label(const char *name);
 /* The blocks that this thread allocates from now on, in any heap, have this label. Returns the
- * previous label, so that the caller can restore it at the end of the work. The thread that
- * continues the work sets the same label. `report --by=label` sums blocks by label, `--view=blocks`
- * shows the label of each block, and pprof shows it as a label. */
+ * previous label, so that the caller can restore it at the end of the work. If another thread
+ * continues the work, that thread must set the label itself. `report --by=label` sums blocks by
+ * label, `--view=blocks` shows the label of each block, and pprof shows it as a label. */
 ALLOGRAM_WEAK_ allogram_label allogram_set_label(allogram_label label);
 
 /* ---- trackers ----------------------------------------------------------------------------- */
@@ -223,9 +229,10 @@ struct allogram_sample {
     allogram_type type;
     uint64_t address;
     size_t bytes;
-    /* The sampler takes random points in the stream of allocated bytes; this is the number of
-     * points that fell into the block, on average (bytes + 1) / interval. The sum of n_samples *
-     * interval over all samples estimates the allocated bytes, plus one byte per block. */
+    /* The sampler takes random points in the sequence of all allocated bytes. n_samples is the
+     * number of points that fell into this block, on average (bytes + 1) / interval. The sum of
+     * n_samples * interval over all samples estimates the allocated bytes, plus one byte per
+     * block. */
     uint64_t n_samples;
 };
 enum { ALLOGRAM_EVERY_BLOCK = 1 };
@@ -234,18 +241,19 @@ struct allogram_tracker_options {
     uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB; ALLOGRAM_EVERY_BLOCK: each
                                 block is a sample, once */
     uint64_t seed;           /* 0: random */
-    /* Called when a sampled block was allocated, at once, by the thread that reported the
-     * allocation, on its stack. The result is the block's value, which is passed to the callbacks
-     * below; NULL: there are no further callbacks for this block. */
+    /* Called directly after a sampled block was allocated, on the stack of the thread that reported
+     * the allocation. The result is the block's value, which is passed to the callbacks below;
+     * NULL: there are no further callbacks for this block. */
     void *(*on_alloc)(void *context, const struct allogram_sample *sample);
-    /* Called for a block with a value: it was promoted; its constructor has finished; it is about
-     * to be freed. Each may be NULL. on_free is called once for each value, by the thread that
-     * reported the free.
+    /* Called for a block that has a value: on_promote after the block was promoted, on_complete
+     * when the constructor of its object has finished, on_free before the block is freed. Each
+     * callback may be NULL. on_free is called once for each value, by the thread that reported the
+     * free.
      *
      * Some runtimes (Boehm's collector, Crystal) are recorded by `allogram run` itself, and report
      * to trackers, too. For blocks that their garbage collector found dead, on_free is called after
-     * the collection, when its lock is released, by a thread that allocates then. Their on_complete
-     * is called when the object's type number is set. */
+     * the collection has ended and the collector's lock is released, by a thread that then
+     * allocates. on_complete is called when the object's type number is set. */
     void (*on_promote)(void *context, void *value);
     void (*on_complete)(void *context, void *value);
     void (*on_free)(void *context, void *value);
@@ -253,18 +261,18 @@ struct allogram_tracker_options {
 };
 /* Starts a tracker, which samples the blocks of all heaps and threads, with or without a session.
  * Returns the tracker's number, at least 1. -EALREADY: another tracker is sampling; -EAGAIN: 64
- * trackers are stopped and still have blocks; -EINVAL; -ENOSYS: there is no library. In each
- * thread, sampling starts after at most 16 KiB of allocations, at once with ALLOGRAM_EVERY_BLOCK.
+ * trackers are stopped and still have blocks; -EINVAL: an option is wrong; -ENOSYS: there is no
+ * library. In each thread, sampling starts after at most 16 KiB of allocations; with
+ * ALLOGRAM_EVERY_BLOCK it starts at once.
  *
- * Inside a callback the program may do everything: allocating and freeing (the callback's
- * allocations are not sampled), waiting for other threads that run callbacks of their own,
- * stopping, discarding and starting trackers, ending the thread, leaving by longjmp or a C++
- * exception (then the block is not tracked). If a block is freed while its on_alloc runs, its
- * on_free follows directly. A callback runs in the function that reports the event: if that is a
- * signal handler, the callback runs in it. */
+ * A callback may do everything: allocate and free (its own allocations are not sampled), wait for
+ * other threads that run callbacks of their own, stop, discard and start trackers, end the thread,
+ * and leave by longjmp or a C++ exception (then the block is not tracked). If a block is freed
+ * while its on_alloc runs, its on_free follows directly. A callback runs in the function that
+ * reports the event: if that is a signal handler, the callback runs in it. */
 ALLOGRAM_WEAK_ int allogram_start_tracker(const struct allogram_tracker_options *options);
-/* Ends sampling. Blocks with a value still get callbacks until they are freed; until then the
- * tracker keeps its number. -ENOENT: no tracker is sampling. */
+/* Ends sampling. Callbacks are still called for blocks with a value until these blocks are freed;
+ * until then the tracker keeps its number. -ENOENT: no tracker is sampling. */
 ALLOGRAM_WEAK_ int allogram_stop_tracker(void);
 /* Removes the blocks of a stopped tracker: there are no further callbacks for them. -EBUSY: the
  * tracker is sampling; -ENOENT: there is no tracker with this number, or it has no blocks. */
@@ -272,19 +280,21 @@ ALLOGRAM_WEAK_ int allogram_discard_tracker(int tracker);
 
 /* ---- function counters --------------------------------------------------------------------
  *
- * For callers that know when functions are entered and left: an interpreter, a compiler that
- * instruments, or a few calls written by hand. `allogram report --view=functions` then shows calls,
- * own words and their share, words per call and time of each function; --callers=FUNCTION and
- * --tree show the paths.
+ * For callers that know when functions are entered and left: an interpreter, a compiler that adds
+ * calls at the begin and end of functions, or a few calls written by hand. A word is a unit of
+ * allocated memory, by default 8 bytes. `allogram report --view=functions` shows for each function
+ * the calls, the words that the function itself allocated and their share of all words, the words
+ * per call and the time; --callers=FUNCTION and --tree show the paths of calls.
  *
  * A counter set is used by one thread at a time (a process of a virtual machine may move from
- * thread to thread); different sets are independent, and enter and leave take no lock. A signal
- * handler may use a set of its own. Using one set from two threads at once is an error that the
- * library does not detect.
+ * thread to thread). Different sets are independent, and allogram_enter and allogram_leave take no
+ * lock. A signal handler may use a set of its own. Using one set from two threads at once is an
+ * error that the library does not detect.
  *
  * A set counts while a session runs (under `allogram run` always) and is not paused, and begins at
- * 0 in each session. The counts are in the trace however the program ends, also if it is killed,
- * and in each dump. `allogram control PID reset` resets them to 0. */
+ * 0 in each session. The trace contains the counts even if the program is killed. Each dump (a
+ * trace of the recording so far) contains them, too. `allogram control PID reset` resets them to
+ * 0. */
 
 typedef uint32_t allogram_function; /* 0: not a registered function */
 /* every function accepts NULL and then does nothing */
@@ -300,8 +310,8 @@ struct allogram_function_options {
 };
 /* Registers a function. Calls with the same name, file, line and runtime return the same handle.
  * Returns 0 if there is no name, there are too many functions (1,048,575), or there is no library;
- * calls of function 0 are counted for [no registered function]. It takes a lock briefly, and may be
- * called before and during a session. */
+ * calls of function 0 are counted under the name [no registered function]. This function takes a
+ * lock of the library briefly, and may be called before and during a session. */
 ALLOGRAM_WEAK_ allogram_function
 allogram_register_function(const struct allogram_function_options *options);
 
@@ -313,21 +323,22 @@ struct allogram_runtime_options {
     uint32_t is_hooked; /* 1: its functions are counted */
     uint32_t reserved;
 };
-/* Reports a virtual machine of this program, for the first lines of a report. Of several calls with
- * one name the last is valid. Call it during a session, and again in each further session. It does
- * nothing if options is NULL or of another version, or contains no name. */
+/* Reports a virtual machine of this program, for the first lines of a report. If it is called
+ * several times with one name, the last call is valid. Call it during a session, and again in each
+ * further session. It does nothing if options is NULL, has the size of another version of the
+ * struct, or contains no name. */
 ALLOGRAM_WEAK_ void allogram_tell_runtime(const struct allogram_runtime_options *options);
 
 enum { ALLOGRAM_NO_CLOCK = 0, ALLOGRAM_CLOCK = 1 };
 enum { ALLOGRAM_EVERY_LEVEL = 0, ALLOGRAM_FOLD_RECURSION = 1 };
 struct allogram_counters_options {
     size_t size;
-    const char *runtime; /* the runtime of its functions; NULL: "c" */
+    const char *runtime; /* the runtime of the set's functions; NULL: "c" */
     /* the name of the virtual machine's process that uses the set; NULL: the name of the first
      * thread that uses it */
     const char *process;
     const char *initial_call; /* the function that the process was started with; NULL: unknown */
-    uint32_t word_bytes;      /* 0: 8 */
+    uint32_t word_bytes;      /* bytes in a word of the counts; 0: 8 */
     /* ALLOGRAM_CLOCK: the library measures the time between the calls that use the set;
      * ALLOGRAM_NO_CLOCK: the program reports times with allogram_count_time */
     uint32_t clock;
@@ -336,19 +347,20 @@ struct allogram_counters_options {
     uint32_t recursion;
     uint32_t reserved;
 };
-/* Makes a set whose counts are 0, and which is outside of all functions. options NULL: all
- * defaults. Returns NULL if there is no memory, the options are of another version, or there is no
- * library. A set needs 2 KiB, and 48 bytes for each path of calls from the 16th on. */
+/* Makes a set whose counts are 0 and in which no function is entered. options NULL: all defaults.
+ * Returns NULL if there is no memory, if options has the size of another version of the struct, or
+ * if there is no library. A set needs 2 KiB, and 48 bytes for each path of calls from the 16th
+ * on. */
 ALLOGRAM_WEAK_ allogram_counters *allogram_make_counters(
     const struct allogram_counters_options *options);
 /* Writes the counts of the set into the trace and frees it. */
 ALLOGRAM_WEAK_ void allogram_free_counters(allogram_counters *set);
 /* Writes a snapshot of the set's counts so far into the trace; of several snapshots the last one is
- * valid. Only the thread that uses the set may call this function, and those that follow up to
+ * valid. Only the thread that uses the set may call this function and the functions below, up to
  * allogram_visit_counters. */
 ALLOGRAM_WEAK_ void allogram_tell_counters(allogram_counters *set);
-/* Between pause and resume, entered and left functions are followed, but no calls, words or times
- * are counted. Pauses do not nest. allogram_pause does the same for all sets. */
+/* Between pause and resume, the set still follows which functions are entered and left, but counts
+ * no calls, words or times. Pauses do not nest. allogram_pause does the same for all sets. */
 ALLOGRAM_WEAK_ void allogram_pause_counters(allogram_counters *set);
 ALLOGRAM_WEAK_ void allogram_resume_counters(allogram_counters *set);
 /* Resets all counts of the set to 0; entered functions stay entered. */
@@ -359,19 +371,20 @@ ALLOGRAM_WEAK_ void allogram_rename_counters(allogram_counters *set, const char 
 enum allogram_apart {
     ALLOGRAM_MESSAGES = 0,  /* messages that were copied to the process */
     ALLOGRAM_ARGUMENTS = 1, /* arguments that were copied to the process at its start */
-    ALLOGRAM_PROFILER = 2,  /* allocated on the program's heap by the counting itself */
+    ALLOGRAM_PROFILER = 2,  /* words that the counting itself allocated on the program's heap */
 };
 ALLOGRAM_WEAK_ void allogram_tell_apart(allogram_counters *set, enum allogram_apart what,
                                         uint64_t count, uint64_t words);
-/* Report a collection of the process's own heap, which the current function caused. They are used
- * as allogram_gc_begin and allogram_gc_end, but different threads may call the two, one after the
- * other. */
+/* Report a collection of the process's own heap, which the current function caused. Use the two
+ * functions like allogram_gc_begin and allogram_gc_end; but one thread may call the first and
+ * another thread the second. */
 ALLOGRAM_WEAK_ void allogram_begin_counters_gc(allogram_counters *set, uint64_t needed_bytes,
                                                uint64_t heap_bytes);
 ALLOGRAM_WEAK_ void allogram_end_counters_gc(allogram_counters *set, const char *kind,
                                              uint64_t heap_bytes);
 struct allogram_path { /* the counts of a path of calls so far */
-    /* numbers of this path and of its caller, which is smaller; 0: no counted caller */
+    /* node: the number of this path; parent: the number of its caller's path, smaller than node; 0:
+     * no counted caller */
     uint32_t node, parent;
     allogram_function function;
     uint32_t reserved;
@@ -400,16 +413,16 @@ struct allogram_frame {
      * position. NULL: that of the previous frame in the array. */
     const void *position;
 };
-/* Writes at most `most` frames, the innermost first, and returns their number. It is called during
- * allocations, maybe in a signal handler or while the interpreter changes its own stack. So it may
- * only read, and must not allocate, wait or jump; but it may register functions. The variables that
- * it reads should be volatile if the same source file calls malloc, because compilers assume that
- * malloc calls no function of the program. */
+/* Writes at most `most` frames, the innermost first, and returns their number. The callback is
+ * called during allocations, maybe in a signal handler or while the interpreter changes its own
+ * stack. So it may only read, and must not allocate, wait or leave by longjmp; but it may register
+ * functions. The variables that it reads should be volatile if the same source file calls malloc,
+ * because compilers assume that malloc calls no function of the program. */
 typedef size_t (*allogram_walk)(void *context, struct allogram_frame *frames, size_t most);
 /* Sets the calling thread's walk callback, replacing the previous one; NULL: none. Each thread has
  * its own callback. Returns 0; -ENOSYS: there is no library. The callback stays set in later
- * sessions and in a forked child. It costs about 100 ns per recorded event, and 5 ns for each frame
- * of the stack. */
+ * sessions and in a forked child. A callback costs about 100 ns per recorded event, and 5 ns for
+ * each frame of the stack. */
 ALLOGRAM_WEAK_ int allogram_set_walk(allogram_walk walk, void *context);
 
 /* ---- what the inline functions below call -------------------------------------------------- */
@@ -478,10 +491,10 @@ ALLOGRAM_INLINE_ uint64_t *allogram_left_(void) {
 /* Reports that a block was allocated. Call it after the allocation, in the thread that allocated.
  * The recorded stack begins at the function that calls this one. address: any number whose low 48
  * bits distinguish the heap's live blocks (a pointer, a GPU address, a handle). If the heap has a
- * live block at this address, its free was not reported: that block ends now, and the trace counts
- * a repair. bytes: as requested by the program; a block of 0 bytes is counted, too; a size above
- * 2^48 - 1 is recorded as 2^48 - 1. If the heap was never registered, the event is ignored; if the
- * type was never registered, it is unknown.
+ * live block at this address, the free of that block was not reported: that block ends now, and the
+ * trace counts a repair. bytes: as requested by the program; a block of 0 bytes is counted, too; a
+ * size above 2^48 - 1 is recorded as 2^48 - 1. If the heap was never registered, the event is
+ * ignored; if the type was never registered, the type of the block is unknown.
  *
  * Budget: a block that is not recorded costs under 2 ns. Measured (-O2, CPU time, best of 15 rounds
  * of 2 million calls, minus the empty loop): 0 without the library, 0.6 ns without a session, 1.4
@@ -506,13 +519,13 @@ ALLOGRAM_INLINE_ void allogram_alloc(allogram_heap heap, uint64_t address, size_
 }
 
 /* Reports several blocks that were allocated together, as when a compiler combines their
- * allocations. Each block is an event with its own stack, and with a tracker may be a sample. All
- * blocks are recorded before the first callback runs; if that callback stops the tracker or is left
- * by a jump, the other blocks are not sampled. pc: an address of code inside the calling function,
- * after the block's own allocation (like a return address), which replaces the function's address
- * in this block's stack; 0: the call of allogram_alloc_together. frames: functions that a virtual
- * machine's compiler inlined into the innermost function of the stack, the innermost first; at most
- * 64 are used, and their positions are ignored. */
+ * allocations. Each block is an event with its own stack, and may be a sample if a tracker is
+ * started. All blocks are recorded before the first callback runs; if that callback stops the
+ * tracker or is left by a jump, the other blocks are not sampled. pc: an address of code inside the
+ * calling function, after the block's own allocation (like a return address), which replaces the
+ * function's address in this block's stack; 0: the call of allogram_alloc_together. frames:
+ * functions that a virtual machine's compiler inlined into the innermost function of the stack, the
+ * innermost first; at most 64 are used, and their positions are ignored. */
 struct allogram_block {
     uint64_t address;
     size_t bytes;
@@ -529,9 +542,10 @@ ALLOGRAM_INLINE_ void allogram_alloc_together(allogram_heap heap,
     }
 }
 
-/* Reports that a block is about to be freed. Call it before the free, so that no other thread can
- * report the address first. If the block is unknown (allocated before the session, or freed twice),
- * the event is a ghost: it is counted separately, and changes nothing else. */
+/* Reports that a block is about to be freed. Call it before the free: otherwise another thread
+ * could get the address and report its new block first. If the block is unknown (allocated before
+ * the session, or freed twice), the event is a ghost: it is counted separately, and changes nothing
+ * else. */
 ALLOGRAM_INLINE_ void allogram_free(allogram_heap heap, uint64_t address) {
     if (allogram_is_there_() && allogram_mode_ & (ALLOGRAM_TELLS_ | ALLOGRAM_FREES_)) {
         allogram_tell_free_(heap, address);
@@ -549,7 +563,7 @@ ALLOGRAM_INLINE_ void allogram_realloc(allogram_heap heap, uint64_t address, uin
 }
 
 /* Report memory that the heap obtained from the system (or from another heap) for its blocks, and
- * memory that it returned. It is shown as mapped, not counted as allocated. */
+ * memory that it returned. Reports show this memory as mapped and do not count it as allocated. */
 ALLOGRAM_INLINE_ void allogram_map(allogram_heap heap, uint64_t address, size_t bytes) {
     if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
         allogram_tell_map_(heap, address, bytes);
@@ -561,38 +575,38 @@ ALLOGRAM_INLINE_ void allogram_unmap(allogram_heap heap, uint64_t address, size_
     }
 }
 
-/* Reports that a garbage collector found the block dead: a free without a caller. It is used as
- * allogram_free, and reports count both separately, by heap. Call it when the collector is certain:
- * if the block may still be kept by a further check (a finalizer, a weak reference), it is alive
- * until that check. */
+/* Reports that a garbage collector found the block dead: a free without a caller. Use it like
+ * allogram_free. Reports show the numbers of collected and of freed blocks separately, by heap.
+ * Call it when the collector is certain: if the block may still be kept by a further check (a
+ * finalizer, a weak reference), it is alive until that check. */
 ALLOGRAM_INLINE_ void allogram_collect(allogram_heap heap, uint64_t address) {
     if (allogram_is_there_() && allogram_mode_ & (ALLOGRAM_TELLS_ | ALLOGRAM_FREES_)) {
         allogram_tell_collect_(heap, address);
     }
 }
 
-/* Reports that a garbage collector moved a block. It stays the same block at another address, with
- * its site, type, thread, time of allocation and tracker values. Call it between allogram_gc_begin
- * and allogram_gc_end of the heap, from any thread, after the move and before a thread that uses
- * the heap continues; then the order among threads is exact. Otherwise the order is as exact as the
- * trace's clock. If blocks slide, report them in an order in which each destination is free: a move
- * to the address of a live block ends that block, and the trace counts a repair. A move of an
- * unknown block, or to its own address, is ignored. If a move was not reported, the free of the
- * block is a ghost. Between pause and resume moves are not recorded. */
+/* Reports that a garbage collector moved a block. The block stays the same block at another
+ * address: it keeps its site, type, thread, time of allocation and tracker values. Call it between
+ * allogram_gc_begin and allogram_gc_end of the heap, from any thread, after the move and before a
+ * thread that uses the heap continues; then the order among threads is exact. Otherwise the order
+ * is as exact as the trace's clock. If blocks slide, report them in an order in which each
+ * destination is free: a move to the address of a live block ends that block, and the trace counts
+ * a repair. A move of an unknown block, or to its own address, is ignored. If a move was not
+ * reported, the free of the block is a ghost. Between pause and resume moves are not recorded. */
 ALLOGRAM_INLINE_ void allogram_move(allogram_heap heap, uint64_t address, uint64_t new_address) {
     if (allogram_is_there_() && allogram_mode_ & (ALLOGRAM_TELLS_ | ALLOGRAM_FREES_)) {
         allogram_tell_move_(heap, address, new_address);
     }
 }
 
-/* Sets the type of a block that was not known when the block was allocated, for example because a
- * virtual machine writes the object's header later. Call it at any time until the block's end, from
- * any thread, but not from a signal handler. Returns 1 if the block has this type now; all counts
- * include it as if the type had been known at the allocation, except that the contents of a peak do
- * not change when the peak is over. Returns 0 if nothing was changed: the type was never registered
- * or is 0; the block's heap was registered without has_late_types; the session is paused; or the
- * block is freed or was not recorded. It may then be called again. If it is called several times
- * for one block, the last type is valid. */
+/* Sets the type of a block whose type was not known when the block was allocated, for example
+ * because a virtual machine writes the object's header later. Call it at any time until the block's
+ * end, from any thread, but not from a signal handler. Returns 1 if the block has this type now.
+ * Then all counts are as if the type had been known at the allocation, with one exception: a peak
+ * before this call keeps the block without this type. Returns 0 if nothing was changed: the type
+ * was never registered or is 0; the block's heap was registered without has_late_types; the session
+ * is paused; or the block is freed or was not recorded. If the function is called several times for
+ * one block, the last type is valid. */
 ALLOGRAM_INLINE_ int allogram_block_type(allogram_heap heap, uint64_t address, allogram_type type) {
     return allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_
                ? allogram_tell_block_type_(heap, address, type)
@@ -600,11 +614,11 @@ ALLOGRAM_INLINE_ int allogram_block_type(allogram_heap heap, uint64_t address, a
 }
 
 /* Report that a collection begins and ends; the thread that runs the collection calls both. Call
- * begin in the function that needs memory, so that its stack is that of the allocation that caused
- * the collection. Report dead blocks with allogram_collect in between. needed_bytes: size of the
- * request for which there was no room. heap_bytes: bytes in use before the collection, and after
- * it; 0: unknown. kind: "minor", "major" ... A begin without an end is not recorded, nor is an end
- * without a begin. */
+ * allogram_gc_begin in the function that needs memory, so that the recorded stack is that of the
+ * allocation that caused the collection. Between the two calls, report dead blocks with
+ * allogram_collect. needed_bytes: size of the request for which there was no room. heap_bytes:
+ * bytes in use before the collection, and after it; 0: unknown. kind: "minor", "major" ... A begin
+ * without an end, or an end without a begin, is not recorded. */
 ALLOGRAM_INLINE_ void allogram_gc_begin(allogram_heap heap, uint64_t needed_bytes,
                                         uint64_t heap_bytes) {
     if (allogram_is_there_() && allogram_mode_ & ALLOGRAM_TELLS_) {
@@ -641,15 +655,15 @@ ALLOGRAM_INLINE_ int allogram_is_counted_(const allogram_counters *set) {
 
 /* The current function called `function`. Measured (-O2, CPU time, best of 3 rounds of 20 million):
  * 25 ns for an enter with its leave, 63 ns with the clock. The depth of calls is limited only by
- * the number of paths of a set (1,048,511; each level of a recursion is a path). A call beyond
- * that, or without memory, is counted as lost, and its counts are added to the innermost function
- * that has a path. */
+ * the number of paths of a set (1,048,511; each level of a recursion is a path). If this number is
+ * reached or there is no memory, a call is counted as lost, and its counts are added to the
+ * innermost function that has a path. */
 ALLOGRAM_INLINE_ void allogram_enter(allogram_counters *set, allogram_function function) {
     if (allogram_is_counted_(set)) {
         allogram_count_enter_(set, function);
     }
 }
-/* The current function returned. The call is ignored outside of all functions, because the session
+/* The current function returned. The call is ignored if no function is entered, because the session
  * may have begun after the function was entered. */
 ALLOGRAM_INLINE_ void allogram_leave(allogram_counters *set) {
     if (allogram_is_counted_(set)) {
@@ -657,32 +671,33 @@ ALLOGRAM_INLINE_ void allogram_leave(allogram_counters *set) {
     }
 }
 /* The current function ended with a tail call of `function`, which replaces it: the caller stays
- * the same, and one leave ends both. Outside of all functions it is the same as an enter. */
+ * the same, and one leave ends both. If no function is entered, allogram_tail_call acts as
+ * allogram_enter. */
 ALLOGRAM_INLINE_ void allogram_tail_call(allogram_counters *set, allogram_function function) {
     if (allogram_is_counted_(set)) {
         allogram_count_tail_call_(set, function);
     }
 }
-/* The number of functions entered and not left: for allogram_leave_to, in the function that will
- * catch an exception. 0 if nothing is counted. */
+/* The number of functions that are entered and not left. A function that will catch an exception
+ * saves this number for allogram_leave_to. 0 if nothing is counted. */
 ALLOGRAM_INLINE_ uint64_t allogram_depth(allogram_counters *set) {
     return allogram_is_counted_(set) ? allogram_count_depth_(set) : 0;
 }
 /* An exception ended functions: leaves functions until `depth` functions remain. It does nothing if
- * there are no more than that. */
+ * at most `depth` functions are entered. */
 ALLOGRAM_INLINE_ void allogram_leave_to(allogram_counters *set, uint64_t depth) {
     if (allogram_is_counted_(set)) {
         allogram_count_leave_to_(set, depth);
     }
 }
-/* The current function itself allocated `words`. Outside of all functions they are counted for [no
- * registered function]. */
+/* The current function itself allocated `words`. If no function is entered, the words are counted
+ * under the name [no registered function]. */
 ALLOGRAM_INLINE_ void allogram_count_words(allogram_counters *set, uint64_t words) {
     if (allogram_is_counted_(set)) {
         allogram_count_words_(set, words);
     }
 }
-/* The current function itself took `ns`. The call is ignored outside of all functions, and with
+/* The current function itself took `ns`. The call is ignored if no function is entered, and with
  * ALLOGRAM_CLOCK. */
 ALLOGRAM_INLINE_ void allogram_count_time(allogram_counters *set, uint64_t ns) {
     if (allogram_is_counted_(set)) {
@@ -692,8 +707,8 @@ ALLOGRAM_INLINE_ void allogram_count_time(allogram_counters *set, uint64_t ns) {
 
 /* Does four calls in one, for tracers of a virtual machine: the current function allocated `words`
  * and took `ns`; then functions are left until `depth` remain; then `function` is entered, unless
- * it is 0. It costs a third of the four calls. words may be (uint64_t)-N if the function gave back
- * N words that were counted for it. */
+ * it is 0. It costs a third of the time of the four calls. words may be (uint64_t)-N if the
+ * function gave back N words that were counted for it. */
 ALLOGRAM_INLINE_ void allogram_step(allogram_counters *set, uint64_t depth,
                                     allogram_function function, uint64_t words, uint64_t ns) {
     if (allogram_is_counted_(set)) {
@@ -702,8 +717,8 @@ ALLOGRAM_INLINE_ void allogram_step(allogram_counters *set, uint64_t depth,
 }
 
 /* For programs that read a virtual machine's own counters: adds these counts to `function`, as
- * called by the current function, without entering it. The counts are those since the last report
- * of this function. ns is ignored with ALLOGRAM_CLOCK. */
+ * called by the current function, without entering `function`. The counts are those since the last
+ * report of this function. ns is ignored with ALLOGRAM_CLOCK. */
 ALLOGRAM_INLINE_ void allogram_count_calls(allogram_counters *set, allogram_function function,
                                            uint64_t calls, uint64_t words, uint64_t ns) {
     if (allogram_is_counted_(set)) {
@@ -711,7 +726,7 @@ ALLOGRAM_INLINE_ void allogram_count_calls(allogram_counters *set, allogram_func
     }
 }
 
-/* ---- the same without the library ---------------------------------------------------------- */
+/* ---- wrappers that also work without the library -------------------------------------------- */
 
 ALLOGRAM_INLINE_ int allogram_start(const struct allogram_options *options, char *ret_message,
                                     size_t message_bytes) {

@@ -2,9 +2,10 @@
  * read the runtime's stacks, heaps and collections from outside of the process.
  *
  * `allogram observe PID` samples a running process with the kernel's perf events: registers and a
- * copy of the stack, taken in the interrupt. It unwinds the native frames. The frames and function
- * names of a virtual machine are known only to the inspector of that machine. An inspector is a
- * source file below adapters/ and an entry in its runtime's row of adapters/runtimes.def:
+ * copy of the stack, taken in the interrupt. `allogram observe` unwinds the native frames. The
+ * frames and function names of a virtual machine are known only to the inspector of that machine.
+ * An inspector is a source file below adapters/ and an entry in its runtime's row of
+ * adapters/runtimes.def:
  *
  *     static int open(struct allogram_target *target, void **ret_state, char *ret_problem,
  *                     size_t problem_bytes) {
@@ -31,12 +32,12 @@
  *
  * GLOSSARY
  *
- * target      the observed process. It is never stopped and nothing in it is changed; it runs while
- *             it is read, so the results of two reads may be inconsistent.
+ * target      the observed process. The observer never stops the target and changes nothing in it.
+ *             The target runs while it is read, so the results of two reads may be inconsistent.
  * sample      one thread at one moment: its registers and the top of its stack, consistent.
  * native      a frame of compiled code of an image (the program or a library); managed: a frame of
  *             a function that the runtime executes.
- * stale       read so long after the sample that it may describe another moment.
+ * stale       data that was read so long after the sample that it may describe another moment.
  *
  * RULES
  *
@@ -44,9 +45,9 @@
  * Copy once, check, use; bound every loop and every length. An inspector that meets something
  * unknown returns an error; it never guesses, crashes or loops.
  *
- * One thread calls all functions of one observation. An inspector must not print or exit. Pointers
- * that are passed to a function are valid until it returns; texts that an inspector passes are
- * copied. */
+ * During one observation, one thread calls all functions of all inspectors. An inspector must not
+ * print or exit. Pointers that are passed to a function are valid until it returns; texts that an
+ * inspector passes are copied. */
 #ifndef ALLOGRAM_INSPECTOR_H
 #define ALLOGRAM_INSPECTOR_H
 
@@ -65,11 +66,11 @@ struct allogram_target;
 int allogram_target_pid(const struct allogram_target *target);
 
 /* Copies memory of the target, all of it or nothing. Returns 0; -EFAULT: not all of it is mapped;
- * -ESRCH: the target has ended; else a negative errno. It takes 0.8 us for a page, 60 us for a
- * MiB. */
+ * -ESRCH: the target has ended; else a negative errno. The copy takes 0.8 us for a page, 60 us for
+ * a MiB. */
 int allogram_target_read(struct allogram_target *target, uint64_t address, void *ret_bytes,
                          size_t n_bytes);
-/* Reads several pieces of memory at once, all of them or nothing. It takes 0.2 us per piece. */
+/* Reads several pieces of memory at once, all of them or nothing. This takes 0.2 us per piece. */
 struct allogram_piece {
     uint64_t address;
     void *bytes; /* destination */
@@ -94,8 +95,8 @@ const struct allogram_target_mapping *allogram_target_mapping(struct allogram_ta
                                                               uint64_t address);
 size_t allogram_target_mappings(struct allogram_target *target,
                                 const struct allogram_target_mapping **ret_mappings);
-/* Reads the map of the target again, which takes 0.1 ms. The observer does so about once a
- * second. */
+/* Reads the map of the target again, which takes 0.1 ms. The observer calls this function about
+ * once a second. */
 int allogram_target_refresh_mappings(struct allogram_target *target);
 
 struct allogram_target_symbol {
@@ -119,8 +120,8 @@ typedef bool allogram_code_entry_fn(void *context, uint64_t entry_address, const
                                     size_t n_bytes);
 int allogram_target_code_entries(struct allogram_target *target, allogram_code_entry_fn *visit,
                                  void *context);
-/* A number that changes whenever an entry is added to this list or its newest one is removed; 0:
- * there is no list. Reads 16 bytes of the target. */
+/* A number that changes whenever an entry is added to the list of generated code, or the newest
+ * entry of the list is removed; 0: there is no list. Reads 16 bytes of the target. */
 uint64_t allogram_target_code_stamp(struct allogram_target *target);
 
 /* ---- a sample ---------------------------------------------------------------------------- */
@@ -138,18 +139,18 @@ enum {                            /* x86-64 */
 };
 struct allogram_registers {
     uint64_t value[ALLOGRAM_REGISTERS];
-    /* bit N is set: value[N] is the register's value in this frame. In callers only callee-saved
-     * registers are known. */
+    /* bit N is set: value[N] is the register's value in this frame. In the frames of callers only
+     * callee-saved registers are known. */
     uint32_t known;
 };
 struct allogram_native_frame { /* innermost first */
-    /* A return address; but the address of the next instruction (is_exact) in the first frame, and
-     * in a frame that a signal interrupted. */
+    /* In the first frame, and in a frame that a signal interrupted, the address of the next
+     * instruction (is_exact is true); in all other frames a return address. */
     uint64_t pc;
     uint64_t sp; /* registers.value[ALLOGRAM_RSP] */
     bool is_exact;
-    /* `owns` returned true for its pc. It is the last frame, because only the runtime knows its
-     * callers. */
+    /* The inspector's `owns` returned true for the pc of this frame. Then this frame is the last of
+     * the array, because only the runtime knows its callers. */
     bool is_managed;
     struct allogram_registers registers;
 };
@@ -157,7 +158,7 @@ enum allogram_walk_end {
     ALLOGRAM_WALK_OUTERMOST, /* the walk reached the thread's first frame */
     ALLOGRAM_WALK_MANAGED,   /* the last frame is generated code of the runtime (is_managed) */
     ALLOGRAM_WALK_UNKNOWN,   /* the next frame is code without unwind information */
-    ALLOGRAM_WALK_CUT,       /* the copy of the stack ends */
+    ALLOGRAM_WALK_CUT,       /* the next frame lies beyond the end of the copied stack */
 };
 struct allogram_sample {
     size_t size;             /* sizeof(struct allogram_sample) */
@@ -168,12 +169,14 @@ struct allogram_sample {
     const struct allogram_native_frame *frames;
     size_t n_frames; /* at least 1: frames[0] has the sampled registers */
     enum allogram_walk_end walk_end;
-    /* address of the copy of the stack, from rsp upward, at the same moment */
+    /* a copy of the target's stack at the sampled moment, from rsp upward: its address in the
+     * target, its bytes and their number */
     uint64_t stack_address;
     const void *stack;
     size_t stack_bytes;
 };
-/* The word at ADDRESS at the time of the sample; false: the copy does not contain it. */
+/* Returns the word at ADDRESS at the time of the sample; false: the copy of the stack does not
+ * contain the word. */
 bool allogram_sample_word(const struct allogram_sample *sample, uint64_t address,
                           uint64_t *ret_word);
 
@@ -195,7 +198,8 @@ enum allogram_stack_verdict {
     /* the stack contains all frames from the start of the runtime's code */
     ALLOGRAM_STACK_COMPLETE,
     ALLOGRAM_STACK_INCOMPLETE, /* some frames are missing; the reported ones are correct */
-    /* the runtime's state is of another moment: the stack is dropped and counted */
+    /* the runtime's state is not that of the sampled moment: the observer drops the stack and
+     * counts it as stale */
     ALLOGRAM_STACK_STALE,
 };
 
@@ -212,10 +216,11 @@ struct allogram_allocator {
     size_t size;
     const char *name;
     uint32_t instance;
-    /* carriers_bytes: obtained from the kernel or from malloc; blocks_bytes: the part of it in
-     * use */
+    /* carriers_bytes: the memory that the allocator obtained from the kernel or from malloc;
+     * blocks_bytes: the part of this memory that is in use */
     uint64_t carriers_bytes, blocks_bytes;
-    /* addresses of the carriers, if known: the observer determines how much of them is resident */
+    /* addresses of the memory of carriers_bytes, if known: the observer determines how much of this
+     * memory is resident */
     const struct allogram_range *carriers;
     size_t n_carriers;
 };
@@ -230,12 +235,13 @@ struct allogram_collection {
     uint32_t thread;
     uint64_t start_ns, pause_ns; /* CLOCK_MONOTONIC */
     uint64_t heap_before_bytes, heap_after_bytes;
-    uint64_t needed_bytes; /* size requested by the allocation that caused it */
-    /* allocated by its process since the previous collection of this process */
+    uint64_t needed_bytes; /* size requested by the allocation that caused the collection */
+    /* bytes that `process` allocated since its previous collection */
     uint64_t allocated_bytes;
-    /* The weight of its stack: the bytes, allocated by all processes, that this collection
-     * represents. If only a sample of the collections is reported, it is more than allocated_bytes.
-     * The weights of all reported collections add up to all bytes that were allocated. */
+    /* The weight of the collection's stack: the bytes, allocated by all processes, that this
+     * collection represents. If only a sample of the collections is reported, weight_bytes is
+     * greater than allocated_bytes. The weights of all reported collections add up to all bytes
+     * that were allocated. */
     uint64_t weight_bytes;
 };
 
@@ -251,7 +257,7 @@ void allogram_answers_allocator(struct allogram_answers *answers,
 void allogram_answers_collection(struct allogram_answers *answers,
                                  const struct allogram_collection *collection,
                                  const struct allogram_stack *stack /* or NULL */);
-/* Reports the number of collections until now, including those that are not reported. */
+/* Reports the number N of collections until now, including those that are not reported. */
 void allogram_answers_collections_seen(struct allogram_answers *answers, uint64_t n);
 /* Reports N events that the inspector could not read: reports show them as lost, with this
  * cause. */
@@ -261,12 +267,13 @@ void allogram_answers_lost(struct allogram_answers *answers, uint64_t n, const c
 
 struct allogram_inspector {
     size_t size;         /* sizeof(struct allogram_inspector) */
-    const char *runtime; /* the name in brackets before its frames */
+    const char *runtime; /* the name that reports show in brackets before the runtime's frames */
 
     /* Checks whether the target contains the runtime. Returns 0 and the inspector's state; -ENOENT:
-     * the target does not contain it; another negative errno: the target contains it, but it cannot
-     * be read. Then ret_problem has one line with the reason, which is shown, and the observation
-     * continues. Called at the start, and again when new files are mapped. */
+     * the target does not contain it; another negative errno: the target contains the runtime, but
+     * the inspector cannot read it. With such an errno, ret_problem has one line with the reason,
+     * which is shown, and the observation continues. `open` is called at the start, and again when
+     * new files are mapped. */
     int (*open)(struct allogram_target *target, void **ret_state, char *ret_problem,
                 size_t problem_bytes);
     void (*close)(void *state);
@@ -276,11 +283,11 @@ struct allogram_inspector {
     /* Whether pc is generated code of the runtime. It is called for each pc that is in no image, so
      * it must be fast. */
     bool (*owns)(void *state, uint64_t pc);
-    /* Called when code was added, or after some time (about once a second, and before a batch of
-     * samples). */
+    /* Reads the runtime's list of generated code again. Called when code was added, about once a
+     * second, and before a batch of samples. */
     void (*refresh)(void *state);
-    /* Passes the frames of a sample to STACK, from the innermost outward, native and managed ones
-     * in the order of their calls. If it passes none, the native frames are used. */
+    /* Passes the frames of a sample to STACK: native and managed frames in the order of their
+     * calls, from the innermost outward. If it passes no frame, the native frames are used. */
     enum allogram_stack_verdict (*stack)(void *state, const struct allogram_sample *sample,
                                          struct allogram_stack *stack);
 

@@ -10,10 +10,10 @@
  *     std::vector<float, allogram::allocator<float, frames>> frame;
  *
  * Header-only, on top of allogram.h, whose rules apply: without the library and without the
- * profiler it only forwards calls. Each block of the heap has the size that the container
+ * profiler, the classes only forward calls. Each block of the heap has the size that the container
  * requested. Under `allogram run` the trace also contains the block that malloc or operator new
- * returned for it, in their own heap. `allogram report --view=heaps` shows both heaps; do not add
- * their bytes. */
+ * returned for the container's block, in the heap of malloc. `allogram report --view=heaps` shows
+ * both heaps; do not add their bytes, because they are the same memory. */
 #ifndef ALLOGRAM_MEMORY_RESOURCE_HPP
 #define ALLOGRAM_MEMORY_RESOURCE_HPP
 
@@ -27,8 +27,8 @@
 
 namespace allogram {
 
-/* The heap with this name, registered at the first call; the same name gives the same heap. 0
- * without the library. */
+/* Returns the heap with this name, which the first call registers; the same name and allocator give
+ * the same heap. Returns 0 without the library. */
 inline allogram_heap heap_of(const char *name, const char *allocator) {
     allogram_heap_options options = {};
     options.size = sizeof(options);
@@ -37,10 +37,10 @@ inline allogram_heap heap_of(const char *name, const char *allocator) {
     return allogram_heap_new(&options);
 }
 
-/* Reports the blocks that it forwards. Every thread that may use `upstream`, the resource that
- * allocates, may use this one; `upstream` must live longer. type: the type of all its blocks; 0:
- * unknown. Two resources are equal if one can deallocate the blocks of the other: they have the
- * same heap and equal upstreams. */
+/* A resource that forwards each call to `upstream`, the resource that allocates, and reports the
+ * block. Every thread that may use `upstream` may use this resource; `upstream` must live longer
+ * than this resource. type: the type of all its blocks; 0: unknown. Two resources are equal if one
+ * can deallocate the blocks of the other: they have the same heap and equal upstreams. */
 class memory_resource : public std::pmr::memory_resource {
 public:
     explicit memory_resource(const char *name, std::pmr::memory_resource *upstream = nullptr,
@@ -73,8 +73,8 @@ private:
 };
 
 /* An allocator for containers without pmr. Heap: a type with a member heap_name. Upstream: the
- * allocator that allocates the memory; it must be default-constructible, and constructible from the
- * same allocator for another type, as std::allocator is. */
+ * allocator that allocates the memory; it must be default-constructible, and constructible from its
+ * own template with another value type, as std::allocator<T> is from std::allocator<U>. */
 template <class T, class Heap, class Upstream = std::allocator<T>> class allocator {
     using traits = std::allocator_traits<Upstream>;
 
