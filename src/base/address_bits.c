@@ -1,8 +1,10 @@
-/* address_bits.c: keeps sets of addresses for adapters: a hash table from region numbers to regions
- * of bits, and a list of the used slots, so that a walk costs time proportional to the heap: small
- * heaps are collected thousands of times a second. Entries are never removed. A slot is listed
- * before its region can be found; if two threads add the same one it may be listed and walked
- * twice, which finds nothing more. */
+/* address_bits.c: keeps sets of addresses for adapters (the code for one runtime each): a hash
+ * table from region numbers to regions of bits, and a list of the used slots of the table. With the
+ * list, the time of a walk over all addresses is proportional to the size of the heap, not of the
+ * table; this matters because small heaps are collected thousands of times a second. Entries are
+ * never removed. A slot is listed before its region can be found. If two threads add the same slot,
+ * it may be listed and walked twice; the second walk then finds the addresses again, or no address
+ * if the first walk cleared them. */
 #include "address_bits.h"
 
 #include <errno.h>
@@ -22,8 +24,9 @@ enum {
 };
 
 struct ag_address_slot {
-    _Atomic uint64_t key;               /* number of the region plus 1; 0: free */
-    _Atomic(_Atomic uint64_t *) region; /* REGION_WORDS of the first set, then of the next ... */
+    _Atomic uint64_t key; /* number of the region plus 1; 0: free */
+    /* array of n_sets * REGION_WORDS words: first the words of set 0, then those of set 1 ... */
+    _Atomic(_Atomic uint64_t *) region;
 };
 
 static size_t region_bytes(const struct ag_address_bits *bits) {
@@ -71,18 +74,23 @@ AG_COLD static _Atomic uint64_t *make_region(struct ag_address_bits *bits,
     if (!made) {
         return NULL;
     }
-    /* before the region: a walk that starts after the region can be found also visits it */
+    /* The slot is listed before the region is stored in it: so a walk that starts when the region
+     * can already be found visits the region. */
     atomic_store_explicit(&bits->listed[at], (uint32_t)(slot - bits->slots) + 1,
                           memory_order_release);
-    /* release: pairs with the acquire in find_word; the memory is there */
+    /* release: pairs with the acquire in find_word, so that a thread that finds the region sees
+     * zeroed memory */
     if (atomic_compare_exchange_strong_explicit(&slot->region, &expected, made,
                                                 memory_order_acq_rel, memory_order_acquire)) {
         return made;
     }
-    return expected; /* the loser's memory stays unused: it costs only address space */
+    /* another thread was faster: the memory of this call stays unused and costs only address
+     * space */
+    return expected;
 }
 
-/* The word of the address in the set; NULL: its region does not exist. */
+/* Returns the word that contains the bit of the address in the set; NULL: the region of the address
+ * does not exist. makes_one: makes the region if there is memory. */
 static _Atomic uint64_t *find_word(struct ag_address_bits *bits, uint32_t set, uintptr_t address,
                                    bool makes_one) {
     struct ag_address_slot *slot = find_slot(bits, (address >> REGION_SHIFT) + 1, makes_one);

@@ -1,9 +1,9 @@
 /* address_bits.h: which addresses of a heap are in one of a few sets.
  *
- * One bit per granule of 16 bytes, in regions of 1 MiB that are mapped on first use: the addresses
- * themselves are stored nowhere, so no garbage collector keeps a block alive because it is in a
- * set. Any thread may call any function at any time; no lock, no malloc; safe in a signal
- * handler. */
+ * A set has one bit per granule of 16 bytes. The bits of each region of 1 MiB of addresses are
+ * mapped on first use. The addresses themselves are stored nowhere; so no garbage collector that
+ * scans this memory keeps a block alive because it is in a set. Any thread may call any function at
+ * any time; no lock, no malloc; safe in a signal handler. */
 #ifndef AG_ADDRESS_BITS_H
 #define AG_ADDRESS_BITS_H
 
@@ -13,22 +13,23 @@
 struct ag_address_slot;
 struct ag_address_bits {
     struct ag_address_slot *slots;
-    _Atomic uint32_t *listed; /* slot + 1; 0: not yet */
+    _Atomic uint32_t *listed; /* each: the index of a used slot plus 1; 0: not written yet */
     _Atomic uint32_t n_listed;
     uint32_t n_sets;
     bool forgets_on_fork;
 };
 
 /* Called once for each table, before any other function. Sets are numbers below n_sets.
- * forgets_on_fork: a forked child begins with empty sets (the kernel wipes them), else with its
- * parent's. 0 or -ENOMEM. */
+ * forgets_on_fork: true: a forked child begins with empty sets (the kernel wipes them); false: it
+ * begins with the sets of its parent. Returns 0 or -ENOMEM. */
 int ag_address_bits_start(struct ag_address_bits *bits, uint32_t n_sets, bool forgets_on_fork);
-/* false: no memory. */
+/* Adds the address to the set. Returns false if there is no memory. */
 bool ag_address_bits_set(struct ag_address_bits *bits, uint32_t set, uintptr_t address);
-/* Returns whether the bit was set: of several threads that clear it, one gets true. */
+/* Removes the address from the set. Returns whether the address was in the set: if several threads
+ * remove it at once, one of them gets true. */
 bool ag_address_bits_clear(struct ag_address_bits *bits, uint32_t set, uintptr_t address);
 bool ag_address_bits_has(struct ag_address_bits *bits, uint32_t set, uintptr_t address);
-/* Visits all addresses of a set, ascending within each region; visit may clear them. */
+/* Visits all addresses of a set, ascending within each region; VISIT may remove them. */
 typedef void ag_address_fn(void *context, uintptr_t address);
 void ag_address_bits_walk(struct ag_address_bits *bits, uint32_t set, ag_address_fn *visit,
                           void *context);

@@ -1,4 +1,5 @@
-/* block_filter.c: parses and applies filters of recordings; without stdio, for the agent. */
+/* block_filter.c: parses and applies the filters that select the blocks of a recording. It uses no
+ * stdio, because the agent (the library inside the profiled process) calls it. */
 #include "block_filter.h"
 
 #include <errno.h>
@@ -26,7 +27,8 @@ static int filter_refuse(const char *term, size_t length, char message[512]) {
     return -EINVAL;
 }
 
-/* Reads digits, optionally followed by K, M or G. Returns their end; NULL: none, or too many. */
+/* Reads digits, optionally followed by K, M or G (powers of 1024). Returns the end of the number;
+ * NULL: there is no digit, or the number is too large. */
 static const char *read_bytes(const char *at, uint64_t *ret_bytes) {
     static const char units[] = "KMG";
     uint64_t bytes = 0;
@@ -170,7 +172,8 @@ bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t b
     return true;
 }
 
-/* After a mismatch the last star matches one character more: text length * glob length steps. */
+/* After a mismatch, the last star matches one character more. So the loop takes at most (length of
+ * the text) * (length of the glob) steps. */
 static bool is_like(const char *text, const char *glob) {
     const char *star = NULL, *behind_star = NULL;
     while (*text) {

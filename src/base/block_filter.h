@@ -1,6 +1,7 @@
 /* block_filter.h: selects the blocks of a recording: "domain=gpu,!allocator=pool,size=4096..".
- * Terms are joined by commas, and all must hold; "!" negates one. The expression is stored in the
- * live segment and in the trace. */
+ * Terms are joined by commas, and all must hold; "!" before a term negates it. The expression is
+ * stored in the live segment (the memory that the agent shares with the writer) and in the
+ * trace. */
 #ifndef AG_BLOCK_FILTER_H
 #define AG_BLOCK_FILTER_H
 
@@ -25,23 +26,24 @@ struct ag_block_filter { /* zero-initialized: selects all blocks */
         enum ag_block_filter_key key;
         bool is_negated;
         uint32_t domain;
-        uint64_t low, high; /* of sizes, both inclusive */
+        uint64_t low, high; /* for a size term: bytes, both inclusive */
         char name[AG_BLOCK_FILTER_NAME_BYTES];
     } terms[AG_BLOCK_FILTER_TERMS];
     uint32_t n_terms;
     bool has_sizes, has_types;
 };
 
-/* expression NULL or "": selects all. -EINVAL with one line in ret_message (512 bytes). */
+/* expression NULL or "": selects all blocks. Returns 0, or -EINVAL with one line in ret_message
+ * (512 bytes). */
 int ag_block_filter_parse(const char *expression, struct ag_block_filter *ret_filter,
                           char ret_message[512]);
-/* Whether the terms about the heap hold. */
+/* Whether the terms about domain, allocator and heap hold. */
 bool ag_block_filter_takes_heap(const struct ag_block_filter *filter, uint32_t domain,
                                 const char *allocator, const char *heap);
 /* Whether the terms about sizes hold. */
 bool ag_block_filter_takes_size(const struct ag_block_filter *filter, uint64_t bytes);
-/* Whether the terms about types hold: "*" is any text, "?" any character. type NULL: unknown; it
- * matches no pattern, so only negated terms hold. */
+/* Whether the terms about types hold: "*" is any text, "?" any character. type NULL: the type is
+ * unknown and matches no pattern, so only negated terms hold. */
 bool ag_block_filter_takes_type(const struct ag_block_filter *filter, const char *type);
 
 #endif

@@ -1,7 +1,9 @@
-/* blocked_signals.h: short sections that no signal handler of their thread may interrupt.
+/* blocked_signals.h: for short sections of code that no signal handler may interrupt in the thread
+ * that executes them.
  *
- * Signals that the thread raises itself are not blocked, or else they would kill the process: a
- * sandbox answers a system call with SIGSYS, which its own handler expects. */
+ * Signals that an instruction or system call of the thread itself raises are not blocked: the
+ * kernel kills a process that raises such a signal while it is blocked. One of them is SIGSYS, with
+ * which a sandbox intercepts system calls; the handler of the sandbox needs it. */
 #ifndef AG_BLOCKED_SIGNALS_H
 #define AG_BLOCKED_SIGNALS_H
 
@@ -21,7 +23,8 @@ AG_FAST uint64_t ag_signals_block(void) {
                             ag_signal_bit(SIGFPE) | ag_signal_bit(SIGILL) | ag_signal_bit(SIGTRAP));
     uint64_t before = 0;
     (void)ag_syscall6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&most, (long)&before,
-                      AG_KERNEL_SIGNAL_SET_BYTES, 0, 0); /* only a sandbox can refuse */
+                      /* fails only if a sandbox forbids the call */
+                      AG_KERNEL_SIGNAL_SET_BYTES, 0, 0);
     return before;
 }
 

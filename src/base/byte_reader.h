@@ -1,7 +1,8 @@
 /* byte_reader.h: reads numbers from untrusted bytes.
  *
- * A reader never leaves [at, end). An overrun sets is_bad and reads zeros, so a parser needs one
- * check at its end. Every loop over a reader terminates, because a reader stays at its end. */
+ * A reader never reads outside of [at, end). A read beyond the end sets is_bad and returns zero, so
+ * a parser needs only one check, at its end. Every loop over a reader terminates, because a reader
+ * stays at its end. */
 #ifndef AG_BYTE_READER_H
 #define AG_BYTE_READER_H
 
@@ -15,7 +16,7 @@ struct ag_byte_reader {
     bool is_bad;
 };
 
-/* A little-endian number of at most 8 bytes. */
+/* Reads a little-endian number of at most 8 bytes. */
 static inline uint64_t ag_byte_reader_take(struct ag_byte_reader *reader, size_t bytes) {
     uint64_t value = 0;
     if ((size_t)(reader->end - reader->at) < bytes) {
@@ -28,7 +29,7 @@ static inline uint64_t ag_byte_reader_take(struct ag_byte_reader *reader, size_t
     return value;
 }
 
-/* Bits beyond the 64th are dropped. */
+/* Reads a number in LEB128 encoding; bits beyond the 64th are dropped. */
 static inline uint64_t ag_byte_reader_leb(struct ag_byte_reader *reader, bool is_signed) {
     uint64_t value = 0, byte;
     unsigned shift = 0;
@@ -51,7 +52,7 @@ static inline int64_t ag_byte_reader_sleb(struct ag_byte_reader *reader) {
     return (int64_t)ag_byte_reader_leb(reader, /* is_signed= */ true);
 }
 
-/* Returns the address of the skipped bytes; the end if there are fewer. */
+/* Skips bytes and returns their address; if fewer bytes are left, returns the end. */
 static inline const uint8_t *ag_byte_reader_skip(struct ag_byte_reader *reader, uint64_t bytes) {
     const uint8_t *start = reader->at;
     if ((uint64_t)(reader->end - reader->at) < bytes) {

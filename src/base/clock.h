@@ -1,5 +1,5 @@
-/* clock.h: reads a clock of the kernel, in ns. For code outside of hooks, which calls the C
- * library. */
+/* clock.h: reads a clock of the kernel, in ns. Only for code that runs outside of hooks, because it
+ * calls the C library, which hooks must not call. */
 #ifndef AG_CLOCK_H
 #define AG_CLOCK_H
 

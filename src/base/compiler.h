@@ -13,15 +13,16 @@
 /* Makes the compiler compute the value once, here, and not again at each use. */
 #define AG_KEEP_IN_REGISTER(x) __asm__("" : "+r"(x))
 #define AG_PREFETCH(address) __builtin_prefetch(address)
-#define AG_TRAILING_ZEROS(x) ((unsigned)__builtin_ctzll(x)) /* of a value that is not 0 */
-#define AG_BITS(x) (64 - (unsigned)__builtin_clzll(x))      /* of a value that is not 0: 1 + log2 */
+#define AG_TRAILING_ZEROS(x) ((unsigned)__builtin_ctzll(x)) /* x must not be 0 */
+#define AG_BITS(x) (64 - (unsigned)__builtin_clzll(x))      /* 1 + log2(x); x must not be 0 */
 #define AG_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
 
-/* The agent is linked with -fvisibility=hidden: only symbols with AG_EXPORT are exported. */
+/* The agent, the library that is loaded into the profiled process, is compiled with
+ * -fvisibility=hidden: only symbols with AG_EXPORT are exported. */
 #define AG_EXPORT __attribute__((visibility("default")))
 
-/* For the declaration of a variable of the agent: the variable is in this object, so its address
- * needs no load from the GOT. */
+/* For the declaration of a variable of the agent: the attribute says that the variable is defined
+ * in the same shared library, so the compiler does not load its address from the GOT. */
 #define AG_HIDDEN __attribute__((visibility("hidden")))
 
 #define AG_CACHE_LINE 64

@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
-/* Closes FD unless it is negative. Errors are ignored, so it is for descriptors through which
- * nothing was written, or whose write errors were reported already. */
+/* Closes FD unless it is negative. Errors are ignored. So use this function only if nothing was
+ * written through FD, or if write errors were reported already. */
 static inline void ag_descriptor_close(int fd) {
     if (fd >= 0) {
         (void)close(fd); /* see above */

@@ -4,10 +4,11 @@
 
 #include <stddef.h>
 
-/* Copies PARTS, which ends with NULL, one after the other into TO, whose size is n_bytes, at least
- * 1; what does not fit is dropped. Terminates TO. Safe in a signal handler. */
+/* Copies the texts of PARTS, an array that ends with NULL, one after the other into TO, a buffer of
+ * n_bytes (at least 1). Bytes that do not fit are dropped. Terminates TO. Safe in a signal
+ * handler. */
 void ag_join_text(char *to, size_t n_bytes, const char *const parts[]);
-/* The same for one text. */
+/* Copies one text in the same way. */
 void ag_copy_text(char *to, size_t n_bytes, const char *text);
 
 #endif

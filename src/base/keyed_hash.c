@@ -6,7 +6,8 @@
 
 #include "raw_syscall.h"
 
-/* This constant is used only if the kernel has no random numbers. */
+/* These constants are used only if the kernel gives no random numbers, for example early in the
+ * boot. */
 struct ag_hash_key ag_hash_key = {.mask = UINT64_C(0x243f6a8885a308d3),
                                   .first = UINT64_C(0x9e3779b97f4a7c15),
                                   .second = UINT64_C(0xbf58476d1ce4e5b9),
@@ -19,9 +20,10 @@ enum {
     TRIES_MOST = 4096, /* one in 60 candidates is good */
 };
 
-/* The products of 0, STRIDE, 2 STRIDE ... cluster, for any number of them, if the continued
- * fraction of STRIDE * multiplier / 2^64 has a large quotient. (With the golden ratio, the best
- * multiplier for consecutive numbers, the largest is 16 here.) */
+/* Whether the products of 0, STRIDE, 2 STRIDE ... with the multiplier are spread evenly over all
+ * 64-bit numbers. They form clusters if the continued fraction of STRIDE * multiplier / 2^64 has a
+ * large quotient. (For the golden ratio, which is the best multiplier if STRIDE is 1, the largest
+ * quotient is 16.) */
 static bool spreads_evenly(uint64_t multiplier) {
     uint64_t before = 0, rest = multiplier * STRIDE; /* before: 0 stands for 2^64 */
     uint64_t denominator_before = 0, denominator = 1;

@@ -1,13 +1,15 @@
 /* keyed_hash.h: the hash of every table whose keys come from outside: a trace, a live segment, an
  * ELF file, another process.
  *
- * With a fixed hash an attacker who makes the input can choose keys that all fall into one slot,
- * and a few kilobytes then take minutes. So each process draws a random key when it starts. Nothing
- * that a user sees may depend on the order of slots: it differs from run to run.
+ * With a fixed hash, an attacker who makes the input can choose keys that all fall into one slot; a
+ * few kilobytes of input then take minutes. So each process draws a random key when it starts.
+ * Nothing that a user sees may depend on the order of slots, because this order differs from run to
+ * run.
  *
- * Numbers: two multiplications by random odd numbers with a fold between them, about 8 cycles; a
- * bijection, so that equal hashes mean equal numbers. Any of its bits may be used. Bytes and
- * arrays: SipHash-1-3 (Aumasson, Bernstein 2012), about 1.5 cycles a byte. */
+ * Numbers are hashed by two multiplications by random odd numbers; between them, the upper half is
+ * XORed into the lower half. This takes about 8 cycles. The hash is a bijection: equal hashes mean
+ * equal numbers. A table may use any bits of the hash. Arrays of bytes are hashed by SipHash-1-3
+ * (Aumasson, Bernstein 2012), about 1.5 cycles a byte. */
 #ifndef AG_KEYED_HASH_H
 #define AG_KEYED_HASH_H
 
@@ -18,9 +20,11 @@
 
 struct ag_hash_key {
     uint64_t mask, first, second; /* all odd */
-    uint64_t even; /* odd, and such that numbers 16 apart spread evenly over the products */
+    /* odd; its products with addresses at distances of 16 bytes are spread evenly (see
+     * keyed_hash.c) */
+    uint64_t even;
 };
-/* Random, set before main; constant since. */
+/* Random. A constructor sets the key before main; it does not change afterward. */
 extern struct ag_hash_key ag_hash_key AG_HIDDEN;
 
 AG_FAST uint64_t ag_keyed_hash(uint64_t number) {
@@ -29,10 +33,11 @@ AG_FAST uint64_t ag_keyed_hash(uint64_t number) {
     return hash * ag_hash_key.second;
 }
 
-/* A cheaper hash for addresses, a single multiplication: only its high bits may be used. That is
- * enough against a chosen set of keys (multiply-shift, Dietzfelbinger 1997: two keys collide in one
- * of n slots with probability at most 2/n). A random multiplier could be a bad one only for keys
- * that all programs have: addresses at equal distances. That is why the multiplier is selected. */
+/* A cheaper hash for addresses, a single multiplication: only its high bits may be used. This hash
+ * protects against keys that an attacker chooses (multiply-shift, Dietzfelbinger 1997: two keys
+ * collide in one of n slots with probability at most 2/n). Some multipliers are bad for addresses
+ * at equal distances, which all programs have. So the key `even` is a random multiplier that is
+ * tested for such addresses. */
 AG_FAST uint64_t ag_keyed_product(uint64_t address) {
     return address * ag_hash_key.even;
 }

@@ -1,5 +1,5 @@
-/* little_endian.h: integers to bytes and back, low byte first, on any machine: on a little-endian
- * one the compiler makes one move of each. */
+/* little_endian.h: converts integers to bytes and back, low byte first, on any machine. For a
+ * little-endian machine the compiler makes one move instruction of each function. */
 #ifndef AG_LITTLE_ENDIAN_H
 #define AG_LITTLE_ENDIAN_H
 

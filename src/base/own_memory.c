@@ -1,5 +1,5 @@
-/* own_memory.c: maps and frees memory for the agent. Allocations are recorded in a list, which is
- * mapped with the first one. */
+/* own_memory.c: maps and frees memory for the agent. Allocations are recorded in a list; the first
+ * allocation maps the memory of the list. */
 #include "own_memory.h"
 
 #include <stdatomic.h>
@@ -9,11 +9,12 @@
 #include "pages.h"
 #include "raw_syscall.h"
 
-/* 4 MiB of address space; a region of address_bits.c is one piece */
+/* Maximum number of allocations; their list takes 4 MiB of address space. Most allocations are
+ * regions of address_bits.c: one for each MiB of a heap. */
 enum { PIECES_MOST = 1 << 18 };
 
 struct piece {
-    uintptr_t address; /* 0: none */
+    uintptr_t address; /* 0: not allocated yet, or freed */
     size_t bytes;
 };
 static struct {

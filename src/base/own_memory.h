@@ -1,20 +1,24 @@
-/* own_memory.h: memory of the agent in the program's process, kept until all of it is freed.
+/* own_memory.h: memory of the agent (the library that is loaded into the profiled process), with a
+ * list of all allocations.
  *
- * Zeroed memory from the kernel and not from the host's malloc. An agent that leaves the process
- * (attach) frees all of it at once; one that stays to the end never does. */
+ * The memory is mapped from the kernel, because the agent must not call the program's malloc. An
+ * agent that is unloaded from a running process (`allogram attach`) frees all of its memory at
+ * once, with the list. An agent that stays until the end of the process does not free it. */
 #ifndef AG_OWN_MEMORY_H
 #define AG_OWN_MEMORY_H
 
 #include <stddef.h>
 
-/* Whole pages, which cost nothing until they are touched; NULL: no memory. From any thread and
- * signal handler. */
+/* Allocates whole zeroed pages, which take no memory until they are touched; NULL: no memory. Any
+ * thread and signal handler may call this function. */
 void *ag_own_memory_take(size_t bytes);
-/* The same for memory that is zeros again in a forked child, if the kernel can do that. */
+/* Allocates like ag_own_memory_take; in a forked child the memory contains zeros again, if the
+ * kernel supports MADV_WIPEONFORK. */
 void *ag_own_memory_take_wiped(size_t bytes);
-/* Frees one piece; NULL does nothing. It searches the list, so it is not for frequent use. */
+/* Frees one allocation; NULL does nothing. This function searches the whole list, so it must not be
+ * called often. */
 void ag_own_memory_give(void *memory);
-/* Frees everything. No thread may use any of it, or take more meanwhile. */
+/* Frees all allocations. Meanwhile no thread may use them or allocate. */
 void ag_own_memory_give_back(void);
 
 #endif

@@ -1,19 +1,21 @@
-/* plain_memory.c: the memory and string functions of the C library, for the agents, using general
- * registers only.
+/* plain_memory.c: the memory and string functions of the C library for the agents (libraries that
+ * are loaded into the profiled process), written for general registers only.
  *
- * A detour of a function of the program may be called by code whose compiler knows that the
- * function leaves the vector registers alone (see hook/kept_call.h). The C library's memcpy and
- * strlen use them. So the agents link these instead, hidden, and the modules that a hook runs are
- * compiled with -mgeneral-regs-only: no vector register has to be saved. tools/check_vectors.py
- * checks the machine code.
+ * A detour replaces a function of the program. The compiler of the function's callers may know that
+ * the function does not change the vector registers (see hook/kept_call.h), so the detour must not
+ * change them either. The C library's memcpy and strlen use vector registers. So the agents link
+ * the functions of this file instead, with hidden visibility, and the modules that a hook runs are
+ * compiled with -mgeneral-regs-only. Then no vector register has to be saved.
+ * tools/check_vectors.py checks the machine code.
  *
- * None of these is on the path of an event whose stack is in the cache. */
+ * The functions need not be fast: an event whose stack is in the cache calls none of them. */
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
 
-/* The names and types of <string.h>, which declares some with attributes that do not fit here. */
+/* The names and types of <string.h>. The header itself is not included, because it declares some of
+ * the functions with attributes that these definitions do not match. */
 void *memcpy(void *restrict to, const void *restrict from, size_t n_bytes) AG_HIDDEN;
 void *memmove(void *to, const void *from, size_t n_bytes) AG_HIDDEN;
 void *memset(void *to, int value, size_t n_bytes) AG_HIDDEN;
@@ -26,7 +28,8 @@ char *strchr(const char *text, int wanted) AG_HIDDEN;
 char *strrchr(const char *text, int wanted) AG_HIDDEN;
 char *strstr(const char *text, const char *wanted) AG_HIDDEN;
 
-/* Uses string instructions: the compiler would turn a loop into a call of this very function. */
+/* Uses string instructions, because a compiler may replace a loop that copies bytes by a call of
+ * memcpy. */
 void *memcpy(void *restrict to, const void *restrict from, size_t n_bytes) {
     void *at = to;
     __asm__ volatile("rep movsb" : "+D"(at), "+S"(from), "+c"(n_bytes) : : "memory");

@@ -1,14 +1,17 @@
-/* populate.c: makes pages of the segment touchable by a system call for each: FUTEX_WAKE_OP.
+/* populate.c: allocates the pages of a shared mapping before they are used, with one system call,
+ * FUTEX_WAKE_OP, for each page.
  *
- * The call has to write (a read would map the shared zero page of a hole), must not change the
- * page, even if a related process changes it at the same moment, and must return EFAULT where a
- * plain store raises SIGBUS. FUTEX_WAKE_OP does just that: before it wakes any thread it performs
- * an atomic operation on a word that we choose, here `word |= 0`.
+ * The system call has to write to the page: a read of a hole would only map the shared zero page.
+ * The write must not change the contents, even if another process changes them at the same moment.
+ * And the call must return EFAULT where a plain store raises SIGBUS. FUTEX_WAKE_OP meets all three
+ * conditions: before it wakes any thread, it performs an atomic operation on a word of the caller's
+ * choice, here `word |= 0`.
  *
  * MADV_POPULATE_WRITE (Linux 5.14) does this for all pages at once, and takes 45 us for 64 KiB
- * instead of 57. But some sandboxes permit only the advice that allocators give: Firefox reports
- * any other as a violation, and some kill the process. Futexes are allowed wherever there are
- * threads. So madvise is used only if futexes are refused. */
+ * instead of 57 us. But some sandboxes permit only those values of `advice` in madvise that
+ * allocators use. Firefox reports any other value as a violation; other sandboxes kill the process.
+ * Futexes are allowed in all programs with threads. So madvise is used only if futexes are
+ * refused. */
 #include "base/populate.h"
 
 #include <errno.h>
@@ -32,7 +35,8 @@ static long touch_page(uintptr_t page) {
     return result;
 }
 
-/* Whether the call itself was refused, so that its result says nothing about the memory. */
+/* Whether the kernel or a sandbox refused the system call itself, so that its result says nothing
+ * about the memory. */
 static bool is_refused(long result) {
     return result == -EINVAL || result == -EPERM || result == -EACCES || result == -ENOSYS;
 }

@@ -1,8 +1,8 @@
-/* raw_syscall.h: system calls without side effects on the host: no errno, no cancellation point, no
- * interposed symbol.
+/* raw_syscall.h: system calls without side effects on the profiled program: they do not change
+ * errno, are no cancellation points and call no symbol that can be interposed.
  *
- * They return the kernel's result: a value, or a negative errno in [-4095, -1]. x86-64; a port to
- * another CPU adds a file of this name in an arch folder. */
+ * The functions return the kernel's result: a value, or a negative errno in [-4095, -1]. This file
+ * is for x86-64; a port to another CPU adds a file of this name in an arch folder. */
 #ifndef AG_RAW_SYSCALL_H
 #define AG_RAW_SYSCALL_H
 

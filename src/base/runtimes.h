@@ -1,9 +1,11 @@
-/* runtimes.h: the table of the runtimes that this build has, one row each.
+/* runtimes.h: the table of the runtimes (virtual machines and garbage collectors) that this build
+ * supports, one row for each.
  *
  * A runtime is a folder in adapters/ and a row in adapters/runtimes.def. The table is compiled
  * three times, because programs differ in what they can link: for the agent that is preloaded, for
- * the agent that is loaded into a running process, and for allogram itself. A part that a program
- * cannot use, or that the runtime does not have, is NULL there. */
+ * the agent that is loaded into a running process, and for allogram itself. In each compilation,
+ * the pointer to a part that this program cannot use, or that the runtime does not have, is
+ * NULL. */
 #ifndef AG_RUNTIMES_H
 #define AG_RUNTIMES_H
 
@@ -14,19 +16,22 @@ struct allogram_inspector;
 
 struct ag_runtime {
     const char *name;     /* as in reports and in --adapters=LIST */
-    const char *versions; /* the ones that it supports, for people */
+    const char *versions; /* the supported versions of the runtime, as text for users */
 
-    /* A function that only this runtime defines: `attach` looks for it. NULL: no part of this
-     * runtime works inside of a process. */
+    /* The name of a function that only this runtime defines. `allogram attach` searches a process
+     * for this symbol. NULL: this runtime has no part that works inside of a process. */
     const char *symbol;
-    const char *why_not_late;        /* why it cannot start in a running process; NULL: it can */
-    const struct ag_adapter *inside; /* embed/adapter.h; only in the agents */
+    const char *why_not_late; /* why the adapter cannot start in a running process; NULL: it can */
+    /* the part inside the profiled process (embed/adapter.h); only in the agents */
+    const struct ag_adapter *inside;
 
-    /* Only in allogram. */
-    const struct ag_decoder *decoder;           /* symbol/decoder.h: names, frames and types */
-    const struct allogram_inspector *inspector; /* allogram/inspector.h: a process from outside */
-    const struct ag_link_kind *link;            /* remote/machine_link.h: processes with a name */
+    /* The fields below are set only in the program `allogram`. */
+    const struct ag_decoder *decoder; /* decodes names, frames and types (symbol/decoder.h) */
+    /* reads the runtime from outside the process (allogram/inspector.h) */
+    const struct allogram_inspector *inspector;
+    /* connects to a virtual machine by its name (remote/machine_link.h) */
+    const struct ag_link_kind *link;
 };
-extern const struct ag_runtime ag_runtimes[]; /* a row without a name ends it */
+extern const struct ag_runtime ag_runtimes[]; /* a row without a name ends the table */
 
 #endif

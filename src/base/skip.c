@@ -1,13 +1,14 @@
-/* skip.c: draws skips (the bytes before a sampler's next sample) and computes the probability of a
- * block, with its own logarithm and exponential, because the agent does not link libm.
+/* skip.c: draws skips (the bytes before a sampler's next sample) and computes the probability that
+ * a block is sampled. It has its own logarithm and exponential function, because the agent (the
+ * library inside the profiled process) does not link libm.
  *
- * A skip is the integer part of an exponential variable with mean interval_bytes. That is exact,
- * not an approximation: P(skip >= n) = exp(-n / interval) for every integer n, so a block of n
- * bytes is skipped with exactly this probability, and the rest of a skip after n bytes is
- * distributed like a new one.
+ * A skip is the integer part of an exponentially distributed variable with mean interval_bytes.
+ * This distribution is exact, not an approximation: P(skip >= n) = exp(-n / interval) for every
+ * integer n, so a block of n bytes is skipped with exactly this probability, and the rest of a skip
+ * after n bytes is distributed like a new one.
  *
- * Functions that a hook may call leave the program's vector registers, rounding mode and
- * floating-point exceptions alone (vector_state.h). */
+ * Functions that a hook may call do not change the program's vector registers, rounding mode and
+ * floating-point exceptions (vector_state.h). */
 #include "base/skip.h"
 
 #include <string.h>
@@ -30,8 +31,8 @@ static uint64_t bits_of_double(double value) {
 }
 
 /* The natural logarithm of a positive normal number, to a few units in the last place: splits
- * exponent and mantissa, and computes the mantissa in [sqrt(1/2), sqrt(2)) by the series of 2
- * artanh(s). */
+ * exponent and mantissa, and computes the logarithm of the mantissa, scaled to [sqrt(1/2),
+ * sqrt(2)), by the series of 2 artanh(s). */
 static double natural_logarithm(double x) {
     const uint64_t bits = bits_of_double(x);
     int exponent = (int)(bits >> 52) - 1023;
@@ -49,10 +50,10 @@ static double natural_logarithm(double x) {
     return exponent * LN_2 + 2 * s * sum;
 }
 
-/* 1 - exp(-x) for x >= 0, with full relative precision also if it is tiny. */
+/* 1 - exp(-x) for x >= 0. The relative error is small even if the result is tiny. */
 static double one_minus_exp_of_minus(double x) {
     if (x > 64) {
-        return 1; /* the difference is below half a unit in the last place */
+        return 1; /* exp(-x) is below half a unit in the last place of 1 */
     }
     const int halvings = (int)(x / LN_2 + 0.5);
     const double rest = x - halvings * LN_2; /* |rest| < 0.35 */
@@ -64,7 +65,8 @@ static double one_minus_exp_of_minus(double x) {
     return (1 - power) + power * series;
 }
 
-/* -ln of a uniform number of (0, 1], in steps of 2^-64 off by half of one, so never ln 0. */
+/* Draws -ln(u) for a uniform random number u = (n + 0.5) / 2^64 with an integer n from 0 to 2^64 -
+ * 1. The 0.5 avoids ln(0). */
 static double exponential(uint64_t *random_state) {
     const double numerator = (double)ag_random_next(random_state) + 0.5;
     const double drawn = 64 * LN_2 - natural_logarithm(numerator);
@@ -96,8 +98,8 @@ void ag_skip_set_interval(struct ag_skip *skip, uint64_t interval_bytes) {
     ag_skip_draw_slow(skip);
 }
 
-/* The mean number of points in the rest of a block, rounded up or down at random, so that the mean
- * is exact. */
+/* The expected number of points in the rest of a block. It is rounded up or down at random, so that
+ * the mean of the results is exact. */
 static uint64_t expected_points(struct ag_skip *skip, uint64_t size_bytes) {
     const double most = (double)(UINT64_C(1) << 62), chance = 0x1p-53;
     const double mean = ((double)size_bytes + 1) * ag_skip_probability(0, skip->interval_bytes);
@@ -121,7 +123,7 @@ static void count_points(void *context) {
             return;
         }
         points->n_points++;
-        /* the point is the additional byte that blocks of size 0 have, too */
+        /* the point is in the byte that is added to the size of each block (see skip.h) */
         if (size_bytes == skip->left_bytes) {
             draw(skip);
             return;

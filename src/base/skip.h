@@ -1,5 +1,6 @@
-/* skip.h: selects the blocks of a sampler: each byte with the same small probability, so each block
- * with a probability that only its size determines. No malloc, no libm, safe in a signal handler.
+/* skip.h: selects blocks for a sampler. Each byte is selected with the same small probability, so
+ * only the size of a block determines the probability that the block is selected. No malloc, no
+ * libm, safe in a signal handler.
  *
  * The bytes that a thread allocates form one sequence. The sampler chooses points in it: a Poisson
  * process with one point per `interval_bytes` on average. A block is sampled if a point falls into
@@ -7,12 +8,13 @@
  *
  *     p(size) = 1 - exp(-(size + 1) / interval_bytes)
  *
- * (one byte more than its size, so that blocks of size 0 are sampled too), and a sampled block
- * stands for 1 / p(size) blocks and size / p(size) bytes. Both are unbiased, for any mix of sizes
- * and any periodic order; docs/explanation/sampling.md derives it. Instead of a random decision per
- * byte the sampler draws the number of bytes before the next point: the skip. Skips are memoryless:
- * the rest of one is distributed like a fresh one, so a new interval simply draws again, a lost
- * count causes no bias, and a thread may begin anywhere. */
+ * (each block counts as one byte more than its size, so that blocks of size 0 are sampled too). A
+ * sampled block stands for 1 / p(size) blocks and size / p(size) bytes. Both estimates are unbiased
+ * for any mix of sizes and any periodic order; docs/explanation/sampling.md has the proof. Instead
+ * of a random decision per byte the sampler draws the number of bytes before the next point: the
+ * skip. Skips are memoryless: the rest of a skip is distributed like a new skip. So a change of the
+ * interval draws a new skip, a lost count causes no bias, and a thread may begin anywhere in the
+ * sequence. */
 #ifndef AG_SKIP_H
 #define AG_SKIP_H
 
@@ -21,24 +23,27 @@
 
 #include "base/compiler.h"
 
-/* Above this, one sample in 8 TiB, the arithmetic would lose whole bytes. */
+/* The longest interval: one sample in 8 TiB. With a longer one, the rounding errors of doubles
+ * would exceed one byte. */
 #define AG_INTERVAL_MAX_BYTES (UINT64_C(1) << 43)
 
 struct ag_skip {
-    uint64_t random_state;   /* splitmix64 */
+    uint64_t random_state;   /* state of the generator splitmix64 */
     uint64_t interval_bytes; /* 0: every block, p = 1; at most AG_INTERVAL_MAX_BYTES */
     uint64_t left_bytes;     /* bytes before the next point */
 };
 
-/* Streams of one seed are independent of each other, as are those of different seeds. */
+/* Starts the sequence of a thread. `stream` is a number of the caller's choice. Sequences with
+ * different seeds or streams are independent of each other. */
 void ag_skip_begin(struct ag_skip *skip, uint64_t seed, uint64_t stream, uint64_t interval_bytes);
-/* Takes effect at once: draws again, so that nothing of the old interval remains. */
+/* Changes the interval at once: draws a new skip, so that the old interval has no further
+ * effect. */
 void ag_skip_set_interval(struct ag_skip *skip, uint64_t interval_bytes);
-/* The cold half of the next two functions: draws the next skip. */
+/* Draws the next skip: the rare case of ag_skip_take_fast. */
 void ag_skip_draw_slow(struct ag_skip *skip);
-/* The number of points in a block, each of whose bytes has probability p(0); the block is sampled
- * if there is at least one. Points beyond AG_SKIP_MOST_POINTS of one block are not drawn one by
- * one: their mean is added. */
+/* The number of points in a block of size_bytes + 1 bytes, each of which is a point with
+ * probability p(0). The block is sampled if the result is at least 1. Points beyond
+ * AG_SKIP_MOST_POINTS of one block are not drawn one by one: their mean is added. */
 uint64_t ag_skip_points(struct ag_skip *skip, uint64_t size_bytes);
 enum { AG_SKIP_MOST_POINTS = 4096 };
 

@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 /* Returns how many of the N ITEMS have a KEY, a field of type uint64_t, that is at most VALUE. The
- * items are sorted by that field, so this is the index of the first item above VALUE. */
+ * items are sorted by KEY, so the result is the index of the first item whose KEY is greater than
+ * VALUE. */
 #define AG_SORTED_UNTIL(items, n, key, value) \
     ((n) == 0 ? 0 : ag_sorted_until(&(items)[0].key, (n), sizeof((items)[0]), (value)))
 

@@ -1,26 +1,27 @@
-/* stack_tree.c: lock-free interning of sites (a pc and its image) and of nodes of stacks (a parent
- * node and a site), in memory that several processes share, for the unwinder.
+/* stack_tree.c: lock-free interning of sites (a pc and the image, or loaded file, that contains it)
+ * and of nodes of stacks (a parent node and a site). The tables are in memory that several
+ * processes share. The unwinder uses them.
  *
  * 1. Data
  *
  *     base     | sites: level 0 .. 3 | nodes: window 0 | counts | index: level 0 .. 4 |
  *     pieces   | nodes: window 1 .. 3 | index: level 5, 6 | sites: level 4 | windows 4 .. 15 | ...
- *     node     | parent:32 | site:32 | child:32 | sibling:32 |      place 0 .. 15: the roots
+ *     node     | parent:32 | site:32 | child:32 | sibling:32 |      ids 0 .. 15: the roots
  *     level    | bucket | bucket | ...      2^12, 2^14 .. 2^24 sites; 2^12, 2^14 .. 2^28 of the
  *                                           index
  *     bucket   | slot x 4 (site) or x 8 (index)     one cache line
- *     index    | tag:32 | id:32 |           tag: more of the word's hash
+ *     index    | tag:32 | id:32 |           tag: high bits of the word's hash
  *
  * A site hashes to one bucket of each level. It is stored in the first of these buckets that had a
- * free slot when it was added, and never moves. A site's slot number is its id; a node's id is the
- * next number. Nothing is ever removed (a dead site keeps its slot), so a reader that finds a key
- * needs no further check.
+ * free slot when it was added, and never moves. A site's id is the number of its slot, plus 1. Node
+ * ids are assigned in order. Nothing is ever removed (a dead site keeps its slot), so a reader that
+ * finds a key needs no further check.
  *
- * The first AG_NODE_LINKED_MAX children of a node are linked, in the order in which they were
- * added. The list only grows at its end, so once it is full it does not change: later children are
- * in the index, where a word hashes to one bucket of each level as sites do. A lookup searches the
- * list first, then the index. Most nodes have few children, so a program mostly needs no index at
- * all.
+ * The key of a node is its word: parent << 32 | site. The first AG_NODE_LINKED_MAX children of a
+ * node form a linked list, in the order in which they were added. The list only grows at its end,
+ * and does not change when it is full. Later children are in the index, where a word hashes to one
+ * bucket of each level, like a site. A lookup searches the list first, then the index. Most nodes
+ * have few children, so a program mostly needs no index at all.
  *
  * Example: site 7 called from the frame of node 40: word = 40 << 32 | 7. Node 40 has two children,
  * 41 and 52, neither with site 7. 5000 ids were given out: nodes[5016] gets the word, and then
@@ -29,57 +30,63 @@
  *
  * 2. Synchronization
  *
- * A link changes from 0 to an id, a slot from 0 to its key, by one compare-and-swap. All threads
- * follow the links, and examine the slots of a bucket, in the same order and try the first free
- * one; the loser of a race sees the winner's key, which is either the same (done) or another (next
- * one). So one key never has two places, whether it is interned by threads, by forked relatives, or
- * by signal handlers that interrupt an interning. No thread waits for another, hence a process that
- * is killed at any instruction blocks no other.
+ * One compare-and-swap (CAS) changes a link from 0 to an id, or a slot from 0 to its key. All
+ * threads follow the links, and examine the slots of a bucket, in the same order, and try to fill
+ * the first free place. A thread that loses a race reads the winner's key: if it is equal to its
+ * own key, the search is over; if not, the thread continues with the next place. So one key is
+ * never stored twice, whether it is interned by threads, by forked processes, or by signal handlers
+ * that interrupt an interning. No thread waits for another. Hence a process that is killed at any
+ * instruction blocks no other process.
  *
- * An id is taken and the node's word is written before the compare-and-swap. A thread that loses
- * it (or is killed before it) leaves an id that is never used: a hole of 16 bytes.
+ * A thread takes an id and writes the node's word before the CAS. If the CAS fails (or the thread
+ * is killed before it), this id is never used: 16 bytes are lost.
  *
- * A site has two words: pc, claimed first, and (settled, image), settled by a second
- * compare-and-swap. A key found claimed but unsettled (its claimer was interrupted) is settled by
- * the finder, with the finder's image. This is correct, since a claimer that then fails to settle
- * compares and moves on. Nodes name only settled sites: the CAS on a link or on the index releases
- * what the finder of the site acquired.
+ * A site has two words. The first CAS claims the slot: it writes pc. The second CAS settles the
+ * slot: it writes (settled, image). A thread may find a slot with its pc that is claimed but not
+ * settled, because the claiming thread was interrupted. Then it settles the slot with its own
+ * image. This is correct: when the claiming thread continues, its second CAS fails; it compares the
+ * images and, if they differ, continues with the next slot. Nodes refer only to settled sites: the
+ * thread that finds a site acquires its words, and its later CAS on a link or on the index releases
+ * them to the readers of the node.
  *
- * A site without an image (JIT code) that dies gets a bit set in pc and so never compares equal
- * again. The others need not die: (pc, image) is the key, and an image's id is not used twice.
+ * When generated code (JIT code, which has no image) is discarded, a bit is set in the pc of its
+ * sites, so that these dead sites never compare equal again. Sites with an image need not die:
+ * their key is (pc, image), and the id of an image is not used twice.
  *
  * 3. Memory
  *
- * The file is sparse. A slice is populated, by a call that can fail, before its first touch; a bit
- * per slice remembers it. The bits are private: after a fork a relative may populate a slice again
- * that another one has populated, which is cheap and harmless. 200,000 stacks with 400,000 nodes
- * take 6.4 MiB.
+ * The file is sparse. A slice is 16 KiB. It is populated (its pages are allocated), by a call that
+ * can fail, before it is first touched; then a bit of the slice is set. Each process has its own
+ * bits: after a fork, a process may populate a slice again that another process has populated,
+ * which is cheap and harmless. 200,000 stacks with 400,000 nodes take 6.4 MiB.
  *
- * Address space is also used as needed: a process maps the base at the start, which has room for 4
- * million nodes, and each piece when an id in it is first used. A piece has a fixed offset in the
- * file, so all relatives find the same. A program that limits its address space, or locks it in
- * memory, needs the 80 MiB of a base and not the 7 GiB that a tree may reach. When a piece cannot
- * be mapped, or its memory cannot be had, nothing is interned there, and the caller records
- * AG_ROOT_NOT_KEPT.
+ * Address space is also used as needed. At the start, a process maps the base, which has room for 4
+ * million nodes. It maps another piece when an id in this piece is first used. A piece has a fixed
+ * offset in the file, so that all processes that share the tree find the same bytes. So a program
+ * that limits its address space, or locks it in memory, needs only the 80 MiB of the base, not the
+ * 7 GiB that a tree may reach. When a piece cannot be mapped or populated, nothing is interned
+ * there, and the caller records AG_ROOT_NOT_KEPT.
  *
  * 4. Why not one growing hash table
  *
- * It would have to move entries (readers wait) or to reserve its final size (every touch a page
- * fault and a cache miss).
+ * A table that grows has to move its entries, and readers must wait meanwhile. A table that has its
+ * final size from the start is so large that most accesses are page faults and cache misses.
  *
  * 5. Why links, and ids in order
  *
- * The cost of a big tree is cache misses: 100 ns each, ten times the rest of a lookup. In hash
- * order each frame of a walk costs one. In the order of creation a node, its children and the
- * nodes created next are neighbors, and a program returns to them together. So does the writer,
- * which goes from node to parent and keeps a table by id. */
+ * The cost of a big tree is cache misses: each takes 100 ns, ten times the rest of a lookup. If
+ * nodes were stored at the place that their hash selects, each frame of a stack would cause a cache
+ * miss. Nodes are stored in the order of creation. So a node, its children and the nodes created
+ * next are neighbors, and a program mostly uses them together. The writer process also uses them
+ * together: it goes from node to parent, and keeps a table by id. */
 #include "base/stack_tree.h"
 
 #include <errno.h>
 
 #include "base/stack_tree_fast.h"
 
-enum { PREFETCHED_LEVELS = 4 }; /* of the index: 350,000 nodes */
+/* levels of the index that a lookup prefetches; they have slots for 350,000 nodes */
+enum { PREFETCHED_LEVELS = 4 };
 _Static_assert(sizeof(struct ag_site) == 16, "four sites in a cache line");
 _Static_assert(sizeof(struct ag_linked_node) == 16, "four nodes in a cache line");
 _Static_assert(sizeof(struct ag_tree_counts) <= AG_CACHE_LINE, "counts fit in front of the index");
@@ -91,7 +98,7 @@ _Static_assert((AG_TREE_PIECES + 63) / 64 == 2, "a bit for each piece");
 
 /* ---- geometry ------------------------------------------------------------ */
 
-/* Bytes of a level outside the base. */
+/* Bytes of a level of sites outside the base. */
 static uint64_t site_level_bytes(uint32_t level) {
     return sizeof(struct ag_site) << (AG_SITE_FIRST_BITS + 2 * level);
 }
@@ -102,7 +109,8 @@ static uint64_t index_level_bytes(uint32_t level) {
 
 struct ag_tree_piece ag_tree_piece(int piece) {
     static const struct {
-        uint64_t offset; /* behind the windows of its size */
+        /* of the first level of the index: after the windows that this size adds */
+        uint64_t offset;
         uint32_t first_level, n_levels, site_level;
     } sizes[AG_TREE_SIZES] = {
         [1] = {AG_SIZE_1_OFFSET + 3 * AG_WINDOW_BYTES_OF_NODES, AG_INDEX_BASE_LEVELS, 2,
@@ -159,7 +167,8 @@ uint64_t ag_tree_site_offset(uint32_t id) {
 
 static bool prepare_slice(struct ag_stack_tree *tree, uint64_t offset, const char *address);
 
-/* Makes the slice at `offset` bytes into the tree, mapped at `address`, touchable. */
+/* Populates the slice that contains the byte at `offset` in the tree, which is mapped at `address`.
+ * Returns false if there is no memory. */
 static inline bool slice_is_ready(struct ag_stack_tree *tree, uint64_t offset,
                                   const void *address) {
     const uint64_t slice = offset / AG_TREE_SLICE_BYTES;
@@ -203,7 +212,7 @@ static inline char *piece_at(struct ag_stack_tree *tree, int piece) {
     return AG_LIKELY(address != NULL) ? address : map_piece(tree, piece);
 }
 
-/* The address of a node or root; NULL: it cannot be mapped, or no node has this id. */
+/* The address of a node or root; NULL: its piece cannot be mapped, or no node can have this id. */
 static inline struct ag_linked_node *node_or_null(struct ag_stack_tree *tree, uint32_t id) {
     if (AG_LIKELY(id < AG_WINDOW_NODES)) {
         return &tree->nodes[id];
@@ -252,7 +261,7 @@ void ag_stack_tree_unmap_pieces(struct ag_stack_tree *tree) {
 
 /* ---- sites --------------------------------------------------------------- */
 
-/* Gives a claimed site its image; false: it was settled with another one. */
+/* Gives a claimed site its image; false: the site was settled with another image. */
 static bool settle_image(struct ag_site *site, uint32_t image) {
     const uint64_t settled = AG_SITE_SETTLED | image;
     uint64_t found = 0;
@@ -262,8 +271,8 @@ static bool settle_image(struct ag_site *site, uint32_t image) {
 }
 
 uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image) {
-    /* includes the image: a plugin that is loaded repeatedly must not fill the buckets of its
-     * pcs */
+    /* The hash includes the image: a plugin that is loaded many times at one address must not fill
+     * the buckets of its pcs. */
     const uint64_t hash = ag_stack_tree_hash(pc + image * UINT64_C(0xd1b54a32d192ed03));
     uint32_t level_start = 0;
     for (uint32_t level = 0; level < AG_SITE_LEVELS; level++) {
@@ -295,7 +304,7 @@ uint32_t ag_site_intern(struct ag_stack_tree *tree, uint64_t pc, uint32_t image)
     return 0;
 }
 
-/* The address of a site; NULL: no site has this id, or it cannot be mapped. */
+/* The address of a site; NULL: no site can have this id, or its piece cannot be mapped. */
 static struct ag_site *site_or_null(struct ag_stack_tree *tree, uint32_t id) {
     if (id == 0 || id > AG_SITE_SLOTS) {
         return NULL;
@@ -319,7 +328,8 @@ void ag_stack_tree_kill_site(struct ag_stack_tree *tree, uint32_t id) {
 
 void ag_stack_tree_kill_sites(struct ag_stack_tree *tree, uint64_t low, uint64_t high) {
     const uint32_t slice_sites = AG_TREE_SLICE_BYTES / sizeof(struct ag_site);
-    for (uint32_t id = 1; id <= AG_SITE_SLOTS; id += slice_sites) { /* levels are whole slices */
+    /* a level consists of whole slices, so a slice contains no sites of two levels */
+    for (uint32_t id = 1; id <= AG_SITE_SLOTS; id += slice_sites) {
         const uint64_t slice = ag_tree_site_offset(id) / AG_TREE_SLICE_BYTES;
         if (!(atomic_load_explicit(&tree->ready[slice / 64], memory_order_relaxed) >> slice % 64 &
               1)) {
@@ -345,7 +355,7 @@ static struct ag_linked_node *ready_node(struct ag_stack_tree *tree, uint64_t id
 
 /* Takes an id and writes the node's word; 0: no id left, or no memory. */
 static uint32_t write_node(struct ag_stack_tree *tree, uint64_t word) {
-    /* checked before the id is taken: without memory no id is used up */
+    /* the slice is populated before the id is taken, so that no id is lost if there is no memory */
     _Atomic uint64_t *n_nodes = &tree->counts->n_nodes;
     if (ready_node(tree, atomic_load_explicit(n_nodes, memory_order_relaxed) + AG_NODE_FIRST) ==
         NULL) {
@@ -360,7 +370,7 @@ static uint32_t write_node(struct ag_stack_tree *tree, uint64_t word) {
     return (uint32_t)id;
 }
 
-/* The node of an entry of the index if it has the word; 0: another node. */
+/* The node of an entry of the index, if this node has the word; else 0. */
 static uint32_t node_if_equal(struct ag_stack_tree *tree, uint64_t entry, uint64_t hash,
                               uint64_t word) {
     const uint32_t node = (uint32_t)entry;
@@ -370,7 +380,7 @@ static uint32_t node_if_equal(struct ag_stack_tree *tree, uint64_t entry, uint64
                : 0;
 }
 
-/* The first slot of a bucket of the index, touchable; NULL: no memory. */
+/* The first slot of a bucket of the index, populated; NULL: no memory. */
 static _Atomic uint64_t *index_bucket(struct ag_stack_tree *tree, uint32_t level,
                                       uint32_t level_start, uint32_t first) {
     uint64_t offset = AG_INDEX_OFFSET + (uint64_t)(level_start + first) * sizeof(uint64_t);
@@ -387,7 +397,8 @@ static _Atomic uint64_t *index_bucket(struct ag_stack_tree *tree, uint32_t level
     return slice_is_ready(tree, offset, address) ? (_Atomic uint64_t *)(void *)address : NULL;
 }
 
-/* Finds or adds a child after the linked ones. own: an id that was taken for it before, or 0. */
+/* Finds or adds a child in the index. own: an id that the caller has taken for this child already,
+ * or 0. */
 static uint32_t intern_in_index(struct ag_stack_tree *tree, uint64_t word, uint32_t own) {
     const uint64_t hash = ag_stack_tree_hash(word);
     uint32_t level_start = 0;
@@ -407,7 +418,7 @@ static uint32_t intern_in_index(struct ag_stack_tree *tree, uint64_t word, uint3
             return 0;
         }
         for (uint32_t i = 0; i < AG_INDEX_BUCKET; i++) {
-            /* acquire: pairs with the CAS below; the node's word is valid */
+            /* acquire: pairs with the CAS below, so that the node's word is valid */
             uint64_t entry = atomic_load_explicit(&bucket[i], memory_order_acquire);
             if (entry == 0) {
                 if (own == 0 && (own = write_node(tree, word)) == 0) {

@@ -1,5 +1,5 @@
-/* varint.h: numbers of variable length (LEB128: 7 bits a byte, low first) and zigzag for signed
- * ones. */
+/* varint.h: encodes numbers with a variable length (LEB128: 7 bits in each byte, low bits first),
+ * and signed numbers by the zigzag mapping. */
 #ifndef AG_VARINT_H
 #define AG_VARINT_H
 
@@ -20,8 +20,8 @@ AG_FAST uint8_t *ag_varint_put(uint8_t *at, uint64_t value) {
     return at;
 }
 
-/* Reads below `end`; returns the address after the number, or NULL if it is truncated or does not
- * fit into 64 bits. */
+/* Reads a number from [at, end). Returns the address after the number, or NULL if the number is
+ * truncated or does not fit into 64 bits. */
 AG_FAST const uint8_t *ag_varint_get(const uint8_t *at, const uint8_t *end, uint64_t *ret_value) {
     uint64_t value = 0;
 

@@ -1,7 +1,9 @@
-/* vector_mask.c: finds out, for vector_state.S, which parts of the vector state this machine has.
+/* vector_mask.c: determines for vector_state.S which parts of the vector state (XSAVE state
+ * components) this machine has.
  *
  * Tiles (AMX) are left out: they are 8 KiB, and no library uses them without its caller's
- * knowledge. Protection keys are left out too: they are not values of the program. */
+ * knowledge. Protection keys are left out too: they are access rights to memory, not values with
+ * which the program computes. */
 #include <cpuid.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -20,7 +22,8 @@ enum {
 };
 #define MASK_IS_KNOWN (UINT32_C(1) << 31)
 
-extern _Atomic uint32_t ag_vector_mask AG_HIDDEN; /* with MASK_IS_KNOWN */
+/* the mask for XSAVE, with MASK_IS_KNOWN; 0: not known yet */
+extern _Atomic uint32_t ag_vector_mask AG_HIDDEN;
 _Atomic uint32_t ag_vector_mask;
 
 uint32_t ag_vector_mask_find(void) AG_HIDDEN;
@@ -41,7 +44,8 @@ uint32_t ag_vector_mask_find(void) {
     for (uint32_t part = FIRST_EXTENDED_PART; part < PARTS_END; part++) {
         if (mask & UINT32_C(1) << part) {
             __cpuid_count(LEAF_XSAVE, part, eax, ebx, ecx, edx);
-            if (eax + ebx > AG_XSAVE_BYTES) { /* on no known CPU */
+            /* a part beyond the saved area, which no known CPU has */
+            if (eax + ebx > AG_XSAVE_BYTES) {
                 mask &= ~(UINT32_C(1) << part);
             }
         }

@@ -1,6 +1,7 @@
 /* vector_state.S: calls a function and restores the vector registers (base/vector_state.h). Legacy
- * SSE instructions leave their upper halves alone, so ag_call_keeping_sse saves the lower ones. */
-#define DEFAULT_CONTROL 0x1f80 /* of MXCSR: round to nearest, all exceptions masked */
+ * SSE instructions do not change the upper halves of the vector registers, so ag_call_keeping_sse
+ * saves only the lower halves. */
+#define DEFAULT_CONTROL 0x1f80 /* value of MXCSR: round to nearest, all exceptions masked */
 #define SAVED_REGISTERS 256
 #define XSAVE_BYTES 2752       /* AG_XSAVE_BYTES */
 #define XSAVE_HEADER 512
