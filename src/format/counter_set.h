@@ -1,23 +1,26 @@
-/* counter_set.h: function counters in the live segment (segment.h): how often functions called each
- * other in one thread, or in one process of a virtual machine, and what they allocated.
+/* counter_set.h: function counters in the live segment, the memory that the profiled process shares
+ * with the writer process (segment.h). A set of counters contains how often functions called each
+ * other in one thread, or in one process of a virtual machine, and how much they allocated.
  *
- * The program counts in place (embed/counters.c), in chunks of the state COUNTERS. So nothing has
- * to be written at the end: the writer puts the last values into the trace when it seals or dumps
- * the process, also when the process was killed.
+ * The program increments the counters directly in the live segment (embed/counters.c), in chunks
+ * (pieces of the segment) of the state COUNTERS. So the program need not write anything at its end.
+ * The writer copies the last values into the trace when it completes (seals) or dumps the trace of
+ * the process, even if the process was killed.
  *
  *     chunk of kind SETS     struct ag_counter_set x 64
  *     chunk of kind NODES    blocks of 1, 2, 4 ... 64 KiB, referred to by sets
  *
- * A reference to a block is its place / 1 KiB, counted from the first chunk, plus 1; 0: no block.
- * Nodes [0, 16) of a set are in the set; the others are in blocks that double in size, and from
- * node 2032 on in blocks of 2048 nodes, whose references are in a block of their own:
+ * A node is a path of calls with its counts. A reference to a block is (offset of the block from
+ * the first chunk) / 1 KiB + 1; 0: no block. Nodes [0, 16) of a set are in the set itself. Nodes up
+ * to 2031 are in blocks that double in size. Nodes from 2032 on are in blocks of 2048 nodes;
+ * another block, set.table, contains the references to these blocks:
  *
  *     node + 16   in   [16, 32)   set.first
  *                      [32, 64)   block set.pages[0]        ...
  *                      [1024, 2048)     set.pages[5]
  *                      [2048 i, 2048 (i + 1))     entry i of the block set.table, i < 512
  *
- * The writer treats all of this as untrusted: it copies, checks, then uses it. */
+ * The writer does not trust these data: it copies them, then checks the copy, then uses it. */
 #ifndef AG_COUNTER_SET_H
 #define AG_COUNTER_SET_H
 
@@ -31,7 +34,9 @@
 #include "format/segment.h"
 
 enum {
-    AG_COUNTER_FIRST_LOG2 = 4, /* few: a virtual machine may have 100,000 processes */
+    /* nodes in the set itself; few, because a virtual machine may have 100,000 processes with a set
+     * each */
+    AG_COUNTER_FIRST_LOG2 = 4,
     AG_COUNTER_FIRST_NODES = 1 << AG_COUNTER_FIRST_LOG2,
     AG_COUNTER_SMALL_PAGES = 6,
     AG_COUNTER_LARGE_LOG2 = AG_COUNTER_FIRST_LOG2 + AG_COUNTER_SMALL_PAGES + 1,
@@ -44,37 +49,44 @@ enum {
     AG_COUNTER_BLOCK_BYTES = 1024, /* the smallest block, and the size of a set */
     AG_COUNTER_BLOCKS_A_CHUNK = AG_CHUNK_BYTES / AG_COUNTER_BLOCK_BYTES,
     AG_REGISTERED_FUNCTIONS_MOST =
-        1048575, /* of 16,777,215 that the trace has room for; takes 32 MiB, and the texts */
-    /* frame for everything that belongs to no registered function */
+        1048575, /* a trace could have 16,777,215; this number takes 32 MiB, and the texts */
+    /* number of the frame for calls and words that belong to no registered function */
     AG_NO_FUNCTION_FRAME = AG_REGISTERED_FUNCTIONS_MOST + 1,
 };
-/* What a chunk of counters holds; stored in control.stream. */
+/* What a chunk of counters contains; stored in the field `stream` of the chunk's control. */
 enum ag_counter_chunk { AG_COUNTER_CHUNK_NODES = 0, AG_COUNTER_CHUNK_SETS = 1 };
 
-/* A path of calls: that of the parent node, and a call of `function` at its end. The set's owner
- * alone writes; the writer reads at any time. */
+/* A node: the path of calls of the parent node, extended by a call of `function`. Only the thread
+ * that uses the set writes; the writer process reads at any time. */
 struct ag_counter_node {
-    uint32_t parent, function; /* function 0: not a registered one; parent < this node */
+    /* function 0: not a registered function; parent: a smaller number than that of this node */
+    uint32_t parent, function;
     _Atomic uint64_t calls, words, time;
 };
 _Static_assert(sizeof(struct ag_counter_node) << AG_COUNTER_LARGE_LOG2 == AG_CHUNK_BYTES,
                "a chunk");
-/* Set in `function` of a node that only redirects this call of its parent to an older node (section
- * 5 of counters.c), whose number is in `calls`. Such a node is not reported. */
+/* This bit in `function` marks a node that only redirects a call of `function` by the parent node
+ * to an older node (section 5 of counters.c). The number of the older node is in `calls`. The
+ * marked node is not reported. */
 #define AG_COUNTER_FOLDED (UINT32_C(1) << 31)
 
 struct ag_counter_set {
-    /* Odd: in use, the set's members and nodes [0, n_nodes) can be read. Changes when nodes are
-     * removed, so a reader that finds the same value before and after has read one state. */
+    /* Odd: the set is in use, and its members and nodes [0, n_nodes) can be read. The version
+     * changes when nodes are removed. So a reader that finds the same version before and after its
+     * reads has read a consistent state. */
     _Atomic uint32_t version;
-    uint32_t tree, word_bytes, thread_id, is_clocked; /* is_clocked: time is raw, not ns */
-    _Atomic uint32_t snapshot; /* number of the last one that is in a stream; 0: none */
-    _Atomic uint32_t n_resets; /* header.n_resets when its counts were last 0 */
-    _Atomic uint32_t n_nodes;  /* nodes [0, this) are complete; node 0 is the root */
-    _Atomic uint64_t n_lost;   /* calls without a node that are not in slot.lost yet */
+    /* is_clocked: the times of nodes are raw values of the session's clock, not ns */
+    uint32_t tree, word_bytes, thread_id, is_clocked;
+    /* number of the last snapshot of the set that was written as an event; 0: none */
+    _Atomic uint32_t snapshot;
+    /* value of header.n_resets when the set's counts were last set to 0 */
+    _Atomic uint32_t n_resets;
+    _Atomic uint32_t n_nodes; /* nodes [0, n_nodes) are complete; node 0 is the root */
+    /* lost calls (without a node) that are not yet included in slot.lost */
+    _Atomic uint64_t n_lost;
     struct {
         _Atomic uint64_t count, words;
-    } apart[AG_COUNTER_APARTS];                            /* by enum allogram_apart */
+    } apart[AG_COUNTER_APARTS]; /* index: enum allogram_apart of allogram.h */
     _Atomic uint32_t pages[AG_COUNTER_SMALL_PAGES], table; /* references to blocks */
     uint32_t reserved;
     char runtime[AG_COUNTER_TEXT_BYTES], process[AG_COUNTER_TEXT_BYTES];
@@ -126,8 +138,8 @@ static inline bool ag_counter_set_has_apart(const struct ag_counter_set *set) {
     return all != 0;
 }
 
-/* NUMBER: of the node in the trace. The root, which has what was counted outside of all functions,
- * gets a number behind all others, because 0 means "no caller" there. */
+/* NUMBER: the number of the node in the trace. The root has the counts outside of all functions. In
+ * the trace it gets a number after all other nodes, because 0 means "no caller" in a trace. */
 static inline struct ag_call_path ag_counter_set_row(const struct ag_segment_header *header,
                                                      const struct ag_counter_set *set,
                                                      uint32_t snapshot, uint32_t number,

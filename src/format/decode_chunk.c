@@ -1,11 +1,11 @@
 /* decode_chunk.c: reads, checks and decompresses one chunk of a trace, and returns its events and
  * records.
  *
- * A chunk does not depend on other chunks, so several decoders can work on one file. Lengths were
- * bounded when the header was accepted (AG_CHUNK_MAX_BYTES): a decoder never holds more than the
- * bytes of two chunks, its tables and one batch of rows. The bytes are read with pread and not
- * mapped: a file that shrinks while mapped kills the reader with SIGBUS, and the copy takes 1.5 %
- * of reading (22 ms of 1.5 s for 183 M events in 76 MiB). */
+ * A chunk does not depend on other chunks, so several decoders can work on one file. The header of
+ * a chunk is only accepted if its lengths are at most AG_CHUNK_MAX_BYTES. So a decoder never holds
+ * more than the bytes of two chunks, its tables and one batch of rows. The bytes are read with
+ * pread and not mapped: if a mapped file shrinks, SIGBUS kills the reader, and the copy of pread
+ * takes only 1.5 % of the time of reading (22 ms of 1.5 s for 183 M events in 76 MiB). */
 #include "decode_chunk.h"
 
 #include <errno.h>
@@ -64,13 +64,14 @@ static bool buffer_reserve(uint8_t **buffer, size_t *capacity, size_t n_bytes) {
     if (*capacity >= n_bytes) {
         return true;
     }
-    free(*buffer); /* its content belongs to another chunk */
+    free(*buffer); /* its content is that of an earlier chunk, and is not needed */
     *buffer = malloc(n_bytes);
     *capacity = *buffer == NULL ? 0 : n_bytes;
     return *buffer != NULL;
 }
 
-/* Is the chunk in the file still the one that the list describes? */
+/* Whether the header that was read from the file (FOUND) is equal to the entry in the list of
+ * chunks. */
 static bool entry_is(const struct ag_chunk_entry *entry, const struct ag_chunk_entry *found) {
     return entry->kind == found->kind && entry->coding == found->coding &&
            entry->stream == found->stream && entry->thread_id == found->thread_id &&
@@ -164,8 +165,8 @@ static int fail_inside(const struct ag_chunk_decoder *decoder, enum ag_decode_co
 
 /* ---- records ---- */
 
-/* Decodes the record at decoder->at. 1: *ret_record is filled; 0: unknown kind, skipped; negative
- * errno with *ret_code and *ret_kind. */
+/* Decodes the record at decoder->at. Returns 1: *ret_record is filled; 0: the record was skipped,
+ * because its kind is unknown or is passed over; negative errno with *ret_code and *ret_kind. */
 static int record_decode(struct ag_chunk_decoder *decoder, struct ag_record *ret_record,
                          enum ag_decode_code *ret_code, uint32_t *ret_kind) {
     const uint8_t *at = decoder->at;
@@ -228,7 +229,7 @@ int ag_rows_next(const struct ag_record *record, enum ag_record_kind kind, size_
 
 /* ---- the chunk ---- */
 
-/* At the end of a chunk of events: does their number equal the header's? */
+/* At the end of a chunk of events: checks that their number is equal to that of the header. */
 static int check_count(const struct ag_chunk_decoder *decoder, struct ag_decode_error *ret_error) {
     if (decoder->entry.kind == AG_CHUNK_KIND_EVENTS && decoder->at != NULL &&
         ag_events_counted(&decoder->events) != decoder->entry.events) {
@@ -242,10 +243,12 @@ bool ag_chunk_decoder_is_at_end(const struct ag_chunk_decoder *decoder) {
            ag_events_counted(&decoder->events) == decoder->entry.events;
 }
 
-/* Is the record an event of a block (or a reset)? These are coded as records because most programs
- * have none. */
+/* Whether the record is one of the rare events (move, type, promotion or collection of a block, or
+ * a reset), which are encoded as records because most programs have none; then *ret_event is
+ * filled. */
 static bool is_of_block(const struct ag_record *record, struct ag_event *ret_event) {
-    const uint64_t address = record->u.move.address; /* the first field of all of them */
+    /* the first field of the records of all events of blocks */
+    const uint64_t address = record->u.move.address;
     switch (record->kind) {
     case AG_RECORD_MOVE:
         *ret_event = (struct ag_event){.address = address, .size = record->u.move.to};
@@ -282,8 +285,9 @@ int ag_chunk_decoder_next(struct ag_chunk_decoder *decoder, struct ag_event *ret
             size_t count = 0;
             const enum ag_events_stop stop =
                 ag_events_decode(decoder, ret_events, capacity, &count);
-            if (count > 0) { /* the events are valid, whatever follows them */
-                decoder->at -= stop == AG_EVENTS_RECORD; /* back to its form byte */
+            if (count > 0) { /* the decoded events are valid, even if damage follows */
+                /* the next call decodes the record: back to its form byte */
+                decoder->at -= stop == AG_EVENTS_RECORD;
                 return (int)count;
             }
             switch (stop) {

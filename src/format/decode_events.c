@@ -1,5 +1,5 @@
-/* decode_events.c: decodes the body of an event chunk to an array of events, for every reader.
- * decode_fast.h decodes a single event. The inverse of encode_events.c. */
+/* decode_events.c: decodes the body of an event chunk to an array of events. decode_fast.h decodes
+ * a single event. encode_events.c is the inverse. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -111,7 +111,7 @@ AG_FAST void get_stamp(struct ag_event_state *state, struct ag_decoder_run *run,
     *ret_event = (struct ag_event){.size = state->time_ns, .kind = AG_RECORD_STAMP};
 }
 
-/* Decodes one batch during which the table of tuples need not grow. */
+/* Decodes at most `capacity` events, for which the table of tuples has room. */
 static enum ag_events_stop decode_batch(struct ag_chunk_decoder *decoder,
                                         struct ag_event *ret_events, size_t capacity,
                                         size_t *ret_count) {

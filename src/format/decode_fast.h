@@ -1,16 +1,19 @@
-/* decode_fast.h: decodes the body of an event chunk, one event at a time: for decode_events.c,
- * which fills arrays, and for the model's loop that applies each event while it is in registers
- * (model/pass/straight_pass.c).
+/* decode_fast.h: decodes the body of an event chunk, one event at a time. decode_events.c uses it
+ * to fill arrays. The model's loop (model/pass/straight_pass.c) uses it to apply each event while
+ * the event is in registers.
  *
- * Two things make it fast. Zero bytes follow the body, and a zero byte ends any number, so an event
- * needs no bounds check at each byte: the end of the body is tested once per event. And the state
- * (counts, last addresses) is in local variables during a run.
+ * Two things make the decoder fast. First, zero bytes follow the body, and a zero byte ends any
+ * number. So the end of the body is tested once per event, not at each byte. Second, the state
+ * (counts, last addresses) is in local variables during a run, the decoding of a sequence of
+ * events:
  *
- *     begin ... [ag_decode_form_fast, then the function of that form] ... end
+ *     ag_decode_begin_fast
+ *     for each event: ag_decode_form_fast, then the function of the form
+ *     ag_decode_end_fast
  *
- * No byte is trusted: a distance must be below the number of events so far and below the ring's
- * size, a tuple's number at most that of the next new tuple, and a chunk's first allocation must
- * not have the expected tuple. A violation sets run.bad, and the event must then not be used.
+ * No byte is trusted. A distance must be less than the number of events so far and less than the
+ * ring's size. A tuple's number must be at most that of the next new tuple. A chunk's first
+ * allocation must give its tuple. A violation sets run.bad; then the caller must not use the event.
  * Section 3 of docs/reference/trace-format.md specifies the bytes and explains tuples, places and
  * forms. */
 #ifndef AG_DECODE_FAST_H
@@ -26,7 +29,7 @@ enum { AG_NEAR_MASK = AG_NEAR_EVENTS - 1 };
 /* The state that changes with every event; in registers during a run. */
 struct ag_decoder_run {
     const uint8_t *at;
-    uint64_t bad; /* not 0: damage was found; tested once per event */
+    uint64_t bad; /* not 0: damage was found; the caller tests it once per event */
     uint32_t last_tuple;
     struct ag_event_track allocs, frees;
 };
@@ -47,7 +50,8 @@ AG_FAST void ag_decode_end_fast(struct ag_chunk_decoder *decoder,
     decoder->events.frees = run->frees;
 }
 
-/* Reads the first byte of an event: returns its form. */
+/* Reads the first byte of an event. Returns the form of the event; the argument is the rest of the
+ * byte. */
 AG_FAST uint64_t ag_decode_form_fast(struct ag_decoder_run *run, uint64_t *ret_argument) {
     const uint64_t byte = *run->at++;
     *ret_argument = byte >> AG_FORM_BITS;
@@ -56,8 +60,8 @@ AG_FAST uint64_t ag_decode_form_fast(struct ag_decoder_run *run, uint64_t *ret_a
 
 /* ---- numbers ---- */
 
-/* Decodes a varint of the padded body, without a branch on its length from 2 to 8 bytes. *ret_bad
- * becomes 1 if it exceeds 64 bits. */
+/* Decodes a varint of the padded body. Lengths from 2 to 8 bytes are decoded without a branch.
+ * *ret_bad becomes 1 if the number exceeds 64 bits. */
 AG_FAST const uint8_t *ag_decode_number_fast(const uint8_t *at, uint64_t *ret_value,
                                              uint64_t *ret_bad) {
     if (AG_LIKELY(at[0] < 0x80)) {
@@ -69,8 +73,9 @@ AG_FAST const uint8_t *ag_decode_number_fast(const uint8_t *at, uint64_t *ret_va
     if (AG_UNLIKELY(ends == 0)) {
         return ag_decode_number_slow(at, ret_value, ret_bad);
     }
-    /* Keep the bytes up to the first that ends a number, then close the gaps: 7 bits to 14, 14 to
-     * 28, 28 to 56. */
+    /* Keep the bytes up to the first byte that ends a number. Then remove the unused bits between
+     * the groups: pairs of 7 bits become 14 bits, pairs of 14 become 28, and those of 28 become
+     * 56. */
     word &= ends ^ (ends - 1);
     word &= UINT64_C(0x7f7f7f7f7f7f7f7f);
     word = (word & UINT64_C(0x007f007f007f007f)) | (word & UINT64_C(0x7f007f007f007f00)) >> 1;
@@ -102,9 +107,10 @@ AG_FAST uint64_t ag_decode_place_fast(struct ag_decoder_run *run, struct ag_even
     return ring[place & AG_NEAR_MASK];
 }
 
-/* Returns the address of a near event. An argument below AG_NEAR_DISTANCES is the distance of the
- * place from the newest one; AG_NEAR_LONG means that a longer distance follows; the others are
- * offsets from the place that was referred to last. */
+/* Returns the address of a near event: an event among the last AG_NEAR_EVENTS of the track. An
+ * argument below AG_NEAR_DISTANCES is the distance of its place from the newest place. AG_NEAR_LONG
+ * means that a longer distance follows as a number. Other arguments mean an offset from the place
+ * to which an event referred last. */
 AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event_track *track,
                                      const uint64_t *ring, uint64_t argument) {
     static const int8_t offsets[] = {-1,  -2,  -3,  -4,  -5, -6, -7, -8, -9, -10, -11,
@@ -124,10 +130,10 @@ AG_FAST uint64_t ag_decode_near_fast(struct ag_decoder_run *run, struct ag_event
 
 /* ---- events ---- */
 
-/* Returns the tuple of an allocation. is_given 0: it is the successor of the last allocation's
- * tuple; 1: its number, and perhaps the new tuple itself, is in the bytes. Updates the successor
- * and the trust of the last allocation's tuple. Never NULL; after damage its content is
- * arbitrary. */
+/* Returns the tuple of an allocation. is_given 0: the tuple is the successor of the last
+ * allocation's tuple; 1: the bytes contain the number of the tuple, and the tuple itself if it is
+ * new. Updates the successor and the trust of the last allocation's tuple. The result is never
+ * NULL; at damage the content of the tuple is arbitrary. */
 AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *state,
                                                       struct ag_decoder_run *run,
                                                       uint64_t is_given) {
@@ -152,7 +158,8 @@ AG_FAST struct ag_decoder_tuple *ag_decode_tuple_fast(struct ag_event_state *sta
         }
         run->at = ag_decode_new_tuple(state, run->at, &run->bad);
         if (AG_UNLIKELY(given == AG_TUPLES_MAX)) {
-            return &state->loose; /* without a number, so it does not become the last tuple */
+            /* the table is full: the tuple has no number, so it does not become the last tuple */
+            return &state->loose;
         }
     }
     if (AG_LIKELY(last != NULL)) {
@@ -204,7 +211,8 @@ AG_FAST uint64_t ag_decode_free_fast(struct ag_event_state *state, struct ag_dec
     return address;
 }
 
-/* Decodes a realloc_free or an undo_free. Returns the address. */
+/* Decodes a realloc_free (the free in a realloc) or an undo_free (a free that did not happen).
+ * Returns the address. */
 AG_FAST uint64_t ag_decode_special_fast(struct ag_event_state *state, struct ag_decoder_run *run,
                                         uint64_t argument, uint8_t *ret_kind) {
     uint64_t address;
@@ -228,8 +236,8 @@ AG_FAST uint64_t ag_decode_special_fast(struct ag_event_state *state, struct ag_
     return address;
 }
 
-/* Decodes a stamp. Returns its time, which the caller stores in state->time_ns if it accepts the
- * stamp. */
+/* Decodes a stamp (the time of the events that follow). Returns its time, which the caller stores
+ * in state->time_ns if it accepts the stamp. */
 AG_FAST uint64_t ag_decode_stamp_fast(const struct ag_event_state *state,
                                       struct ag_decoder_run *run) {
     uint64_t passed_ns;

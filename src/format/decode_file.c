@@ -1,11 +1,11 @@
-/* decode_file.c: opens a trace file and lists its chunks: as the index lists them, or, without a
- * valid index, by a walk from chunk header to chunk header.
+/* decode_file.c: opens a trace file and lists its chunks. The list is read from the index of the
+ * file. If there is no valid index, the list is made by a walk from chunk header to chunk header.
  *
  * The file is untrusted. Only regular files are opened, the hash of every header is checked, and
  * the chunks of an index must cover the file without gap or overlap. Each entry of the index is
- * compared with the chunk's header when the chunk is read. If the index is damaged, that is
- * reported, and the file is walked. The list has at most one entry per 65 bytes of the file: a
- * chunk has a header of 64 bytes and at least one byte. */
+ * compared with the chunk's header when the chunk is read. If the index is damaged, the damage is
+ * reported, and the file is walked. The list has at most one entry per 65 bytes of the file,
+ * because a chunk has a header of 64 bytes and at least one byte of content. */
 #include "decode_chunk.h"
 
 #include <errno.h>
@@ -25,8 +25,8 @@ static bool entries_add(struct ag_trace_file *file, const struct ag_chunk_entry 
     return true;
 }
 
-/* Adds every chunk from `offset` on. Returns 0 with *ret_damage, where the walk ended (code OK: at
- * the end); or negative errno. */
+/* Adds every chunk from `offset` on. Returns 0 and, in *ret_damage, where and why the walk stopped
+ * (code OK: it reached `end`); or a negative errno. */
 static int add_walked(struct ag_trace_file *file, uint64_t offset, uint64_t end,
                       struct ag_decode_error *ret_damage) {
     struct ag_chunk_walk walk = {.fd = file->fd, .file_bytes = end, .offset = offset};
@@ -44,8 +44,8 @@ static int add_walked(struct ag_trace_file *file, uint64_t offset, uint64_t end,
 
 /* ---- with an index ---- */
 
-/* Adds the rows of one CHUNKS record, if each chunk begins where the previous one ends. *next: the
- * offset at which the next chunk has to begin. */
+/* Adds the rows of one CHUNKS record. Each chunk must begin where the previous chunk ends. *next:
+ * the offset at which the next chunk has to begin. */
 static bool take_rows(struct ag_trace_file *file, const struct ag_record *record,
                       uint64_t index_offset, uint64_t *next) {
     struct ag_chunk_entry entry;
@@ -63,8 +63,8 @@ static bool take_rows(struct ag_trace_file *file, const struct ag_record *record
     return true;
 }
 
-/* Reads the list of the other chunks from the chunks of the index, the first of which is at
- * index_offset. */
+/* Reads the list of all chunks before the index from the chunks of the index. The first chunk of
+ * the index is at index_offset. */
 static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decoder,
                       const struct ag_chunk_list *index, uint64_t index_offset,
                       struct ag_decode_error *ret_error) {
@@ -95,8 +95,8 @@ static bool take_list(struct ag_trace_file *file, struct ag_chunk_decoder *decod
     return true;
 }
 
-/* Finds the chunks through the index to which the footer points. false: there is no valid one;
- * *ret_error says why. */
+/* Finds the chunks through the index to which the footer points. Returns false if this index is not
+ * valid; *ret_error has the reason. */
 static bool load_index(struct ag_trace_file *file, uint64_t index_offset,
                        struct ag_decode_error *ret_error) {
     const uint64_t footer_offset = file->n_bytes - AG_TRACE_FOOTER_BYTES;
@@ -158,7 +158,8 @@ static int find_chunks(struct ag_trace_file *file) {
 
 /* ---- the file ---- */
 
-/* Opens a regular file. Examines it first, because opening a device or a pipe may have effects. */
+/* Opens a regular file. Checks the kind of the file before it is opened, because opening a device
+ * or a pipe may have side effects. */
 static int open_regular(const char *path, struct ag_decode_error *ret_error,
                         struct stat *ret_status) {
     if (stat(path, ret_status) < 0) {

@@ -1,7 +1,9 @@
-/* encode.h: encodes records to the bytes of a trace. Used only by the writer.
+/* encode.h: encodes records to the bytes of a trace. Used only by the writer, the process that
+ * copies the events of the profiled process into a trace.
  *
- * An ag_event_encoder turns one stream's events into the body of a chunk; ag_record_* append
- * records to a growing ag_blob; ag_trace_writer_* writes chunks, index and footer to a file.
+ * An ag_event_encoder encodes the events of one stream (one thread) to the body of a chunk.
+ * ag_record_* append records to a growing ag_blob. ag_trace_writer_* write chunks, index and footer
+ * to a file.
  *
  * Threads: each object belongs to one thread. Errors: negative errno. Each chunk is written once,
  * by one pwrite. */
@@ -13,17 +15,19 @@
 struct ag_blob { /* a growing byte array; zero-initialize; freed by ag_blob_done */
     uint8_t *data;
     size_t length, capacity;
-    int error; /* first failure (-ENOMEM), sticky: check it once at the end */
+    /* 0, or the first failure (-ENOMEM); later calls do not change it, so check it once at the
+     * end */
+    int error;
 };
 void ag_blob_done(struct ag_blob *blob);
-/* Makes room for n_bytes more. false: blob->error is set. */
+/* Makes room for n_bytes more. Returns false if there is no memory; then blob->error is set. */
 bool ag_blob_reserve(struct ag_blob *blob, size_t n_bytes);
 
-/* Appends kind, length and body of one record of any kind but the events; of a batch, u.rows with 1
- * to AG_BATCH_ROWS rows. */
+/* Appends kind, length and body of one record that is not an event. For a batch (a record with
+ * rows), u.rows must have 1 to AG_BATCH_ROWS rows. */
 int ag_record_append(struct ag_blob *blob, const struct ag_record *record);
-/* For each batch NAME of record_fields.def, int ag_record_append_NAME(blob, rows, count). Long
- * batches are split into records of AG_BATCH_ROWS rows. */
+/* For each batch NAME of record_fields.def there is a function int ag_record_append_NAME(blob,
+ * rows, count). It splits long batches into records of AG_BATCH_ROWS rows. */
 int ag_record_append_rows(struct ag_blob *blob, enum ag_record_kind kind, const void *rows,
                           size_t count);
 #define AG_EVENT(number, NAME, name)
@@ -41,14 +45,15 @@ int ag_record_append_rows(struct ag_blob *blob, enum ag_record_kind kind, const 
 struct ag_event_encoder;
 struct ag_event_encoder *ag_event_encoder_new(void);
 struct ag_event_encoder *ag_event_encoder_free(struct ag_event_encoder *encoder);
-/* Starts a new chunk body; first_time_ns is the header's. */
+/* Starts a new chunk body; first_time_ns is the field of the chunk's header. */
 void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_time_ns);
-/* Appends events, at a few ns each; their sizes, stacks and addresses are arbitrary. A stamp
- * earlier than the previous one is written as equal to it. -EMSGSIZE: they might exceed
- * AG_CHUNK_MAX_BYTES; -EINVAL: one is not an event; the body is then unusable. */
+/* Appends events, at a few ns each; their sizes, stacks and addresses are arbitrary. If a stamp
+ * (the time of the events that follow) is earlier than the previous stamp, the time of the previous
+ * stamp is written. Returns 0; -EMSGSIZE: the body might exceed AG_CHUNK_MAX_BYTES; -EINVAL: one of
+ * the records is not an event. After an error the body must not be used. */
 int ag_event_encoder_add(struct ag_event_encoder *encoder, const struct ag_event *events,
                          size_t count);
-/* Appends a record of another kind among the events. */
+/* Appends a record that is not an event to the body. */
 int ag_event_encoder_add_record(struct ag_event_encoder *encoder, const struct ag_record *record);
 const struct ag_blob *ag_event_encoder_body(const struct ag_event_encoder *encoder);
 /* The number of events of the body, without stamps and records. */
@@ -61,42 +66,44 @@ struct ag_trace_header {
     uint32_t pid, slot;
     uint64_t start_realtime_ns;
 };
-/* Reads the header at the start of fd. 0 or negative errno. */
+/* Reads the header of a trace from the start of fd. Returns 0 or a negative errno. */
 int ag_trace_header_read(int fd, struct ag_trace_header *ret_header);
-/* Writes the header there, and nothing else. */
+/* Writes only the header, at the start of fd. */
 int ag_trace_header_write(int fd, const struct ag_trace_header *header);
 /* Begins a trace in fd, an empty file that was opened with O_RDWR: writes the file header. On
  * success the trace writer owns fd. */
 int ag_trace_writer_new(int fd, const struct ag_trace_header *header,
                         struct ag_trace_writer **ret_writer);
 /* Continues a trace whose writer was killed: checks the bytes of every chunk, removes an incomplete
- * chunk at the end and an index, and writes after the last whole chunk. fd is as for
+ * chunk at the end and an index. Later chunks are written after the last whole chunk. fd is as for
  * ag_trace_writer_new. -EBADMSG: there is no whole file header. */
 int ag_trace_writer_resume(int fd, struct ag_trace_writer **ret_writer);
-/* Continues in another file, FD, to which the caller has copied everything that was written. The
- * trace writer owns FD. */
+/* Continues in another file, FD, to which the caller has copied all bytes of the first file. Closes
+ * the first file; the trace writer owns FD. */
 void ag_trace_writer_move(struct ag_trace_writer *writer, int fd);
 struct ag_trace_writer *ag_trace_writer_free(struct ag_trace_writer *writer);
 struct ag_chunk_info {
     uint8_t kind; /* enum ag_chunk_kind */
     uint32_t stream, thread_id, sequences;
-    uint32_t events; /* from ag_event_encoder_events */
+    uint32_t events; /* the result of ag_event_encoder_events */
     uint64_t first_sequence, first_time_ns;
 };
-/* Compresses and writes one chunk of at most AG_CHUNK_MAX_BYTES. -ENOSPC, -EFBIG, -EDQUOT ...: the
- * file is truncated to its last whole chunk, and every later call returns the same error. The
- * process must ignore SIGXFSZ. */
+/* Compresses and writes one chunk of at most AG_CHUNK_MAX_BYTES. If the write fails (-ENOSPC,
+ * -EFBIG, -EDQUOT ...), the file is truncated to its last whole chunk, and every later call returns
+ * the same error. The process must ignore SIGXFSZ. */
 int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
                           const void *body, size_t bytes);
-/* The same for a blob of whole records of any length, in as many chunks as needed. */
+/* Writes a blob of whole records of any length, in as many chunks as needed. Errors are as for
+ * ag_trace_writer_chunk. */
 int ag_trace_writer_records(struct ag_trace_writer *writer, const struct ag_chunk_info *info,
                             const struct ag_blob *records);
-/* Writes the index: the list of chunks, `aggregates` (a blob of index records, or NULL) and the
+/* Writes the index (the list of chunks, and `aggregates`, a blob of index records, or NULL) and the
  * footer. */
 int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob *aggregates);
 uint64_t ag_trace_writer_bytes(const struct ag_trace_writer *writer);
-/* After resume: the number of the last chunk of the live segment (sequence in struct
- * ag_chunk_control) of this stream that the file contains; -1: none. */
+/* The events of a stream are copied from numbered chunks of the live segment (`sequence` in struct
+ * ag_chunk_control). Returns the number of the last of these chunks whose events are in the file;
+ * -1: none. Used after ag_trace_writer_resume. */
 int64_t ag_trace_writer_last_sequence(const struct ag_trace_writer *writer, uint32_t stream);
 
 #endif

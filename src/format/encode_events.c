@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    TUPLES_FIRST = 256, /* tables start small: a session may have hundreds of encoders */
+    TUPLES_FIRST = 256, /* small, because a session may have hundreds of encoders */
     BATCH_EVENTS = 1024,
 };
 
@@ -70,7 +70,8 @@ void ag_event_encoder_start(struct ag_event_encoder *encoder, uint64_t first_tim
     encoder->last_tuple = AG_NO_TUPLE;
     encoder->n_events = 0;
     encoder->chunk_number++;
-    if (encoder->chunk_number == 0) { /* after 2^32 chunks an old slot could look current */
+    /* the number has wrapped: a slot of an old chunk could have the same number */
+    if (encoder->chunk_number == 0) {
         memset(encoder->slots, 0, (size_t)encoder->tuples_capacity * 2 * sizeof(*encoder->slots));
         encoder->chunk_number = 1;
     }
@@ -133,8 +134,9 @@ AG_FAST bool is_free(const struct ag_event *event) {
     return event->kind == AG_RECORD_FREE || event->kind == AG_RECORD_REALLOC_FREE;
 }
 
-/* Encodes events for which there is room. Returns fewer than count at an invalid event, or at a
- * free whose stack differs from the one before it. */
+/* Encodes events for which there is room. Returns the number of encoded events. It is less than
+ * `count` if the next event is not one of the common kinds, or is a free whose stack differs from
+ * that of the previous free. */
 static size_t add_batch(struct ag_event_encoder *encoder, const struct ag_event *events,
                         size_t count) {
     struct ag_encoder_run run;
@@ -172,14 +174,15 @@ int ag_encode_reserve(struct ag_event_encoder *encoder, size_t n_events) {
     return ag_blob_reserve(&encoder->body, n_events * AG_EVENT_MAX_BYTES) ? 0 : encoder->body.error;
 }
 
-/* Announces the stack that calls the frees from here on. */
+/* Appends a record with the stack of the frees that follow. */
 static int add_free_stack(struct ag_event_encoder *encoder, uint32_t stack) {
     const struct ag_record record = {.kind = AG_RECORD_FREE_STACK, .u.free_stack.stack = stack};
     encoder->free_stack = stack;
     return ag_event_encoder_add_record(encoder, &record);
 }
 
-/* Encodes an event that a garbage collector reported, or a reset: as a record among the events. */
+/* Encodes a rare event (one that a garbage collector reported, or a reset) as a record among the
+ * events. */
 static int add_of_block(struct ag_event_encoder *encoder, const struct ag_event *event) {
     struct ag_record record = {.kind = (enum ag_record_kind)event->kind};
     switch (record.kind) {

@@ -1,20 +1,21 @@
-/* encode_fast.h: encodes one stream's events to the body of a chunk, one at a time, at a few
- * nanoseconds each: for encode_events.c, and for the writer's loop that encodes and counts each
- * event while it is in registers (writer/one_pass.c).
+/* encode_fast.h: encodes the events of one stream (one thread) to the body of a chunk, one at a
+ * time, at a few nanoseconds each. encode_events.c uses it, and so does the writer's loop that
+ * encodes and counts each event while the event is in registers (writer/one_pass.c).
  *
  * Size. Most allocations get the address of a recent free, and most frees are of a recent
- * allocation. Consecutive events often refer to consecutive ones: a loop over an array frees its
- * elements in the order in which they were allocated. The same tuple (stack, size, via) mostly
- * follows a given tuple. So a common event is one byte: its form and a small number.
+ * allocation. Consecutive frees often refer to consecutive allocations: a loop over an array frees
+ * its elements in the order in which they were allocated. A tuple is the stack, the size and the
+ * allocation function (via) of an allocation; after a given tuple, mostly the same other tuple
+ * follows. So a common event takes one byte: its form and a small number.
  *
- * Speed. One table serves both directions. An address was either allocated or freed when it was
- * last seen, so `recent` maps it to that one event, and each event costs one lookup and one store
- * in the same cache line. The table is direct-mapped: if another address has replaced an entry, the
- * event is coded as a difference of addresses, which is longer but correct. Serials (numbers of
- * events) increase over the encoder's whole life, so a new chunk need not clear the table: entries
- * older than the chunk's first serial are ignored. Code that depends on the program's data selects
- * the common cases without a branch, because one misprediction costs as much as the rest of an
- * event.
+ * Speed. One table, `recent`, is used for allocations and for frees. It maps an address to the last
+ * event at this address, which was either an allocation or a free. So each event costs one lookup
+ * and one store in the same cache line. The table is direct-mapped: if another address has replaced
+ * the entry of an address, the event is encoded as a difference of addresses, which is longer but
+ * correct. Serials (numbers of events) increase over the encoder's whole life, so a new chunk need
+ * not clear the table: entries older than the chunk's first serial are ignored. Where the choice
+ * between the common cases depends on the recorded data, the code selects without a branch, because
+ * one misprediction costs as much as the rest of an event.
  *
  * docs/reference/trace-format.md section 3 specifies the bytes. */
 #ifndef AG_ENCODE_FAST_H
@@ -30,47 +31,57 @@
 #include "trace_layout.h"
 
 enum {
-    AG_RECENT_BITS = 13, /* twice the reach of a near event: few collisions in 128 KiB */
+    /* 2^13 slots, 128 KiB: twice the number of events that a near event can refer to, so there are
+     * few collisions */
+    AG_RECENT_BITS = 13,
     AG_RECENT_SLOTS = 1 << AG_RECENT_BITS,
-    /* form, tuple index 3, stack 5, size 10, via 2, address 10; plus 8 that ag_encode_number_fast
-     * may write */
+    /* form 1, tuple index 3, stack 5, size 10, via 2, address 10; plus 8 bytes that
+     * ag_encode_number_fast may write after a number */
     AG_EVENT_MAX_BYTES = 40,
 };
 #define AG_NO_TUPLE UINT32_MAX
 
 struct ag_encoder_recent { /* the last event at an address */
     uint64_t address;
-    /* serial << 1 | 1 for a free, 0 for an allocation; each kind has its own serials */
+    /* serial << 1 | (1 for a free, 0 for an allocation); allocations and frees are numbered
+     * separately */
     uint64_t serial_and_kind;
 };
 
 struct ag_encoder_tuple { /* what several allocations have in common */
     uint64_t size;
-    uint64_t last_address; /* of the last allocation with this tuple */
+    uint64_t last_address; /* address of the last allocation with this tuple */
     uint32_t stack;
-    uint32_t next; /* the tuple expected after this one; itself at first */
+    /* index of the tuple that is expected after this tuple; at first its own index */
+    uint32_t next;
     uint32_t via;
-    uint32_t trust; /* confidence in next: +1 per hit, -1 per miss; at 0 a miss replaces next */
+    /* confidence in `next`: +1 if `next` was right, -1 if it was wrong; if it is wrong at 0, it is
+     * replaced */
+    uint32_t trust;
 };
 
-/* The allocations, or the frees; events of the other kind refer to them by their serials. */
+/* The allocations, or the frees. A free refers to an earlier allocation, and an allocation to an
+ * earlier free, by its serial. */
 struct ag_encoder_track {
-    uint64_t n; /* next serial, over the encoder's life; starts at 1, so that 0 is never recent */
+    /* the next serial. It is never reset, and starts at 1, so that an empty entry (serial 0) is
+     * never recent */
+    uint64_t n;
     uint64_t first;        /* serial of the chunk's first event */
-    uint64_t named_last;   /* serial that was last referred to */
-    uint64_t last_address; /* of the newest, 0 before the chunk's first */
+    uint64_t named_last;   /* the serial to which an event referred last */
+    uint64_t last_address; /* address of the newest event; 0 before the chunk's first event */
 };
 
 struct ag_event_encoder {
     struct ag_blob body;
     struct ag_encoder_track allocs, frees;
     uint64_t last_time_ns;
-    uint32_t free_stack; /* of the chunk's frees from here on, 0: unknown */
+    uint32_t free_stack; /* the stack of the frees that follow in the chunk; 0: unknown */
     struct ag_encoder_tuple *tuples;
     /* open addressing: chunk number << 32 | tuple index; a slot of another chunk number is empty */
     uint64_t *slots;
-    uint32_t n_tuples, tuples_capacity; /* there are twice as many slots as the capacity */
-    uint32_t last_tuple;   /* of the last allocation, AG_NO_TUPLE before the chunk's first */
+    uint32_t n_tuples, tuples_capacity; /* there are 2 * tuples_capacity slots */
+    /* tuple of the last allocation; AG_NO_TUPLE before the chunk's first allocation */
+    uint32_t last_tuple;
     uint32_t chunk_number; /* from 1 */
     uint32_t n_events;
     struct ag_encoder_recent recent[AG_RECENT_SLOTS];
@@ -89,11 +100,11 @@ AG_FAST bool ag_encoder_tuple_is(const struct ag_encoder_tuple *tuple,
     return tuple->stack == event->stack && tuple->size == event->size && tuple->via == event->via;
 }
 
-/* Adds a new tuple if there is room: its index, or AG_NO_TUPLE. */
+/* Adds a new tuple. Returns its index, or AG_NO_TUPLE if there is no room. */
 uint32_t ag_encoder_tuple_add(struct ag_event_encoder *encoder, const struct ag_event *event,
                               uint32_t hash);
 
-/* Returns the tuple's index; n_tuples when it is new. */
+/* Returns the index of the event's tuple; n_tuples if the tuple is new. */
 AG_FAST uint32_t ag_encoder_tuple_find(const struct ag_event_encoder *encoder,
                                        const struct ag_event *event, uint32_t hash) {
     const uint32_t mask = encoder->tuples_capacity * 2 - 1;
@@ -111,8 +122,9 @@ AG_FAST uint32_t ag_encoder_tuple_find(const struct ag_event_encoder *encoder,
 
 /* ---- bytes ---- */
 
-/* Encodes a varint, without a branch on its length below 2^56: distributes groups of 7 bits to
- * bytes and writes 8 bytes. Returns the byte after the varint. */
+/* Encodes a varint. For numbers below 2^56 there is no branch on the length: the function
+ * distributes groups of 7 bits to bytes and always writes 8 bytes. Returns the byte after the
+ * varint. */
 AG_FAST uint8_t *ag_encode_number_fast(uint8_t *at, uint64_t value) {
     if (AG_UNLIKELY(value >> 56 != 0)) {
         return ag_varint_put(at, value);
@@ -140,8 +152,9 @@ struct ag_encoder_run {
     struct ag_encoder_track allocs, frees;
 };
 
-/* Stores this event at its address and adds it to its track. Returns the serial of the address'
- * last event of the other kind, or 0 when that is not near. */
+/* Stores this event in `recent` and adds it to its track. Returns the serial of the previous event
+ * at this address if it is of the other kind (for a free an allocation, for an allocation a free)
+ * and near; else 0. */
 AG_FAST uint64_t ag_encode_recent_fast(struct ag_event_encoder *encoder,
                                        struct ag_encoder_track *track,
                                        const struct ag_encoder_track *other, uint64_t address,
@@ -161,8 +174,8 @@ AG_FAST uint64_t ag_encode_recent_fast(struct ag_event_encoder *encoder,
     return is_near ? serial : 0;
 }
 
-/* Encodes the place of `serial` in its track: the form byte at HEAD, and for a long distance a
- * varint. There is no branch where one byte is enough. */
+/* Encodes a reference to the event `serial` of the track: writes the form byte at HEAD, and a
+ * varint for a long distance. If one byte is enough, there is no branch. */
 AG_FAST void ag_encode_near_fast(struct ag_encoder_run *run, struct ag_encoder_track *track,
                                  uint64_t serial, enum ag_event_form form, uint8_t *head) {
     const uint64_t distance = track->n - 1 - serial;
@@ -182,8 +195,8 @@ AG_FAST void ag_encode_near_fast(struct ag_encoder_run *run, struct ag_encoder_t
     }
 }
 
-/* Returns the varint's value for a difference, in units of 16 if possible; otherwise *ret_flags
- * gets AG_FAR_UNSCALED. */
+/* Returns the value of the varint for the difference of two addresses. The unit is 16 bytes if the
+ * difference is a multiple of 16; else it is 1 byte, and AG_FAR_UNSCALED is set in *ret_flags. */
 AG_FAST uint64_t ag_encode_far_value(uint64_t address, uint64_t base, uint64_t *ret_flags) {
     const uint64_t difference = address - base;
     if (AG_UNLIKELY((difference & ((1 << AG_FAR_SHIFT) - 1)) != 0)) {
@@ -201,7 +214,8 @@ AG_FAST void ag_encode_far_fast(struct ag_encoder_run *run, uint64_t address, ui
     run->at = ag_encode_number_fast(run->at, value);
 }
 
-/* Encodes the tuple. Returns its index, or AG_NO_TUPLE when the table is full. */
+/* Encodes the tuple of an event: its index, and the tuple itself if it is new. Returns its index,
+ * or AG_NO_TUPLE if the table is full. */
 AG_FAST uint32_t ag_encode_tuple_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
                                       const struct ag_event *event) {
     const uint32_t hash = ag_encoder_tuple_hash(event);
@@ -217,8 +231,8 @@ AG_FAST uint32_t ag_encode_tuple_fast(struct ag_event_encoder *encoder, struct a
     return index;
 }
 
-/* Returns the index of the event's tuple, or AG_NO_TUPLE. *ret_is_given: 1 if the tuple is not the
- * expected one, and was encoded; otherwise 0. */
+/* Returns the index of the event's tuple, or AG_NO_TUPLE. *ret_is_given: 0 if the tuple is the
+ * expected tuple; else 1, and the tuple was encoded. */
 AG_FAST uint32_t ag_encode_expected_fast(struct ag_event_encoder *encoder,
                                          struct ag_encoder_run *run, const struct ag_event *event,
                                          uint32_t *ret_is_given) {
@@ -246,7 +260,7 @@ AG_FAST uint32_t ag_encode_expected_fast(struct ag_event_encoder *encoder,
 AG_FAST uint32_t ag_encode_alloc_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
                                       const struct ag_event *event) {
     uint8_t *const head = run->at++;
-    uint32_t is_given; /* added to the form */
+    uint32_t is_given; /* 0 or 1, which is added to the form */
     const uint32_t index = ag_encode_expected_fast(encoder, run, event, &is_given);
     const uint64_t base = run->allocs.last_address;
     const uint64_t serial =
@@ -304,8 +318,8 @@ AG_FAST void ag_encode_realloc_free_fast(struct ag_event_encoder *encoder,
     }
 }
 
-/* An undone free takes no place among the frees: only its address is encoded, mostly the one freed
- * last. */
+/* An undone free (a free that did not happen) is not added to the track of frees. Only its address
+ * is encoded, which mostly is the address that was freed last. */
 AG_FAST void ag_encode_undo_free_fast(struct ag_encoder_run *run, const struct ag_event *event) {
     uint8_t *const head = run->at++;
 
@@ -313,7 +327,8 @@ AG_FAST void ag_encode_undo_free_fast(struct ag_encoder_run *run, const struct a
                        AG_SPECIAL_UNDO, head);
 }
 
-/* Times in a stream never decrease: after a clock correction the time stays the same for a while.
+/* Times in a stream never decrease: if the clock goes back, the time stays the same until the clock
+ * has reached it again.
  */
 AG_FAST void ag_encode_stamp_fast(struct ag_event_encoder *encoder, struct ag_encoder_run *run,
                                   uint64_t time_ns) {
@@ -325,8 +340,8 @@ AG_FAST void ag_encode_stamp_fast(struct ag_event_encoder *encoder, struct ag_en
     run->at = ag_encode_number_fast(run->at, passed_ns);
 }
 
-/* Makes room for so many events; called before begin. 0, or -EMSGSIZE or -ENOMEM like
- * ag_event_encoder_add. */
+/* Makes room for n_events events; must be called before ag_encode_begin_fast. Returns 0, -EMSGSIZE
+ * or -ENOMEM, as ag_event_encoder_add does. */
 int ag_encode_reserve(struct ag_event_encoder *encoder, size_t n_events);
 
 AG_FAST void ag_encode_begin_fast(const struct ag_event_encoder *encoder,
@@ -337,7 +352,7 @@ AG_FAST void ag_encode_begin_fast(const struct ag_event_encoder *encoder,
                                        .frees = encoder->frees};
 }
 
-/* n_events: without stamps. */
+/* n_events: the number of encoded events, without stamps. */
 AG_FAST void ag_encode_end_fast(struct ag_event_encoder *encoder, const struct ag_encoder_run *run,
                                 uint32_t n_events) {
     encoder->body.length = (size_t)(run->at - encoder->body.data);

@@ -5,15 +5,16 @@
  *
  *     | file header | whole chunk | ... | whole chunk | perhaps a torn one |
  *
- * A chunk is written by one pwrite, header and bytes together, after the last whole one. A writer
- * that is killed between two writes leaves whole chunks. One that is killed during a write leaves
- * an incomplete chunk at the end, which readers detect by lengths and hashes, and which
- * ag_trace_writer_resume removes. The index and the footer come last and only add speed.
+ * A chunk is written by one pwrite, header and bytes together, after the last whole chunk. If the
+ * writer is killed between two writes, the file contains only whole chunks. If it is killed during
+ * a write, there is an incomplete chunk at the end. Readers detect this chunk by lengths and
+ * hashes, and ag_trace_writer_resume removes it. The index and the footer are written last; they
+ * only make reading faster.
  *
  * 2. Failure
  *
- * A write that fails (disk full, RLIMIT_FSIZE, quota) leaves a part of a chunk: the file is
- * truncated to its last whole chunk, and the error is sticky: each later call returns it. The
+ * A write that fails (disk full, RLIMIT_FSIZE, quota) may leave a part of a chunk. So the file is
+ * truncated to its last whole chunk. The error is stored, and each later call returns it. The
  * process must ignore SIGXFSZ.
  *
  * 3. Compression
@@ -59,14 +60,15 @@ struct stream_end { /* a slot of a hash table by stream; last_sequence -1: the s
 
 struct ag_trace_writer {
     int fd;
-    int error;    /* of the first failed write */
-    uint64_t end; /* file offset behind the last whole chunk */
+    int error;    /* 0, or the error of the first failed write */
+    uint64_t end; /* file offset of the end of the last whole chunk */
     ZSTD_CCtx *compressor;
     uint8_t *buffer; /* one chunk: header and stored bytes */
     size_t buffer_bytes;
     struct ag_chunk_list chunks; /* the whole chunks in the file */
     struct stream_end *streams;
-    size_t n_streams, streams_capacity; /* a power of two, n_streams <= half of it */
+    /* streams_capacity: a power of two, at least 2 * n_streams */
+    size_t n_streams, streams_capacity;
 };
 
 /* ---- lists of what is in the file ---- */
@@ -145,7 +147,7 @@ static int writer_make(int fd, struct ag_trace_writer **ret_writer) {
     if (writer == NULL) {
         return -ENOMEM;
     }
-    writer->fd = -1; /* owned by the caller until everything has succeeded */
+    writer->fd = -1; /* the caller owns fd until this function succeeds */
     writer->compressor = ZSTD_createCCtx();
     if (writer->compressor == NULL ||
         ZSTD_isError(
@@ -159,7 +161,8 @@ static int writer_make(int fd, struct ag_trace_writer **ret_writer) {
     return 0;
 }
 
-/* On failure the descriptor stays the caller's. */
+/* Frees the writer of a function that fails with `error`. The descriptor is not closed, because the
+ * caller still owns it. */
 static int writer_drop(struct ag_trace_writer *writer, int error) {
     writer->fd = -1;
     (void)ag_trace_writer_free(writer); /* NULL always */
@@ -229,13 +232,15 @@ static int write_or_cut_back(struct ag_trace_writer *writer, const void *bytes, 
         return 0;
     }
     writer->error = r;
-    /* if it fails, readers ignore the incomplete chunk, and resume removes it */
+    /* if ftruncate fails, readers ignore the incomplete chunk, and ag_trace_writer_resume removes
+     * it */
     (void)!ftruncate(writer->fd, (off_t)writer->end);
     return r;
 }
 
-/* Pads a body that compresses so well that a reader would refuse it (AG_RATIO_MOST), with a frame
- * that zstd skips. Returns the new length, which is far below BYTES. */
+/* A reader refuses a chunk whose compression ratio exceeds AG_RATIO_MOST. If a body compresses
+ * better than that, this function appends a frame that zstd skips. Returns the new length, which is
+ * far below BYTES. */
 static size_t pad_stored(uint8_t *stored, size_t stored_bytes, size_t bytes) {
     enum { FRAME_HEADER_BYTES = 8 };
     const size_t least = bytes / AG_RATIO_MOST + 1;
@@ -262,7 +267,8 @@ int ag_trace_writer_chunk(struct ag_trace_writer *writer, const struct ag_chunk_
     const size_t bound = ZSTD_compressBound(bytes);
     int r = buffer_reserve(writer, AG_CHUNK_HEADER_BYTES + bound);
     if (r == 0) {
-        r = ag_chunk_list_reserve(&writer->chunks); /* now: a written chunk has to be listed */
+        /* before the chunk is written, because a written chunk must be listed */
+        r = ag_chunk_list_reserve(&writer->chunks);
     }
     if (r < 0) {
         return r;
@@ -355,7 +361,8 @@ int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob 
     const struct ag_chunk_info info = {.kind = AG_CHUNK_KIND_INDEX};
     struct ag_blob list = {0};
 
-    /* The list comes first: a reader that only seeks needs no more. */
+    /* The list of chunks is written first: a reader that only needs the offsets of chunks reads no
+     * further. */
     int r = ag_record_append_chunks(&list, writer->chunks.entries, writer->chunks.n);
     if (r == 0) {
         r = ag_trace_writer_records(writer, &info, &list);
@@ -374,7 +381,8 @@ int ag_trace_writer_finish(struct ag_trace_writer *writer, const struct ag_blob 
 
 /* ---- resume ---- */
 
-/* Do the chunk's stored bytes match its header? 1, 0, or negative errno. */
+/* Returns 1 if the chunk's stored bytes are complete and match the hash in its header, 0 if not, or
+ * a negative errno. */
 static int chunk_is_whole(struct ag_trace_writer *writer, const struct ag_chunk_header *header) {
     const size_t bytes = header->entry.stored_bytes;
     const int r = buffer_reserve(writer, bytes);
@@ -389,7 +397,8 @@ static int chunk_is_whole(struct ag_trace_writer *writer, const struct ag_chunk_
     return (size_t)n_read == bytes && ag_hash_bytes(writer->buffer, bytes) == header->stored_hash;
 }
 
-/* Walks the whole chunks, adds them to the list, and leaves writer->end behind the last. */
+/* Walks the whole chunks before the index, adds them to the list, and sets writer->end to the end
+ * of the last of them. */
 static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
     struct ag_chunk_walk walk = {.fd = writer->fd, .file_bytes = file_bytes, .offset = writer->end};
     struct ag_chunk_header header;
@@ -397,7 +406,8 @@ static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
 
     while ((r = ag_chunk_walk_next(&walk, &header)) > 0) {
         if (header.entry.kind == AG_CHUNK_KIND_INDEX) {
-            break; /* the index describes the old content: it is written anew */
+            /* the index does not contain the chunks that will be added: a new index replaces it */
+            break;
         }
         r = chunk_is_whole(writer, &header);
         if (r <= 0) {
@@ -416,7 +426,7 @@ static int resume_walk(struct ag_trace_writer *writer, uint64_t file_bytes) {
     return r < 0 ? r : 0;
 }
 
-/* Reads and checks the file's header. 0 or negative errno. */
+/* Reads and checks the file's header. Returns 0 or a negative errno. */
 static int read_header(int fd, struct ag_file_header *ret_header) {
     uint8_t bytes[AG_TRACE_HEADER_BYTES];
     const int64_t n_read = ag_read_at(fd, bytes, sizeof(bytes), 0);

@@ -1,6 +1,6 @@
-/* encode_records.c: appends records to a blob, for the writer: kind, length and body
- * (record_body.h). Long batches are split into records of AG_BATCH_ROWS rows, so that none outgrows
- * a chunk. */
+/* encode_records.c: appends records to a blob (a growing byte array), for the writer of a trace. A
+ * record consists of kind, length and body (record_body.h). Long batches of rows are split into
+ * records of AG_BATCH_ROWS rows, so that each record fits into a chunk. */
 #include "encode.h"
 
 #include <errno.h>
@@ -40,8 +40,8 @@ bool ag_blob_reserve(struct ag_blob *blob, size_t n_bytes) {
     return true;
 }
 
-/* Kind and length precede a body whose length is known only at its end: moves the body up a few
- * bytes. */
+/* Inserts kind and length before the body of a record, which begins at START. The length is known
+ * only after the body was encoded, so the body is moved by a few bytes. */
 static int close_record(struct ag_blob *blob, size_t start, enum ag_record_kind kind) {
     uint8_t head[2 * AG_VARINT_MAX_BYTES];
     const size_t body_bytes = blob->length - start;

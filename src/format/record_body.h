@@ -1,17 +1,19 @@
-/* record_body.h: the bytes of a record after its kind and length, which are the same in the trace
- * and in the live segment.
+/* record_body.h: encodes and decodes the body of a record: the bytes after its kind and length. A
+ * body has the same bytes in the trace and in the live segment (the memory that the profiled
+ * program shares with the writer of the trace).
  *
- * The body of a record is its fields in the order of record_fields.def: a number is a varint, bytes
- * are a varint of their length and the bytes. The body of a batch is a table: number of rows,
- * number of columns, then row by row the zigzag difference of each field from the same field of the
- * previous row.
+ * The body of a record consists of its fields in the order of record_fields.def: a number is a
+ * varint; a text is a varint of its length, then its bytes. The body of a batch is a table: number
+ * of rows, number of columns, then the rows. Each field of a row is the zigzag-encoded difference
+ * from the same field of the previous row.
  *
- * The recorder writes with these functions inside the profiled program, so they call nothing. The
- * records to be written are trusted; the bytes to be read are not.
+ * The recorder calls these functions inside the profiled program, so they must not call functions
+ * of the C library. The records to be written are trusted; the bytes to be read are not.
  *
- * Versions: fields after the end of the bytes are zero (an older writer); bytes after the last
- * known field are skipped (a newer writer), and so are unknown columns of a batch. An incomplete
- * field, a number that does not fit, and a text longer than the record are damage. */
+ * Versions: if the body ends early, an older version wrote it, and the missing fields are zero. If
+ * bytes follow the last known field, a newer version wrote them, and they are skipped, like unknown
+ * columns of a batch. An incomplete field, a number that does not fit, and a text longer than the
+ * record are damage. */
 #ifndef AG_RECORD_BODY_H
 #define AG_RECORD_BODY_H
 
@@ -20,7 +22,8 @@
 
 /* ---- writing ---- */
 
-/* Upper limit of the bytes that ag_record_body_put writes. A batch is given by its u.rows. */
+/* Upper limit of the bytes that ag_record_body_put writes. For a batch, u.rows contains the
+ * rows. */
 AG_FAST size_t ag_record_body_most(const struct ag_record_layout *layout,
                                    const struct ag_record *record) {
     if (layout->row_bytes != 0) {
@@ -49,7 +52,7 @@ AG_FAST uint8_t *ag_rows_body_put(uint8_t *at, const struct ag_record_layout *la
     return at;
 }
 
-/* Returns the address behind the last byte. */
+/* Writes the body at AT. Returns the address after its last byte. */
 AG_FAST uint8_t *ag_record_body_put(uint8_t *at, const struct ag_record_layout *layout,
                                     const struct ag_record *record) {
     if (layout->row_bytes != 0) {
@@ -63,7 +66,8 @@ AG_FAST uint8_t *ag_record_body_put(uint8_t *at, const struct ag_record_layout *
         }
         const struct ag_bytes bytes = ag_field_bytes(field, &record->u);
         at = ag_varint_put(at, bytes.length);
-        if (bytes.length != 0) { /* then data is not NULL */
+        /* if the length is 0, data may be NULL, which memcpy does not allow */
+        if (bytes.length != 0) {
             memcpy(at, bytes.data, bytes.length);
         }
         at += bytes.length;
@@ -73,7 +77,7 @@ AG_FAST uint8_t *ag_record_body_put(uint8_t *at, const struct ag_record_layout *
 
 /* ---- reading ---- */
 
-/* Fills the record's u, whose strings point into the body. false: damage. */
+/* Fills ret_record->u, whose strings point into the body. Returns false at damage. */
 static inline bool ag_record_body_get(const uint8_t *at, const uint8_t *end,
                                       const struct ag_record_layout *layout,
                                       struct ag_record *ret_record) {
@@ -100,8 +104,8 @@ static inline bool ag_record_body_get(const uint8_t *at, const uint8_t *end,
     return true;
 }
 
-/* Decodes all rows at once into ROWS, which has room for `capacity`, so that iterating over them
- * cannot fail. false: damage, or there are more. */
+/* Decodes all rows at once into ROWS, so that a later iteration over the rows cannot fail. ROWS has
+ * room for `capacity` rows. Returns false at damage, or if the body has more rows. */
 static inline bool ag_rows_body_get(const uint8_t *at, const uint8_t *end,
                                     const struct ag_record_layout *layout, void *rows,
                                     size_t capacity, struct ag_record *ret_record) {

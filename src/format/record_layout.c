@@ -1,8 +1,8 @@
 /* record_layout.c: the table of record_fields.def.
  *
  * A field is a type and an offset, so that encoding, decoding and printing a record are three loops
- * over one table, and none of them can omit a field. The recorder uses it inside the profiled
- * program: this file calls nothing. */
+ * over one table, and none of them can omit a field. The recorder uses this file inside the
+ * profiled program, so it must not call functions of the C library. */
 #include "record_layout.h"
 
 #include "segment.h"
@@ -16,8 +16,9 @@ static const struct ag_field fields[] = {
 #include "schema/record_fields.def"
 };
 
-/* FIRST_kind and END_kind are indexes in `fields`. Each enumerator is one more than the one before
- * it; a PAUSE steps back by one, so that FIRST and END take no number of a field. */
+/* FIRST_kind and END_kind are indexes in `fields`. The value of each enumerator is the previous
+ * value plus one. After FIRST_kind and END_kind, a PAUSE enumerator sets the value back by one, so
+ * that only fields increase the index. */
 enum {
 #define AG_EVENT(number, NAME, name)
 #define AG_RECORD(number, NAME, name, type, source) \

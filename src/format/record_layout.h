@@ -1,5 +1,5 @@
-/* record_layout.h: record_fields.def as a table, for code that handles all kinds alike: encoder,
- * decoder, dump. */
+/* record_layout.h: record_fields.def as a table, for code that handles records of all kinds in the
+ * same way: the encoder, the decoder, and the command that prints records. */
 #ifndef AG_RECORD_LAYOUT_H
 #define AG_RECORD_LAYOUT_H
 
@@ -13,14 +13,14 @@ enum ag_field_type { /* see record_fields.def */
                      AG_FIELD_U32,
                      AG_FIELD_STACK,
                      AG_FIELD_U64,
-                     AG_FIELD_ADDRESS, /* the last number */
+                     AG_FIELD_ADDRESS, /* the last of the number types (see ag_field_is_number) */
                      AG_FIELD_TEXT,
                      AG_FIELD_TEXTS,
                      AG_FIELD_BYTES,
 };
 struct ag_field {
     enum ag_field_type type;
-    uint16_t offset; /* in the record's struct, which is at ag_record.u, or in the batch's row */
+    uint16_t offset; /* bytes from the start of ag_record.u, or of a row of a batch */
     const char *name;
 };
 
@@ -31,9 +31,10 @@ struct ag_record_layout {
     uint16_t row_bytes; /* size of the struct of a batch's row; 0: the record is not a batch */
     enum ag_record_source source;
 };
-enum { AG_ROW_MAX_BYTES = 128 }; /* of the row of any batch; asserted in record_layout.c */
+/* largest size of a row of any batch; asserted in record_layout.c */
+enum { AG_ROW_MAX_BYTES = 128 };
 
-/* false when the kind is an event or unknown. */
+/* Returns false if the kind is an event or unknown. */
 bool ag_record_layout(uint32_t kind, struct ag_record_layout *ret_layout);
 
 AG_FAST bool ag_field_is_number(const struct ag_field *field) {
@@ -65,7 +66,7 @@ AG_FAST uint64_t ag_field_number(const struct ag_field *field, const void *base)
     return 0;
 }
 
-/* Stores a number. false: it does not fit. */
+/* Stores a number in a field. Returns false if the number does not fit into the field. */
 AG_FAST bool ag_field_set_number(const struct ag_field *field, void *base, uint64_t value) {
     uint8_t *at = (uint8_t *)base + field->offset;
     const uint32_t value32 = (uint32_t)value;
@@ -90,7 +91,7 @@ AG_FAST bool ag_field_set_number(const struct ag_field *field, void *base, uint6
     return false;
 }
 
-/* Reads a field of the other types. */
+/* Reads a field of a text or bytes type. */
 AG_FAST struct ag_bytes ag_field_bytes(const struct ag_field *field, const void *base) {
     struct ag_bytes bytes;
     memcpy(&bytes, (const uint8_t *)base + field->offset, sizeof(bytes));

@@ -1,8 +1,9 @@
 /* trace_layout.c: encodes and decodes header, chunk header and footer, and walks from chunk to
  * chunk.
  *
- * A chunk header carries a hash of itself and one of the bytes after it: a walk trusts a length
- * only when the first matches, and need not read the bytes. */
+ * A chunk header contains a hash of the header and a hash of the chunk's stored bytes. A walk
+ * trusts the length in a header only if the hash of the header matches; it need not read the stored
+ * bytes. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -50,7 +51,8 @@ enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
     if (n_bytes < 8 || memcmp(bytes, file_magic, sizeof(file_magic)) != 0) {
         return AG_DECODE_NOT_A_TRACE;
     }
-    /* The version is tested before the hash: a later version may change the layout of the rest. */
+    /* The version is tested before the hash, because a later version may change the layout of the
+     * fields after the version. */
     if (n_bytes >= 10 && ag_get_16(bytes + 8) > AG_TRACE_VERSION) {
         return AG_DECODE_NEWER;
     }
@@ -200,7 +202,7 @@ int ag_write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset) {
         if (n <= 0) {
             return n < 0 ? -errno : -EIO;
         }
-        /* a short write: the next one reports the cause (disk full, RLIMIT_FSIZE) */
+        /* after a short write, the next pwrite reports the cause (disk full, RLIMIT_FSIZE) */
         done += (size_t)n;
     }
     return 0;
@@ -215,8 +217,8 @@ int ag_chunk_walk_next(struct ag_chunk_walk *walk, struct ag_chunk_header *ret_h
     if (walk->damage.code != AG_DECODE_OK || walk->offset >= walk->file_bytes) {
         return 0;
     }
-    const uint64_t left_bytes =
-        walk->file_bytes - walk->offset; /* its size at open: it may still grow */
+    /* by the size when the file was opened: the file may still grow */
+    const uint64_t left_bytes = walk->file_bytes - walk->offset;
     uint8_t bytes[AG_CHUNK_HEADER_BYTES];
     const size_t wanted = left_bytes < sizeof(bytes) ? (size_t)left_bytes : sizeof(bytes);
     const int64_t n_read = ag_read_at(walk->fd, bytes, wanted, walk->offset);

@@ -1,8 +1,8 @@
 /* trace_layout.h: the fixed parts of a trace file (header, chunk header, footer) and the constants
  * that encoder and decoder share.
  *
- * Internal to format. docs/reference/trace-format.md is the specification; comments cite its
- * sections. */
+ * Only files of src/format include this header. docs/reference/trace-format.md is the
+ * specification; comments cite its sections. */
 #ifndef AG_TRACE_LAYOUT_H
 #define AG_TRACE_LAYOUT_H
 
@@ -21,19 +21,24 @@ enum {
     AG_TRACE_FOOTER_BYTES = 32,
     AG_CODING_RAW = 0,
     AG_CODING_ZSTD = 1,
-    /* limit of used bytes / stored bytes, so that a small file cannot cost its reader much. A loop
-     * that only calls malloc and free has 60 */
+    /* limit of the compression ratio (used bytes / stored bytes), so that a small file cannot cost
+     * its reader much memory and time. The trace of a loop that only calls malloc and free has a
+     * ratio of 60 */
     AG_RATIO_MOST = 256,
 
-    /* limit of how far back an event may refer to another: both rings are 32 KiB, in the L1 or L2
-     * cache */
+    /* An event may refer to one of the last AG_NEAR_EVENTS allocations or frees. A decoder keeps
+     * their addresses in two rings of 32 KiB each, which fit into the L1 or L2 cache */
     AG_NEAR_EVENTS = 4096,
     /* (stack, size, via) tuples that a chunk may store: 2 MiB in a reader */
     AG_TUPLES_MAX = 1 << 16,
-    AG_BATCH_ROWS = 4096, /* limit of the rows of one batch record; decoded: up to 512 KiB */
+    /* limit of the rows of one batch record (a record with rows); decoded rows take up to 512
+     * KiB */
+    AG_BATCH_ROWS = 4096,
 };
 
-/* The form of an event: the low 3 bits of its first byte. The other 5 bits are its argument. */
+/* The form of an event: the low 3 bits of its first byte. The other 5 bits are the argument of the
+ * form. NEAR: the event refers to a recent event by its place; FAR: the event has a difference of
+ * addresses; EXPECTED: the allocation has the predicted tuple. */
 enum ag_event_form {
     AG_FORM_FREE_NEAR = 0,
     AG_FORM_FREE_FAR = 1,
@@ -46,23 +51,30 @@ enum ag_event_form {
 };
 enum {
     AG_FORM_BITS = 3,
-    AG_FAR_UNSCALED = 1, /* far: the difference is in bytes, not in units of 16 */
-    /* far alloc: the difference to the last allocation with this tuple, not to the last of all */
+    /* argument of a far event: the difference is in bytes, not in units of 16 bytes */
+    AG_FAR_UNSCALED = 1,
+    /* argument of a far allocation: the difference is that to the last allocation with the same
+     * tuple, not to the last allocation of the chunk */
     AG_FAR_OF_TUPLE = 2,
-    AG_FAR_SHIFT = 4,    /* allocators align to 16 */
-    AG_SPECIAL_NEAR = 2, /* special free: a distance follows, not a difference of addresses */
-    AG_SPECIAL_UNDO = 4, /* special free: an undo_free, else a realloc_free */
+    AG_FAR_SHIFT = 4, /* log2 of the unit: allocators align blocks to 16 bytes */
+    /* argument of a special free: a distance follows, not a difference of addresses */
+    AG_SPECIAL_NEAR = 2,
+    /* argument of a special free: set: an undo_free; not set: a realloc_free */
+    AG_SPECIAL_UNDO = 4,
     AG_OTHER_STAMP = 0,
     AG_OTHER_RECORD = 1,
 
-    /* The argument of a near event is the place of an event of the other kind. Arguments 0 to 14:
-     * the place's distance from the newest */
+    /* The argument of a near event is the place of the event to which it refers: a free refers to
+     * an allocation, an allocation to a free. Arguments 0 to 14: the distance of the place from the
+     * newest place */
     AG_NEAR_DISTANCES = 15,
-    /* one of the 8 places before the one referred to last (15 to 22), or after it (23 to 30) */
+    /* arguments 15 to 22: one of the 8 places before the place to which an event referred last; 23
+     * to 30: one of the 8 places after it */
     AG_NEAR_NEIGHBOURS = 8,
-    AG_NEAR_LONG = 31, /* a varint follows: the distance less AG_NEAR_DISTANCES */
+    AG_NEAR_LONG = 31, /* a varint follows: the distance minus AG_NEAR_DISTANCES */
 
-    AG_TRUST_MAX = 3, /* so many wrong predictions in a row do not replace a tuple's successor */
+    /* this number of wrong predictions in a row does not replace a tuple's successor */
+    AG_TRUST_MAX = 3,
 };
 
 struct ag_file_header {
@@ -84,7 +96,7 @@ enum ag_decode_code ag_file_header_get(const uint8_t *bytes, size_t n_bytes,
                                        struct ag_file_header *ret_header);
 enum ag_decode_code ag_chunk_header_get(const uint8_t bytes[AG_CHUNK_HEADER_BYTES],
                                         struct ag_chunk_header *ret_header);
-/* Are a chunk's lengths within their limits? */
+/* Whether a chunk's lengths are within their limits. */
 bool ag_chunk_entry_is_valid(const struct ag_chunk_entry *entry);
 bool ag_footer_get(const uint8_t bytes[AG_TRACE_FOOTER_BYTES], uint64_t *ret_index_offset);
 
@@ -92,26 +104,27 @@ struct ag_chunk_list { /* zero-initialize; free(entries) at the end */
     struct ag_chunk_entry *entries;
     size_t n, capacity;
 };
-/* Makes room for one more entry. 0 or -ENOMEM. */
+/* Makes room for one more entry. Returns 0 or -ENOMEM. */
 int ag_chunk_list_reserve(struct ag_chunk_list *list);
 
 uint64_t ag_hash_bytes(const void *bytes, size_t n_bytes); /* XXH64, seed 0 */
 
-/* Reads n_bytes, or up to the file's end. Returns the bytes read, or negative errno. */
+/* Reads n_bytes, or up to the file's end. Returns the number of bytes that were read, or a negative
+ * errno. */
 int64_t ag_read_at(int fd, void *bytes, size_t n_bytes, uint64_t offset);
-/* Writes everything, or returns negative errno. */
+/* Writes all n_bytes and returns 0, or returns a negative errno. */
 int ag_write_at(int fd, const void *bytes, size_t n_bytes, uint64_t offset);
 
-/* A walk from chunk header to chunk header. Set fd, file_bytes and offset (of the first chunk);
- * zero-initialize the rest. */
+/* The state of a walk from chunk header to chunk header. The caller sets fd, file_bytes and offset
+ * (of the first chunk), and zero-initializes the rest. */
 struct ag_chunk_walk {
     int fd;
     uint64_t file_bytes, offset;
-    struct ag_decode_error damage; /* code AG_DECODE_OK while there is none */
+    struct ag_decode_error damage; /* code AG_DECODE_OK: no damage so far */
 };
-/* 1: *ret_header is the chunk at its entry.offset, and the walk continues behind it. 0: the walk
- * ended, at the end of the file, at a footer, or at damage. Negative errno: the file could not be
- * read. */
+/* Returns 1: *ret_header is the header of the next chunk, whose offset is in entry.offset. Returns
+ * 0: the walk ended, at the end of the file, at a footer, or at damage. Returns a negative errno if
+ * the file could not be read. */
 int ag_chunk_walk_next(struct ag_chunk_walk *walk, struct ag_chunk_header *ret_header);
 
 /* Fills *ret_error. Returns the negative errno for the code. */

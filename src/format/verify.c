@@ -1,8 +1,8 @@
-/* verify.c: reads a whole trace for `allogram check`: is it complete, how much does it contain,
- * what was lost, where is it damaged.
+/* verify.c: reads a whole trace for `allogram check`, to determine whether the trace is complete,
+ * how many events it contains, how many were lost, and where it is damaged.
  *
- * One chunk is in memory at a time. Damage does not end the pass: the chunks after it are decoded
- * and counted too, and the first damaged place, by its offset in the file, is reported. */
+ * One chunk is in memory at a time. Damage does not end the check: the chunks after a damaged chunk
+ * are decoded and counted too. The damaged place with the lowest offset in the file is reported. */
 #include "verify.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static void note_record(struct ag_verdict *verdict, const struct ag_record *reco
     }
 }
 
-/* 0, or negative errno with *ret_error at the chunk's damage. */
+/* Returns 0, or a negative errno with the chunk's damage in *ret_error. */
 static int verify_chunk(struct ag_chunk_decoder *decoder, const struct ag_trace_file *file,
                         const struct ag_chunk_entry *entry, struct ag_event *events,
                         struct ag_verdict *verdict, struct ag_decode_error *ret_error) {
@@ -60,8 +60,9 @@ static int compare_entries(const void *left, const void *right) {
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* The chunks of a stream must follow each other by sequence and time: a repeated or misplaced one
- * is damage. A gap is not: its events were counted as lost. */
+/* The chunks of a stream (the events of one thread) must be in the order of their sequence numbers
+ * and times. A repeated or misplaced chunk is damage. A missing sequence number is no damage,
+ * because the events of that chunk were counted as lost. */
 static int verify_order(const struct ag_chunk_entry *entries, size_t n_entries,
                         struct ag_verdict *verdict) {
     const struct ag_chunk_entry **sorted = malloc((n_entries + 1) * sizeof(*sorted));
