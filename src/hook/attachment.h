@@ -1,21 +1,24 @@
-/* attachment.h: the interface between `allogram attach` (the tool) and the agent that it has loaded
- * into a running process: one variable of the agent, which the tool finds by name and reads and
- * writes from outside. A detour is a jump that is written over the start of a hooked function.
+/* attachment.h: the interface between `allogram attach` (the tool) and the agent, the library that
+ * the tool has loaded into a running process. The interface is one variable of the agent, which the
+ * tool finds by name and reads and writes from outside. A detour is a jump that is written over the
+ * start of a hooked function.
  *
  *     tool    dlopen(agent)
  *     tool    writes session_path, calls ag_agent_attach
  *     agent   joins the session, prepares its detours, fills in the rest of the variable
  *     tool    stops all threads, writes the sites' jumps, resumes the threads
  *     ...
- *     tool    stops all threads, restores the overwritten bytes; once no thread is in the agent:
+ *     tool    stops all threads, restores the overwritten bytes; when no thread is in the agent:
  *     tool    calls ag_agent_detach, dlclose
  *
- * If wants_all_stopped is set, an adapter of a runtime has steps that are only safe while the
- * runtime is stopped. Then the jumps are written when also no thread is in the code of the `quiet`
- * ranges, and one thread calls ag_agent_switch_runtimes(1) before all are resumed. To detach, the
- * tool sets is_leaving and waits for a while: n_leaving runtimes finish their work at a safe point
- * of their own. When no thread is in the quiet ranges, in the agent or in the allocator, one thread
- * calls ag_agent_switch_runtimes(0), ag_agent_detach and dlclose; the others are stopped. */
+ * An adapter is the agent's code for one runtime, such as a garbage collector. If wants_all_stopped
+ * is set, an adapter has steps that are only safe while the runtime is stopped. Then the tool
+ * writes the jumps when no thread is in the code of the `quiet` ranges either, and lets one thread
+ * call ag_agent_switch_runtimes(1) before it resumes all threads. To detach, the tool sets
+ * is_leaving and waits for a limited time: n_leaving runtimes finish their work at a safe point of
+ * their own. When no thread is in the quiet ranges, in the agent or in the allocator, one thread
+ * calls ag_agent_switch_runtimes(0), ag_agent_detach and dlclose, while the other threads are
+ * stopped. */
 #ifndef AG_ATTACHMENT_H
 #define AG_ATTACHMENT_H
 
@@ -30,7 +33,9 @@ enum {
 };
 struct ag_attachment_site { /* a hooked function whose first instructions make room for a jump */
     uint64_t place;         /* address of the jump; 0: none */
-    uint8_t before[8], after[8]; /* the first AG_ATTACHMENT_CODE_BYTES of each are valid */
+    /* code at `place` without and with the jump; AG_ATTACHMENT_CODE_BYTES bytes of each are
+     * valid */
+    uint8_t before[8], after[8];
 };
 struct ag_attachment_range { /* [low, high) of the process' addresses */
     uint64_t low, high;
@@ -38,32 +43,39 @@ struct ag_attachment_range { /* [low, high) of the process' addresses */
 struct ag_attachment {
     uint32_t version; /* set at compile time */
     uint32_t n_sites, n_pages, n_quiet;
-    uint32_t wants_all_stopped;  /* 0 or 1 */
-    uint32_t n_leaving;          /* runtimes that have to finish at a safe point of their own ... */
-    _Atomic uint32_t n_left;     /* ... and those of them that have finished */
-    _Atomic uint32_t is_leaving; /* set by the tool */
+    uint32_t wants_all_stopped; /* 0 or 1 */
+    /* number of runtimes that have to finish at a safe point of their own before a detach */
+    uint32_t n_leaving;
+    _Atomic uint32_t n_left;     /* number of these runtimes that have finished */
+    _Atomic uint32_t is_leaving; /* set by the tool: 1: it wants to detach */
     struct ag_attachment_range pages[AG_ATTACHMENT_PAGES]; /* pages with the code of the detours */
     struct ag_attachment_range quiet[AG_ATTACHMENT_RANGES];
-    uint64_t state; /* address of a 32-bit word: writing off_value to it ends all recording */
+    /* address of a 32-bit word; if off_value is written to this word, all recording ends */
+    uint64_t state;
     uint32_t off_value;
-    uint64_t own_low, own_bytes; /* set by the tool: the code of the libc's allocator */
-    /* set by the tool, so that another tool can remove the agent after this one was killed */
+    /* set by the tool: address and size of the code of the libc's allocator */
+    uint64_t own_low, own_bytes;
+    /* set by the tool, so that another `allogram attach` can remove the agent if this tool was
+     * killed */
     int32_t tool_pid;
     uint64_t tool_start_ticks, handle; /* start time of the tool; the agent's handle from dlopen */
     struct ag_attachment_site sites[AG_ATTACHMENT_SITES];
     char session_path[512];
     char adapters[128]; /* set by the tool: the value of --adapters */
-    char note[256];     /* one line: why it failed, or what is not hooked */
+    /* one line: why the agent failed to attach, or which functions are not hooked */
+    char note[256];
 };
 
 /* The names by which the tool finds the variable and the functions. Each function returns 0 or a
- * negative errno, leaves errno alone, and is called by a thread that holds no lock of the libc.
- * ag_agent_detach is called when no other thread is in the agent and none can enter. */
+ * negative errno, does not change errno, and is called by a thread that holds no lock of the libc.
+ * ag_agent_detach must be called only when no other thread is in the agent and no thread can enter
+ * it. */
 #define AG_ATTACHMENT_VARIABLE "ag_agent_attachment"
 #define AG_ATTACHMENT_BEGIN "ag_agent_attach"
 #define AG_ATTACHMENT_END "ag_agent_detach"
-/* Called with 1 or 0 if wants_all_stopped is set; missing in an agent without runtimes. A negative
- * errno: a runtime's work cannot be ended, and the agent has to stay. */
+/* Called with 1 (attach) or 0 (detach) if wants_all_stopped is set; an agent without runtimes does
+ * not have this function. If it returns a negative errno, a runtime's work cannot be ended, and the
+ * agent must not be unloaded. */
 #define AG_ATTACHMENT_SWITCH "ag_agent_switch_runtimes"
 
 #endif

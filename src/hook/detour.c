@@ -1,20 +1,23 @@
-/* detour.c: redirects a function of the process, for adapters: maps a page near the function, fills
- * it, and overwrites the function's first bytes with a jump to the page.
+/* detour.c: redirects a function of the process, for adapters (the code for one runtime or
+ * allocator each). It maps a page near the function, writes code into the page, and overwrites the
+ * function's first bytes with a jump to the page.
  *
- * 1. The page has to be within 2 GiB of the target, for jmp rel32 and for rip-relative operands of
- * the copied instructions. The nearest gap below the target's image is used, because the program's
- * heap grows above. Each detour has a page of its own, so that a page that may be executing is
- * never writable again; the kernel merges neighbouring pages into one mapping.
+ * 1. The page has to be within 2 GiB of the target (the function), for jmp rel32 and for
+ * rip-relative operands of the copied instructions. The nearest gap below the target's image is
+ * used, because the program's heap grows above the image. Each detour has a page of its own: so a
+ * page whose code a thread may be executing need never become writable again. The kernel merges
+ * neighboring pages into one mapping.
  *
- * 2. The protection of the target's pages is read from the kernel, changed to writable and
- * restored. They stay executable meanwhile, if the system permits that: other threads may be
- * executing there.
+ * 2. The protection of the target's pages is read from the kernel, changed to writable, and
+ * restored. If the system permits it, the pages stay executable meanwhile, because other threads
+ * may be executing their code.
  *
- * 3. In a running program detours share pages, and `allogram attach`, which can stop the threads,
- * writes the jumps (ag_detours_prepare_only).
+ * 3. In a program that already runs, this code only prepares detours, which share pages. `allogram
+ * attach`, which can stop the program's threads, writes the jumps (ag_detours_prepare_only).
  *
- * 4. A thread that arrives while the jump is written waits: the first two bytes become a jump to
- * itself, then the other bytes are written, and then the first two. */
+ * 4. A thread may call the target while the jump is written. So first a two-byte jump to itself is
+ * written, in which such a thread waits; then the other bytes of the jump; then its first two
+ * bytes. */
 #include "detour.h"
 
 #include <errno.h>
@@ -34,14 +37,15 @@ _Static_assert(WAY_OFFSET + AG_KEPT_FRAME_BYTES <= ORIGINAL_OFFSET &&
                    WAY_OFFSET + AG_FAR_JUMP_BYTES <= ORIGINAL_OFFSET,
                "they do not overlap");
 
-/* Where a detour leads. */
+/* The code to which a detour leads. */
 struct way {
     const void *code; /* the replacement, or the entry code of a kept call */
     uintptr_t datum;
     bool is_kept;
 };
 
-/* The greatest distance of the page; 512 MiB of the 2 GiB remain for the function's operands. */
+/* The greatest distance between page and target. It is 1.5 GiB: operands of the copied instructions
+ * may be 512 MiB further away from the page. */
 static const uintptr_t reach_bytes = (uintptr_t)3 << 29;
 
 _Static_assert((int)AG_DETOUR_BYTES == (int)AG_JUMP_BYTES, "a detour is one jump");
@@ -53,8 +57,8 @@ static int detour_fail(struct ag_detour *detour, int error, const char *reason) 
     return error;
 }
 
-/* What a walk over the process map finds: the target's mapping, extended by the mappings that
- * continue it, and the free page to use. */
+/* The results of a walk over the process map: the mapping that contains the target, extended by
+ * adjacent mappings with the same protection, and the address of a free page. */
 struct surroundings {
     uintptr_t target;
     struct ag_mapping mapping;
@@ -73,7 +77,8 @@ static bool look_around(void *context, const struct ag_mapping *mapping) {
         around->is_mapped = true;
     } else if (around->is_mapped && mapping->low == around->mapping.high &&
                mapping->protection == around->mapping.protection) {
-        /* a page that was written to splits the mapping; the code continues after it */
+        /* the kernel splits a mapping at a page that was written to; the code continues in the next
+         * mapping */
         around->mapping.high = mapping->high;
     }
     if (high < low + AG_PAGE_BYTES || high < LOWEST_ADDRESS + AG_PAGE_BYTES) {
@@ -84,7 +89,8 @@ static bool look_around(void *context, const struct ag_mapping *mapping) {
         around->page = around->target - page < reach_bytes ? page : around->page;
         return true;
     }
-    if (around->page == 0) { /* the far end of the gap: a heap may grow from the near one */
+    /* above the target: uses the high end of the gap, because a heap may grow from the low end */
+    if (around->page == 0) {
         const uintptr_t end = around->target + reach_bytes;
         const uintptr_t page = ag_page_of(high < end ? high : end) - AG_PAGE_BYTES;
         around->page = page >= low && page > around->target ? page : 0;
@@ -110,7 +116,7 @@ static int set_protection(uintptr_t low, size_t n_bytes, int protection) {
     return (int)ag_syscall3(SYS_mprotect, (long)first, (long)(low + n_bytes - first), protection);
 }
 
-/* A jump to itself, which makes a thread wait. */
+/* A jump to itself: a thread that executes it waits. */
 static const uint8_t wait_here[2] = {0xeb, 0xfe};
 
 static void write_head(uint8_t *place, const uint8_t head[2]) {
@@ -158,7 +164,7 @@ static int fill_entry(struct ag_detour *detour, uint8_t *entry, const uint8_t *p
     return r < 0 ? detour_fail(detour, r, relocation.reason) : 0;
 }
 
-/* Makes the page executable and no longer writable. */
+/* Makes the page executable and read-only. */
 static int seal_page(struct ag_detour *detour, uint8_t *page) {
     if (set_protection((uintptr_t)page, AG_PAGE_BYTES, PROT_READ | PROT_EXEC) < 0) {
         return detour_fail(detour, -EACCES, "the system forbids new code");
@@ -173,7 +179,7 @@ _Static_assert(ORIGINAL_OFFSET + AG_LANDING_BYTES + AG_RELOCATED_BYTES <= ENTRY_
                    (int)AG_DETOUR_PAGE_BYTES == (int)AG_PAGE_BYTES,
                "an entry holds a detour");
 
-static struct { /* used only by the one thread that prepares */
+static struct { /* used only by the thread that prepares detours */
     bool is_on;
     struct {
         uint8_t *bytes;
@@ -183,10 +189,10 @@ static struct { /* used only by the one thread that prepares */
     struct ag_detour *detours[AG_DETOURS_PREPARED_MOST];
 } prepared;
 
-/* Maps a free page below the target, at a distance that doubles with each attempt. The kernel
- * refuses a used page in a tenth of a microsecond; reading which are free takes a hundred
- * microseconds, while a thread of the program is stopped. Never above the target, where a stack may
- * grow. NULL: none of the pages was free. */
+/* Maps a free page below the target, at a distance that doubles with each attempt. A page above the
+ * target is never tried, because a stack may grow there. If a page is in use, the kernel refuses it
+ * in 0.1 us. To read from the process map which pages are free takes 100 us, and a thread of the
+ * program is stopped meanwhile. NULL: none of the tried pages was free. */
 static uint8_t *map_page_below(uintptr_t target) {
     const uintptr_t last = ag_page_of(target);
     void *page = NULL;
@@ -236,7 +242,8 @@ static uint8_t *take_entry(struct ag_detour *detour, uintptr_t target) {
     return page;
 }
 
-/* Writes the jump, and gives the pages their protection; or only prepares this. */
+/* Saves the overwritten bytes. Then writes the jump and restores the protection of its pages, or,
+ * if detours are only prepared, adds the detour to the list of prepared detours. */
 static void detour_take_effect(struct ag_detour *detour, uint8_t *place, int protection) {
     memcpy(detour->saved, place, AG_DETOUR_BYTES);
     detour->place = place;
@@ -245,14 +252,14 @@ static void detour_take_effect(struct ag_detour *detour, uint8_t *place, int pro
         return;
     }
     write_code(place, detour->jump);
-    /* The only possible failure now is that these pages stay writable. */
+    /* If this fails, the pages only stay writable. */
     (void)set_protection((uintptr_t)place, AG_DETOUR_BYTES, protection);
 }
 
 static int detour_prepare(struct ag_detour *detour, uint8_t *target, size_t target_bytes,
                           const struct way *way, void **ret_original) {
     *detour = (struct ag_detour){0};
-    const size_t readable = /* if unknown: assumes that the mapping goes on for ENTRY_BYTES */
+    const size_t readable = /* if the size is unknown, assumes that ENTRY_BYTES can be read */
         target_bytes != 0 ? target_bytes : (size_t)ENTRY_BYTES;
     const size_t landing = ag_landing_bytes(target, readable);
     uint8_t *place = target + landing;
@@ -372,7 +379,8 @@ int ag_detour_install_kept(struct ag_detour *detour, void *target, size_t target
     return detour_write(detour, target, target_bytes, &way, ret_original);
 }
 
-/* For a replacement out of a jump's reach: jumps by way of a page, or an entry of a shared page. */
+/* For a replacement that a near jump cannot reach: the near jump leads to a far jump in a new page,
+ * or in an entry of a shared page. */
 static int jump_by_page(struct ag_detour *detour, uint8_t *place, void *replacement) {
     uint8_t *entry =
         prepared.is_on ? take_entry(detour, (uintptr_t)place) : map_page_below((uintptr_t)place);
@@ -403,8 +411,9 @@ int ag_detour_install_empty(struct ag_detour *detour, void *target, void *replac
     }
     int r = ag_write_jump(detour->jump, (uintptr_t)place, (uintptr_t)replacement);
     r = r < 0 ? jump_by_page(detour, place, replacement) : 0;
-    /* Writable and executable, or not at all: other threads may be executing in this page, and a
-     * system that forbids both at once may not permit it to become executable again. */
+    /* The page must be writable and executable at the same time, because other threads may be
+     * executing its code. If the system forbids this, the detour is not installed: a page that is
+     * only writable may not be allowed to become executable again. */
     if (r == 0 && !prepared.is_on &&
         set_protection((uintptr_t)place, AG_DETOUR_BYTES, CODE | PROT_WRITE) < 0) {
         r = detour_fail(detour, -EACCES, "its code cannot be made writable");

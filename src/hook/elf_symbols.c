@@ -1,6 +1,7 @@
-/* elf_symbols.c: looks up names in .symtab, for adapters, in one pass over the symbols. A small
- * hash table of the wanted names rejects nearly every symbol quickly. The file is the running
- * program, but it may be malformed: every offset is checked. */
+/* elf_symbols.c: looks up names in .symtab in one pass over the symbols, for adapters (the code for
+ * one runtime or allocator each). A small hash table of the wanted names rejects nearly every
+ * symbol quickly. The file is the running program, but its tables may be malformed, so every offset
+ * is checked. */
 #include "elf_symbols.h"
 
 #include <errno.h>
@@ -103,7 +104,8 @@ struct wanted {
     uint16_t slots[SLOTS];
 };
 
-/* Hash of a name (FNV-1a) and, in *ret_bytes, its length, or 0 if that is NAME_BYTES or more. */
+/* Returns the hash of a name (FNV-1a) and, in *ret_bytes, the length of the name, or 0 if the
+ * length is at least NAME_BYTES. */
 static uint32_t hash(const char *name, size_t *ret_bytes) {
     uint32_t value = UINT32_C(0x811c9dc5);
     size_t n = 0;
@@ -114,7 +116,7 @@ static uint32_t hash(const char *name, size_t *ret_bytes) {
     return value;
 }
 
-/* The slot of NAME, or the free slot where it belongs. */
+/* The slot of NAME; if NAME is not in the table, the free slot in which to insert it. */
 static size_t slot_of(const struct wanted *wanted, const char *name, uint32_t name_hash) {
     size_t slot = name_hash % SLOTS;
     while (wanted->slots[slot] != 0 && strcmp(wanted->names[wanted->slots[slot] - 1], name) != 0) {
@@ -126,7 +128,8 @@ static size_t slot_of(const struct wanted *wanted, const char *name, uint32_t na
 static enum strength strength_of(const Elf64_Sym *symbol) {
     const unsigned type = ELF64_ST_TYPE(symbol->st_info);
     if (type != STT_FUNC || symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0) {
-        return STRENGTH_NONE; /* also STT_GNU_IFUNC: its address is the resolver's */
+        /* also STT_GNU_IFUNC, whose st_value is the address of its resolver, not of the function */
+        return STRENGTH_NONE;
     }
     switch (ELF64_ST_BIND(symbol->st_info)) {
     case STB_GLOBAL:
@@ -174,7 +177,7 @@ size_t ag_elf_symbols_find(const struct ag_elf_symbols *symbols, const char *con
             strengths[index] = (uint8_t)strength;
         } else if (strength == STRENGTH_LOCAL && strengths[index] == STRENGTH_LOCAL &&
                    found->address != symbol->st_value) {
-            *found = (struct ag_elf_symbol){0}; /* ambiguous */
+            *found = (struct ag_elf_symbol){0}; /* ambiguous: several local functions */
         }
     }
     size_t n_found = 0;

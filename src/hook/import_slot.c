@@ -1,6 +1,8 @@
-/* import_slot.c: changes imports of an object, for adapters. Finds the object by an address in it,
- * then the relocations of the function in the two tables of PT_DYNAMIC: JUMP_SLOT for calls through
- * a stub, GLOB_DAT if the address is taken. A function can have both; then both are changed. */
+/* import_slot.c: changes imports of a loaded object, for adapters (the code for one runtime or
+ * allocator each). Finds the object that contains a given address, then the relocations of a
+ * function in the two relocation tables of PT_DYNAMIC: JUMP_SLOT for calls through a stub, GLOB_DAT
+ * if the address of the function is taken. If a function has both relocations, the words of both
+ * are changed. */
 #include "import_slot.h"
 
 #include <errno.h>
@@ -16,7 +18,8 @@
 enum { SLOTS_MOST = 4 };
 
 struct fixed {
-    uintptr_t low, high; /* PT_GNU_RELRO: read-only after the loader's relocations */
+    /* PT_GNU_RELRO: memory that is read-only after the loader has relocated the object */
+    uintptr_t low, high;
 };
 
 struct search {
@@ -34,7 +37,8 @@ struct tables {
     size_t counts[2];
 };
 
-/* glibc has made the pointers absolute; other loaders leave them relative. */
+/* The loader of glibc changes the pointers of PT_DYNAMIC to absolute addresses; other loaders leave
+ * them relative to the load bias. */
 static const void *pointer_of(const struct dl_phdr_info *info, const ElfW(Dyn) * entry) {
     const uintptr_t value = entry->d_un.d_ptr;
     return (const void *)(value >= info->dlpi_addr ? value : value + info->dlpi_addr);
@@ -69,7 +73,8 @@ static struct tables read_dynamic(const struct dl_phdr_info *info, const ElfW(Dy
     return tables;
 }
 
-/* false: the object has no tables. */
+/* Reads the object's tables and its read-only part. Returns false if the object has no symbol
+ * table. */
 static bool read_object(const struct dl_phdr_info *info, struct tables *ret_tables,
                         struct fixed *ret_fixed) {
     *ret_tables = (struct tables){0};
@@ -192,7 +197,7 @@ static void rebind_object(const struct dl_phdr_info *info, const struct tables *
                 continue;
             }
             if (symbol->st_shndx != SHN_UNDEF) {
-                return; /* the object defines it */
+                return; /* the object itself defines this function: its imports are not changed */
             }
             uintptr_t *slot = (uintptr_t *)(info->dlpi_addr + at[i].r_offset);
             const bool is_unbound = type == R_X86_64_JUMP_SLOT && ag_object_contains(info, *slot);

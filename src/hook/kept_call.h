@@ -1,25 +1,27 @@
-/* kept_call.h: code behind a detour of a function whose callers may rely on more than the ABI
- * guarantees: callers in the same file, or in a program that was optimized as a whole
- * (arch/x86_64/kept_frame.S lists on what they rely).
+/* kept_call.h: the code to which a detour leads if the callers of the detoured function may rely on
+ * more than the ABI guarantees: callers in the same source file, or in a program that was optimized
+ * as a whole (arch/x86_64/kept_frame.S lists what they may rely on).
  *
  * ag_detour_install_kept installs a detour of such a function. Code in the detour's page makes a
  * frame and jumps to entry code, which saves all registers into the frame, a struct ag_kept_call,
- * and aligns the stack. The meaning of the detour's datum depends on the entry code:
+ * and aligns the stack. The datum is a word that is given when the detour is installed. Its meaning
+ * depends on the entry code:
  *
  *     entry code             datum                 what the entry code calls
  *     ag_kept_call           a function            the datum, with the caller's arguments (6 words
  *                                                  at most); returns a word
- *     ag_kept_call_void      a function            the same; nothing is returned
- *     ag_kept_call_two       a function            the same; two words are returned
+ *     ag_kept_call_void      a function            as ag_kept_call; nothing is returned
+ *     ag_kept_call_two       a function            as ag_kept_call; returns two words
  *     of an adapter (.S)     anything              functions of the adapter, with the struct
  *
- * An adapter's own entry code is made of the macros of kept_frame.S. It is for functions that are
- * called often, and preserves the vector registers by not using them. Functions called by this
- * header's entry code may use any registers: it saves and restores the vector state
- * (base/vector_state.h), which costs about 50 ns.
+ * An adapter (the code for one runtime or allocator) makes its own entry code with the macros of
+ * kept_frame.S. Such entry code is for functions that are called often; it and the functions that
+ * it calls must not use vector registers. Functions called by the three entry codes above may use
+ * any registers, because the entry code saves and restores the vector state (base/vector_state.h),
+ * which costs about 50 ns.
  *
- * A function that can only be reached through a procedure linkage table does not need this: one
- * that a shared library exports and another library may interpose. Use ag_detour_install then. */
+ * If a shared library exports a function, and another library may interpose the function, its
+ * callers can rely only on the ABI. Use ag_detour_install for such a function. */
 #ifndef AG_KEPT_CALL_H
 #define AG_KEPT_CALL_H
 
@@ -29,14 +31,15 @@
 #include "base/compiler.h"
 
 struct ag_kept_call {           /* the caller's registers */
-    uintptr_t result_2, result; /* of the original: rdx, rax */
+    uintptr_t result_2, result; /* rdx and rax after the call of the original function */
     uintptr_t flags;
     uintptr_t arguments[6]; /* rdi, rsi, rdx, rcx, r8, r9 */
     uintptr_t r10, r11, rax;
-    uintptr_t original; /* to be called or continued in; set by what the entry code calls */
-    uintptr_t datum;    /* of the detour */
+    /* address of the original function; set by the function that the entry code calls */
+    uintptr_t original;
+    uintptr_t datum; /* the detour's datum */
     uintptr_t rbp;
-    uintptr_t return_address; /* its address is the caller's sp */
+    uintptr_t return_address; /* the address of this member is the caller's sp */
 };
 _Static_assert(offsetof(struct ag_kept_call, rbp) == 112 &&
                    offsetof(struct ag_kept_call, datum) == 112 - 8 &&
@@ -49,12 +52,12 @@ extern const unsigned char ag_kept_call_void[] AG_HIDDEN;
 extern const unsigned char ag_kept_call_two[] AG_HIDDEN;
 
 /* Calls call->original with the caller's general registers and the current vector registers. Stores
- * rax and rdx as results, even if the function returns nothing: so the caller finds the same values
- * as without the detour. Returns the first result. */
+ * rax and rdx as results, even if the function returns nothing, so that the caller finds the same
+ * values in them as without the detour. Returns the first result. */
 uintptr_t ag_kept_original(struct ag_kept_call *call) AG_HIDDEN;
 
-/* In a function that ag_kept_call called: the address of the return address to the detoured
- * function's caller, and that caller's rbp. */
+/* For a function that ag_kept_call called. AG_KEPT_CALLER_SP: the address of the return address to
+ * the caller of the detoured function. AG_KEPT_CALLER_RBP: the rbp of that caller. */
 #define AG_KEPT_FRAME() (*(const uintptr_t *const *)__builtin_frame_address(0))
 #define AG_KEPT_CALLER_SP() (AG_KEPT_FRAME() + 1)
 #define AG_KEPT_CALLER_RBP() (*AG_KEPT_FRAME())

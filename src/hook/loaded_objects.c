@@ -1,10 +1,10 @@
 /* loaded_objects.c: finds the C library's dl_iterate_phdr without calling any function.
  *
- * The loader keeps the list of objects for debuggers (_r_debug, in every glibc's loader). In this
- * list the object named libc.so.6 is searched for the function. The walk needs no lock: libc.so.6
- * and all objects before it are loaded at the program's start, and are never moved in the list or
- * unloaded. Without such a list (musl, statically linked programs) the function that this code is
- * linked with is used. */
+ * The loader of every glibc has a list of the loaded objects for debuggers (_r_debug). This file
+ * finds the object named libc.so.6 in this list, and the function in the symbol table of libc.so.6.
+ * The walk needs no lock, because libc.so.6 and all objects before it are loaded at the program's
+ * start, and are never moved in the list or unloaded. If there is no such list (musl, statically
+ * linked programs), the dl_iterate_phdr with which this code is linked is used. */
 #include "loaded_objects.h"
 
 #include <elf.h>
@@ -17,8 +17,8 @@
 
 typedef int visit_all_fn(ag_object_visit_fn *visit, void *context);
 
-/* Weak, as <link.h>'s declaration is not: so a program without this symbol still starts, and the
- * agent need not be linked with the loader. */
+/* Declared weak, unlike in <link.h>. So a program without this symbol can still start, and the
+ * agent (the library that contains this code) need not be linked with the loader. */
 extern struct r_debug _r_debug __attribute__((weak));
 
 AG_COLD static visit_all_fn *find_own(void) {
@@ -37,7 +37,8 @@ AG_COLD static visit_all_fn *find_own(void) {
 }
 
 static visit_all_fn *find_visitor(void) {
-    static _Atomic(visit_all_fn *) found; /* all threads find the same value */
+    /* several threads may store it, but all store the same value */
+    static _Atomic(visit_all_fn *) found;
     visit_all_fn *visit_all = atomic_load_explicit(&found, memory_order_relaxed);
     if (AG_UNLIKELY(!visit_all)) {
         visit_all = find_own();
@@ -60,7 +61,8 @@ static void visit_kept(void *context) {
 
 int ag_objects_visit(ag_object_visit_fn *visit, void *context) {
     struct visiting visiting = {.visit_all = find_visitor(), .visit = visit, .context = context};
-    ag_call_keeping_vectors(visit_kept, &visiting); /* as a hook may be the caller */
+    /* keeps the vector registers, because the caller may be a hook */
+    ag_call_keeping_vectors(visit_kept, &visiting);
     return visiting.answer;
 }
 

@@ -1,7 +1,8 @@
 /* loaded_objects.h: the C library's own dl_iterate_phdr.
  *
- * Other libraries interpose that function (ThreadSanitizer does), and their version only works when
- * they are initialized. The agent needs it earlier, in the process' first malloc. */
+ * Other libraries interpose dl_iterate_phdr (ThreadSanitizer, for example), and their version only
+ * works after they are initialized. The agent (the library that is loaded into the profiled
+ * process) needs the function earlier, in the process' first malloc. */
 #ifndef AG_LOADED_OBJECTS_H
 #define AG_LOADED_OBJECTS_H
 
@@ -14,9 +15,9 @@
 
 typedef int ag_object_visit_fn(struct dl_phdr_info *object, size_t bytes, void *context);
 
-/* As dl_iterate_phdr: calls VISIT for each loaded object, in load order, until it returns a value
- * other than 0, and returns that value. Takes the loader's list lock briefly: hold no lock of your
- * own. Never allocates. */
+/* Calls VISIT for each loaded object, in load order, until VISIT returns a value other than 0, and
+ * returns that value, like dl_iterate_phdr. Takes the lock of the loader's list, so the caller must
+ * hold no lock of its own. Never allocates. */
 int ag_objects_visit(ag_object_visit_fn *visit, void *context);
 /* The address of the C library's dl_iterate_phdr. */
 uintptr_t ag_objects_visitor(void);
@@ -25,20 +26,22 @@ const ElfW(Phdr) * ag_object_segment(const struct dl_phdr_info *object, uintptr_
 static inline bool ag_object_contains(const struct dl_phdr_info *object, uintptr_t address) {
     return ag_object_segment(object, address) != NULL;
 }
-/* The memory of the loaded segment that contains the address, of any object. Returns whether there
- * is one. */
+/* Finds the loaded segment that contains the address, in any object. Returns false if there is
+ * none. */
 struct ag_loaded_segment {
     uintptr_t low, high; /* [low, high) */
-    bool in_program;     /* the executable has it */
+    bool in_program;     /* the segment belongs to the executable */
 };
 bool ag_objects_segment(uintptr_t address, struct ag_loaded_segment *ret_segment);
-/* The number of objects ever loaded plus those ever unloaded, by the loader's own counters (since
- * glibc 2.4), which every object reports. Plus one, because musl's counters begin at 0. */
+/* A number that changes when objects are loaded or unloaded, and is never 0: the number of objects
+ * ever loaded, plus that of objects ever unloaded, plus 1. The first two are the loader's own
+ * counters (since glibc 2.4), which dl_iterate_phdr reports with every object; musl's counters
+ * begin at 0. */
 static inline uint64_t ag_object_version(const struct dl_phdr_info *object) {
     return object->dlpi_adds + object->dlpi_subs + 1;
 }
 uint64_t ag_objects_version(void);
-/* As ag_symbol_tables_read. */
+/* Reads the symbol tables of an object, as ag_symbol_tables_read does. */
 bool ag_object_tables(const struct dl_phdr_info *object, struct ag_symbol_tables *ret_tables);
 
 #endif

@@ -1,10 +1,11 @@
-/* loader_notice.c: finds the function that the loader calls for debuggers, and detours it, so that
- * the recorder is called when objects are loaded or unloaded.
+/* loader_notice.c: finds the empty function that the loader calls for debuggers, and detours it, so
+ * that the recorder is called when objects are loaded or unloaded.
  *
- * _r_debug is read through the executable's DT_DEBUG, as debuggers do: a program that refers to the
- * symbol itself may have a copy of the variable, as it was at its start. Only the list of the first
- * namespace matters, which dl_iterate_phdr visits. The loader also calls the function for changes
- * of other namespaces (dlmopen), while the first list is consistent. */
+ * The variable _r_debug is found through the executable's DT_DEBUG, as debuggers do. The symbol
+ * _r_debug is not enough: a program that refers to this symbol may contain a copy of the variable
+ * from the start of the program. Only the list of the first namespace matters, because
+ * dl_iterate_phdr visits only this list. The loader also calls the function for changes of other
+ * namespaces (dlmopen); then r_state says that the first list is consistent. */
 #include "loader_notice.h"
 
 #include <elf.h>

@@ -2,8 +2,9 @@
  *
  * glibc's loader calls an empty function, whose address it publishes for debuggers
  * (_r_debug.r_brk), before and after it loads or unloads any object: by dlopen and dlclose, and for
- * the C library itself (iconv, NSS, locales). A detour (detour.h) of that function calls NOTICE, in
- * the thread that changes the list, which holds the loader's lock:
+ * the C library itself (iconv, NSS, locales). A detour of that function (a jump at its start, see
+ * detour.h) calls NOTICE. The calling thread is the one that changes the list; it holds the
+ * loader's lock. The states that NOTICE gets:
  *
  *     ADDS      objects are about to be mapped
  *     DELETES   all objects are still in the list, and mapped; some are about to be unmapped
@@ -19,13 +20,14 @@ enum ag_loader_state { AG_LOADER_IS_WHOLE, AG_LOADER_ADDS, AG_LOADER_DELETES };
 
 typedef void ag_loader_notice_fn(enum ag_loader_state state);
 
-/* Installs the detour, or prepares it if detours are only prepared (ag_detours_prepare_only). This
- * file does not remove it: the caller's object has to be unloaded after all detours were removed.
- * Returns 0, or a negative errno: there is no such function (musl, statically linked programs), it
- * is not empty (a debugger's breakpoint), or its code cannot be written. */
+/* Installs the detour, or only prepares it after ag_detours_prepare_only. No function of this file
+ * removes the detour, so the library that contains NOTICE must not be unloaded before all detours
+ * were removed by other code. Returns 0, or a negative errno: there is no such function (musl,
+ * statically linked programs), the function is not empty (a debugger has set a breakpoint), or its
+ * code cannot be written. */
 int ag_loader_notice_install(ag_loader_notice_fn *notice);
 
-/* Whether the loader's function leads to NOTICE at this moment. */
+/* Whether the loader's function begins with the jump to NOTICE at this moment. */
 bool ag_loader_notice_is_written(void);
 
 /* An address in the loader's own code; 0: unknown. */

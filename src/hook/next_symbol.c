@@ -1,9 +1,9 @@
 /* next_symbol.c: finds the definition of a symbol, for hooks: walks the loaded objects in load
  * order and looks up the name in the hash table of each.
  *
- * For objects loaded at the start, load order is the order of the global scope. Objects loaded by
- * dlopen come later, and their definitions are found too (libstdc++ may first be loaded with a
- * plugin). */
+ * For objects that are loaded at the start of the program, load order is the order in which the
+ * loader searches for symbols. Objects that dlopen loads follow, and their definitions are found
+ * too (libstdc++ may first be loaded with a plugin). */
 #include "next_symbol.h"
 
 #include <elf.h>
@@ -87,7 +87,8 @@ bool ag_symbol_find(const char *name, enum ag_symbol_scope scope, const void *se
         .is_first_object = true,
     };
     (void)ag_objects_visit(visit_object,
-                           /* the result only ends the walk; the search holds the outcome */
+                           /* the result of ag_objects_visit is not needed: visit_object stores its
+                            * result in `search` */
                            &search);
     if (!search.has_answer && !search.has_fallback) {
         return false;

@@ -13,10 +13,10 @@ enum { BUFFER_BYTES = 2048 };
 
 enum field { FIELD_LOW, FIELD_HIGH, FIELD_PROTECTION, FIELD_REST };
 
-/* Where the path of the mapping at an address is stored. */
+/* A buffer for the path of the mapping that contains `address`. */
 struct wanted_path {
     uintptr_t address;
-    size_t bytes, n; /* n keeps counting when the path is too long */
+    size_t bytes, n; /* bytes: size of the buffer; n: length of the path, also if it does not fit */
     char *path;
 };
 

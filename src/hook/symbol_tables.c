@@ -1,6 +1,7 @@
 /* symbol_tables.c: looks up a name in the hash table of a loaded object, for next_symbol.c and
- * loaded_objects.c. Versions are not compared: the first non-hidden version is the default one, and
- * no object has two such versions of a name that allogram looks up. */
+ * loaded_objects.c. Symbol versions are not compared: the first version that is not hidden is taken
+ * as the default version. No object has two versions that are not hidden of a name that allogram
+ * looks up. */
 #include "symbol_tables.h"
 
 #include <elf.h>
@@ -41,8 +42,8 @@ static bool is_match(const struct ag_symbol_tables *tables, uint32_t index,
     return strcmp(tables->strings + symbol->st_name, name->text) == 0;
 }
 
-/* DT_GNU_HASH: | n_buckets | first symbol | bloom words | bloom shift | bloom[] | buckets[] |
- * chains[] | */
+/* Layout of DT_GNU_HASH: | n_buckets | first symbol | bloom words | bloom shift | bloom[] |
+ * buckets[] | chains[] | */
 static uint32_t find_by_gnu_hash(const struct ag_symbol_tables *tables,
                                  const struct ag_symbol_name *name) {
     const uint32_t n_buckets = tables->gnu_hash[0], first = tables->gnu_hash[1];
@@ -89,8 +90,8 @@ const ElfW(Sym) * ag_symbol_tables_find(const struct ag_symbol_tables *tables,
     return index != 0 ? &tables->symbols[index] : NULL;
 }
 
-/* The loader has added the bias to the pointers of most objects' dynamic sections, but not of the
- * vdso's. */
+/* The loader has added the load bias to the pointers in the dynamic sections of most objects, but
+ * not to those of the vdso. */
 static const void *dynamic_pointer(uintptr_t bias, uintptr_t value) {
     return (const void *)(value < bias ? value + bias : value);
 }
@@ -120,7 +121,7 @@ bool ag_symbol_tables_read(const ElfW(Dyn) * dynamic, uintptr_t bias,
         case DT_VERSYM:
             tables.versions = pointer;
             break;
-        default: /* an ELF tag, not one of our enums */
+        default: /* other ELF tags are not needed */
             break;
         }
     }

@@ -1,7 +1,7 @@
 /* symbol_tables.h: looks up a name in the tables of one loaded object, as the loader does.
  *
  * The tables are in memory (PT_DYNAMIC: symbol table, string table, GNU or SysV hash). A lookup
- * takes no lock and calls nothing of the loader; the object must stay loaded meanwhile. */
+ * takes no lock and calls no function of the loader. The object must stay loaded meanwhile. */
 #ifndef AG_SYMBOL_TABLES_H
 #define AG_SYMBOL_TABLES_H
 
@@ -32,8 +32,8 @@ struct ag_symbol_name ag_symbol_name(const char *text, uint32_t types);
 bool ag_symbol_tables_read(const ElfW(Dyn) * dynamic, uintptr_t bias,
                            struct ag_symbol_tables *ret_tables);
 
-/* The default version of a symbol that the object defines; NULL: not defined. Its address is
- * st_value plus the bias. */
+/* Returns the default version of a symbol that the object defines; NULL: the object does not define
+ * it. The address of the symbol is st_value plus the load bias. */
 const ElfW(Sym) *
     ag_symbol_tables_find(const struct ag_symbol_tables *tables, const struct ag_symbol_name *name);
 

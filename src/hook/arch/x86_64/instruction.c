@@ -1,9 +1,9 @@
-/* instruction.c: finds the lengths of x86-64 instructions, for relocate.c.
+/* instruction.c: determines the lengths of x86-64 instructions, for relocate.c.
  *
  * An instruction consists of prefixes, REX (or VEX or EVEX, which include the opcode map), opcode,
- * ModRM with SIB and displacement, and immediate. One letter per opcode shows what follows it.
- * The tables are the opcode maps of the Intel manual (volume 2, appendix A), one row for 16
- * opcodes:
+ * ModRM with SIB and displacement, and immediate. In the tables below, one letter per opcode says
+ * what follows the opcode. The tables correspond to the opcode maps of the Intel manual (volume 2,
+ * appendix A), one row for 16 opcodes:
  *
  *     .  nothing follows             m  ModRM                  z  imm32 (imm16 with prefix 66)
  *     b  imm8                        M  ModRM and imm8         Z  ModRM and imm32 (imm16 with 66)
@@ -14,8 +14,9 @@
  *     p  prefix, or escape to another table
  *     -  no instruction in 64-bit mode, or not supported
  *
- * A library cannot be used: the agent links only libc, and Debian's Zydis is a shared object only.
- * But a test compares this file with Zydis over all code of the C library and the allocators. */
+ * No library is used for this: the agent (the library that is loaded into the profiled process)
+ * links only libc, and Debian has the disassembler library Zydis only as a shared object. But a
+ * test compares this file with Zydis for all code of the C library and of several allocators. */
 #include "instruction.h"
 
 #include <errno.h>
@@ -108,8 +109,9 @@ static int read_prefixes(struct reading *reading) {
     return has(reading, 1) ? 0 : -ENODATA;
 }
 
-/* Maps of VEX and EVEX: 1 is 0f, 2 is 0f 38, 3 is 0f 3a; 5 and 6 (half precision) look like 2. All
- * have ModRM. */
+/* The opcode maps of VEX and EVEX instructions: map 1 is 0f, 2 is 0f 38, 3 is 0f 3a; the lengths in
+ * maps 5 and 6 (half precision) are as in map 2. All of these instructions but those with opcode
+ * 0f 77 have ModRM. */
 static int set_vector_shape(struct reading *reading, unsigned map) {
     const char shape = two_byte_map[reading->opcode];
     switch (map) {
@@ -129,8 +131,8 @@ static int set_vector_shape(struct reading *reading, unsigned map) {
     }
 }
 
-/* Reads VEX (c5 and one byte, or c4 and two) or EVEX (62 and three), and the opcode after it.
- * Neither REX nor 66 can precede them. */
+/* Reads the rest of a VEX prefix (c5 and one byte, or c4 and two bytes) or EVEX prefix (62 and
+ * three bytes), and the opcode after it. Neither REX nor 66 can precede these prefixes. */
 static int read_vector_opcode(struct reading *reading, uint8_t escape) {
     const size_t n_payload = escape == 0xc5 ? 1 : escape == 0xc4 ? 2 : 3;
     if (reading->rex != 0 || reading->has_16) {
@@ -164,7 +166,8 @@ static int read_opcode(struct reading *reading) {
     reading->opcode = reading->bytes[reading->at++];
     reading->shape = two_byte_map[reading->opcode];
     reading->is_two_byte = true;
-    if (reading->shape == 'p') { /* 0f 38, 0f 3a: one more byte, all with ModRM */
+    /* 0f 38 and 0f 3a: one more opcode byte follows; all instructions of these maps have ModRM */
+    if (reading->shape == 'p') {
         if (!has(reading, 1)) {
             return -ENODATA;
         }
@@ -179,7 +182,8 @@ static bool has_operand_byte(char shape) {
     return shape == 'm' || shape == 'M' || shape == 'Z' || shape == 'g';
 }
 
-/* Reads ModRM, SIB and displacement. The meaning of some opcodes depends on *ret_modrm. */
+/* Reads ModRM, SIB and displacement. The caller needs *ret_modrm, because some opcodes are several
+ * instructions, which ModRM distinguishes. */
 static int read_operand(struct reading *reading, struct ag_instruction *instruction,
                         uint8_t *ret_modrm) {
     if (!has(reading, 1)) {
@@ -201,7 +205,7 @@ static int read_operand(struct reading *reading, struct ag_instruction *instruct
         }
     } else if (base == 5 && mode == 0) {
         if (reading->has_32) {
-            return -EILSEQ; /* relative to eip: compilers do not use it */
+            return -EILSEQ; /* an operand relative to eip: compilers do not use it */
         }
         displacement_bytes = 4;
         instruction->memory_offset = (uint8_t)reading->at;
@@ -269,7 +273,7 @@ static enum ag_flow flow_of(const struct reading *reading, uint8_t modrm) {
     }
 }
 
-/* Whether the bytes are another instruction than the one that the tables assume. */
+/* Whether the bytes may be an instruction whose length differs from that of the tables. */
 static bool is_strange(const struct reading *reading, uint8_t modrm) {
     const unsigned extension = (modrm >> 3) & 7;
     if (reading->is_two_byte) {

@@ -1,11 +1,13 @@
-/* kept_call.S: the entry code of detours that hook/kept_call.h declares, and ag_kept_original. */
+/* kept_call.S: the entry code of detours that hook/kept_call.h declares, and ag_kept_original. A
+ * detour is a jump at the start of a function that leads to other code. */
 #include "kept_frame.S"
 
     .hidden ag_call_keeping_vectors
     .text
 
-    /* A callback of ag_call_keeping_vectors: rdi is the struct ag_kept_call. Calls its datum, a
-     * function, with the arguments of the detoured call. */
+    /* The callback that is passed to ag_call_keeping_vectors: rdi is the struct ag_kept_call. Calls
+     * the function in the member `datum` of that struct, with the arguments of the detoured
+     * call. */
     .type kept_call_datum, @function
     .p2align 4
 kept_call_datum:

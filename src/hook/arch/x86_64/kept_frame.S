@@ -1,5 +1,6 @@
-/* kept_frame.S: macros for the stack frame of a call that preserves all registers, for code behind
- * a detour of a function whose callers need that (hook/kept_call.h). Assembler files include this
+/* kept_frame.S: macros for the stack frame of a call that preserves all registers. A detour is a
+ * jump at the start of a function that leads to other code. This code must preserve all registers
+ * if the callers of the function rely on them (hook/kept_call.h). Assembler files include this
  * file; by itself it produces no code.
  *
  * The callers of a detoured function may be in the same object, even in the same source file. Then
@@ -17,12 +18,12 @@
  *                     caller's rbp      [rbp]
  *                     struct ag_kept_call (hook/kept_call.h), from its last member downward
  *
- * Code in the detour's page has made the frame when the code of this file begins: rbp and rsp are
- * set, rax and the detour's datum are saved (ag_write_kept_frame in relocate.c). */
+ * When the code of this file begins, code in the detour's page has already made the frame: it has
+ * set rbp and rsp, and saved rax and the detour's datum (ag_write_kept_frame in relocate.c). */
 #ifndef AG_KEPT_FRAME
 #define AG_KEPT_FRAME
 
-#define KEPT_BYTES 112          /* offset of rbp in struct ag_kept_call */
+#define KEPT_BYTES 112          /* rbp minus the address of struct ag_kept_call */
 #define OFFSET_DATUM -8         /* from rbp */
 #define OFFSET_ORIGINAL -16
 #define OFFSET_RAX -24
@@ -35,8 +36,8 @@
 #define OFFSET_RSI -80
 #define OFFSET_RDI -88
 #define OFFSET_FLAGS -96
-#define OFFSET_RESULT -104      /* of the original: rax */
-#define OFFSET_RESULT_2 -112    /* rdx */
+#define OFFSET_RESULT -104      /* rax after the call of the original */
+#define OFFSET_RESULT_2 -112    /* rdx after the call of the original */
 
     .macro kept_function name
     .globl \name
@@ -104,7 +105,7 @@
     .cfi_restore %rbp
     .endm
 
-    /* Returns to the caller, with result and result_2. */
+    /* Returns to the caller, with the struct's result in rax and result_2 in rdx. */
     .macro kept_return
     kept_restore_flags
     kept_restore_but_rax_rdx
@@ -131,8 +132,8 @@
 
     /* Defines a function that calls begins(struct ag_kept_call *). If that returns true, it calls
      * the original with the caller's registers, but not with the caller's stack, and then
-     * ends(struct ag_kept_call *); otherwise it continues in the original. ROOM bytes (a multiple
-     * of 16) before the struct are free for the use of both functions. */
+     * ends(struct ag_kept_call *); otherwise it continues in the original. BEGINS and ENDS may use
+     * ROOM bytes (a multiple of 16) before the struct. */
     .macro kept_between name, begins, ends, room=0
     .hidden \begins
     .hidden \ends

@@ -1,5 +1,5 @@
-/* relocate.c: copies a function's first instructions to another address, for detour.c: recomputes
- * rip-relative distances, and makes short branches long.
+/* relocate.c: copies a function's first instructions to another address, for detour.c, which
+ * overwrites them with a jump. Recomputes rip-relative distances, and makes short branches long.
  *
  *     original                         copy
  *     mov   x(%rip), %rax              mov   x'(%rip), %rax        the same operand from elsewhere
@@ -20,7 +20,8 @@
 
 static const uint8_t landing[AG_LANDING_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-enum { ALIGNMENT_BYTES = 16 }; /* of functions: the padding between them ends at a multiple */
+/* functions begin at multiples of this, so the padding after a function ends at a multiple */
+enum { ALIGNMENT_BYTES = 16 };
 
 size_t ag_landing_bytes(const uint8_t *code, size_t n_bytes) {
     return n_bytes >= AG_LANDING_BYTES && memcmp(code, landing, AG_LANDING_BYTES) == 0
@@ -32,7 +33,8 @@ void ag_write_landing(uint8_t ret_bytes[AG_LANDING_BYTES]) {
     memcpy(ret_bytes, landing, AG_LANDING_BYTES);
 }
 
-/* The distance from the end of an instruction to TARGET; false: it does not fit. */
+/* Computes the distance from the end of an instruction to TARGET. Returns false if the distance
+ * does not fit into 32 bits. */
 static bool distance_between(uint64_t end, uint64_t target, int32_t *ret_distance) {
     const int64_t distance = (int64_t)(target - end);
     *ret_distance = (int32_t)distance;
@@ -59,7 +61,7 @@ void ag_write_kept_frame(uint8_t ret_bytes[AG_KEPT_FRAME_BYTES], uint64_t enter,
     static const uint8_t frame[] = {
         0x55,                         /* push %rbp */
         0x48, 0x89, 0xe5,             /* mov %rsp, %rbp */
-        0x48, 0x8d, 0x64, 0x24, 0x90, /* lea -112(%rsp), %rsp: leaves the flags alone */
+        0x48, 0x8d, 0x64, 0x24, 0x90, /* lea -112(%rsp), %rsp: unlike sub, keeps the flags */
         0x48, 0x89, 0x45, 0xe8,       /* mov %rax, OFFSET_RAX(%rbp) */
         0x48, 0xb8,                   /* movabs $datum, %rax */
     };
@@ -86,7 +88,8 @@ struct writing {
     size_t n_bytes;
 };
 
-/* Appends an opcode and the rel32 to TARGET. */
+/* Appends an opcode and a rel32, the distance to TARGET. Returns false if there is no room, or
+ * TARGET is out of reach. */
 static bool put_branch(struct writing *writing, const uint8_t *opcode, size_t n_opcode,
                        uint64_t target) {
     const struct ag_relocation *relocation = writing->relocation;
@@ -185,8 +188,8 @@ static bool ends(const struct ag_instruction *instruction) {
     return instruction->flow == AG_FLOW_END || instruction->flow == AG_FLOW_JUMP;
 }
 
-/* Copies instructions until there is room for a jump; *ret_ended: execution does not continue after
- * the last one. */
+/* Copies instructions until the copied bytes have room for a jump. *ret_ended: execution does not
+ * continue after the last copied instruction. */
 static int copy_beginning(struct writing *writing, bool *ret_ended) {
     struct ag_relocation *relocation = writing->relocation;
     size_t at = 0;

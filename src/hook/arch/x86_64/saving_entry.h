@@ -1,9 +1,9 @@
 /* saving_entry.h (x86-64): an entry that calls a C function and preserves all registers.
  *
- * An optimizing compiler knows which registers a function of the same file leaves unchanged, and
- * relies on it (-fipa-ra): so a function that replaces an empty one must change no register. The
- * flags may change, as in any call. Vector registers need no saving: the code after the entry is
- * compiled to use general registers only (base/vector_state.h). */
+ * With -fipa-ra, an optimizing compiler knows which registers a function of the same file leaves
+ * unchanged, and its callers rely on it. So a function that replaces an empty function must change
+ * no register. The flags may change, as in any call. Vector registers need not be saved, because
+ * IMPLEMENTATION is compiled for general registers only (base/vector_state.h). */
 #ifndef AG_SAVING_ENTRY_H
 #define AG_SAVING_ENTRY_H
 
