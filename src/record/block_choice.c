@@ -1,6 +1,6 @@
 /* block_choice.c: applies the session's filter to heaps and blocks, for the recorder (see
- * block_choice.h). The variables are written before the recording begins and when an adapter
- * announces its heaps, so readers need no memory order. */
+ * block_choice.h). The variables are written only before the recording begins, and when an adapter
+ * (the code for one runtime or allocator) announces its heaps. So readers need no memory order. */
 #include "block_choice.h"
 
 #include <errno.h>
@@ -18,11 +18,14 @@ static struct ag_block_filter filter;
 static __thread char own_mark;
 /* the own_mark of the one thread to record; NULL: all threads */
 static char *_Atomic only_thread;
-/* by via, the number of an allocation function: whether the filter leaves out its heap */
+/* by via, the number of an allocation function: whether the filter leaves out the heap of the
+ * function */
 static bool is_shut[AG_VIA_HOST];
-/* vias whose heap is left out, or recorded; heaps that hold other heaps' blocks do not count */
+/* number of vias whose heap is left out (n_shut) and of those whose heap is recorded (n_open);
+ * backing heaps, which contain the blocks of other heaps, are not counted */
 static uint32_t n_shut, n_open;
-static _Atomic uint8_t has_reported_undecided[AG_VIAS_MOST]; /* by via */
+/* by via: whether report_undecided has written a record */
+static _Atomic uint8_t has_reported_undecided[AG_VIAS_MOST];
 
 static void block_choice_settle(void) {
     const bool is_by_block = filter.has_sizes || filter.has_types ||
@@ -118,7 +121,8 @@ bool ag_block_choice_takes_slow(uint32_t via, uint64_t bytes, enum ag_block_type
     return ag_block_filter_takes_type(&filter, NULL);
 }
 
-/* For most frees the filter of sampled_blocks.c makes a search of the table unnecessary. */
+/* For most frees, the counters that ag_sampled_may_hold_fast reads (sampled_blocks.c, section 2)
+ * make a search of the table unnecessary. */
 bool ag_block_choice_takes_free(enum ag_word_kind kind, uint32_t via, uintptr_t address) {
     if (!ag_block_choice_remembers(via)) {
         return via >= AG_VIA_HOST || n_shut == 0;

@@ -1,22 +1,22 @@
 /* block_choice.h: decides which blocks are recorded when a filter is set (`run --filter`, or a
  * session that the program started itself), or when only one thread is recorded.
  *
- * 1. Heaps. The heaps of an adapter are checked when the adapter announces them. The program's own
- * heaps are checked when they are registered and whenever a recording begins (embed/host_heaps.c).
- * An event of a heap that is left out costs one lookup by its via, the number of the allocation
- * function.
+ * 1. Heaps. The heaps of an adapter (the code for one runtime or allocator) are checked when the
+ * adapter announces them. The program's own heaps are checked when they are registered and whenever
+ * a recording begins (embed/host_heaps.c). An event of a heap that is left out costs one lookup by
+ * its via, the number of the allocation function.
  *
- * 2. Sizes, types, one thread. Blocks are selected one by one, and their frees have to match: the
- * address of each recorded block is kept in the table of sampled blocks, and a free of any other
- * block is ignored; it counts neither as a free of an unknown block nor as a lost event. The table
- * is also used when only some of an adapter's heaps are recorded, because a free does not say which
- * heap its block belongs to. A sampled recording has that table anyway, and applies the filter
- * after the sampler has selected a block.
+ * 2. Sizes, types, one thread. Blocks are selected one by one, and only their frees may be
+ * recorded. So the address of each recorded block is kept in the table of sampled blocks. A free of
+ * any other block is ignored: it counts neither as a free of an unknown block nor as a lost event.
+ * The table is also used when only some of an adapter's heaps are recorded, because a free does not
+ * say which heap its block belongs to. A sampled recording always has this table, and applies the
+ * filter after the sampler has selected a block.
  *
  * 3. Types. A caller that knows the type of a block when it allocates the block checks the type
- * itself (ag_block_choice_takes_type). For all other blocks the type is unknown. The trace then
- * gets one record per heap which says that the filter's terms about types could not be applied
- * there. */
+ * itself (ag_block_choice_takes_type). For all other blocks the type is unknown. Then one record
+ * per allocation function (via) is written to the trace, which says that the filter's terms about
+ * types could not be applied to its blocks. */
 #ifndef AG_BLOCK_CHOICE_H
 #define AG_BLOCK_CHOICE_H
 
@@ -25,7 +25,9 @@
 struct ag_block_choice {
     bool asks;      /* each event has to be checked */
     bool remembers; /* recorded blocks are in the table of section 2 */
-    /* the same for adapters' heaps alone, which share the addresses of the process */
+    /* recorded blocks of the adapters' heaps are in the table (blocks of all these heaps have
+     * addresses in the memory of the process, so a free does not say which heap its block belongs
+     * to) */
     bool remembers_adapters;
 };
 extern struct ag_block_choice ag_block_choice AG_HIDDEN;
@@ -37,7 +39,7 @@ int ag_block_choice_start(const struct ag_segment_header *header);
 void ag_block_choice_announce(const struct ag_announcement *announcement);
 /* Whether to record only the calling thread, or all threads. Called before the recording begins. */
 void ag_block_choice_follow_thread(bool is_this_alone);
-/* Called in a forked child, which has its own trace, before its heaps are announced. */
+/* Called in a forked child, which has its own trace, before the child announces its heaps. */
 void ag_block_choice_forked(void);
 
 /* Whether a heap that the program registered is selected. */
@@ -61,7 +63,7 @@ AG_FAST bool ag_block_choice_remembers(uint32_t via) {
  * removed from the table, or inserted again for UNDO_FREE. Only for recordings that are not
  * sampled, where ag_block_choice.asks is set. */
 bool ag_block_choice_takes_free(enum ag_word_kind kind, uint32_t via, uintptr_t address);
-/* Whether mappings of an adapter's heap are recorded. */
+/* Whether mappings that VIA, an allocation function, makes are recorded. */
 bool ag_block_choice_takes_mapping(uint32_t via);
 
 #endif

@@ -16,7 +16,8 @@ static uint64_t head_of(uintptr_t address, uint32_t via, enum ag_word_kind kind)
     return (uint64_t)address << 16 | (uint64_t)via << 8 | (uint64_t)kind;
 }
 
-/* Whether only some blocks of this heap are recorded; a table then holds their addresses. */
+/* Whether only some blocks of the heap of VIA are recorded; then a table contains their
+ * addresses. */
 static bool is_chosen(uint32_t via) {
     return ag_recorder_is_sampling() || ag_block_choice_remembers(via);
 }

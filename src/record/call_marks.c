@@ -1,4 +1,5 @@
-/* call_marks.c: finds out for hooks whether a call is inside a marked one, see call_marks.h. */
+/* call_marks.c: determines for hooks whether a call is made inside a marked call, see
+ * call_marks.h. */
 #include "call_marks.h"
 
 #include <signal.h>
@@ -11,12 +12,13 @@
 enum {
     INSIDE_BYTES_MOST = 64 << 10, /* stack that a marked call uses: an estimate */
     SAME_STACK_BYTES_MOST =
-        1 << 20,              /* between a call and an older one on the same stack: an estimate */
-    PRUNED_AT_ONCE_MOST = 16, /* a longer chain may be a cycle of overwritten marks */
+        1 << 20, /* distance between an older call and a later one on the same stack: an estimate */
+    /* marks removed by one lookup: a longer list may be a cycle of overwritten marks */
+    PRUNED_AT_ONCE_MOST = 16,
     USER_CODE_SEGMENT = 0x33, /* selector of 64-bit user code */
 };
 
-/* Whether every page from the one after FIRST up to HIGH can be read. The two addresses are then
+/* Whether every page after the page of FIRST, up to HIGH, can be read. If so, the two addresses are
  * assumed to lie on one stack. */
 static bool is_one_stack(uintptr_t first, uintptr_t high) {
     for (uintptr_t page = ag_page_of(first) + AG_PAGE_BYTES; page < high; page += AG_PAGE_BYTES) {
@@ -36,9 +38,9 @@ static bool is_on_another_signal_stack(uintptr_t address) {
             address - (uintptr_t)current.ss_sp >= current.ss_size);
 }
 
-/* How a call with this stack pointer relates to the marked call. */
+/* The position of a call, given by its stack pointer, relative to the marked call. */
 enum distance {
-    FAR, /* unknown: another stack, or too far away on this one */
+    FAR, /* unknown: the call is on another stack, or too far away on the same stack */
     /* the call was made from an outer frame: the marked call has ended without ag_call_forget */
     OUTSIDE,
     INSIDE, /* the call was made from an inner frame; the memory between the two can be read */
@@ -57,7 +59,7 @@ static enum distance distance_of(const struct ag_call_mark *mark, uintptr_t sp) 
 }
 
 /* Whether the stack between LOW and HIGH holds a signal frame (arch/x86/include/asm/sigframe.h: the
- * return address of the handler, then a ucontext) whose handler interrupted code running in that
+ * return address of the handler, then a ucontext) whose handler interrupted code that used that
  * part of the stack. */
 static bool has_signal_frame(uintptr_t low, uintptr_t high) {
     enum { WORDS = (offsetof(ucontext_t, uc_mcontext.fpregs) / sizeof(uintptr_t)) + 2 };

@@ -1,14 +1,16 @@
-/* call_marks.h: finds out whether a call is made from inside another call, by the stack.
+/* call_marks.h: determines from the stack whether a call is made inside another call.
  *
  * A function that calls the host (the recorded program) puts a mark into its own frame and links
  * the mark into a list of its thread, whose head is one word. Code that runs later passes its stack
- * pointer to learn whether it was called from inside the innermost marked call. It was if its frame
- * has a lower address on the same stack, and no signal handler began in between: the kernel's frame
- * for a handler would lie between the two.
+ * pointer to ag_call_is_inside to learn whether it was called from inside the innermost marked
+ * call. The answer is yes if two conditions hold. First, its frame has a lower address than the
+ * mark, on the same stack. Second, no signal handler began in between: the kernel's frame for a
+ * handler would lie between the frame and the mark.
  *
- * A signal handler may interrupt these functions at any instruction. It finds the list with or
- * without the interrupted call's mark, both of which are correct, and leaves the list unchanged,
- * because marking and forgetting are one store each. So no retry is needed after a handler.
+ * A signal handler may interrupt these functions at any instruction. The handler finds the list
+ * with or without the mark of the interrupted function; either is correct, because the list changes
+ * by a single store. When the handler returns, it has restored the list. So the interrupted
+ * function need not try again.
  *
  * A marked call may never return: it is left by longjmp or by an exception, or its thread is
  * cancelled. Then the mark stays in the list until a lookup comes from an outer frame, or finds
@@ -27,7 +29,7 @@
 
 struct ag_call_mark {
     struct ag_call_mark *outer;
-    uintptr_t check; /* ag_call_mark_check of the mark's address while it is in the list */
+    uintptr_t check; /* the value of ag_call_mark_check while the mark is in the list */
 };
 /* The head of a list: a thread-local variable. */
 typedef struct ag_call_mark *volatile ag_call_marks;
@@ -36,7 +38,8 @@ AG_FAST uintptr_t ag_call_mark_check(const struct ag_call_mark *mark) {
     return (uintptr_t)mark ^ (uintptr_t)0x9e3779b97f4a7c15;
 }
 
-/* mark: in the frame of the function that then calls the host and ag_call_forget. */
+/* Adds MARK to the list. MARK is a variable of the calling function, which then calls the host, and
+ * after that ag_call_forget. */
 AG_FAST void ag_call_note(ag_call_marks *marks, struct ag_call_mark *mark) {
     mark->outer = *marks;
     mark->check = ag_call_mark_check(mark);
@@ -45,7 +48,7 @@ AG_FAST void ag_call_note(ag_call_marks *marks, struct ag_call_mark *mark) {
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Also forgets inner marks whose calls never returned. */
+/* Removes MARK from the list, and also inner marks whose calls never returned. */
 AG_FAST void ag_call_forget(ag_call_marks *marks, struct ag_call_mark *mark) {
     atomic_signal_fence(memory_order_seq_cst);
     *marks = mark->outer;

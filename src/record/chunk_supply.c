@@ -1,28 +1,32 @@
-/* chunk_supply.c: gives threads the chunks (64 KiB of the shared segment) that they write events
- * to: a lock-free list of free chunks, and a bounded wait while the list is empty (back pressure).
+/* chunk_supply.c: gives threads the chunks to which they write events. A chunk is 64 KiB of the
+ * shared segment, whose chunks the writer process empties and returns. Free chunks are in a
+ * lock-free list. While the list is empty, a thread waits for a limited time (back pressure).
  *
- * The list is a stack in the header: tag:32 | index+1:32. The tag changes at each pop and push, so
- * a chunk that was popped and pushed again between a thread's load and its compare-and-swap (ABA)
- * makes the swap fail. The list is LIFO because the chunk returned last is most likely in the
- * cache.
+ * The head of the list is a word in the header: tag:32 | index+1:32. The tag changes at each pop
+ * and push, so a chunk that was popped and pushed again between a thread's load and its
+ * compare-and-swap (ABA) makes the swap fail. The list is LIFO because the chunk returned last is
+ * most likely in the cache.
  *
  * How long a thread waits when the list is empty:
  *
- *  - chunks in use < soft limit + one per live thread: it does not wait, it takes a fresh chunk;
- *  - the writer is alive (its tick changes): it looks again every 50 us, for up to WAIT_ALIVE_NS;
- *  - no tick for WAIT_DEAD_NS, so no writer empties chunks: it takes fresh chunks up to the file's
- *    end;
- *  - the end of the file, or no memory for more: it waits once for WAIT_BARREN_NS for a chunk to be
- *    returned. Then events are lost, which the caller counts, and the thread asks for memory again
- *    once per tick.
+ *  - chunks in use < soft limit + one per live thread: it does not wait, but takes a fresh chunk,
+ *    which was never used;
+ *  - the writer is alive: it tests the list every 50 us, for up to WAIT_ALIVE_NS (the writer is
+ *    alive if header.tick, which it increments every millisecond, changes);
+ *  - the tick has not changed for WAIT_DEAD_NS, so no writer empties chunks: it takes fresh chunks
+ *    up to the file's end;
+ *  - there are no fresh chunks (the end of the file is reached, or there is no memory): it waits
+ *    once for WAIT_BARREN_NS for a chunk to be returned. Then events are lost, which the caller
+ *    counts, and the thread requests memory again once per tick.
  *
- * Chunks are mapped in windows as they are needed, so that a host with RLIMIT_AS, or one that
- * checks its own size, sees 64 MiB of address space used by allogram instead of the whole file. The
- * file is already closed then: a further window is made from the first by mremap with an old size
- * of 0, which maps the same shared file again.
+ * Chunks are mapped in windows (mappings of 64 MiB) when they are needed. So a host (the profiled
+ * program) with RLIMIT_AS, or one that checks its own size, mostly sees only one window of address
+ * space used by allogram, not the whole file. The file is already closed when a further window is
+ * needed. So this window is made from an existing one by mremap with an old size of 0, which maps
+ * the same shared file again.
  *
- * One event never blocks a host thread for longer than WAIT_ALIVE_NS, and only while the writer is
- * behind. */
+ * One event never blocks a thread of the host for longer than WAIT_ALIVE_NS, and only while the
+ * writer is slower than the host. */
 #include "chunk_supply.h"
 
 #include <errno.h>
@@ -39,18 +43,19 @@ enum {
     /* the array of controls begins at a page boundary */
     CONTROLS_A_PAGE = AG_PAGE_BYTES / sizeof(struct ag_chunk_control),
     POLL_NS = 50 * 1000,
-    ASK_AGAIN_AFTER = 4096, /* lost events */
-    /* 300 missed ticks (the writer makes one per ms) mean that it is dead or stopped */
+    ASK_AGAIN_AFTER = 4096, /* number of lost events */
+    /* if the tick did not change for 300 ms, the writer is dead or stopped */
     WAIT_DEAD_NS = 300 * 1000 * 1000,
-    WAIT_BARREN_NS = 100 * 1000 * 1000, /* the writer drains a chunk in less */
-    /* then a fresh chunk is taken */
+    WAIT_BARREN_NS = 100 * 1000 * 1000, /* the writer empties a chunk in less time */
+    /* after this time a fresh chunk is taken */
     WAIT_ALIVE_NS = 2 * 1000 * 1000 * 1000 - 1,
 };
 
 /* ---- windows ---- */
 
 /* mremap(2): an old size of 0 on a shared mapping makes a second mapping of the file, which begins
- * at the same page and inherits the advice: it stays out of core dumps like the first. */
+ * at the same page. It inherits the advice (madvise) of the first mapping, so that it is excluded
+ * from core dumps, too. */
 void *ag_map_shared_again(void *mapped, uint64_t bytes) {
     const long address =
         ag_syscall6(SYS_mremap, (long)mapped, 0, (long)bytes, MREMAP_MAYMOVE, 0, 0);
@@ -60,14 +65,15 @@ void *ag_map_shared_again(void *mapped, uint64_t bytes) {
     return (void *)address;
 }
 
-/* The new window begins one page early, at the last page of the window before it. */
+/* The mapping of the new window begins one page before the window, at the last page of the previous
+ * window, because mremap needs a mapped address. */
 static unsigned char *map_window_after(unsigned char *before) {
     unsigned char *window = ag_map_shared_again(before + AG_WINDOW_BYTES - AG_PAGE_BYTES,
                                                 AG_WINDOW_BYTES + AG_PAGE_BYTES);
     return window ? window + AG_PAGE_BYTES : NULL;
 }
 
-/* The first window has exactly the size of its chunks; the others begin one page early. */
+/* The bytes that are mapped before a window: a page, except for the first window. */
 static uint64_t early_bytes(uint32_t index) {
     return index > 0 ? AG_PAGE_BYTES : 0;
 }
@@ -113,7 +119,7 @@ static unsigned char *window_at(uint32_t index) {
         return window;
     }
     unsigned char *before = NULL;
-    /* fill gaps as well: each window is made from its predecessor */
+    /* also maps missing windows before it, because each window is made from the previous window */
     for (uint32_t i = 0; i <= index; i++) {
         window = atomic_load_explicit(&ag_recorder.windows[i], memory_order_acquire);
         if (!window) {
@@ -153,8 +159,9 @@ static uint64_t elapsed_ns(void) {
     return ag_clock_ns(factor, raw);
 }
 
-/* If a signal handler interrupts this function or take_fresh and forks, the child takes no chunk:
- * take_new_chunk (stream.c) finds that the thread's state is not the child's own. */
+/* Whether this process may take a chunk for the thread. A signal handler may interrupt take_fresh
+ * or pop_free and fork; then the child takes no chunk, because the thread's state is that of the
+ * parent (see take_new_chunk in stream.c). */
 static bool may_take(const struct ag_thread *thread) {
     return thread ? ag_thread_is_own(thread) : !ag_process_is_forked();
 }
@@ -169,7 +176,8 @@ static int64_t pop_free(const struct ag_thread *thread, struct ag_segment_header
         struct ag_chunk_control *control = &ag_recorder.controls[index_plus_one - 1];
         const uint32_t next = atomic_load_explicit(&control->next_free, memory_order_relaxed);
         const uint64_t replacement = ((head >> 32) + 1) << 32 | next;
-        /* acquire: pairs with the writer's release at the push; the chunk may be overwritten now */
+        /* acquire: pairs with the writer's release when it returns the chunk, so the writer has
+         * read the chunk, and it may be overwritten */
         if (atomic_compare_exchange_weak_explicit(&header->free_head, &head, replacement,
                                                   memory_order_acq_rel, memory_order_acquire)) {
             return index_plus_one - 1;
@@ -182,17 +190,17 @@ static bool is_ready(uint32_t chunk) {
     return chunk < atomic_load_explicit(&ag_recorder.header->n_chunks_ready, memory_order_acquire);
 }
 
-/* The controls before this one have memory already, so only the first control of a page is
- * checked. */
+/* Populates the page that contains the control of the chunk. Chunks are taken in order, so only the
+ * first control of a page can be in a page that is not populated. */
 static bool has_control(uint32_t chunk) {
     return chunk % CONTROLS_A_PAGE != 0 || is_ready(chunk) ||
            ag_populate(&ag_recorder.controls[chunk],
                        CONTROLS_A_PAGE * sizeof(*ag_recorder.controls));
 }
 
-/* Called before the chunk is counted as used: if it fails, the same chunk is tried again later, and
- * failing uses up nothing of the file. It is harmless if another thread has taken the chunk
- * meanwhile. */
+/* Populates the memory of the chunk. Called before the chunk is counted as used: so if this
+ * function fails, no chunk is lost, and the same chunk is tried again later. It is harmless if
+ * another thread takes the chunk meanwhile. */
 static bool has_words(uint32_t chunk) {
     unsigned char *bytes = chunk_bytes_at(chunk);
     return bytes &&
@@ -201,9 +209,9 @@ static bool has_words(uint32_t chunk) {
             ag_populate(bytes, AG_CHUNK_BYTES));
 }
 
-/* The tick in which the kernel last refused memory, so a thread asks once per tick. Without a
- * writer the tick does not change, and a thread asks again after every ASK_AGAIN_AFTER lost
- * events. */
+/* barren_tick is the tick in which the kernel last refused memory; in the same tick, threads do not
+ * request memory again. Without a writer the tick does not change. So n_barren counts the lost
+ * events, and after every ASK_AGAIN_AFTER lost events a thread requests memory again. */
 static _Atomic uint64_t barren_tick; /* plus 1; 0: never */
 static _Atomic uint32_t n_barren;
 
@@ -241,7 +249,8 @@ static bool may_grow(const struct ag_segment_header *header) {
     return in_use < header->soft_chunks + states;
 }
 
-/* Waits until a chunk is returned. Returns its index; -1: the caller should take a fresh one. */
+/* Waits until the writer returns a chunk. Returns the index of the chunk; -1: the caller should
+ * take a fresh chunk. */
 static int64_t wait_for_chunk(const struct ag_thread *thread, struct ag_segment_header *header) {
     const uint64_t start = elapsed_ns();
     uint64_t last_tick = atomic_load_explicit(&header->tick, memory_order_relaxed),
@@ -270,8 +279,9 @@ static bool writer_is_gone(const struct ag_segment_header *header) {
     return atomic_load_explicit(&header->writer_pid, memory_order_relaxed) == 0;
 }
 
-/* There is no memory for more chunks, but the writer returns used ones: waits once. If none is
- * returned in time, later events are lost without waiting, until one is. */
+/* There is no memory for more chunks, but the writer may return a used chunk: waits for one. If the
+ * writer returns none in time, *starves is set, and later calls do not wait (events are lost) until
+ * a chunk is returned. */
 static int64_t wait_where_barren(const struct ag_thread *thread, struct ag_segment_header *header,
                                  _Atomic bool *starves) {
     const uint64_t end = elapsed_ns() + WAIT_BARREN_NS;
@@ -290,7 +300,7 @@ static int64_t wait_where_barren(const struct ag_thread *thread, struct ag_segme
 int ag_chunk_supply_take(const struct ag_thread *thread, struct ag_chunk_control **ret_control,
                          uint64_t **ret_words) {
     struct ag_segment_header *header = ag_recorder.header;
-    /* the tick at which a thread last gave up waiting; threads wait again only when the tick has
+    /* the tick in which a thread last waited in vain; threads wait again only after the tick has
      * changed */
     static _Atomic uint64_t tick_at_neglect;
     static _Atomic bool starves;

@@ -1,14 +1,14 @@
-/* event_fast.h: the hot path: an event of an allocation function becomes two words in the thread's
- * chunk.
+/* event_fast.h: the hot path of recording: an event of an allocation function becomes two words in
+ * the thread's chunk, a piece of memory that is shared with the writer process.
  *
  * Budget (see docs/explanation/overhead.md): 2 ns for a free; 3 ns for an alloc, plus the capture
  * of its stack. An event takes one thread-local pointer, one compare for the gate (whether the
- * thread is inside a hook), one for the chunk's end, one for the tick; no lock, no atomic
- * read-modify-write, no system call.
+ * thread is inside a hook), one for the chunk's end, one for the tick (a counter that the writer
+ * increments every millisecond); no lock, no atomic read-modify-write, no system call.
  *
  * Order of stores: the words, then cursor, then control.used_words (release; pairs with the
- * writer's acquire). A process killed between any two instructions leaves a chunk whose used_words
- * covers only whole events. */
+ * writer's acquire). So used_words counts only complete events, even if the process is killed
+ * between any two instructions. */
 #ifndef AG_EVENT_FAST_H
 #define AG_EVENT_FAST_H
 
@@ -67,13 +67,14 @@ AG_FAST void ag_stream_append_free_fast(struct ag_thread *thread, enum ag_word_k
     }
 }
 
-/* An allocation succeeded. sp: address of the return address of the call to the allocation
- * function; rbp: as the caller left it; bytes: as requested. Call it after the allocation. */
+/* An allocation succeeded. Records it; call this function after the allocation. sp: address of the
+ * return address of the call to the allocation function; rbp: its value in the caller; bytes: the
+ * requested size. */
 AG_FAST void ag_record_alloc_fast(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(!ag_thread_is_open(thread))) {
-        /* checked here, so that a stopped recorder calls nothing */
+        /* tested here, so that no function is called if recording has stopped */
         if (ag_recorder_is_active()) {
             ag_record_alloc_slow(sp, rbp, address, bytes, via, /* place= */ NULL);
         }
@@ -111,8 +112,9 @@ AG_FAST void ag_record_free_fast(enum ag_word_kind kind, uintptr_t address, uint
     thread->gate = AG_GATE_OPEN;
 }
 
-/* The same for the common case: the gate is open and no stamp is due. Otherwise it does nothing and
- * returns false. It calls no function, so its caller needs no frame. */
+/* Does the same as ag_record_free_fast in the common case: the gate is open, and no stamp (a word
+ * with the time) has to be written. In all other cases it does nothing and returns false. It calls
+ * no function, so its caller needs no stack frame. */
 AG_FAST bool ag_record_free_frameless(enum ag_word_kind kind, uintptr_t address, uint32_t via) {
     struct ag_thread *thread = ag_thread_current;
     if (AG_UNLIKELY(!ag_thread_is_open(thread))) {

@@ -1,19 +1,20 @@
-/* forked_hook.c: keeps a hook that continues in a forked child from writing to its parent's chunk.
+/* forked_hook.c: prevents a hook that continues in a forked child from writing to the parent's
+ * chunk (the shared memory for the events of one thread).
  *
  *     hook:  thread->gate = closed;  capture;  cursor = thread->cursor;  | signal
  *                                                                         handler: fork
  *     child:                                                              handler returns
  *            *cursor = word;  control->used_words = ...                   into its parent's chunk!
  *
- * The addresses that the hook holds in registers cannot be changed, but the memory at these
- * addresses can: the chunk that the thread state names, and the page with the chunk's control, are
- * replaced by private memory. The child's words end up there and are dropped; the event belongs to
- * the parent, which records it when the handler returns there. Other pointers of the hook (to the
- * header, to a slot) stay valid, because nothing else is replaced.
+ * The hook has addresses in registers, which cannot be changed. But the memory at these addresses
+ * can be replaced: the chunk of the thread's state, and the page with the chunk's control, become
+ * private memory of the child. The hook in the child writes its words there, and they are dropped.
+ * The event belongs to the parent, where the same hook records it. Other pointers of the hook (to
+ * the header, to a slot) stay valid, because no other memory is replaced.
  *
- * The child itself needs all chunks and controls. It reaches them through second mappings of the
- * same file, which are made first. This costs about 20 us and address space, only in such
- * children. */
+ * The child itself needs all chunks and controls. So it first makes second mappings of the same
+ * file, and uses these mappings from then on. This costs about 20 us and address space, but only in
+ * children that were forked inside a hook. */
 #include "forked_hook.h"
 
 #include "base/pages.h"

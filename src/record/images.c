@@ -1,21 +1,22 @@
-/* images.c: records which object is loaded where, and never reads tables of an object that may be
- * unmapped.
+/* images.c: records at which addresses which objects (images) are loaded, and finds the unwind
+ * tables of an image for the unwinder. It never reads tables that may be unmapped at that moment.
  *
  * 1. Data. Images that stay as long as the process (the program, and the objects that the loader
- * loaded with it at the start, which glibc never unloads) are in an array that is written once. All
- * others are in `moving`: slots, and an index of the loaded ones, sorted by address. An id is
- * assigned once. An image that is loaded again (the same file, by build id, at the same address)
- * gets its old id again, so a plugin that is loaded and unloaded repeatedly reuses its sites
- * (addresses with their image) instead of filling their table.
+ * loads with the program, which glibc never unloads) are in an array that is written once. All
+ * other images are in `moving`, an array of slots; `spans` is an index of the loaded ones of them,
+ * sorted by address. An id is assigned once. An image that is loaded again (the same file, by build
+ * id, at the same address) gets its old id again, so a plugin that is loaded and unloaded
+ * repeatedly reuses its sites (addresses with their image) instead of filling their table.
  *
  * 2. When the list changes. The loader reports each change (loader_notice.h), whatever caused it:
  * dlopen, dlclose, iconv, NSS, a locale. It calls on_notice before it unmaps anything, and again
- * when its list is consistent; then the list is read, merged into these tables, and announced to
- * the trace. So a lookup never calls the loader, and takes no lock of the host.
+ * when its list is consistent; then the list is read and merged into these tables, and the changes
+ * are recorded in the trace. So a lookup never calls the loader, and takes no lock of the host (the
+ * profiled program).
  *
- * 3. Reading tables that may be unmapped. The .eh_frame of a moving image is read by the thread
- * that sees a pc for the first time, while another thread may be in dlclose. So a reader counts
- * itself, and the thread that is about to unmap sets a flag and waits until there are no readers:
+ * 3. Reading tables that may be unmapped. A thread that sees a pc for the first time reads the
+ * .eh_frame of its image, while another thread may be in dlclose. So readers are counted, and the
+ * thread that is about to unmap an image sets a flag and waits until there are no readers:
  *
  *     reader                                    unloading thread
  *       n_readers++                               DELETES: lock; changer = self
@@ -23,26 +24,29 @@
  *       look up, read the tables                  (the loader unmaps)
  *       n_readers--                               IS_WHOLE: lock, wait; merge; changer = 0; unlock
  *
- * A reader blocks all signals, so no handler can delay it: it finishes after some microseconds of
- * CPU time. This takes two system calls per pc that is new and lies in an object loaded by dlopen;
- * other pcs need none. While objects are being unloaded, a reader waits briefly and then gives up:
- * its stack ends incomplete, and is not cached. It must not wait for long, because the unloading
- * thread may be waiting for something that the program holds. (Copies of all tables would avoid the
- * synchronization, but take 10 % of the code's size; reading through the kernel needs calls that
- * sandboxes forbid.)
+ * A reader blocks all signals, so no handler can delay it, and it finishes after a few microseconds
+ * of CPU time. Blocking and restoring signals takes two system calls for each new pc in a moving
+ * image; other pcs need none. While objects are being unloaded, a reader waits briefly and then
+ * gives up: its stack is recorded as incomplete, and is not cached. The reader must not wait for
+ * long, because the unloading thread may be waiting for a lock that the reader's thread holds.
+ * (Alternatives: Copies of all tables would need no synchronization, but memory of 10 % of the
+ * code's size. Reading the tables through the kernel needs system calls that sandboxes forbid.)
  *
- * 4. Without notices (musl, which never unloads; static programs; a loader whose code cannot be
- * patched, or in which a debugger has set a breakpoint; liballogram in a program of its own) the
- * loader is queried at each new pc, and the tables are read inside the callback of that query,
- * under the loader's lock of the list. Then a cached pc may outlive its image until the next new
- * pc: a stack may name the wrong object, but no unmapped memory is read.
+ * 4. Sometimes the loader's notices cannot be used: with musl, which never unloads; in static
+ * programs; if the loader's code cannot be patched, or a debugger has set a breakpoint in it; in a
+ * program that uses liballogram without the agent. Then the loader is queried at each new pc, and
+ * the tables are read inside the callback of that query, under the lock of the loader's list. In
+ * this mode, the unwinder may keep a cached pc after its image was unloaded, until the next new pc.
+ * So a stack may name the wrong object, but no unmapped memory is read.
  *
- * 5. Locks. The order is the loader's lock, then ours. Ours is held with all signals blocked, for
- * the duration of a merge, and the loader is never called while it is held.
+ * 5. Locks. A thread that takes both locks takes the loader's lock first, then the lock of this
+ * file. The lock of this file is held only during a merge, with all signals blocked, and the loader
+ * is never called while it is held.
  *
- * 6. Reused addresses. When an image was unloaded and another one took its place, the unwinder's
- * data about the first is dropped before code of the second can run (ag_unwind_space_forget). The
- * same holds for code without an image that ran there earlier. */
+ * 6. Reused addresses. When another image is loaded at the addresses of an unloaded image, the
+ * unwinder's data about the old image are dropped before code of the new image can run
+ * (ag_unwind_space_forget). The data about generated code that was at these addresses are dropped
+ * in the same way. */
 #include "images.h"
 
 #include <elf.h>
@@ -65,21 +69,23 @@
 enum {
     PATH_BYTES = 512,
     BUILD_ID_BYTES = 32,
-    SLOTS_FIRST = 64,   /* doubled when full */
-    GONE_KEPT = 512,    /* unloaded images whose ids are remembered */
-    READER_TRIES = 100, /* waits of a reader while objects are unloaded: a few ms at most */
+    SLOTS_FIRST = 64, /* doubled when full */
+    GONE_KEPT = 512,  /* number of unloaded images whose ids are remembered */
+    /* number of waits of a reader while objects are unloaded: a few ms at most */
+    READER_TRIES = 100,
     YIELD_NS = 1000,
 };
 
 struct image {
     struct ag_unwind_image unwind;
     uintptr_t bias;
-    const void *phdr; /* identifies the object while it is loaded */
-    uint32_t seen;    /* images.visit when it was last in the loader's list */
+    /* address of the object's program headers: identifies the object while it is loaded */
+    const void *phdr;
+    uint32_t seen; /* value of images.visit when the image was last in the loader's list */
     bool is_used, is_gone, is_announced;
     uint32_t build_id_bytes;
     unsigned char build_id[BUILD_ID_BYTES];
-    uint64_t name_hash; /* of the loader's name for the object, which may be a relative path */
+    uint64_t name_hash; /* hash of the loader's name for the object, which may be a relative path */
     char path[PATH_BYTES];
 };
 struct span { /* [low, high) belongs to image `slot` */
@@ -95,18 +101,19 @@ static struct {
     /* Read by threads that are counted in n_readers or hold the lock; written by the holder of the
      * lock while n_readers is 0. */
     struct image *moving;
-    struct span *spans; /* of loaded images, sorted */
+    struct span *spans; /* those of the loaded moving images, sorted by address */
     uint32_t n_moving, n_spans, capacity, n_gone;
     uint32_t visit; /* number of walks over the loader's list */
-    /* The range that all moving images together have ever covered. It only grows; a pc outside of
-     * it cannot be in a moving image. */
+    /* The range [low, high) that contains all moving images since the start. It only grows. A pc
+     * outside of the range cannot be in a moving image. */
     _Atomic uintptr_t low, high;
 
     _Atomic uintptr_t lock_owner; /* own_number of a thread, 0: free */
     _Atomic uintptr_t changer;    /* own_number of the thread that is unloading, 0: none */
     _Atomic uint32_t n_readers;
-    _Atomic uint64_t version; /* of the newest merged list (ag_objects_version); under the lock */
-    _Atomic bool is_watched;  /* the list was merged after the loader's notices were installed */
+    /* ag_objects_version of the newest merged list; written under the lock */
+    _Atomic uint64_t version;
+    _Atomic bool is_watched; /* the list was merged after the loader's notices were installed */
 } images;
 
 /* ---- the lock, and readers ---- */
@@ -192,8 +199,8 @@ static uint64_t hash_of(const char *name) {
 }
 
 /* A relative name with a slash depends on the working directory at the time of the dlopen, but the
- * path of the mapped file does not. It is read with the same system calls that the loader has just
- * made (open, read, close), so a sandbox permits them. */
+ * path of the mapped file does not. That path is read with system calls that the loader has just
+ * made, too (open, read, close), so a sandbox permits them. */
 static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintptr_t address,
                       char path[PATH_BYTES]) {
     const char *name = info->dlpi_name ? info->dlpi_name : "";
@@ -211,7 +218,7 @@ static void copy_path(const struct dl_phdr_info *info, bool is_executable, uintp
     ag_copy_text(path, PATH_BYTES, name);
 }
 
-/* false: the object has no code or data. */
+/* Fills *ret_image. Returns false if the object has no code or data. */
 static bool image_describe(const struct dl_phdr_info *info, bool is_executable,
                            struct image *ret_image) {
     struct image *image = ret_image;
@@ -249,8 +256,8 @@ static bool image_describe(const struct dl_phdr_info *info, bool is_executable,
 
 /* ---- the trace ---- */
 
-/* The state to append records to: the thread's own, or the nested one in a handler that interrupted
- * an append. */
+/* The thread state to whose stream records can be appended: the thread's own state, or the nested
+ * state in a handler that interrupted an append. NULL: there is none. */
 static struct ag_thread *state_for_records(void) {
     struct ag_thread *thread = ag_thread_current;
     if (thread->gate == AG_GATE_ABSENT) {
@@ -363,8 +370,8 @@ static void add_span(uint32_t slot) {
 }
 
 static uint32_t next_image_id(void) {
-    /* Ids are counted in the slot that owns the tree, for its whole fork family: the family shares
-     * sites, so it must share ids. */
+    /* Forked processes share a stack tree, whose sites contain image ids; so they must share the
+     * ids. The ids are counted in the process slot whose number is that of the tree. */
     struct ag_process_slot *owner =
         (struct ag_process_slot *)(ag_recorder.slots +
                                    (size_t)ag_recorder.tree_index * AG_SLOT_BYTES);
@@ -418,7 +425,7 @@ static void take_object(const struct dl_phdr_info *info, struct merge *merge) {
     const bool is_executable = merge->n_visited == 0;
     const uint32_t number = merge->n_visited++;
     if (number < n_fixed && images.fixed[number].phdr == info->dlpi_phdr) {
-        return; /* the fixed images come first, in the order of loading */
+        return; /* a fixed image: these come first in the loader's list, in the order of loading */
     }
     struct image *known = moving_at((uintptr_t)info->dlpi_phdr);
     if (known && known->phdr == info->dlpi_phdr && known->bias == info->dlpi_addr &&
@@ -462,7 +469,8 @@ static int merge_object(struct dl_phdr_info *info, size_t size, void *context) {
     return 0;
 }
 
-/* Remembers the id of an unloaded image, replacing the oldest entry if there is no room. */
+/* Keeps the slot of an unloaded image, so that the image gets the same id when it is loaded again.
+ * If too many slots are kept, another kept slot is freed. */
 static void remember_gone(struct image *image) {
     static uint32_t next; /* slot to replace next */
     image->is_gone = image->is_used = image->build_id_bytes > 0;
@@ -476,8 +484,8 @@ static void remember_gone(struct image *image) {
     }
 }
 
-/* Drops the images that are not in the loader's list any more. Called before new images are added,
- * because those may lie at the same addresses. */
+/* Drops the images that were not in the loader's list in this visit. Called before new images are
+ * added, because new images may lie at the same addresses. */
 static void images_drop_unseen(void) {
     uint32_t n_kept = 0;
     for (uint32_t i = 0; i < images.n_spans; i++) {
@@ -505,8 +513,9 @@ static void take_in(void) {
     }
 }
 
-/* Called after the first walk: the objects up to the C library and the loader came with the
- * program. */
+/* Called after the first walk over the loader's list: moves the images that were loaded with the
+ * program to the array of fixed images. In the list, these are the objects up to the C library and
+ * the loader. */
 static void fix_first(void) {
     const uintptr_t loader = ag_loader_address(), libc = ag_objects_visitor();
     uint32_t n_fixed = 0;
@@ -519,7 +528,7 @@ static void fix_first(void) {
     }
     struct image *fixed = n_fixed > 0 ? ag_pages_map(n_fixed * sizeof(*fixed)) : NULL;
     if (!fixed) {
-        return; /* all images are treated as moving: slower */
+        return; /* no memory: all images are treated as moving, which is slower */
     }
     memcpy(fixed, images.moving, n_fixed * sizeof(*fixed));
     images.n_moving -= n_fixed;
@@ -529,14 +538,14 @@ static void fix_first(void) {
     }
     images.fixed = fixed;
     images.fixed_bytes = n_fixed * sizeof(*fixed);
-    /* release: pairs with the acquire in fixed_at; the images are whole */
+    /* release: pairs with the acquire in fixed_at, so that the images are complete */
     atomic_store_explicit(&images.n_fixed, n_fixed, memory_order_release);
 }
 
 /* Called with signals blocked. */
 static void merge_list(void) {
     struct merge merge = {0};
-    (void)ag_objects_visit(merge_object, &merge); /* the callback's result is our own */
+    (void)ag_objects_visit(merge_object, &merge); /* `merge` has the result */
     if (!merge.is_begun) {
         return; /* no objects at all: cannot happen */
     }
@@ -553,8 +562,8 @@ static void merge_list(void) {
 
 void ag_images_refresh(void) {
     if (ag_objects_version() == atomic_load_explicit(&images.version, memory_order_acquire)) {
-        /* no object was loaded since: the pc lies in generated code, where each new pc leads
-         * here */
+        /* no object was loaded or unloaded since the last merge (this is frequent: each new pc in
+         * generated code leads to this function) */
         return;
     }
     const uint64_t mask = ag_signals_block();
@@ -587,7 +596,7 @@ static void on_notice(enum ag_loader_state state) {
     if (!ag_recorder_is_active()) {
         atomic_store_explicit(&images.changer, 0, memory_order_seq_cst);
         atomic_store_explicit(&images.is_watched, false, memory_order_relaxed);
-        return; /* the next lookup begins with the whole list */
+        return; /* the next lookup merges the list again */
     }
     switch (state) {
     case AG_LOADER_ADDS:
@@ -605,7 +614,8 @@ void ag_recorder_watch_images(void) {
     (void)ag_loader_notice_install(on_notice); /* if it fails, see section 4 */
 }
 
-/* Whether notices are installed, and the list was merged afterwards. */
+/* Whether the loader's notices are installed. If they are, the list was merged after they were
+ * installed. */
 static bool is_watched(void) {
     if (!ag_loader_notice_is_written()) {
         atomic_store_explicit(&images.is_watched, false, memory_order_relaxed);
@@ -620,8 +630,8 @@ static bool is_watched(void) {
 
 /* ---- lookups ---- */
 
-/* Called by the thread that unmaps, so memory that is readable now stays readable during the
- * call. */
+/* Whether the image, or its tables, are still mapped. Called only by the thread that is unloading,
+ * so no other thread unmaps them during the call. */
 static bool is_readable(const struct ag_unwind_image *image) {
     const uintptr_t low = image->tables_high ? image->tables_low : image->low;
     const uintptr_t high = image->tables_high ? image->tables_high : image->high;
@@ -634,7 +644,7 @@ static bool is_readable(const struct ag_unwind_image *image) {
 }
 
 static int find_moving(uintptr_t pc, ag_image_use_fn *use, void *context) {
-    /* acquire: pairs with the release in add_span, where low is stored before */
+    /* acquire: pairs with the release in add_span, which stores `low` before `high` */
     const uintptr_t high = atomic_load_explicit(&images.high, memory_order_acquire);
     const uintptr_t low = atomic_load_explicit(&images.low, memory_order_relaxed);
     if (pc < low || pc >= high) {
@@ -680,13 +690,13 @@ static int use_in_visit(struct dl_phdr_info *info, size_t size, void *context) {
     return 1;
 }
 
-/* Reads the tables inside the loader's callback, under the loader's lock: nothing is unmapped
- * meanwhile. */
+/* Finds the image in a callback of the loader. USE reads the tables there, under the loader's lock,
+ * so no object is unmapped meanwhile. */
 static int find_by_loader(uintptr_t pc, ag_image_use_fn *use, void *context) {
     struct visit visit = {pc, use, context, -ENOENT};
     ag_images_refresh();
     const uint64_t mask = ag_signals_block();
-    (void)ag_objects_visit(use_in_visit, &visit); /* the callback's result is our own */
+    (void)ag_objects_visit(use_in_visit, &visit); /* visit.result has the result */
     ag_signals_restore(mask);
     return visit.result;
 }
@@ -709,9 +719,10 @@ int ag_images_find(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_
 /* ---- life ---- */
 
 void ag_images_announce_again(void) {
-    /* The other threads, which may have read, merged or unloaded, do not exist in the child. If
-     * this thread was unloading, a handler interrupted it and forked, and it continues later; it
-     * does not hold the lock, because it blocks all signals while it does. */
+    /* Other threads, which may have been reading, merging or unloading, do not exist in the child.
+     * If this thread was unloading, a signal handler interrupted it and forked, and the unloading
+     * continues after the handler. This thread does not hold the lock, because signals are blocked
+     * while a thread holds it. */
     const uintptr_t self = own_number();
     const uintptr_t changer = atomic_load_explicit(&images.changer, memory_order_relaxed);
     const bool is_half = atomic_load_explicit(&images.lock_owner, memory_order_relaxed) != 0 ||
@@ -752,5 +763,5 @@ void ag_images_unmap(void) {
     ag_pages_unmap(images.fixed, images.fixed_bytes);
     ag_pages_unmap(images.moving, images.capacity * sizeof(struct image));
     ag_pages_unmap(images.spans, images.capacity * sizeof(struct span));
-    memset(&images, 0, sizeof(images)); /* no other thread uses it */
+    memset(&images, 0, sizeof(images)); /* no other thread uses the tables */
 }

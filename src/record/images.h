@@ -4,23 +4,25 @@
 
 #include "recorder.h"
 
-/* An ag_image_find_fn: finds the image, or the generated code, that contains pc. Calls the loader
- * only if the loader does not report its changes (ag_recorder_watch_images). */
+/* A function of the type ag_image_find_fn: finds the image (loaded object), or the generated code,
+ * that contains pc, and calls USE with it. Calls the loader only if the loader does not report its
+ * changes to this process (ag_recorder_watch_images). */
 int ag_images_find(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context);
 
-/* Reads the loader's list, announces loaded and unloaded images to the trace, and makes the
- * unwinder forget the unloaded ones. */
+/* Reads the loader's list, records loaded and unloaded images in the trace, and removes the data
+ * about unloaded images from the unwinder. */
 void ag_images_refresh(void);
 
-/* Called in a forked child: announces the loaded images to the child's trace. */
+/* Called in a forked child: records the loaded images in the child's trace. */
 void ag_images_announce_again(void);
 
-/* Called when a recording starts again in the same process: announces the images in the list. */
+/* Called when a recording starts again in the same process: records all known images in the new
+ * trace. */
 void ag_images_announce_all(void);
 
 uint32_t ag_images_last_id(void);
 
-/* Frees the tables' memory. No thread may use them any more. */
+/* Frees the memory of the tables of images. No thread may use them during or after this call. */
 void ag_images_unmap(void);
 
 #endif

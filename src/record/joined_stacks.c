@@ -1,12 +1,13 @@
-/* joined_stacks.c: joins stacks from two sources: the walker finds the native frames, and a runtime
- * reports its own frames and which of the native ones an event belongs to.
+/* joined_stacks.c: joins stacks from two sources: the stack walker finds the native frames; a
+ * runtime reports its own frames, and the native frame to which they belong.
  *
  * A stack is identified by the node of its innermost frame in a tree (base/stack_tree.h), where a
  * node's parent is the caller. Frames are removed by going to a parent, and added by interning a
  * node. The address of a frame need not be code: a runtime may use addresses in its own tables to
- * distinguish several allocations of one call. The sites (addresses with their image) are cached,
- * since a miss looks up the image. An entry holds the site and the bits of (address / 4) from
- * CACHE_BITS on; the lower bits, mixed with them, give its index. */
+ * distinguish several allocations of one call. The sites of such addresses (a site is an address
+ * with its image) are cached, because a new site requires a lookup of the image. An entry of the
+ * cache contains the site and the high bits of (address / 4), from bit CACHE_BITS on. The low bits,
+ * XORed with a hash of the high bits, are the index of the entry. */
 #include "base/stack_tree_fast.h"
 #include "images.h"
 #include "recorder.h"
@@ -17,7 +18,8 @@ _Static_assert(AG_SITE_SLOTS < 1 << SITE_BITS, "a site fits its bits");
 _Static_assert(46 - CACHE_BITS + SITE_BITS <= 64, "and the address beside it");
 
 static struct {
-    /* the recording that the sites belong to; a forked child has another one */
+    /* the recording (ag_stacks_recording) to which the sites belong; a forked child is another
+     * recording */
     _Atomic uint32_t recording;
     _Atomic uint64_t entries[1 << CACHE_BITS];
 } places;
@@ -35,8 +37,9 @@ bool ag_stack_top(uint32_t stack, uintptr_t *ret_pc, uint32_t *ret_caller) {
     return true;
 }
 
-/* If a node cannot be interned, the whole stack is not kept: with a missing frame it would look
- * like the stack of another function. */
+/* Returns the node of the stack CALLER with one more frame. If the node cannot be interned, the
+ * result is AG_ROOT_NOT_KEPT, not CALLER: a stack with a missing frame would look like the stack of
+ * another function. */
 static uint32_t stack_push_site(uint32_t caller, uint32_t site) {
     const uint32_t node = site != 0 && caller != AG_ROOT_NOT_KEPT
                               ? ag_node_intern_fast(&ag_recorder.space->tree, caller, site)

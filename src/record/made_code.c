@@ -1,7 +1,8 @@
 /* made_code.c: keeps the ranges of code that a JIT compiler made, and the pcs in them that occur in
  * stacks (made_code.h). Both are arrays that only grow, in memory that is mapped in advance and
- * touched on use: ranges are published by their count and searched from the newest, where new pcs
- * usually are; each pc is written once at its own index. Each pc is looked up once, because the
+ * takes physical memory only when it is used. A range is published when the count of ranges is
+ * increased. The ranges are searched from the newest to the oldest, because new pcs are usually in
+ * new ranges. Each pc is written once, at its own index. Each pc is looked up once, because the
  * unwinder caches the result, so long lists cost little. */
 #include "made_code.h"
 
@@ -14,14 +15,15 @@
 
 enum { PLACES_AT_ONCE = 1 << 16 };
 
-static struct ag_made_code *ranges; /* mapped, AG_MADE_MOST */
+static struct ag_made_code *ranges; /* an array of AG_MADE_MOST ranges, mapped by made_code_map */
 static _Atomic uint32_t n_ranges;
-static _Atomic(_Atomic uintptr_t *) pcs; /* mapped, AG_MADE_PCS_MOST */
+/* an array of AG_MADE_PCS_MOST pcs, mapped by made_code_map */
+static _Atomic(_Atomic uintptr_t *) pcs;
 static _Atomic uint32_t n_pcs;
 static struct {
     struct ag_cfi_place *at;
     size_t n_left;
-} places; /* memory for copies */
+} places; /* unused memory for copies of the places of ranges */
 
 static bool made_code_map(void) {
     if (!ranges) {
@@ -62,7 +64,7 @@ int ag_made_code_add(const struct ag_made_code *code) {
     }
     ranges[count] = *code;
     ranges[count].places = copy;
-    /* release: pairs with the acquire in ag_made_code_find; the range is complete */
+    /* release: pairs with the acquire in ag_made_code_find, so that the range is complete */
     atomic_store_explicit(&n_ranges, count + 1, memory_order_release);
     return 0;
 }

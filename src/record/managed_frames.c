@@ -1,5 +1,6 @@
-/* managed_frames.c: merges native frames with those of virtual machines (managed frames). A source
- * is a function that lists the managed frames of a thread; a program or an adapter registers it.
+/* managed_frames.c: merges native frames with the frames of virtual machines (managed frames). A
+ * source is a function that lists the managed frames of a thread; a program, or an adapter (the
+ * code for one runtime), registers it.
  *
  *     native, by the walker     sp       managed, by the source     position
  *       draw                    7f10                                             innermost
@@ -9,16 +10,17 @@
  *       interpret               7fc0       main      line 3          7fd8
  *       main                    7ff0                                             outermost
  *
- * A native frame covers the memory from its sp up to the sp of the next one. Functions that an
- * interpreter runs are called through the interpreter's native frame. So managed frames are placed
- * directly inward of the native frame that contains their position, before the frame that it
- * called: draw, on_click, dispatch, interpret, vm_call, main:3, interpret, main. This needs no
- * knowledge of the interpreter's code. A frame whose position lies in no native frame (the walk was
- * incomplete, or the stack has changed) is placed next to the frame before it, and is never lost.
+ * A native frame covers the memory from its sp up to the sp of the next one. The native frames that
+ * a managed function calls are called by the interpreter's native frame that runs the function. So
+ * managed frames are placed between the native frame that contains their position and the native
+ * frame that it called. The merged stack of the example, innermost first: draw, on_click, dispatch,
+ * interpret, vm_call, main:3, interpret, main. This needs no knowledge of the interpreter's code. A
+ * frame whose position lies in no native frame (the walk was incomplete, or the stack has changed)
+ * is placed next to the previous managed frame of its source, and is never lost.
  *
- * The walker's cache makes the native half cheap. Programs return to the same stacks, so each
- * thread caches some merged stacks together with all inputs of the merge. On a miss every frame is
- * interned again, at about 4 ns each. */
+ * The stack walker has a cache for the native frames. Programs often have the same stacks, so each
+ * thread also caches some merged stacks, together with all inputs of the merge. If a stack is not
+ * in this cache, every frame is interned again, at about 4 ns each. */
 #include "managed_frames.h"
 
 #include <errno.h>
@@ -49,7 +51,8 @@ int ag_frame_source_set(const void *key, const struct ag_frame_source *source) {
         return source->walk ? -ENOSPC : 0;
     }
     if (!source->walk) {
-        if (at < sources.n) { /* the last source takes its place; a handler may see it twice */
+        /* moves the last source into the free row; a signal handler may see this source twice */
+        if (at < sources.n) {
             sources.rows[at] = sources.rows[sources.n - 1];
             atomic_signal_fence(memory_order_seq_cst);
             sources.n--;
@@ -69,10 +72,10 @@ int ag_frame_source_set(const void *key, const struct ag_frame_source *source) {
 /* A cached merge. The native node determines the native frames, their number and their root. */
 enum { MERGES_BITS = 7, MERGED_FRAMES = 12 };
 struct merge {
-    /* the recording that the node belongs to, from ag_stacks_recording; 0: the entry is empty */
+    /* the recording to which the node belongs, from ag_stacks_recording; 0: the entry is empty */
     uint32_t recording;
     uint32_t native;
-    uint32_t site; /* of the innermost frame, if it differs from the native node's; else 0 */
+    uint32_t site; /* site of the innermost frame, if it replaces that of the native node; else 0 */
     uint32_t n_managed;
     struct merged_frame {
         uint32_t function, line, place;
@@ -84,9 +87,10 @@ struct merge {
 struct ag_walk_scratch {
     struct merge merges[1 << MERGES_BITS];
     struct ag_walked_frame *natives;  /* [depth] */
-    struct ag_managed_frame *managed; /* [depth], as many as natives */
+    struct ag_managed_frame *managed; /* [depth] */
     uint32_t *places;                 /* [depth]: index of the native frame of managed[i] */
-    size_t depth;                     /* of the recording that this was mapped for */
+    /* number of elements of the three arrays: the depth of the recording when they were mapped */
+    size_t depth;
 };
 
 static struct ag_walk_scratch *scratch_of(struct ag_thread *thread) {
@@ -111,7 +115,8 @@ static struct ag_walk_scratch *scratch_of(struct ag_thread *thread) {
 
 /* ---- merging ---- */
 
-/* The index of the native frame, from FIRST outward, that contains the address, or n_natives. */
+/* The index of the native frame that contains the address, searched from index FIRST outward;
+ * n_natives: none. */
 static uint32_t frame_at(const struct ag_walked_frame *natives, uint32_t n_natives, uint32_t first,
                          uintptr_t address) {
     for (uint32_t i = first; i < n_natives; i++) {
@@ -142,8 +147,8 @@ static uint32_t source_append_frames(const struct ag_frame_source *source,
     return end;
 }
 
-/* Sorts by place, stably. The frames of each source are in order already, and there are few of
- * them, so an insertion sort is fast. */
+/* Sorts the managed frames by place, stably. An insertion sort is fast, because the frames of each
+ * source are in order already, and there are few sources. */
 static void sort_by_place(const struct ag_walk_scratch *scratch, uint32_t n) {
     for (uint32_t i = 1; i < n; i++) {
         const struct ag_managed_frame frame = scratch->managed[i];
@@ -165,8 +170,8 @@ static uint32_t site_of(const struct ag_managed_frame *frame) {
                           AG_IMAGE_MANAGED);
 }
 
-/* Interns all frames from the outermost inward. AG_ROOT_NOT_KEPT: there is no memory for one of
- * them. */
+/* Interns all frames from the outermost inward. Returns the node of the innermost frame;
+ * AG_ROOT_NOT_KEPT: there is no memory for one of the frames. */
 static uint32_t intern_all(const struct ag_walk_scratch *scratch, uint32_t n_natives,
                            uint32_t n_managed, enum ag_root root) {
     struct ag_stack_tree *tree = &ag_recorder.space->tree;

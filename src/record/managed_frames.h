@@ -1,9 +1,10 @@
 /* managed_frames.h: joins the frames of virtual machines with the native frames of a stack.
  *
- * A source is a function that lists the frames of one virtual machine in one thread. It is
- * registered by a program (allogram.h) or by an adapter. It is called whenever the stack of its
- * thread is recorded, and reports for each of its frames the address on the native stack where the
- * interpreter runs it. So native and managed frames form one stack, in the order of their calls. */
+ * A source is a function that lists the frames of one virtual machine (managed frames) in one
+ * thread. A program (allogram.h), or an adapter (the code for one runtime), registers it. It is
+ * called whenever the stack of its thread is recorded. For each of its frames it reports an address
+ * in the native frame of the interpreter that runs the managed function. So native and managed
+ * frames can be joined to one stack, in the order of their calls. */
 #ifndef AG_MANAGED_FRAMES_H
 #define AG_MANAGED_FRAMES_H
 
@@ -14,13 +15,13 @@
 struct ag_managed_frame {
     uint32_t function; /* id of a FRAME record; 0: unknown */
     uint32_t line;     /* line being executed; 0: the line of the function itself */
-    /* an address inside the native frame that interprets this one; 0: same native frame as the
-     * previous one */
+    /* an address inside the native frame of the interpreter that runs this function; 0: the same
+     * native frame as that of the previous managed frame */
     uintptr_t position;
 };
 /* Fills ret_frames with at most MOST frames, innermost first, and returns their number. natives:
- * all native frames, innermost first. It runs during an allocation, maybe in a signal handler: it
- * must not allocate, lock or jump out. */
+ * all native frames, innermost first. The source is called during an allocation, maybe in a signal
+ * handler, so it must not allocate, take a lock or leave by longjmp. */
 typedef uint32_t ag_frame_source_fn(void *context, const struct ag_walked_frame *natives,
                                     uint32_t n_natives, struct ag_managed_frame *ret_frames,
                                     uint32_t most);
@@ -30,18 +31,20 @@ struct ag_frame_source {
 };
 enum { AG_FRAME_SOURCES_MOST = 4 };
 
-/* Registers SOURCE for the calling thread under KEY (any address that belongs to the caller),
- * replacing an earlier source with that key; walk NULL: removes it. -ENOSPC: there are too many.
- * Must not be called from a handler that interrupted this function. */
+/* Registers SOURCE for the calling thread under KEY (any address that belongs to the caller). It
+ * replaces an earlier source with the same key; if source->walk is NULL, the earlier source is only
+ * removed. Returns 0, or -ENOSPC if there are too many sources. Must not be called from a signal
+ * handler that interrupted this function. */
 int ag_frame_source_set(const void *key, const struct ag_frame_source *source);
 /* Whether the calling thread has sources. */
 bool ag_frame_sources_are_there(void);
 
-/* The stack at sp, with the native frames that the walker finds and the frames of all sources. pc:
- * as in ag_typed_place. */
+/* Returns the node of the stack at sp, with the native frames that the stack walker finds and the
+ * frames of all sources. pc: as in ag_typed_place; 0: none. */
 uint32_t ag_managed_walk(struct ag_thread *thread, const uintptr_t *sp, uintptr_t rbp,
                          uintptr_t pc);
-/* STACK with N more frames inside of it, the innermost first; their positions are ignored. */
+/* Returns the node of STACK with N more frames, called by its innermost frame. FRAMES lists the
+ * innermost frame first; the positions of the frames are ignored. */
 uint32_t ag_managed_push(uint32_t stack, const struct ag_managed_frame *frames, uint32_t n);
 
 #endif

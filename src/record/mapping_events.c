@@ -1,13 +1,15 @@
-/* mapping_events.c: records, for hooks and adapters, mmap and its relatives, the sizes of heaps,
- * and stacks without a block. Mappings and sizes are rare records. */
+/* mapping_events.c: records mmap and similar calls and the sizes of heaps, and captures stacks that
+ * belong to no block, for hooks and for adapters (the code for one runtime each). Mappings and
+ * sizes are rare, so they are encoded as records. */
 #include "block_choice.h"
 #include "event_fast.h"
 #include "managed_frames.h"
 #include "raw_clock.h"
 #include "thread_state.h"
 
-/* A mapping made by a handler while its thread is inside a hook is not recorded: mappings are
- * context, no count depends on them. */
+/* The state of the calling thread if it can record now, else NULL. If a signal handler makes a
+ * mapping while its thread is inside a hook, the mapping is not recorded. This is acceptable,
+ * because no count of blocks depends on mappings. */
 static struct ag_thread *own_state(void) {
     const bool is_reported = ag_recorder_is_active() &&
                              !ag_record_is_suspended_call((uintptr_t)__builtin_frame_address(0));
@@ -77,7 +79,8 @@ static uintptr_t pc_of_node(const struct ag_walk_view *view, uint32_t i) {
     return pc;
 }
 
-/* As ag_walker_capture_outer, for a stack whose nodes exist already. */
+/* Does the same as ag_walker_capture_outer, for a stack whose nodes exist already: returns the part
+ * of the stack that CHOOSE selects. */
 static uint32_t outer_part(uint32_t stack, ag_walk_choose *choose, void *context) {
     enum { FRAMES_MOST = 1024 };
     uint32_t nodes[FRAMES_MOST + 1];

@@ -1,38 +1,42 @@
-/* process.c: how a process joins a session: it maps the segment and claims a slot; and how a forked
- * child begins its own recording.
+/* process.c: how a process joins a session (it maps the live segment, the file that the processes
+ * of the session share with the writer process, and claims a slot in it), and how a forked child
+ * begins its own recording.
  *
- * 1. Joining. The live file is opened by path, mapped in three parts (header with slots and
- * controls; the base of the slot's tree; the first window of chunks) and closed at once: the host
- * keeps no descriptor of ours. Two locks stay, held through mappings (segment.h, 6): they show that
- * the process is alive. The process gets a random identity here. A process that may read the header
- * but is not to be recorded (--follow=none) maps nothing.
+ * 1. Joining. The live file is opened by its path, mapped in three parts (header with slots and
+ * controls; the base of the slot's stack tree; the first window of chunks) and closed at once. So
+ * the host (the profiled program) keeps no descriptor of the recorder. Two file locks show that the
+ * process is alive; the mappings hold them (segment.h, section 6). The process gets a random
+ * identity here. A process that may read the header but is not to be recorded (--follow=none) maps
+ * nothing.
  *
  * 2. A forked child has inherited the mappings. It claims a slot, derives an identity without a
- * system call (a sandbox may refuse it), keeps the family's tree (interning is content-addressed
- * and lock-free, so relatives share the tree) and begins streams of its own; its trace starts with
- * no allocated blocks.
+ * system call (a sandbox may refuse it), keeps the stack tree of its parent (interning is lock-free
+ * and finds equal stacks by their content, so forked processes can share a tree) and begins event
+ * streams of its own; its trace starts with no allocated blocks.
  *
- * Between the fork and the claim no other process can see the child in the segment. If this takes
- * long (the child is stopped, starved, or was made by a raw system call and has no event for a
- * while), the parent's slot may belong to another process by then, and the tree may have been
- * cleared because it had no users. So the process itself records which tree it uses, not the
- * parent's slot; and the tree has a generation:
+ * Between the fork and the claim no other process can see the child in the segment. This may take
+ * long: the child may be stopped, may not get CPU time, or was made by a raw system call and has no
+ * event for a while. Meanwhile the parent's slot may have been reused for another process, and the
+ * tree may have been cleared because it had no users. So a child does not read from the parent's
+ * slot which tree it uses; it stores the number of the tree itself. And each tree has a generation:
  *
  *     child    writes tree T into its slot    then reads T's generation: if it changed, starts over
  *     writer   increments T's generation      then looks again for slots with T, then clears T
  *
- * Each side writes before it reads, so at least one of them notices the other. A child that starts
- * over drops its cached sites and uses the tree of its own slot.
+ * Each side writes before it reads, so at least one of the two sees the write of the other. A child
+ * that starts over drops its cached sites and uses the tree of its own slot.
  *
- * 3. Leaving and starting again (a program that embeds the recorder). Other threads may be in the
- * middle of an event, and leaving does not wait for them: the memory that they use stays mapped.
- * Only the thread states are used again by the next recording, in which each is reset by its owner:
- * leaving closes its gate, and its recording number shows a stale state whose owner opened the gate
- * again.
+ * 3. Leaving a session and starting again (only in a program that embeds the recorder). Other
+ * threads may be in the middle of an event. Leaving does not wait for them, so the memory that they
+ * use stays mapped. The next recording uses only the thread states again; each thread resets its
+ * own state. A thread knows that it has to do this because a new start closes the gate of each
+ * state. If a thread that was in an event opens its gate again, the recording number in the state
+ * shows that the state is old.
  *
- * 4. exec. The kernel drops the locks of the previous image, which is how the writer notices. The
- * new image joins like any process. If it knows its PID namespace it marks the slot of the previous
- * image as replaced, so that the writer notices sooner. */
+ * 4. exec. The kernel releases the locks of the process, so the writer learns that the recording of
+ * the previous program has ended. The new program joins like any process. If it knows its PID
+ * namespace, it marks the slot of the previous program as replaced, so that the writer learns it
+ * sooner. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -70,8 +74,9 @@ static void *map_shared(int fd, uint64_t offset, uint64_t bytes) {
     return (void *)address;
 }
 
-/* Other processes of the session can write to the header, so every size is bounded by itself before
- * sums of sizes are computed. */
+/* Whether all sizes in the header are valid. Other processes of the session can write to the
+ * header, so each size is checked separately before sums of sizes are computed; so no sum
+ * overflows. */
 static bool header_is_sane(const struct ag_segment_header *header, uint64_t file_bytes) {
     enum { MAX_DEPTH = 1 << 16, MAX_SLOTS = 1 << 16, MAX_CHUNKS = 1 << 24 };
     return header->magic == AG_SEGMENT_MAGIC && header->version == AG_SEGMENT_VERSION &&
@@ -156,9 +161,9 @@ static struct ag_process_slot *slot_at(uint32_t index) {
     return (struct ag_process_slot *)(ag_recorder.slots + (size_t)index * AG_SLOT_BYTES);
 }
 
-/* Slots are pages of their own: to look at all of them would cost a short process as much as the
- * rest of its start, and map 8 MiB. So the number of used slots is published before a slot is
- * taken. */
+/* Publishes the number of used slots before a slot is taken, so that a search need not read all
+ * slots. Each slot has pages of its own: to read all slots would take a short process as long as
+ * the rest of its start, and need 8 MiB of memory. */
 static void announce_slot(uint32_t index) {
     _Atomic uint32_t *used = &ag_recorder.header->n_slots_used;
     uint32_t found = atomic_load_explicit(used, memory_order_relaxed);
@@ -211,7 +216,8 @@ static int take_slot(void) {
     return -EBUSY;
 }
 
-/* Whether a process has ended whose trace is not sealed yet. Its slot is free soon. */
+/* Whether there is a process that has ended, or is about to end, and whose trace is not sealed
+ * (completed) yet. Its slot will be free soon. */
 static bool is_any_slot_ending(void) {
     const uint32_t n_used = n_slots_used();
     for (uint32_t i = 0; i < n_used; i++) {
@@ -230,9 +236,10 @@ static void count_refused_process(void) {
     atomic_fetch_add_explicit(&ag_recorder.header->n_refused_processes, 1, memory_order_relaxed);
 }
 
-/* If many short processes start at once, they wait for the writer, as events do: waiting is better
- * than losing them. A process does not wait for long-lived processes, or for a writer that makes no
- * progress. */
+/* Takes a slot. If many short processes start at once and all slots are in use, a process waits
+ * until the writer frees a slot, because otherwise it would not be recorded. It does not wait if
+ * all slots belong to processes that still run, or if the writer makes no progress (its tick does
+ * not change). */
 static int claim_slot(void) {
     enum { POLL_NS = 1000 * 1000, POLLS = 5000, POLLS_WITHOUT_TICK = 1000 };
     _Atomic uint64_t *tick = &ag_recorder.header->tick;
@@ -286,9 +293,9 @@ static uint32_t read_whole(const char *path, char *text, uint32_t capacity) {
     return length;
 }
 
-/* text = cwd NUL exe NUL argument NUL argument NUL ...; what does not fit is cut at the end of an
- * argument. It is read once, when the program joins: a forked child has the same text, and a
- * sandbox may forbid reading it again. */
+/* text: cwd NUL exe NUL argument NUL argument NUL ...; arguments that do not fit are left out. The
+ * text is read once, when the program joins the session. A forked child has the same text, and a
+ * sandbox may forbid the child to read it again. */
 static struct {
     uint32_t text_bytes, cwd_offset, exe_offset, command_offset, n_arguments;
     char text[AG_SLOT_TEXT_BYTES];
@@ -320,7 +327,7 @@ static void describe_process(void) {
     }
 }
 
-/* 0: unknown. */
+/* The inode of the PID namespace of this process; 0: unknown. */
 static uint64_t own_pid_namespace(void) {
     struct stat status = {0};
     const long r = ag_syscall2(SYS_stat, (long)"/proc/self/ns/pid", (long)&status);
@@ -348,11 +355,14 @@ static void fill_slot(struct ag_process_slot *slot, uint32_t parent_pid,
     slot->n_arguments = description.n_arguments;
     slot->text_bytes = description.text_bytes;
     memcpy(slot->text, description.text, description.text_bytes);
-    /* release: pairs with the writer's acquire; all fields above are valid when it reads LIVE */
+    /* release: pairs with the writer's acquire, so that all fields above are valid when the writer
+     * reads AG_SLOT_LIVE */
     atomic_store_explicit(&slot->state, AG_SLOT_LIVE, memory_order_release);
 }
 
-/* A pid is unique only within its namespace. If ours is unknown, the writer finds the slot. */
+/* Marks the slot of the program that this process executed before. A pid is unique only within its
+ * namespace: if the namespace of this process is unknown, the writer has to find the slot by other
+ * means. */
 static void replace_earlier_image(void) {
     const uint32_t n_used = ag_recorder.pid_namespace != 0 ? n_slots_used() : 0;
     for (uint32_t i = 0; i < n_used; i++) {
@@ -378,7 +388,8 @@ static uint64_t random_identity(void) {
     return random != 0 ? random : 1;
 }
 
-/* Unique in the session: no other child combines this parent's identity with this use of a slot. */
+/* The identity of a forked child. It is unique in the session, because each use of a slot has its
+ * own generation, and the identity is a hash of the parent's identity and this use. */
 static uint64_t child_identity(uint64_t parent) {
     const uint64_t use = (uint64_t)ag_recorder.slot_generation << 32 | ag_recorder.slot_index;
     const uint64_t identity = ag_mix_bits(ag_mix_bits(parent) ^ use);
@@ -395,8 +406,8 @@ static bool lock_life(int fd, enum ag_life_lock which) {
     return ag_syscall3(SYS_fcntl, fd, F_OFD_SETLK, (long)&lock) == 0;
 }
 
-/* Maps the page through which the process holds its own lock. NULL: the writer has to rely on other
- * signs. */
+/* Maps the page through which the process holds its own lock. NULL: it holds no lock of its own,
+ * and the writer finds out in other ways whether the process lives. */
 static void *map_lock_page(const char *path, const struct stat *expected) {
     const long fd = ag_syscall3(SYS_open, (long)path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
     if (ag_syscall_failed(fd)) {
@@ -412,7 +423,8 @@ static void *map_lock_page(const char *path, const struct stat *expected) {
     (void)ag_syscall1(SYS_close, fd);
     if (page != 0 &&
         ag_syscall_failed(ag_syscall3(SYS_madvise, page, AG_PAGE_BYTES, MADV_DONTFORK))) {
-        ag_pages_unmap((void *)page, AG_PAGE_BYTES); /* a child would inherit the lock */
+        /* MADV_DONTFORK failed: a child would inherit the lock */
+        ag_pages_unmap((void *)page, AG_PAGE_BYTES);
         page = 0;
     }
     if (page != 0) {
@@ -421,8 +433,8 @@ static void *map_lock_page(const char *path, const struct stat *expected) {
     return (void *)page;
 }
 
-/* Takes the locks that show that the process is alive. fd: of the live file; the segment's mappings
- * keep its open file description. */
+/* Takes the locks that show that the process is alive. fd: a descriptor of the live file; the
+ * segment's mappings keep its open file description after it is closed. */
 static void lock_as_alive(int fd, const char *path) {
     struct stat status = {0};
     if (ag_recorder.header->has_locks == 1 && ag_syscall2(SYS_fstat, fd, (long)&status) == 0 &&
@@ -439,7 +451,7 @@ void ag_recorder_unlock(void) {
 
 /* ---- announcements ---- */
 
-enum { NAME_MOST_BYTES = 200 }; /* of a name of an announcement */
+enum { NAME_MOST_BYTES = 200 }; /* limit of each name in an announcement */
 
 static void announce_heap(struct ag_thread *thread, const struct ag_heap_definition *heap) {
     const struct ag_record record = {
@@ -503,12 +515,13 @@ void ag_recorder_announce(const struct ag_announcement *announcement) {
 
 /* ---- trees ---- */
 
-/* Publishes that this process uses the tree. Returns whether the tree's generation is unchanged. */
+/* Publishes that this process uses the tree. Returns whether the tree's generation is unchanged,
+ * which means that the tree was not cleared. */
 static bool keep_tree(void) {
     const struct ag_process_slot *owner = slot_at(ag_recorder.tree_index);
     atomic_store_explicit(&ag_recorder.slot->tree, ag_recorder.tree_index, memory_order_relaxed);
     atomic_thread_fence(
-        memory_order_seq_cst); /* pairs with the one in clear_unused_tree (writer.c) */
+        memory_order_seq_cst); /* pairs with the fence in clear_unused_tree (writer.c) */
     return atomic_load_explicit(&owner->tree_generation, memory_order_relaxed) ==
            ag_recorder.tree_generation;
 }
@@ -518,13 +531,14 @@ static void choose_own_tree(void) {
     ag_recorder.tree_index = ag_recorder.slot_index;
     ag_recorder.tree_generation =
         atomic_load_explicit(&ag_recorder.slot->tree_generation, memory_order_relaxed);
-    (void)keep_tree(); /* true: the slot is ours, so the writer does not clear the tree */
+    /* the result is true, because the writer does not clear the tree of a slot that is in use */
+    (void)keep_tree();
 }
 
-/* Makes a mapping at a fixed distance from an existing one. The file is closed by then: as in
- * chunk_supply.c, mremap with an old size of 0 makes the mapping from an existing one. It begins at
- * the last page of that one, and the part in between is unmapped again, so starting from the
- * nearest mapping needs the fewest addresses. */
+/* Maps BYTES of the file, DISTANCE bytes after the file offset of a page that is mapped already.
+ * The file itself is closed, so the mapping is made by mremap with an old size of 0, as in
+ * chunk_supply.c. The new mapping begins at the same file offset as last_page; its first DISTANCE
+ * bytes are unmapped again. So a small distance needs the least address space. */
 static void *map_behind(const void *last_page, uint64_t distance, uint64_t bytes) {
     const long address =
         ag_syscall6(SYS_mremap, (long)last_page, 0, (long)(distance + bytes), MREMAP_MAYMOVE, 0, 0);
@@ -574,21 +588,21 @@ static struct ag_unwind_space *start_space(void *memory) {
     return space;
 }
 
-/* For a child that claimed its slot too late: the family's tree is gone, and with it all cached
- * sites. */
+/* For a child that claimed its slot so late that the tree of its parent was cleared: begins a new
+ * tree, and drops all cached sites. */
 static int start_over(bool is_inside_hook) {
     choose_own_tree();
     void *tree = map_tree_again();
     if (!tree) {
         return -ENOMEM;
     }
-    if (!is_inside_hook) { /* an interrupted hook continues with the old one */
+    if (!is_inside_hook) { /* an interrupted hook continues with the old tree */
         ag_stack_tree_unmap_pieces(&ag_recorder.space->tree);
         ag_pages_unmap(ag_recorder.tree, AG_TREE_BASE_BYTES);
     }
     ag_recorder.tree = tree;
     const long r = ag_syscall3(SYS_madvise, (long)ag_recorder.space, (long)ag_unwind_space_bytes(),
-                               MADV_DONTNEED); /* private memory: zeros again */
+                               MADV_DONTNEED); /* fills the private memory with zeros */
     if (ag_syscall_failed(r)) {
         return (int)r;
     }
@@ -645,8 +659,8 @@ static int start_sampling(void) {
     return 0;
 }
 
-/* The number of words between stamps, for so many events: an event takes 1 to 3 words, a pair of
- * alloc and free 3, so 3/2 words per event. */
+/* Converts a number of events between two stamps to a number of words. An event takes 1 to 3 words;
+ * an alloc and its free take 3 words together, so the mean is 3/2 words per event. */
 static uint32_t words_between_stamps(uint32_t events) {
     return events <= 1 ? 0 : events + events / 2;
 }
@@ -655,7 +669,7 @@ void ag_recorder_turn_off(void) {
     atomic_store_explicit(&ag_recorder.state, AG_RECORDER_OFF, memory_order_release);
 }
 
-/* Resets what an earlier recording left. */
+/* Resets the state of an earlier recording of this process. */
 static void reset_earlier_recording(void) {
     ag_recorder.slot = NULL;
     for (uint32_t i = 0; i < AG_MAX_WINDOWS; i++) {
@@ -681,7 +695,7 @@ int ag_recorder_start(const char *session_path) {
         return (int)fd;
     }
     reset_earlier_recording();
-    /* a forked child of a process that recorded earlier */
+    /* counts a fork if this process is the forked child of a process that recorded earlier */
     ag_recorder.process_number += ag_process_is_forked();
     ag_threads_start();
     ag_recorder.pid = (uint32_t)ag_syscall1(SYS_getpid, 0);
@@ -725,8 +739,8 @@ int ag_recorder_start(const char *session_path) {
     atomic_store_explicit(&ag_recorder.state,
                           is_sampling() ? AG_RECORDER_SAMPLING : AG_RECORDER_ACTIVE,
                           memory_order_release);
-    /* the process may end before the writer asks for the name; without a name its number is
-     * shown */
+    /* the name of the first thread is recorded now, because the process may end before the writer
+     * reads the name; reports show a thread without a name by its number */
     (void)ag_syscall2(SYS_prctl, PR_GET_NAME, (long)ag_recorder.first_name);
     struct ag_thread *thread = ag_thread_begin();
     ag_recorder.first_name[0] = '\0';
@@ -755,7 +769,8 @@ void ag_recorder_leave(void) {
 }
 
 void ag_recorder_exiting(void) {
-    if (ag_recorder.slot && !ag_process_is_forked()) { /* else the slot is the parent's */
+    /* in a forked child that has not begun, the slot is that of the parent */
+    if (ag_recorder.slot && !ag_process_is_forked()) {
         atomic_store_explicit(&ag_recorder.slot->exiting, AG_SLOT_EXITS, memory_order_relaxed);
     }
 }
@@ -785,8 +800,9 @@ enum child_thread {
     CHILD_THREAD_ANY,    /* any thread, in its first event */
 };
 
-/* Gives up what the child inherited: it belongs to the parent, and a thread of the child may still
- * refer to it. */
+/* Detaches the child from the chunks and thread states that it inherited: the chunks belong to the
+ * parent, and an interrupted hook in the child may still write to them. Returns false if there is
+ * no memory. */
 static bool detach_from_parent(struct ag_thread *thread, enum child_thread which) {
     if (ag_thread_is_inside(thread)) {
         return ag_forked_hook_part(thread);
@@ -800,7 +816,8 @@ static void child_goes_unrecorded(void) {
     ag_process_life_settle(AG_LIFE_UNRECORDED);
 }
 
-/* Afterwards ag_process_life (process_life.h) shows whether the child is recorded. */
+/* Begins the recording of a forked child. Afterward, ag_process_life (process_life.h) is
+ * AG_LIFE_BEGUN if the child is recorded, else AG_LIFE_UNRECORDED. */
 static void begin_child(uint32_t parent_tid, enum child_thread which) {
     struct ag_thread *thread = ag_thread_current;
     const bool is_inside = ag_thread_is_inside(thread);
@@ -809,20 +826,21 @@ static void begin_child(uint32_t parent_tid, enum child_thread which) {
     const struct ag_process_slot *parent = ag_recorder.slot;
     const uint32_t forked_from = ag_recorder.pid;
     ag_recorder.pid = pid_of_child(parent_tid);
-    /* without getppid, which a sandbox may forbid; the first process of a PID namespace has no
-     * parent */
+    /* getppid is not called, because a sandbox may forbid it; the first process of a PID namespace
+     * (pid 1) has no parent in it */
     const uint32_t parent_pid = ag_recorder.pid != 1 ? forked_from : 0;
-    /* The child may be in another namespace than its parent; to find out takes a system call
-     * (stat), so the writer does it. */
+    /* The child may be in another PID namespace than its parent. To determine this takes a system
+     * call (stat), which a sandbox may forbid, so the writer does it. */
     ag_recorder.pid_namespace = ag_recorder.pid != 1 ? ag_recorder.pid_namespace : 0;
     ag_recorder.namespace_is_inherited = true;
     ag_recorder.process_number++;
-    ag_recorder.lock_page = NULL; /* the parent's; not inherited */
+    ag_recorder.lock_page = NULL; /* that of the parent, which the child does not inherit */
     if (!has_parted) {
         count_refused_process();
     }
     if (!has_parted || !ag_recorder.header->follow_children || claim_slot() < 0) {
-        ag_recorder.slot = NULL; /* the parent's; the child must not mark it as ended */
+        /* the slot is that of the parent, so the child must not mark it as ended */
+        ag_recorder.slot = NULL;
         child_goes_unrecorded();
         return;
     }
@@ -859,7 +877,8 @@ static void child_start(uint32_t parent_tid, enum child_thread which) {
 }
 
 void ag_recorder_child_start(void) {
-    child_start(ag_thread_current->thread_id, CHILD_THREAD_ANY); /* the parent's, or 0 */
+    /* thread_id is that of the parent's thread, or 0 */
+    child_start(ag_thread_current->thread_id, CHILD_THREAD_ANY);
 }
 
 void ag_recorder_forked(uint32_t parent_tid) {
@@ -871,7 +890,7 @@ void ag_recorder_forked(uint32_t parent_tid) {
 
 bool ag_recorder_trace(char *ret_path, size_t capacity) {
     const struct ag_process_slot *slot = ag_recorder.slot;
-    /* acquire: pairs with the writer's release; the path is complete */
+    /* acquire: pairs with the writer's release, so that the path is complete */
     if (!slot || !atomic_load_explicit(&slot->trace_created, memory_order_acquire)) {
         return false;
     }

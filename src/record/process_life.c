@@ -1,7 +1,7 @@
 /* process_life.c: keeps the word by which the recorder detects that its process was forked, on a
- * page of its own (process_life.h). The page lies in the zero-initialized data of the object, on a
- * page boundary, where every loader maps anonymous private memory: the kernel wipes no other
- * kind. */
+ * page of its own (process_life.h). The page is in the zero-initialized data of this library, at a
+ * page boundary. Every loader maps anonymous private memory there, which is the only kind of memory
+ * that the kernel can clear in a forked child. */
 #include "process_life.h"
 
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include "base/short_wait.h"
 
 struct ag_life_page ag_life_page;
-static bool is_wiped; /* by the kernel, in a forked child */
+static bool is_wiped; /* whether the kernel clears the page in a forked child */
 
 void ag_process_life_settle(enum ag_process_life life) {
     /* release: pairs with the acquire in ag_process_life_claim */

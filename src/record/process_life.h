@@ -1,16 +1,21 @@
-/* process_life.h: tells whether this process records, or is a forked child that has not begun yet.
+/* process_life.h: says whether this process records, or is a forked child whose recording has not
+ * begun yet.
  *
- * fork copies the recorder's state, and a child must not use the copy: its chunks belong to the
- * parent. So one word lies on a page that the kernel clears in every forked child, however the
- * child was made (MADV_WIPEONFORK), and the fast path compares a thread's gate with that word
- * instead of a constant. In a child no gate equals the word, so the first event takes the slow
- * path, which begins the child's own recording. All other state is unchanged: a hook that continues
- * in the child (a signal handler interrupted it, and forked) finds the state that it had before.
+ * fork copies the recorder's state. A child must not use the copy, because the chunks (the memory
+ * for events) in it belong to the parent. So one word is on a page that the kernel clears in every
+ * forked child, however the child was made (MADV_WIPEONFORK). A thread's gate is a word that says
+ * whether the thread is inside a hook. The fast path of recording compares the gate with the
+ * cleared word instead of a constant. In a child no gate equals this word, so the first event takes
+ * the slow path, which begins the child's own recording. The kernel changes no other state. So if a
+ * signal handler interrupts a hook and forks, the hook continues in the child with the state that
+ * it had before.
  *
- * A child that shares its parent's memory (vfork, posix_spawn, clone with CLONE_VM) shares the page
- * and counts as part of its parent, although its pid differs: it allocates in the parent's heap.
+ * A child that shares its parent's memory (vfork, posix_spawn, clone with CLONE_VM) shares the
+ * page, too. The recorder treats it as a part of its parent, although its pid differs, because it
+ * allocates in the parent's heap.
  *
- * Linux before 4.14 clears no page. There only the hooks of fork detect a child. */
+ * Linux before 4.14 does not support MADV_WIPEONFORK. On such a kernel only the hooks of fork
+ * detect a child. */
 #ifndef AG_PROCESS_LIFE_H
 #define AG_PROCESS_LIFE_H
 
@@ -23,8 +28,10 @@
 enum { AG_LIFE_PAGE_BYTES = 4096 };
 
 enum ag_process_life {
-    AG_LIFE_FORKED = 0,    /* also before the recorder started */
-    AG_LIFE_BEGUN = 1,     /* equals AG_GATE_OPEN; no gate has one of the other values */
+    /* a forked child whose recording has not begun; also before the recorder is started */
+    AG_LIFE_FORKED = 0,
+    /* the process is recorded; equals AG_GATE_OPEN; no gate has one of the other values */
+    AG_LIFE_BEGUN = 1,
     AG_LIFE_BEGINNING = 3, /* a thread of the child is beginning its recording */
     AG_LIFE_UNRECORDED = 5 /* the child is not recorded */
 };
@@ -39,18 +46,21 @@ AG_FAST uintptr_t ag_process_life(void) {
     return atomic_load_explicit(&ag_life_page.life, memory_order_relaxed);
 }
 
-/* Whether this is a child whose recording has not begun. */
+/* Whether this process is a forked child whose recording has not begun. */
 AG_FAST bool ag_process_is_forked(void) {
     return ag_process_life() != AG_LIFE_BEGUN;
 }
 
-/* Called when the recorder has started in this process: children forked later are detected. */
+/* Called when the recorder has started in this process. From then on, forked children are
+ * detected. */
 void ag_process_life_begin(void);
-/* true: the calling thread has to begin the child's recording, and then to call
- * ag_process_life_settle. false: another thread has done so. Call it with signals blocked. */
+/* Returns true if the calling thread has to begin the child's recording and then to call
+ * ag_process_life_settle; false: another thread has already begun it. Call it with signals
+ * blocked. */
 bool ag_process_life_claim(void);
 void ag_process_life_settle(enum ag_process_life life);
-/* Called when a hook of fork returns in a child. Needed if the kernel does not clear the page. */
+/* Called in a child when a hook of fork returns. It is needed if the kernel does not clear the
+ * page. */
 void ag_process_life_forked(void);
 
 #endif

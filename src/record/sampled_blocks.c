@@ -1,28 +1,30 @@
 /* sampled_blocks.c: a lock-free set of addresses in private memory, with a filter in front of it.
  *
- * 1. Why a table. Sampled blocks could be placed in an address range of our own, and a free would
- * need one comparison. But then a pointer into that range reaches the program's own allocator
- * whenever a free bypasses the hooks (a statically bound free, a namespace of dlmopen, an unloaded
- * agent). So sampled blocks come from the program's allocator like all others, and their addresses
- * are kept here.
+ * 1. Why a table. An alternative would be to place sampled blocks in an address range of the
+ * recorder; then a free would need only one comparison. But if a free bypasses the hooks (a
+ * statically bound free, a namespace of dlmopen, an unloaded agent), the program's own allocator
+ * would get a pointer that it did not allocate. So the program's allocator allocates sampled blocks
+ * like all others, and this table contains their addresses.
  *
  * 2. The filter. 2^16 counters of one byte, indexed by a hash of the address: zero means that no
  * sampled block has an address with this hash. So nearly every free costs one load and one compare.
- * The hash keeps neighbours together (one cache line of counters covers one KiB of heap), so a loop
- * over few blocks touches few lines; a hash that scatters would make 64 KiB compete with the
- * program for the first-level cache. With n live samples the free of another block goes on to the
- * table in n / 65536 of all cases (6 % with 2 GiB in use at the default interval). A counter that
- * reaches 255 stays there.
+ * The hash maps neighboring addresses to neighboring counters (one cache line of counters covers
+ * one KiB of heap), so a loop over few blocks touches few cache lines. With a hash that scatters
+ * addresses, all 64 KiB of counters would compete with the program for the first-level cache. With
+ * n live samples, the free of a block that is not a sample has to search the table in n / 65536 of
+ * all cases (6 % with 2 GiB in use at the default interval). A counter that reaches 255 is not
+ * changed again.
  *
- * 3. The table. Levels of 2^9, 2^11 ... 2^19 lines of 8 addresses, 64 bytes each. An address goes
- * into the first level whose line has room, so a small set touches 32 KiB, and the whole table
- * holds 5.6 million addresses. A slot is claimed and freed by compare-and-swap.
+ * 3. The table. Levels of 2^9, 2^11 ... 2^19 lines of 8 addresses, 64 bytes each. An address is
+ * stored in the first level in which its line has room. So a small set takes 32 KiB, and the whole
+ * table has room for 5.6 million addresses. A slot is claimed and freed by compare-and-swap.
  *
- * 4. Threads and signals. The allocator gives an address to one owner at a time: the inserting
- * thread got it from the allocator and has not passed it on, and the removing thread is about to
- * free it. So the same address is never inserted and removed at once, and relaxed order is enough:
- * the program itself orders its operations on a block. An address that is inserted while it is in
- * the set (its free was not seen) is kept once. */
+ * 4. Threads and signals. At each moment, the allocator has given an address to at most one owner.
+ * The thread that inserts an address has just got it from the allocator and has not passed it on.
+ * The thread that removes an address is about to free it. So the same address is never inserted and
+ * removed at the same time. Relaxed memory order is enough, because the program itself orders its
+ * operations on a block. If an address is inserted that is in the set already (because its free was
+ * not seen), the set still contains it once. */
 #include "sampled_blocks.h"
 
 #include <stdatomic.h>
@@ -77,7 +79,7 @@ void ag_sampled_blocks_unmap(void) {
 bool ag_sampled_blocks_prepare(void) {
     if (!lines) {
         lines = ag_pages_map(ag_sampled_blocks_bytes());
-    } else { /* the old contents belong to another recording */
+    } else { /* the table contains addresses of an earlier recording: empties it */
         (void)ag_syscall3(SYS_madvise, (long)lines, (long)ag_sampled_blocks_bytes(), MADV_DONTNEED);
     }
     for (uint32_t i = 0; i < AG_SAMPLED_FILTER_SLOTS; i++) {
@@ -115,7 +117,8 @@ bool ag_sampled_blocks_insert(uintptr_t address) {
     if (sampled_blocks_find(address)) {
         return true;
     }
-    /* first, because a thread that reads only the filter must not miss the address */
+    /* The filter is updated before the table, because a thread that reads only the filter must not
+     * miss the address. */
     count_in_filter(address, +1);
     for (uint32_t level = 0; level < LEVELS; level++) {
         uint32_t known = atomic_load_explicit(&n_levels, memory_order_relaxed);

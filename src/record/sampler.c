@@ -1,13 +1,13 @@
-/* sampler.c: the samplers of all threads, one each.
+/* sampler.c: the samplers of the threads; each thread has its own.
  *
  * A thread's skip, the number of bytes until its next sample, is thread-local. Skips are memoryless
- * (base/skip.h), which covers all odd cases: after an allocation that fails, one that is not
- * recorded, or one whose subtraction was overwritten by a signal handler, the thread's skip is
- * distributed like a fresh one. The probability of the next block depends only on its size and the
- * interval.
+ * (base/skip.h): the rest of a skip is distributed like a new skip. This stays true after an
+ * allocation that fails, after one that is not recorded, and after one whose subtraction was
+ * overwritten by a signal handler. So the probability that the next block is sampled depends only
+ * on its size and the interval.
  *
- * A new interval takes effect after a sample, never in the middle of a skip: the interval recorded
- * with a block is the one that its skip was drawn with. */
+ * A new interval takes effect after a sample, never in the middle of a skip. So the interval that
+ * is recorded with a block is the one by which its skip was drawn. */
 #include "sampler.h"
 
 #include "raw_clock.h"
@@ -17,7 +17,8 @@
 __thread struct ag_skip ag_thread_skip __attribute__((tls_model("initial-exec")));
 /* The sampled block of the last realloc, until its success is known; 0: it was not sampled. */
 static __thread uintptr_t reallocated __attribute__((tls_model("initial-exec")));
-/* number of samplers begun in this process: each has its own stream of random numbers */
+/* number of samplers that have begun in this process; each sampler has its own sequence of random
+ * numbers */
 static _Atomic uint64_t n_begun;
 
 static uint64_t current_interval(void) {
@@ -26,9 +27,9 @@ static uint64_t current_interval(void) {
     return asked < 1 ? 1 : asked < AG_INTERVAL_MAX_BYTES ? asked : AG_INTERVAL_MAX_BYTES;
 }
 
-/* The numbers of the process in its session and of the thread in its process select the stream of
- * random numbers: the same seed gives the same samples if these numbers are assigned in the same
- * order. */
+/* The numbers of the process in its session and of the thread in its process select the sequence of
+ * random numbers. So the same seed gives the same samples if processes and threads get the same
+ * numbers. */
 AG_COLD static void sampler_begin(struct ag_skip *skip) {
     const uint64_t process = (uint64_t)ag_recorder.slot_generation << 16 | ag_recorder.slot_index;
     const uint64_t thread = atomic_fetch_add_explicit(&n_begun, 1, memory_order_relaxed);
@@ -54,8 +55,8 @@ bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_int
     return true;
 }
 
-/* The time that a thread spent descheduled in the middle of a sample does not count as time spent
- * sampling: on a loaded machine that would be most of the measured time. */
+/* At most MOST_NS are counted for one sample, because the thread may have been descheduled in the
+ * middle of it: on a loaded machine this would be most of the measured time. */
 void ag_sampler_took(uint64_t start_raw) {
     enum { MOST_NS = 200 * 1000 };
     const struct ag_segment_header *header = ag_recorder.header;
@@ -83,8 +84,9 @@ bool ag_sampler_takes_free(enum ag_word_kind kind, uintptr_t key) {
     return is_ours;
 }
 
-/* The sampler begins at once and not at its next use, because a handler that interrupted the
- * sampler may have forked, and the sampler continues in the child. */
+/* Begins the sampler of the forking thread at once, not at its next use: a signal handler that
+ * interrupted the sampler may have forked, and then the interrupted code continues in the child
+ * with the new state. */
 void ag_sampler_forked(void) {
     sampler_begin(&ag_thread_skip);
 }

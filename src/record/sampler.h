@@ -1,6 +1,6 @@
 /* sampler.h: selects the blocks that a sampling recorder records: those that contain a point of the
- * thread's Poisson process (base/skip.h). All others are cheap: an allocation costs a subtraction
- * and a branch, a free one load and a compare. */
+ * thread's Poisson process (base/skip.h). A block that is not selected is cheap: its allocation
+ * costs a subtraction and a branch, its free one load and a compare. */
 #ifndef AG_SAMPLER_H
 #define AG_SAMPLER_H
 
@@ -18,23 +18,25 @@
 extern __thread struct ag_skip ag_thread_skip __attribute__((tls_model("initial-exec"))) AG_HIDDEN;
 _Static_assert(offsetof(struct ag_skip, left_bytes) == 16, "as entry.S has it");
 
-/* Whether this block is a sample, and the interval that it was selected with. Begins the thread's
- * sampler, and changes to a new interval after this sample. */
+/* Whether this block is a sample. *ret_interval_bytes is the interval by which it was selected.
+ * Begins the thread's sampler if it has not begun. If the session has a new interval, it is used
+ * after this sample. */
 bool ag_sampler_selects(size_t bytes, uint64_t *ret_interval_bytes);
-/* The same with a skip that the caller keeps for this thread instead of ag_thread_skip; all zero:
- * it has not begun. */
+/* Does the same with SKIP instead of ag_thread_skip; the caller keeps SKIP for this thread, and
+ * sets it to all zero at first. */
 bool ag_sampler_takes_from(struct ag_skip *skip, size_t bytes, uint64_t *ret_interval_bytes);
-/* A sample was recorded between START_RAW, of the raw clock, and now. */
+/* Adds the time from START_RAW (a value of ag_raw_clock) until now to the time spent in samples. */
 void ag_sampler_took(uint64_t start_raw);
 /* Whether a free (FREE, REALLOC_FREE, UNDO_FREE) is of a sampled block. The block is removed from
  * the set, or inserted again for UNDO_FREE. */
 bool ag_sampler_takes_free(enum ag_word_kind kind, uintptr_t key);
-/* Called in a forked child: draws other samples than the parent. */
+/* Called in a forked child: begins a new sequence of random numbers, so that the child's samples
+ * are independent of the parent's. */
 void ag_sampler_forked(void);
 
-/* Identifies a sampled block: heaps that the program registered have a separate key space
- * (segment.h, AG_VIA_HOST), because their first block may have the same address as malloc's block
- * around it. */
+/* The key of a sampled block in the set of sampled blocks. Each heap that the program registered
+ * has its own keys (AG_VIA_HOST in segment.h), because the first block of such a heap may have the
+ * same address as the block of malloc that contains it. */
 AG_FAST uintptr_t ag_sampled_key(uintptr_t address, uint32_t via) {
     return address ^ (uintptr_t)AG_VIA_SPACE(via) << 48;
 }
@@ -44,8 +46,9 @@ AG_FAST uintptr_t ag_sampled_key(uintptr_t address, uint32_t via) {
 enum { AG_SAMPLED_FILTER_SLOTS = 1 << 16 };
 extern _Atomic uint8_t ag_sampled_filter[AG_SAMPLED_FILTER_SLOTS] AG_HIDDEN;
 
-/* (address >> 4) + (address >> 20), by one multiplication: neighbours in the heap are neighbours in
- * the filter, and blocks that are all aligned to a large power of two still differ. */
+/* Computes (address >> 4) + (address >> 20) by one multiplication. So neighboring blocks have
+ * neighboring counters, and blocks that are all aligned to a large power of two still have
+ * different counters. */
 AG_FAST uint32_t ag_sampled_filter_slot(uintptr_t address) {
     return (uint16_t)((uint64_t)address * 0x10001 >> 20);
 }

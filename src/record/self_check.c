@@ -1,11 +1,11 @@
 /* self_check.c: compares each captured stack with the one that another unwinder finds.
  *
- * Both lists are compared from the innermost frame outward. A list that ends at the configured
- * depth is not a difference. Everything else is: another pc, or an end where the other list
- * continues.
+ * Both lists are compared from the innermost frame outward. It is no difference if the captured
+ * stack ends at the configured depth. It is a difference if two pcs differ, or if one list ends
+ * where the other list continues.
  *
- * The lists are kept in one scratch area of the process, for one check at a time: this is a debug
- * mode. */
+ * The lists are stored in one scratch area of the process, so only one check runs at a time; stacks
+ * of other threads are not checked meanwhile. This is enough for a debug mode. */
 #include "self_check.h"
 
 #include "base/pages.h"

@@ -4,18 +4,19 @@
 
 #include "recorder.h"
 
-/* Another unwinder: finds the stack of the call whose return address lies at sp, in the form of
- * sites: pc - 1 lies in the frame's instruction. Fills pcs, innermost first, and returns their
- * number, or 0 or less if it cannot tell. */
+/* Another unwinder: finds the stack of the call whose return address is at the address sp. Each pc
+ * is such that pc - 1 lies inside the instruction that the frame was executing. Fills ret_pcs,
+ * innermost first, and returns the number of frames; 0 or less: it cannot find the stack. */
 typedef int ag_judge_fn(const uintptr_t *sp, uintptr_t *ret_pcs, int capacity);
 
-/* From now on each captured stack is compared; differences are counted in the slot. Called at the
- * start, by one thread. */
+/* From now on each captured stack is compared with that of JUDGE. Stacks and differences are
+ * counted in the process' slot of the live segment. Called at the start, by one thread. */
 void ag_self_check_start(ag_judge_fn *judge);
 bool ag_self_check_is_on(void);
 
-/* Compares; called with the gate closed, so allocations of the other unwinder are recorded as those
- * of a signal handler. */
+/* Compares STACK with the stack that JUDGE finds at sp. The thread's gate must be closed (it is
+ * inside a hook), so allocations of the other unwinder are recorded like those of a signal
+ * handler. */
 void ag_self_check_stack(uint32_t stack, const uintptr_t *sp);
 
 #endif

@@ -1,34 +1,37 @@
 /* stream.c: writes a thread's events and rare records into its chunks of shared memory, as a stream
- * of words with stamps (times), also when a signal handler interrupts a hook (the code that records
- * a call of malloc or free).
+ * of words with stamps (words with the time). This also works in a signal handler that interrupts a
+ * hook (the code that records a call of malloc or free).
  *
- * 1. Data. A thread owns one state (thread_state.h), and through it one chunk of the segment.
- * States are mapped and never freed; a new thread inherits the state of a dead one. So no hook on
- * thread exit is needed, and events of TLS destructors, the last code of a thread, are recorded
+ * 1. Data. A thread owns one state (thread_state.h); the state owns one chunk of the segment.
+ * States are mapped and never freed; a new thread takes over the state of a dead thread. So no hook
+ * on thread exit is needed, and events of TLS destructors, the last code of a thread, are recorded
  * like any other.
  *
  * A thread is identified by the address of its thread control block and by its tid. Both are read
- * without a system call: the C library keeps the tid in that block, at an offset that it publishes
- * for debuggers, and the kernel clears it when the thread ends. So a state is free if its owner had
- * the same block as the calling thread, or if its owner's block no longer contains the owner's tid
- * (checked by a futex operation that compares, because the block may be unmapped). If the offset is
- * unknown only the first rule applies. A vfork child has the block of the thread that made it, and
- * uses that thread's state while the thread waits.
+ * without a system call: the C library stores the tid in the control block, at an offset that it
+ * publishes for debuggers, and the kernel clears the tid there when the thread ends. So a state is
+ * free if (a) its owner had the same control block as the calling thread, or (b) its owner's
+ * control block does not contain the owner's tid. The test of (b) is a futex operation that
+ * compares, because the block may be unmapped. If the offset is unknown, only (a) is tested. A
+ * vfork child has the control block of the thread that made it, and uses that thread's state while
+ * the thread waits.
  *
- * 2. Fork copies all of this; process_life.h describes how a child is detected. The child's first
+ * 2. Fork copies all states; process_life.h describes how a child is detected. The child's first
  * event, or the hook of fork, begins its recording (process.c, 2). The state of the thread that
- * forked is reset in place; those of other threads have no owner any more and are inherited. If the
- * thread was inside a hook (a handler interrupted it, and forked), that hook continues in the child
- * and finishes its event, which belongs to the parent. So the hook keeps its state, which no other
- * code uses then, and the part of the parent's memory that it would write to is replaced by private
- * memory (forked_hook.c). A child made by a raw system call that returns into the hook before its
- * first event is detected by the hook itself when it is about to append. Only if it was interrupted
- * between that check and the last store, some 2 ns, a word of the parent's chunk is written a
- * second time. The first event of such a child may also come from a thread that the child has made.
- * Then the forked thread, whichever it is, still refers to the state that it had in the parent: it
- * is made to begin again, and no thread inherits that state.
+ * forked is reset and used again. The states of other threads have no owner in the child, and new
+ * threads take them over. If the thread was inside a hook (a signal handler interrupted the hook
+ * and forked), that hook continues in the child and finishes its event, which belongs to the
+ * parent. So the hook keeps its state, which no other code of the child uses, and the part of the
+ * parent's memory to which the hook would write is replaced by private memory (forked_hook.c). If
+ * the handler makes the child by a raw system call and returns before the child's first event, the
+ * hook itself detects that it is in a child, just before it appends. An error remains only if the
+ * hook was interrupted between this check and its last store, some 2 ns: then a word of the
+ * parent's chunk is written a second time. The first event of such a child may also come from a
+ * thread that the child has made. Then the forked thread still refers to the state that it had in
+ * the parent. So all such states are marked: their threads begin a new state at their next event,
+ * and no thread takes these states over.
  *
- * 3. Signals. The gate shows where the interrupted hook is:
+ * 3. Signals. The gate, a word in the state, shows whether a hook is interrupted, and where:
  *
  *        OPEN            no hook is interrupted: record as usual
  *        sp              inside a capture: the walker is in use, the chunk is not:
@@ -36,14 +39,15 @@
  *        sp|APPENDING    inside an append: the words at the cursor are being written:
  *                        append to the nested state's stream
  *
- * A handler that leaves by longjmp leaves the gate closed. That costs speed, not events: the slow
- * path still records them. After a capture, the gate opens again when an event comes from a frame
- * that is older than the gate's (its sp is higher on the same stack). After an append it never
- * opens, since words may be half written: from then on the nested state, which has a walker and a
- * stream of its own, does the thread's work.
+ * If a handler leaves a hook by longjmp, the gate stays closed. Then later events are slower, but
+ * they are not lost, because the slow path records them. If the hook was inside a capture, the gate
+ * opens again at an event whose frame is older than that of the hook (its sp is higher on the same
+ * stack). If the hook was inside an append, the gate never opens again, because words may be half
+ * written. From then on the nested state, which has a walker and a stream of its own, records the
+ * thread's events.
  *
- * 4. Back pressure (chunk_supply.c). A thread without a chunk waits for the writer, for a bounded
- * time. */
+ * 4. Back pressure (chunk_supply.c). A thread without a chunk waits for a limited time until the
+ * writer process returns a chunk. */
 #include "thread_state.h"
 
 #include <errno.h>
@@ -66,12 +70,13 @@
 #include "sampled_blocks.h"
 #include "self_check.h"
 
-/* The state that threads without a state point to; never written. */
+/* ag_thread_current of threads without a state points to this state, which is never written. */
 static struct ag_thread absent_thread = {.gate = AG_GATE_ABSENT};
 __thread struct ag_thread *ag_thread_current __attribute__((tls_model("initial-exec"))) =
     &absent_thread;
 
-/* A state is one page, followed by its walker on separate pages, which can be emptied alone. */
+/* A state is one page, followed by its stack walker on separate pages, which can be filled with
+ * zeros separately. */
 _Static_assert(sizeof(struct ag_thread) <= AG_PAGE_BYTES, "a thread state fits its page");
 
 static size_t walker_bytes(void) {
@@ -95,13 +100,14 @@ void ag_record_lost(enum ag_lost_cause cause, uint64_t events) {
 /* ---- states ---- */
 
 enum {
-    OWNER_TID_BITS = 22,     /* the kernel's maximum */
-    OWNER_BLOCK_SHIFT = 6,   /* thread control blocks are aligned to a cache line */
-    OWNER_NOBODY = 1,        /* permanently without an owner */
-    STATES_BY_BLOCK = 1 << 8 /* the newest state of each thread control block, by a hash */
+    OWNER_TID_BITS = 22,   /* the kernel's tids have at most this number of bits */
+    OWNER_BLOCK_SHIFT = 6, /* thread control blocks are aligned to a cache line */
+    OWNER_NOBODY = 1,      /* owner word of a state that no thread may take over */
+    /* size of by_block: the newest state of each thread control block, by a hash of its address */
+    STATES_BY_BLOCK = 1 << 8
 };
-/* Set in an owner word, without block and tid: a thread of the process with the number in the lower
- * bits is taking the state over. */
+/* This bit in an owner word means that a thread is taking the state over. The other bits are then
+ * the number of the thread's process, not a control block and a tid. */
 #define OWNER_CLAIMS (UINT64_C(1) << 63)
 static uint32_t tid_offset; /* offset in the thread control block; 0: unknown */
 static _Atomic(struct ag_thread *) by_block[STATES_BY_BLOCK];
@@ -134,7 +140,8 @@ static _Atomic(struct ag_thread *) *place_by_block(uintptr_t block) {
     return &by_block[(block * UINT64_C(0x9e3779b97f4a7c15) >> 56) & (STATES_BY_BLOCK - 1)];
 }
 
-/* The descriptor that the C library publishes for debuggers: {bits of the field, count, offset}. */
+/* Reads the offset of the tid from a descriptor that the C library publishes for debuggers: {bits
+ * of the field, count, offset}. */
 void ag_threads_start(void) {
     struct ag_symbol_place place;
     tid_offset = 0;
@@ -148,8 +155,8 @@ void ag_threads_start(void) {
     }
 }
 
-/* Whether the owner's block no longer contains its tid. The block may be unmapped, so the kernel
- * compares. */
+/* Whether the owner's control block does not contain the owner's tid. The block may be unmapped, so
+ * the kernel compares. */
 static bool owner_is_dead(uint64_t owner) {
     const uint32_t tid = (uint32_t)owner & ((1u << OWNER_TID_BITS) - 1);
     uint32_t unused = 0;
@@ -178,9 +185,9 @@ static uint64_t claim_of(uint32_t process_number) {
     return OWNER_CLAIMS | process_number;
 }
 
-/* A state of another process of the family has no owner: its thread was not forked along, or has
- * begun a new one. The same holds for a state whose takeover was in progress when the process
- * forked. */
+/* Whether a thread may take a state over. The state of another process (a parent of this process)
+ * has no owner here: either its thread was not forked, or the thread has begun a new state. A state
+ * that was being taken over when the parent forked has no owner either. */
 static bool is_free(uint64_t owner, uint32_t process_number, uint64_t self) {
     if (owner & OWNER_CLAIMS) {
         return owner != claim_of(ag_recorder.process_number);
@@ -189,7 +196,8 @@ static bool is_free(uint64_t owner, uint32_t process_number, uint64_t self) {
            (process_number != ag_recorder.process_number || ag_thread_is_gone(owner, self));
 }
 
-/* The stack that the dead thread's walker has cached may be unmapped by now. */
+/* Empties the walker's caches: the stack of the dead thread, which they describe, may be
+ * unmapped. */
 static void forget_walks(struct ag_thread *state) {
     const size_t bytes = state->bytes - AG_PAGE_BYTES;
     if (ag_syscall3(SYS_madvise, (long)walker_memory(state), (long)bytes, MADV_DONTNEED) != 0) {
@@ -198,15 +206,16 @@ static void forget_walks(struct ag_thread *state) {
     state->walker = ag_walker_init(walker_memory(state), ag_recorder.depth);
 }
 
-/* The state's chunk belongs to another recording, or to another process. */
+/* Removes the chunk from the state. Called if the chunk belongs to another recording or process. */
 static void forget_chunk(struct ag_thread *state) {
     state->control = NULL;
     state->cursor = state->limit = state->words = state->chunk_end = NULL;
 }
 
-/* The ownership of a state is two words, the owner and the process. A claim excludes other threads
- * while both are written: with the new owner and the old process the state would look free to a
- * thread that begins at the same time in a forked child. false: another thread was faster. */
+/* Claims a state. The ownership of a state is stored in two words, `owner` and `process_number`. A
+ * claim excludes other threads while the two words are written: if `owner` were new and
+ * `process_number` old, the state would look free to another thread of a forked child. Returns
+ * false if another thread was faster. */
 static bool state_claim(struct ag_thread *state, uint64_t owner, uint32_t process_number) {
     uint64_t found = owner;
     if (!atomic_compare_exchange_strong_explicit(&state->owner, &found,
@@ -214,7 +223,8 @@ static bool state_claim(struct ag_thread *state, uint64_t owner, uint32_t proces
                                                  memory_order_acq_rel, memory_order_relaxed)) {
         return false;
     }
-    if (process_of(state) != process_number) { /* taken by an owner with the same identity */
+    /* another thread with the same owner word has taken it meanwhile */
+    if (process_of(state) != process_number) {
         atomic_store_explicit(&state->owner, owner, memory_order_release);
         return false;
     }
@@ -223,7 +233,7 @@ static bool state_claim(struct ag_thread *state, uint64_t owner, uint32_t proces
 
 static void state_settle(struct ag_thread *state, uint64_t self) {
     atomic_store_explicit(&state->process_number, ag_recorder.process_number, memory_order_relaxed);
-    /* release: pairs with the acquire in take_over; process_number is valid */
+    /* release: pairs with the acquire in take_over, so that process_number is valid */
     atomic_store_explicit(&state->owner, self, memory_order_release);
 }
 
@@ -242,8 +252,8 @@ static bool take_over(struct ag_thread *state, uint64_t self) {
     return true;
 }
 
-/* Examines only a few states, so that a program with a thousand live threads does not pay for all
- * of them at each new one. */
+/* Takes over a free state. Examines only a few states, because a program may have a thousand live
+ * threads, and each new thread would examine all their states. */
 static struct ag_thread *inherit_state(uint64_t self) {
     enum { STATES_LOOKED_AT = 8 };
     static _Atomic(struct ag_thread *) next_look; /* where the last search ended */
@@ -297,10 +307,11 @@ static bool is_own_active(const struct ag_thread *state, const struct ag_chunk_c
            control->stream == state->stream;
 }
 
-/* A handler may longjmp out of any line here; the next event then repeats the handover, which has
- * no effect on a chunk that is not active any more or belongs to another stream. A handler may also
- * fork: the child continues here, maybe before its parent. So the number of the next chunk depends
- * on the state alone. */
+/* Marks the state's chunk as full and detaches it. A signal handler may leave this function by
+ * longjmp at any line. Then the next event repeats the handover, which has no effect on a chunk
+ * that is not active or belongs to another stream. A handler may also fork, and the child continues
+ * here, maybe before its parent. So the number of the next chunk is computed from the state alone,
+ * not from the chunk. */
 static void hand_over_chunk(struct ag_thread *state) {
     struct ag_chunk_control *control = state->control;
     if (!control || !state->cursor) { /* the chunk never became active */
@@ -310,15 +321,16 @@ static void hand_over_chunk(struct ag_thread *state) {
     state->next_sequence = state->sequence + 1;
     AG_SIGNAL_FENCE();
     if (is_own_active(state, control)) {
-        /* release: pairs with the writer's acquire of state; the words are complete */
+        /* release: pairs with the writer's acquire of `state`, so that the words are complete */
         atomic_store_explicit(&control->state, AG_CHUNK_FULL, memory_order_release);
     }
     AG_SIGNAL_FENCE();
     state->control = NULL;
 }
 
-/* The last events of a dead thread happened before now. Without a stamp a reader could place them
- * anywhere up to the end of the process. */
+/* Writes a last stamp into the stream of a dead thread. Its last events happened before this
+ * moment; without the stamp, a reader would know only that they happened before the end of the
+ * process. */
 static void end_stream(struct ag_thread *state) {
     if (state->control && state->cursor && state->cursor < state->chunk_end) {
         *state->cursor = ag_raw_clock_elapsed(ag_recorder.header) << 8 | AG_WORD_STAMP;
@@ -345,8 +357,9 @@ static uintptr_t open_gate(const struct ag_thread *state) {
     return ag_suspended_calls ? AG_GATE_MARKED : AG_GATE_OPEN;
 }
 
-/* Records the thread without its name, except for the first one: to ask for the name takes a system
- * call that a sandbox may forbid. The writer asks the kernel (writer/recording.c, 5). */
+/* Records the thread. The name is recorded only for the first thread, because to read a thread's
+ * name takes a system call, which a sandbox may forbid. The writer reads the names of other threads
+ * (writer/recording.c, section 5). */
 static void announce_thread(struct ag_thread *state) {
     const struct ag_record record = {
         .kind = AG_RECORD_THREAD,
@@ -372,8 +385,8 @@ static struct ag_thread *state_from_before(uint64_t self) {
 struct ag_thread *ag_thread_begin(void) {
     const uint32_t thread_id = own_tid();
     const uint64_t self = owner_of(own_block(), thread_id);
-    const uint64_t signals =
-        ag_signals_block(); /* a handler must neither find the state half initialized, nor fork */
+    /* a signal handler must not find the state half initialized, and must not fork meanwhile */
+    const uint64_t signals = ag_signals_block();
     struct ag_thread *state = state_from_before(self);
     if (!state) {
         state = inherit_state(self);
@@ -404,7 +417,7 @@ struct ag_thread *ag_thread_begin(void) {
 void ag_thread_do_not_copy_caches(const struct ag_thread *thread) {
     size_t bytes = 0;
     void *caches = ag_walker_caches(thread->walker, &bytes);
-    /* otherwise fork costs their copy */
+    /* without MADV_WIPEONFORK, a fork leads to copies of the caches */
     (void)ag_syscall3(SYS_madvise, (long)caches, (long)bytes, MADV_WIPEONFORK);
 }
 
@@ -451,7 +464,8 @@ bool ag_threads_leave_behind(void) {
             state->gate = AG_GATE_ABSENT;
             atomic_store_explicit(&state->owner, OWNER_NOBODY, memory_order_relaxed);
         } else {
-            (void)ag_forked_hook_part(state); /* the child is not recorded, whatever the result */
+            /* the result is not needed, because the child is not recorded in any case */
+            (void)ag_forked_hook_part(state);
             is_all = false;
         }
     }
@@ -460,13 +474,13 @@ bool ag_threads_leave_behind(void) {
 
 /* ---- chunks and stamps ---- */
 
-/* A handler may fork between any two instructions here, and the child continues with them: it must
- * not write to the chunk, or to its control, before it has checked that both belong to this
- * process. After that check the state refers to them, so that a child forked later finds what to
- * replace.
+/* A signal handler may fork between any two instructions of this function, and the child continues
+ * the function. So the function must not write to the chunk, or to its control, before it has
+ * checked that both belong to this process. Before this check, it stores them in the state; so a
+ * child that is forked after the check knows which memory to replace by private memory.
  *
- * A handler may also longjmp. The cursor is set last: a chunk without one is begun again by the
- * next event, with the same words in the same places. */
+ * A handler may also leave this function by longjmp. The cursor is set last: if it is not set, the
+ * next event begins the chunk again and writes the same values. */
 AG_COLD static bool take_new_chunk(struct ag_thread *thread) {
     struct ag_chunk_control *control = thread->control;
     uint64_t *words = thread->words;
@@ -507,7 +521,8 @@ static bool recording_has_stopped(void) {
            !ag_recorder_is_active();
 }
 
-/* A process outside has requested a reset: the first thread that gets here records it. */
+/* Records a reset of the reports if another process has requested one. The first thread that sees
+ * the request records it. */
 static void write_reset(struct ag_thread *thread) {
     uint32_t known = atomic_load_explicit(&ag_recorder.n_resets, memory_order_relaxed);
     const uint32_t asked =
@@ -555,13 +570,15 @@ void ag_recorder_pause(enum ag_pause pause) {
     }
 }
 
-/* The block of the thread that called _exit, or whose child of vfork did: without a system call the
- * child cannot be distinguished from that thread. 0: none. */
+/* The control block of the thread that called _exit. A child of vfork has the same control block as
+ * the thread that made it, and the two cannot be distinguished without a system call; so it may be
+ * the child that called _exit. 0: none. */
 static _Atomic uintptr_t exiting_block;
 
 /* The caller of _exit may be a child that shares its parent's memory and has no thread-local
- * variables (the sandbox of Chromium makes one, by clone with CLONE_SETTLS): none may be read
- * before it is clear that the thread control block belongs to a thread of this process. */
+ * variables (the sandbox of Chromium makes such a child, by clone with CLONE_SETTLS). So this
+ * function must not read thread-local variables before it knows that the thread control block
+ * belongs to a thread of this process. */
 void ag_recorder_exits_now(void) {
     const uintptr_t block = own_block();
     struct ag_thread *state = atomic_load_explicit(place_by_block(block), memory_order_acquire);
@@ -575,7 +592,8 @@ void ag_recorder_exits_now(void) {
     }
 }
 
-/* The thread continues, so a child of vfork has called _exit. */
+/* Called when a thread that seemed to call _exit has another event: so its child of vfork has
+ * called _exit, and the process continues. */
 AG_COLD static void take_back_exit(void) {
     atomic_store_explicit(&exiting_block, 0, memory_order_relaxed);
     if (ag_recorder.slot) {
@@ -583,12 +601,12 @@ AG_COLD static void take_back_exit(void) {
     }
 }
 
-/* During a pause the tick is never updated, so that each event takes this path. The gate
- * distinguishes frees (AG_GATE_FREEING). */
+/* During a pause thread->tick stays 0, so that each event calls this function. The gate shows
+ * whether the event is a free (AG_GATE_FREEING). */
 AG_COLD uint64_t *ag_stream_renew_slow(struct ag_thread *thread) {
     const uint32_t pause = pause_now();
     if (AG_UNLIKELY(!ag_thread_is_own(thread))) {
-        return NULL; /* the process that forked inside the event records it */
+        return NULL; /* the parent, in which the event began, records it */
     }
     if (AG_UNLIKELY(atomic_load_explicit(&exiting_block, memory_order_relaxed) == own_block())) {
         take_back_exit();
@@ -621,7 +639,7 @@ AG_COLD void ag_stream_append_record(struct ag_thread *thread, const struct ag_r
         if (thread->cursor == NULL ||
             (size_t)(thread->chunk_end - thread->cursor) < most_words + 1 + AG_EVENT_MAX_WORDS) {
             if (take_new_chunk(thread)) {
-                (void)write_stamp(thread); /* a fresh chunk has room */
+                (void)write_stamp(thread); /* cannot fail: a new chunk has room */
             }
         }
         if (thread->cursor) {
@@ -630,7 +648,7 @@ AG_COLD void ag_stream_append_record(struct ag_thread *thread, const struct ag_r
             *thread->cursor = AG_WORD_RECORD_HEAD(record->kind, bytes);
             ag_stream_commit_fast(thread, thread->cursor + 1 + (bytes + 7) / 8);
             if (thread->limit < thread->cursor) {
-                thread->limit = thread->cursor; /* the next event stamps first */
+                thread->limit = thread->cursor; /* so the next event writes a stamp first */
             }
         } else if (record->kind != AG_RECORD_THREAD &&
                    ag_thread_is_own(
@@ -650,15 +668,16 @@ static bool is_on_alternate_stack(void) {
            (current.ss_flags & SS_ONSTACK);
 }
 
-/* A frame older than the one that closed the gate is running, so that hook was left. An alternate
- * stack may lie anywhere, so nothing follows from a frame on it. */
+/* Whether the hook that closed the gate was left by longjmp: a frame that is older than the hook's
+ * frame (on the same stack, with a higher sp) is running. For a frame on an alternate signal stack
+ * the addresses cannot be compared, because that stack may lie anywhere. */
 static bool is_left_by_longjmp(uintptr_t gate_sp, uintptr_t sp) {
     enum { SAME_STACK_BYTES = 1 << 20 };
     return sp > gate_sp && sp - gate_sp < SAME_STACK_BYTES && !is_on_alternate_stack();
 }
 
-/* The first state in the chain whose words are not being written; its walker is not in use
- * either. */
+/* The first state in the chain of nested states to which no interrupted hook is appending.
+ * *ret_can_walk: whether its walker may be used. */
 static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_walk) {
     while (!ag_thread_is_idle(thread) && (thread->gate & AG_GATE_APPENDING)) {
         if (!thread->nested) {
@@ -674,8 +693,8 @@ static struct ag_thread *nested_state(struct ag_thread *thread, bool *ret_can_wa
     return thread;
 }
 
-/* The state to record with, and whether its walker may be used. NULL: this event is not recorded
- * (it has been counted, or another component records it). */
+/* The state by which to record an event, and whether its walker may be used. NULL: this event is
+ * not recorded (it has been counted as lost, or another component records it). */
 static struct ag_thread *usable_state(uintptr_t sp, bool *ret_can_walk) {
     struct ag_thread *thread = ag_record_is_suspended_call(sp) ? NULL : ag_thread_ready();
     *ret_can_walk = true;
@@ -716,8 +735,8 @@ static uint32_t walk_native(struct ag_thread *thread, bool can_walk, const uintp
     return stack;
 }
 
-/* pc: as in ag_typed_place. In a handler that interrupted a hook only native frames are
- * recorded. */
+/* Returns the node of the stack at sp. pc: as in ag_typed_place. In a signal handler that
+ * interrupted a hook, only native frames are recorded. */
 static uint32_t walk_stack(struct ag_thread *thread, bool can_walk, const uintptr_t *sp,
                            uintptr_t rbp, uintptr_t pc) {
     if (can_walk && ag_frame_sources_are_there()) {
@@ -770,8 +789,9 @@ void ag_record_alloc_typed(const uintptr_t *sp, uintptr_t rbp, uintptr_t address
     fill_site(place, stack, AG_INTERVAL_UNKNOWN);
 }
 
-/* Called before the event of a sampled block: writes the interval unless the chunk's last one is
- * the same. Leaves room for a stamp and the event, so that both are in one chunk. */
+/* Called before the event of a sampled block: writes the sampling interval, unless the last
+ * interval in the chunk is the same. Also makes sure that the chunk has room for a stamp and the
+ * event, so that interval and event are in one chunk. */
 static void write_interval(struct ag_thread *thread, uint64_t interval_bytes,
                            enum ag_sampling_method method) {
     enum { ROOM = 1 + AG_EVENT_MAX_WORDS };
@@ -789,7 +809,8 @@ static void write_interval(struct ag_thread *thread, uint64_t interval_bytes,
     thread->written_method = method;
 }
 
-/* false: another component records this event, or it cannot be recorded. */
+/* Records an allocation. Returns false if another component records it, or it cannot be
+ * recorded. */
 AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                  size_t bytes, uint32_t via, const struct ag_typed_place *place,
                                  uint64_t interval_bytes) {
@@ -816,7 +837,7 @@ AG_COLD static bool record_alloc(const uintptr_t *sp, uintptr_t rbp, uintptr_t a
     return true;
 }
 
-/* The state for a record that needs no walk; NULL: it cannot be recorded. */
+/* The state for an event whose stack need not be walked; NULL: the event cannot be recorded. */
 static struct ag_thread *reporting_state(const uintptr_t *sp) {
     bool unused = false;
     return ag_recorder_is_active() ? usable_state((uintptr_t)sp, &unused) : NULL;
@@ -856,7 +877,7 @@ static enum ag_block_type type_of(const struct ag_typed_place *place) {
     return place && place->site != 0 ? AG_BLOCK_TYPE_TAKEN : AG_BLOCK_TYPE_UNKNOWN;
 }
 
-/* Records blocks one by one, as the session's filter selects them. */
+/* Records a block if the session's filter selects it. */
 AG_COLD static void record_chosen(const uintptr_t *sp, uintptr_t rbp, uintptr_t address,
                                   size_t bytes, uint32_t via, const struct ag_typed_place *place) {
     const uintptr_t key = ag_sampled_key(address, via);
@@ -978,7 +999,8 @@ void ag_recorder_append_moment(const struct ag_record *record) {
     }
     const uintptr_t gate = thread->gate;
     ag_thread_set_gate(thread, (uintptr_t)__builtin_frame_address(0) | AG_GATE_APPENDING);
-    const bool is_stamped = ag_stream_renew_slow(thread) != NULL; /* else it was counted as lost */
+    /* false: the record was counted as lost */
+    const bool is_stamped = ag_stream_renew_slow(thread) != NULL;
     ag_thread_set_gate(thread, gate);
     if (is_stamped) {
         ag_stream_append_record(thread, record);
@@ -991,7 +1013,9 @@ uint32_t ag_record_leaf_site(uint32_t number, uint32_t image) {
 
 void ag_record_set_label_site(uint32_t site) {
     struct ag_thread *thread = reporting_state(__builtin_frame_address(0));
-    thread = thread ? ag_thread_current : NULL; /* a handler's nested state has none */
+    /* the label is stored in the thread's own state, never in the nested state of a signal
+     * handler */
+    thread = thread ? ag_thread_current : NULL;
     if (!thread || thread->gate == AG_GATE_ABSENT) {
         return;
     }
@@ -1022,8 +1046,8 @@ void ag_record_resume(uintptr_t suspended) {
     }
 }
 
-/* The marks alone decide which events are recorded. The gate only makes every event take the slow
- * path, which checks them. */
+/* The marks alone determine which events are recorded. The gate only makes every event take the
+ * slow path, which checks the marks. */
 void ag_record_suspend_call(struct ag_call_mark *mark) {
     ag_call_note(&ag_suspended_calls, mark);
     struct ag_thread *thread = ag_thread_current;

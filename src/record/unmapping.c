@@ -1,8 +1,9 @@
 /* unmapping.c: unmaps the recorder's memory when it leaves a process.
  *
- * The caller guarantees that no thread is in an event and that none can begin one: the hooks are
- * gone, and all stacks were checked. So nothing here is guarded. If the recorder only pauses
- * between two recordings, the memory for threads and images stays for the next one. */
+ * The caller guarantees that no thread is in an event, and that no thread can begin one: the hooks
+ * were removed, and the stacks of all threads were checked. So this code needs no synchronization.
+ * ag_recorder_forget_left, which is called between two recordings, does not unmap the memory for
+ * threads and images, because the next recording uses it. */
 #include "base/pages.h"
 #include "chunk_supply.h"
 #include "images.h"
@@ -21,7 +22,8 @@ static void unmap_threads(void) {
     atomic_store_explicit(&ag_recorder.threads, NULL, memory_order_relaxed);
 }
 
-/* Uses our own copies of the sizes: those in the file may be invalid. */
+/* Uses the recorder's copies of the sizes, because other processes can change the sizes in the
+ * file. */
 static void unmap_session(void) {
     ag_recorder_unlock();
     ag_chunk_supply_unmap();
