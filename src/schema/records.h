@@ -1,6 +1,7 @@
-/* records.h: what a trace consists of: events, and records of all other kinds, whose structs are
- * made from record_fields.def. The same structs are filled by the recorder, which writes them into
- * the live segment, by the writer, and by the decoder. */
+/* records.h: the contents of a trace: events, and records of all other kinds, whose structs are
+ * generated from record_fields.def. Three components fill these structs: the recorder inside the
+ * profiled program, which writes records into the live segment (shared memory), the writer of the
+ * trace, and the decoder. */
 #ifndef AG_RECORDS_H
 #define AG_RECORDS_H
 
@@ -29,19 +30,20 @@ struct ag_bytes { /* a string without a terminating NUL */
 };
 
 struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays of these */
-    uint64_t address; /* bits 48 to 63: the space, see AG_EVENT_SPACE */
+    uint64_t address; /* bits 48 to 63: the address space, see AG_EVENT_SPACE */
     uint64_t size;    /* ALLOC, BLOCK_TYPE: requested bytes; MOVE: the new address; STAMP: ns since
                          the session began */
-    uint32_t stack;   /* node id; of a FREE or REALLOC_FREE: the stack of the caller, 0: unknown */
-    /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP RESET, and MOVE PROMOTE COLLECT
-     * BLOCK_TYPE of collected heaps */
+    /* node id of the stack; for FREE and REALLOC_FREE: the stack of the caller, 0: unknown */
+    uint32_t stack;
+    /* enum ag_record_kind: ALLOC FREE REALLOC_FREE UNDO_FREE STAMP RESET; for heaps with a garbage
+     * collector also MOVE PROMOTE COLLECT BLOCK_TYPE */
     uint8_t kind;
     uint8_t via;
     uint16_t reserved;
 };
 
-/* The space of an event's address. 0: the memory of the process; otherwise the number of a heap
- * with its own address space. */
+/* AG_EVENT_SPACE: the address space of an event's address: 0: the memory of the process; otherwise
+ * the number of a heap with its own address space. AG_EVENT_PLACE: the address in this space. */
 #define AG_EVENT_SPACE(address) ((uint32_t)((address) >> 48))
 #define AG_EVENT_PLACE(address) ((address) & ((UINT64_C(1) << 48) - 1))
 
@@ -66,12 +68,14 @@ struct ag_event {     /* 24 bytes; the events of a chunk are decoded to arrays o
     ;
 #include "record_fields.def"
 
-struct ag_record { /* one record, of any kind but the events */
+struct ag_record { /* one record, of any kind that is not an event */
     enum ag_record_kind kind;
-    uint32_t stream;  /* stream of the chunk from which the record was read */
-    uint64_t time_ns; /* of the stamp before it; in chunks without events: the chunk's first time */
+    uint32_t stream; /* stream of the chunk from which the record was read */
+    /* time of the last stamp before the record; in chunks without events: the chunk's
+     * first_time_ns */
+    uint64_t time_ns;
     union {
-        struct { /* of a batch: COUNT structs, one after the other; see ag_rows_next */
+        struct { /* for a batch: an array of `count` structs in `data`; see ag_rows_next */
             uint32_t count;
             struct ag_bytes data;
         } rows;
@@ -84,13 +88,14 @@ struct ag_record { /* one record, of any kind but the events */
     } u;
 };
 
-/* A managed frame in a stack: not code of an image, but a function that a FRAME record defines, and
- * the line that was executed in it. The bits fit in the 48 that the recorder keeps of a pc. */
+/* A managed frame in a stack is a function that a FRAME record defines, not code of an image. The
+ * node has AG_IMAGE_MANAGED instead of an image. Instead of a pc it has the frame's number and the
+ * executed line; these fit into the 48 bits that the recorder stores of a pc. */
 #define AG_IMAGE_MANAGED UINT32_MAX
 enum { AG_FRAME_BITS = 24, AG_FRAME_MOST = (1 << AG_FRAME_BITS) - 1 };
-enum { AG_FRAME_NOT_KEPT = 0 }; /* used by readers for AG_ROOT_NOT_KEPT */
-/* frame: 1 to AG_FRAME_MOST. line 0: that of the FRAME record; a line above 2^24 - 1 is stored as
- * 0. */
+enum { AG_FRAME_NOT_KEPT = 0 }; /* the number that readers use for stacks with AG_ROOT_NOT_KEPT */
+/* frame: 1 to AG_FRAME_MOST. line: 0 means the line of the FRAME record; a line above 2^24 - 1 is
+ * stored as 0. */
 static inline uint64_t ag_managed_pc(uint32_t frame, uint32_t line) {
     return (frame & AG_FRAME_MOST) |
            (line <= AG_FRAME_MOST ? (uint64_t)line << AG_FRAME_BITS : UINT64_C(0));
@@ -102,24 +107,29 @@ static inline uint32_t ag_managed_line(uint64_t pc) {
     return (uint32_t)(pc >> AG_FRAME_BITS) & AG_FRAME_MOST;
 }
 
-/* How the blocks of a heap end. */
+/* What ends the blocks of a heap: the program, a garbage collector that moves live blocks, or one
+ * that does not. */
 enum ag_heap_kind { AG_HEAP_MALLOC = 0, AG_HEAP_MOVING = 1, AG_HEAP_NON_MOVING = 2 };
 
-enum ag_gc_known {                            /* which fields of a collection are valid */
-                   AG_GC_KNOWN_END = 1,       /* the collection ended after pause_ns */
-                   AG_GC_KNOWN_HEAP = 2,      /* heap_before_bytes and heap_after_bytes */
-                   AG_GC_KNOWN_NEED = 4,      /* needed_bytes: the request that started it */
-                   AG_GC_KNOWN_PROMOTED = 8,  /* promoted_bytes: moved to an older generation */
+enum ag_gc_known {                       /* flags: which fields of a GC record are valid */
+                   AG_GC_KNOWN_END = 1,  /* the collection ended after pause_ns */
+                   AG_GC_KNOWN_HEAP = 2, /* heap_before_bytes and heap_after_bytes */
+                   /* needed_bytes: the size of the request that caused the collection */
+                   AG_GC_KNOWN_NEED = 4,
+                   /* promoted_bytes: bytes that were moved to an older generation */
+                   AG_GC_KNOWN_PROMOTED = 8,
                    AG_GC_KNOWN_ALLOCATED = 16 /* allocated_bytes and weight_bytes */
 };
 
-enum ag_memory_known { /* which fields of a heap's memory are valid */
-                       /* reserved_bytes, committed_bytes and of_malloc_bytes */
-                       AG_MEMORY_SIZES = 1,
-                       AG_MEMORY_FREE = 2,      /* free_bytes: the part without blocks */
-                       AG_MEMORY_IN_MALLOC = 4, /* each of its blocks is allocated by malloc */
-                       /* The blocks in malloc were recorded as malloc blocks, too. */
-                       AG_MEMORY_RECORDED_TWICE = 8
+/* flags: which fields of a MEMORY record are valid, and facts about the heap */
+enum ag_memory_known {
+    /* reserved_bytes, committed_bytes and of_malloc_bytes */
+    AG_MEMORY_SIZES = 1,
+    AG_MEMORY_FREE = 2,      /* free_bytes: committed memory without blocks */
+    AG_MEMORY_IN_MALLOC = 4, /* each block of the heap is allocated by malloc */
+    /* the memory that the heap obtained from malloc was recorded as blocks of
+                        * malloc, too */
+    AG_MEMORY_RECORDED_TWICE = 8
 };
 
 #endif
