@@ -1,4 +1,4 @@
-/* array.c: the functions behind the macros of array.h, which make growing arrays larger. */
+/* array.c: the functions that the macros of array.h call to enlarge growing arrays. */
 #include "table/array.h"
 
 #include <stdlib.h>

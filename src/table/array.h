@@ -31,18 +31,19 @@ enum { AG_ARRAY_FIRST = 16 };
          ? -ENOMEM                                                                         \
          : ((items)[(count)] = (__VA_ARGS__), (count)++, 0))
 
-/* Makes room for WANTED items in total. 0 or -ENOMEM, as above. */
+/* Makes room for WANTED items in total. Returns 0, or -ENOMEM and leaves the array unchanged. */
 #define AG_ARRAY_RESERVE(items, capacity, wanted) \
     ((wanted) <= (capacity)                       \
          ? 0                                      \
          : ag_array_reserve(&(items), &(capacity), (wanted), sizeof((items)[0])))
 
-/* For an array that is indexed by numbers from elsewhere. The array then has at least WANTED items,
- * and new items are zero. COUNT is both the count and the capacity. 0 or -ENOMEM, as above. */
+/* For an array whose indices are given from outside. Enlarges the array to at least WANTED items;
+ * new items are zero. COUNT is both the count and the capacity. Returns 0, or -ENOMEM and leaves
+ * the array unchanged. */
 #define AG_ARRAY_EXTEND(items, count, wanted) \
     ((wanted) <= (count) ? 0 : ag_array_extend(&(items), &(count), (wanted), sizeof((items)[0])))
 
-/* The functions behind the macros; ITEMS is the address of the pointer to the items. */
+/* The functions that the macros call; ITEMS is the address of the pointer to the items. */
 static inline bool ag_array_is_full(size_t count) {
     return (count & (count - 1)) == 0 && (count == 0 || count >= AG_ARRAY_FIRST);
 }

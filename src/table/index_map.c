@@ -80,7 +80,7 @@ void ag_index_map_remove(struct ag_index_map *map, uint64_t key, uint32_t index)
     while (map->slots[hole].key != key || map->slots[hole].value != (uint64_t)index + 1) {
         hole = (hole + 1) & map->mask;
     }
-    /* moves back the keys that the removed one had displaced, so that a search still finds them */
+    /* moves back the keys that the removed key had displaced, so that a search still finds them */
     for (uint64_t at = (hole + 1) & map->mask; map->slots[at].value; at = (at + 1) & map->mask) {
         const uint64_t home = ag_keyed_hash(map->slots[at].key) >> map->shift;
         if (((at - home) & map->mask) >= ((at - hole) & map->mask)) {

@@ -35,9 +35,10 @@ struct ag_index_map { /* zero-initialize: an empty map */
 };
 
 void ag_index_map_done(struct ag_index_map *map);
-/* KEY must not be in the map, unless it is a hash (see above). 0 or -ENOMEM. */
+/* Adds KEY with INDEX. KEY must not be in the map, unless it is the hash of an item (see above).
+ * Returns 0 or -ENOMEM. */
 int ag_index_map_insert(struct ag_index_map *map, uint64_t key, uint32_t index);
-/* The same, but a KEY that is in the map keeps its index. */
+/* Adds KEY with INDEX. If KEY is in the map already, it keeps its index. Returns 0 or -ENOMEM. */
 int ag_index_map_insert_first(struct ag_index_map *map, uint64_t key, uint32_t index);
 /* Adds KEY, which must not be in the map, and returns its slot. The caller must set the slot's
  * value to a number other than 0. NULL: out of memory. */
@@ -47,7 +48,8 @@ struct ag_index_slot *ag_index_map_place(struct ag_index_map *map, uint64_t key)
  * it is known, or -ENOMEM. */
 int ag_index_map_number(struct ag_index_map *map, uint64_t key, uint32_t *ret_index);
 /* Removes KEY, which must be in the map with INDEX. The memory is kept for other keys. Do not use
- * it together with ag_index_map_number. */
+ * this function on a map that is used with ag_index_map_number, which takes the count of keys as
+ * the next number. */
 void ag_index_map_remove(struct ag_index_map *map, uint64_t key, uint32_t index);
 
 /* The slot where a search for KEY begins, which callers may prefetch. NULL if the map is empty. */
@@ -77,8 +79,8 @@ AG_FAST uint32_t ag_index_map_find(const struct ag_index_map *map, uint64_t key)
     return slot ? (uint32_t)slot->value - 1 : AG_INDEX_NONE;
 }
 
-/* The next index of KEY. *cursor must be 0 before the first call, and then holds the state of the
- * search. */
+/* Returns the next index of KEY; AG_INDEX_NONE: there is none. *cursor must be 0 before the first
+ * call; later it contains the state of the search. */
 AG_FAST uint32_t ag_index_map_next(const struct ag_index_map *map, uint64_t key, size_t *cursor) {
     const struct ag_index_slot *slot =
         ag_index_map_slot(map,
