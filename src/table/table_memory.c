@@ -3,12 +3,14 @@
  *
  * Clearing a huge page takes 0.3 ms. But in a virtual machine that returns its free memory to the
  * host, the host first has to provide 512 pages, which takes 12 ms (measured in a Firecracker
- * machine with free page reporting). Ordinary pages are faster there, because they mostly come from
- * memory that the virtual machine still has. So the first page of each large table is timed, by the
- * CPU time of the thread, which includes the work of the host but not that of other processes. If
- * it is slow, this process stops requesting huge pages.
+ * machine with free page reporting). In such a machine, ordinary pages are faster, because they
+ * mostly come from memory that the virtual machine has not returned. So the time to clear the first
+ * page of each large table is measured. The measure is the CPU time of the thread, which includes
+ * the work of the host but not that of other processes. If the page is slow, this process stops
+ * requesting huge pages.
  *
- * A table is always one mapping, because before Linux 6.17 mremap cannot move two at once. */
+ * A table is always one mapping, because before Linux 6.17 mremap cannot move two mappings at
+ * once. */
 #include "table/table_memory.h"
 
 #include <stdatomic.h>
@@ -24,7 +26,8 @@
 
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
-/* 5 times as long as clearing a huge page, and an eighth of the time with the host's work */
+/* 5 times as long as it takes to clear a huge page, and an eighth of the 12 ms if the host has to
+ * provide its pages */
 enum { SLOW_PAGE_NS = 1500000 };
 static atomic_bool pages_are_slow;
 
@@ -32,8 +35,9 @@ static size_t rounded(size_t bytes, size_t unit) {
     return (bytes + unit - 1) & ~(unit - 1);
 }
 
-/* Requests huge pages for a table, if they are fast. The bytes from FRESH on were never accessed,
- * so the page there is timed. The kernel may ignore the request. */
+/* Requests huge pages for a table, if they are fast. The memory from offset FRESH on was never
+ * accessed, so the time of an access to the page at FRESH is measured. The kernel may ignore the
+ * request. */
 static void table_advise(char *memory, size_t bytes, size_t fresh) {
     if (!atomic_load_explicit(&pages_are_slow, memory_order_relaxed)) {
         (void)madvise(memory, bytes, MADV_HUGEPAGE);

@@ -1,17 +1,18 @@
-/* cfi_expression.c: evaluates the DWARF expressions of CFI rows, for general_step.c, by a small
- * stack machine. It has no jumps, so every expression terminates. Such expressions occur in PLT
- * entries, in hand-written assembler (libcrypto keeps its CFA in a stack slot or in another
- * register), and in signal trampolines. */
+/* cfi_expression.c: evaluates the DWARF expressions of CFI rows (rows of the DWARF call frame
+ * table) by a small stack machine, for general_step.c. The machine supports no jumps, so every
+ * expression terminates. Such expressions occur in PLT entries, in hand-written assembler
+ * (libcrypto keeps its CFA in a stack slot or in another register), and in signal trampolines. */
 #include "unwind/cfi_expression.h"
 
 #include "base/byte_reader.h"
 
 enum {
-    STACK_SLOTS = 8, /* libcrypto and libc need three */
+    STACK_SLOTS = 8, /* the expressions of libcrypto and libc need three */
 
     DW_OP_addr = 0x03,
     DW_OP_deref = 0x06,
-    DW_OP_const1u = 0x08, /* followed by const1s, 2u, 2s, 4u, 4s, 8u */
+    /* the next numbers are const1s, const2u, const2s, const4u, const4s, const8u */
+    DW_OP_const1u = 0x08,
     DW_OP_const8s = 0x0f,
     DW_OP_constu = 0x10,
     DW_OP_consts = 0x11,
@@ -67,7 +68,7 @@ static uintptr_t pop(struct stack *stack) {
     return stack->slots[--stack->depth];
 }
 
-/* The operand of const1u to const8s. */
+/* Reads the operand of an operation from const1u to const8s. */
 static uintptr_t read_constant(struct ag_byte_reader *reader, uint8_t operation) {
     const uint32_t index = operation - DW_OP_const1u;
     const uint32_t bits = 8u << (index / 2);
@@ -143,7 +144,7 @@ static bool push_register(struct stack *stack, struct ag_byte_reader *reader, ui
 }
 
 /* Runs an operation that pushes a number or a register. Returns false if `operation` is another
- * one. Sets *ret_failed if the register is not available. */
+ * operation. Sets *ret_failed if the register is not available. */
 static bool run_push(struct stack *stack, struct ag_byte_reader *reader, uint8_t operation,
                      const struct ag_cfi_machine *machine, bool *ret_failed) {
     if (operation >= DW_OP_lit0 && operation <= DW_OP_lit31) {

@@ -1,16 +1,19 @@
-/* eh_frame.c: finds the CFI row of one pc, for the unwinder. The sorted table of .eh_frame_hdr
- * gives the FDE (the entry of one function); the FDE refers to its CIE (what several FDEs share).
+/* eh_frame.c: finds the CFI row of one pc (the row of the DWARF call frame table), for the
+ * unwinder. It searches the sorted table of .eh_frame_hdr for the FDE, the entry of one function.
+ * The FDE refers to its CIE, an entry with data that several FDEs share.
  *
  *     .eh_frame_hdr   version | encodings x 3 | &.eh_frame | n | (first pc, &FDE) x n, sorted
  *     FDE             length | back to CIE | first pc | bytes of code | augmentation | program
  *     CIE             length | 0 | version | "zPLRS" | alignments | RA | augmentation | program
  *
- * A row is computed on demand: a program needs a few hundred rows (z3: 3,829) of the 10^5 in its
- * images, and one row takes 100 to 140 ns. The CFI program of the CIE runs first and gives the
- * initial row, to which DW_CFA_restore returns; then the FDE's program runs until it passes the pc.
+ * A row is computed on demand: a program needs a few hundred rows (z3: 3,829) of the 10^5 rows in
+ * its images, and the computation of one row takes 100 to 140 ns. The CFI program of the CIE runs
+ * first and gives the initial row, to which DW_CFA_restore returns; then the FDE's program runs
+ * until it passes the pc.
  *
- * Against damaged tables: a reader never leaves [at, end); a read beyond sets is_bad and gives
- * zeros. Every instruction takes a byte or more, so a program ends. REMEMBERED_ROWS is a bound. */
+ * Damaged tables are harmless: a reader never reads outside of [at, end); a read beyond the end
+ * sets is_bad and returns zero. Every instruction takes a byte or more, so a CFI program ends. The
+ * stack of remembered rows is limited to REMEMBERED_ROWS. */
 #include "unwind/eh_frame.h"
 
 #include <errno.h>
@@ -26,16 +29,17 @@ enum {
     ENCODING_BASE = 0x70,
     ENCODING_INDIRECT = 0x80,
     HDR_VERSION = 1,
-    VERSION_WITH_SIZES = 4, /* of a CIE: DWARF 4 added two bytes after the augmentation */
-    HDR_TABLE_ENCODING =
-        0x3b,            /* datarel | sdata4: every linker writes it; only it can be searched */
+    /* version of a CIE in DWARF 4, which added two bytes after the augmentation */
+    VERSION_WITH_SIZES = 4,
+    /* datarel | sdata4: every linker writes this encoding; the search supports no other */
+    HDR_TABLE_ENCODING = 0x3b,
     REMEMBERED_ROWS = 3, /* compilers nest DW_CFA_remember_state once */
 };
 
 /* ---- reading ------------------------------------------------------------- */
 
-/* Reads a pointer as DW_EH_PE_* encodes it; `data_base`: the base of datarel. ENCODING_INDIRECT is
- * ignored. */
+/* Reads a pointer in a DW_EH_PE_* encoding. `data_base` is the base of datarel pointers.
+ * ENCODING_INDIRECT is ignored. */
 static uint64_t read_encoded(struct ag_byte_reader *reader, uint8_t encoding, uintptr_t data_base) {
     const uintptr_t place = (uintptr_t)reader->at;
     uint64_t value = 0;
@@ -90,7 +94,7 @@ static bool contains(const struct ag_cfi_tables *tables, uintptr_t address, size
 /* ---- entries ------------------------------------------------------------- */
 struct entry {                  /* a CIE or FDE */
     struct ag_byte_reader body; /* after the length and the id */
-    uintptr_t id_address;       /* address of the id, from which an FDE's offset counts back */
+    uintptr_t id_address; /* address of the id; the CIE of an FDE is at this address minus the id */
     uint32_t id;
 };
 struct common { /* a parsed CIE */
@@ -111,8 +115,8 @@ static bool open_entry(const struct ag_cfi_tables *tables, uintptr_t address,
     uint32_t length, id;
     memcpy(&length, (const void *)address, 4);
     memcpy(&id, (const void *)(address + 4), 4);
-    /* A length of 0 ends the section; 0xffffffff begins an entry of 64-bit DWARF, which sections
-     * below 4 GiB do not need. Both fail here. */
+    /* A length of 0 ends the section. The length 0xffffffff begins an entry of 64-bit DWARF, which
+     * is not supported, because sections below 4 GiB do not need it. */
     if (length < 4 || !contains(tables, address + 4, length)) {
         return false;
     }
@@ -124,12 +128,13 @@ static bool open_entry(const struct ag_cfi_tables *tables, uintptr_t address,
     return true;
 }
 
-/* The id that marks a CIE. An FDE has the offset to its CIE in the same place. */
+/* The id of a CIE. In an FDE, the same field contains the offset of its CIE. */
 static uint32_t id_of_common(const struct ag_cfi_tables *tables) {
     return tables->debug_frame != 0 ? UINT32_MAX : 0;
 }
 
-/* Reads the fields that only DWARF 4 has after the augmentation; false: not supported. */
+/* Whether this version of a CIE is supported. Skips the fields that only DWARF 4 has after the
+ * augmentation. */
 static bool is_known_version(uint8_t version, struct ag_byte_reader *body) {
     if (version == VERSION_WITH_SIZES &&
         (ag_byte_reader_take(body, 1) != sizeof(uintptr_t) || ag_byte_reader_take(body, 1) != 0)) {
@@ -180,7 +185,7 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
             case 'S':
                 common.is_signal_frame = true;
                 break;
-            default: // the rest cannot be parsed, but its length permits skipping it
+            default: // unknown: the rest cannot be parsed; it is skipped by its length
                 letter = augmentation_end - 1;
                 break;
             }
@@ -197,8 +202,9 @@ static AG_NOINLINE bool parse_common(const struct ag_cfi_tables *tables, uintptr
     return true;
 }
 
-/* The address of the FDE that may cover pc: the last one that starts at or before pc. 0: none.
- * bytes: an array of ag_cfi_place, sorted, not empty, possibly unaligned, relative to the bases. */
+/* Returns the address of the FDE that may cover pc: the last FDE whose first pc is at or before pc.
+ * 0: none. bytes: a sorted array of struct ag_cfi_place, not empty, possibly unaligned. Its
+ * first_pc fields are relative to pc_base, its entry fields to entry_base. */
 static uintptr_t search_places(const uint8_t *bytes, uint64_t n_places, uintptr_t pc_base,
                                uintptr_t entry_base, uintptr_t pc) {
     const int64_t relative = (int64_t)(pc - pc_base);
@@ -294,7 +300,8 @@ static void define_cfa(struct machine *machine, uint64_t reg, int64_t offset) {
         .kind = AG_CFI_IN_REGISTER, .reg = (uint8_t)(reg < 255 ? reg : 255), .offset = offset};
 }
 
-/* Runs an instruction that sets the rule of a register; false: `operation` is another one. */
+/* Runs an instruction that sets the rule of a register. Returns false if `operation` is another
+ * instruction. */
 static bool run_register_instruction(struct machine *machine, struct ag_byte_reader *reader,
                                      uint8_t operation) {
     const int64_t data = machine->common->data_alignment;
@@ -345,8 +352,8 @@ static bool run_register_instruction(struct machine *machine, struct ag_byte_rea
     }
 }
 
-/* Runs an instruction that changes the CFA or the row as a whole; false: unknown, or invalid
- * here. */
+/* Runs an instruction that changes the CFA, the whole row or the rule of a register. Returns false
+ * if the instruction is unknown, or invalid at this place. */
 static bool run_row_instruction(struct machine *machine, struct ag_byte_reader *reader,
                                 uint8_t operation) {
     struct ag_cfi_row *row = &machine->row;
@@ -402,7 +409,7 @@ static bool run_row_instruction(struct machine *machine, struct ag_byte_reader *
     }
 }
 
-/* Runs until the row of pc is complete. `location`: the first pc of the program. */
+/* Runs a CFI program until the row of pc is complete. `location`: the first pc of the program. */
 static bool cfi_program_run(struct machine *machine, struct ag_byte_reader reader,
                             uintptr_t location, uintptr_t pc) {
     const struct common *common = machine->common;
@@ -451,7 +458,8 @@ static bool cfi_program_run(struct machine *machine, struct ag_byte_reader reade
     return !reader.is_bad;
 }
 
-/* Reads the head of the FDE: its CIE and its range of code. ret_entry->body begins behind it. */
+/* Reads the head of the FDE: its CIE and its range of code. Afterward ret_entry->body begins after
+ * this head. */
 static bool open_description(const struct ag_cfi_tables *tables, uintptr_t fde,
                              struct entry *ret_entry, struct common *ret_common,
                              uintptr_t *ret_first_pc, uintptr_t *ret_code_bytes) {

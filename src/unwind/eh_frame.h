@@ -1,8 +1,9 @@
-/* eh_frame.h: looks up the CFI row of one pc in an image's .eh_frame.
+/* eh_frame.h: looks up the CFI row of one pc (the row of the DWARF call frame table) in the
+ * .eh_frame section of an image (a loaded file).
  *
  * A lookup reads mapped memory, checks every address against the caller's bounds, allocates
- * nothing, and needs half a KiB of stack. Registers have DWARF's numbers here, and the caller
- * passes the register whose rule it wants. An FDE is the entry of one function. */
+ * nothing, and needs half a KiB of stack. Registers have DWARF's numbers in this file. The caller
+ * passes the number of the register whose rule it needs. An FDE is the entry of one function. */
 #ifndef AG_EH_FRAME_H
 #define AG_EH_FRAME_H
 
@@ -12,8 +13,8 @@
 
 struct ag_cfi_tables {
     uintptr_t eh_frame_hdr; /* address of the section */
-    uintptr_t low, high;    /* readable memory; nothing outside is read */
-    /* not 0: the entries are those of a .debug_frame section that begins here, and pcs are
+    uintptr_t low, high;    /* [low, high): readable memory; no byte outside is read */
+    /* not 0: the address of a .debug_frame section, which has the entries; pcs in it are
      * absolute */
     uintptr_t debug_frame;
     /* For code without a header: a sorted table that the caller maintains. */
@@ -23,33 +24,34 @@ struct ag_cfi_tables {
 };
 struct ag_cfi_place {
     int32_t first_pc;
-    int32_t entry; /* relative to low */
+    int32_t entry; /* offset of the FDE from ag_cfi_tables.low */
 };
 
 enum ag_cfi_rule_kind {
-    AG_CFI_SAME,          /* the register keeps its value (also if there is no rule) */
-    AG_CFI_UNDEFINED,     /* no value; for the return address: this is the outermost frame */
-    AG_CFI_AT_CFA,        /* saved at CFA + offset */
-    AG_CFI_IS_CFA,        /* its value is CFA + offset */
-    AG_CFI_IN_REGISTER,   /* its value is that of register `reg` (for the CFA: plus offset) */
-    AG_CFI_AT_EXPRESSION, /* saved at the address that the expression gives */
+    AG_CFI_SAME,      /* the register keeps its value (also if there is no rule) */
+    AG_CFI_UNDEFINED, /* no value; for the return address: this is the outermost frame */
+    AG_CFI_AT_CFA,    /* the register is saved at CFA + offset */
+    AG_CFI_IS_CFA,    /* the register's value is CFA + offset */
+    /* the register's value is that of register `reg`; the CFA is that value plus offset */
+    AG_CFI_IN_REGISTER,
+    AG_CFI_AT_EXPRESSION, /* the register is saved at the address that the expression computes */
     AG_CFI_IS_EXPRESSION, /* the register (or the CFA) has the value of the expression */
 };
 struct ag_cfi_rule {
     union {
         int64_t offset;
-        const uint8_t *expression; /* all its bytes lie within the tables' bounds */
+        const uint8_t *expression; /* all bytes of the expression lie within the tables' bounds */
     };
     uint16_t expression_bytes;
     uint8_t kind; /* enum ag_cfi_rule_kind */
     uint8_t reg;
 };
 struct ag_cfi_row {
-    struct ag_cfi_rule cfa; /* IN_REGISTER or IS_EXPRESSION */
+    struct ag_cfi_rule cfa; /* its kind is AG_CFI_IN_REGISTER or AG_CFI_IS_EXPRESSION */
     struct ag_cfi_rule return_address, wanted;
 };
 struct ag_cfi_entry {   /* properties of the whole function */
-    uintptr_t function; /* its first pc */
+    uintptr_t function; /* first pc of the function */
     bool is_signal_frame;
 };
 
@@ -60,13 +62,13 @@ int ag_eh_frame_find(const struct ag_cfi_tables *tables, uintptr_t pc, uint32_t 
 
 /* ---- without a sorted table: statically linked programs, .debug_frame ------ */
 
-/* Visits each FDE of the section [section, section + n_bytes), which lies within the bounds; damage
- * ends the walk. */
+/* Visits each FDE of the section [section, section + n_bytes), which must lie within the bounds of
+ * TABLES. The walk ends at damage. */
 typedef void ag_cfi_entry_fn(void *context, uintptr_t fde, uintptr_t first_pc,
                              uintptr_t code_bytes);
 void ag_eh_frame_walk(const struct ag_cfi_tables *tables, uintptr_t section, size_t n_bytes,
                       ag_cfi_entry_fn *visit, void *context);
-/* As ag_eh_frame_find, for the FDE at this address. */
+/* Finds the row of pc like ag_eh_frame_find, in the FDE at the address `fde`. */
 int ag_eh_frame_read(const struct ag_cfi_tables *tables, uintptr_t fde, uintptr_t pc,
                      uint32_t wanted, struct ag_cfi_row *ret_row, struct ag_cfi_entry *ret_entry);
 

@@ -1,14 +1,17 @@
-/* general_step.c: steps from a frame to its caller by a CFI row, for stack_walker.c. This is slow,
- * and used for the few rows that a packed rule (32 bits, see frame_step_fast.h) cannot hold.
+/* general_step.c: steps from a frame to its caller by a CFI row (a row of the DWARF call frame
+ * table), for stack_walker.c. This step is slow. It is only used for the few rows that a packed
+ * rule (32 bits, see frame_step_fast.h) cannot express.
  *
- * They occur where a signal interrupts a prologue that realigns the stack (CFA = r10), in ld.so's
- * lazy binder (CFA = rbx), which may allocate, and in hand-written assembler (CFA in a stack slot
- * or any register): 0.06 % of libc's rows, 2 % of ld.so's, 0.6 % of libcrypto's.
+ * Such rows occur where a signal interrupts a prologue that realigns the stack (CFA = r10), in
+ * ld.so's lazy binder (CFA = rbx), which may allocate, and in hand-written assembler (CFA in a
+ * stack slot or any register). They are 0.06 % of libc's rows, 2 % of ld.so's and 0.6 % of
+ * libcrypto's.
  *
- * A walk carries pc, sp and the frame pointer. The value of any other register was saved by one of
- * the frames between this one and the walk's start. Their rows are searched, from this frame
- * inward, until a row saved the register or a signal frame is found, in which the kernel saved all
- * registers. If no frame saved the register, the step fails: its value is only in the CPU. */
+ * A walk computes pc, sp and the frame pointer of each frame. The value of any other register was
+ * saved by one of the frames between the current frame and the start of the walk. Their rows are
+ * searched, from the current frame inward, until one is found that saved the register, or a signal
+ * frame, in which the kernel saved all registers. If no frame saved the register, its value is only
+ * in the CPU, and the step fails. */
 #include "unwind/general_step.h"
 
 #include "unwind/cfi_expression.h"
@@ -64,13 +67,14 @@ static bool evaluate(struct general *general, const struct ag_cfi_rule *rule, co
                                       ret_value);
 }
 
-/* Computes a register of the caller from its rule. `reg`: its number, for AG_CFI_SAME. */
+/* Computes a register of the caller by a rule. `reg`: the number of the register, which is needed
+ * for AG_CFI_SAME. */
 static bool apply_rule(struct general *general, const struct ag_cfi_rule *rule, uintptr_t cfa,
                        uint32_t reg, enum ag_word_role role, uintptr_t *ret_value) {
     uintptr_t address;
     switch ((enum ag_cfi_rule_kind)rule->kind) {
     case AG_CFI_SAME:
-    case AG_CFI_UNDEFINED: // no outer frame may read the register
+    case AG_CFI_UNDEFINED: // undefined: no outer frame reads the register
         return read_register(general, reg, ret_value);
     case AG_CFI_AT_CFA:
         return general->read(general->context, cfa + (uintptr_t)rule->offset, role, ret_value);
@@ -122,7 +126,7 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
         return AG_STEP_FAILED;
     }
     caller.sp = cfa;
-    if (entry.is_signal_frame) { // its caller may be on another stack, at an exact pc
+    if (entry.is_signal_frame) { // the interrupted code may be on another stack; its pc is exact
         if (ag_unwind_space_find_row(space, registers->pc, AG_DWARF_STACK_POINTER, &row, &entry,
                                      &expressions) < 0 ||
             (row.wanted.kind != AG_CFI_SAME &&
@@ -132,7 +136,7 @@ AG_COLD enum ag_step_result ag_general_step(struct ag_unwind_space *space,
         }
         caller.pc++;
     } else if (cfa < registers->sp ||
-               cfa % sizeof(uintptr_t) != 0) { // equal: return address in a register
+               cfa % sizeof(uintptr_t) != 0) { // equal if a register has the return address
         return AG_STEP_FAILED;
     }
     *ret_registers = caller;

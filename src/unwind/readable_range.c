@@ -1,13 +1,14 @@
-/* readable_range.c: finds out which pages can be read, for the walks of stack_walker.c.
+/* readable_range.c: determines which pages can be read, for the walks of stack_walker.c.
  *
- * The probe: rt_sigprocmask copies the new signal mask from user memory (EFAULT if it cannot)
- * before it checks `how` (EINVAL for an unknown one). So with a wrong `how` it changes nothing and
- * shows whether 8 bytes can be read. It takes 70 ns, and only pages never seen before need it.
- * mincore is no alternative: it reports a guard page as resident.
+ * A page is tested by a system call. rt_sigprocmask copies the new signal mask from user memory
+ * (and fails with EFAULT if the memory cannot be read) before it checks `how` (and fails with
+ * EINVAL if `how` is unknown). So with an invalid `how` the call changes nothing, and its error
+ * shows whether 8 bytes can be read. The call takes 70 ns, and is needed only for pages that were
+ * never read before. mincore is no alternative, because it reports a guard page as resident.
  *
- * Readable memory may be unmapped later without notice (a coroutine's stack). So a range is only a
- * second safeguard, besides section 3 of stack_walker.c, which limits what a walk reads: the range
- * stops walks that wrong rules lead astray. */
+ * Readable memory may be unmapped later without notice (a coroutine's stack). So a range cannot
+ * guarantee that memory is readable. The guarantee is that a walk reads only words of live frames
+ * (section 3 of stack_walker.c); the range stops walks that follow wrong rules to other memory. */
 #include "unwind/readable_range.h"
 
 #include <errno.h>
@@ -20,8 +21,8 @@ enum {
     KERNEL_SIGSET_BYTES = 8,
     INVALID_HOW = 0x5afe,
     /* The largest distance at which a page counts as part of the same stack, if all pages between
-     * are readable. A frame with a large array is thus crossed (256 probes, once), but a stack
-     * elsewhere is not searched for. */
+     * are readable. So the range can be extended over a frame with a large array (by at most 256
+     * system calls, once), but not to another stack far away. */
     GAP_PAGES_MAX = 256,
 };
 
@@ -30,7 +31,7 @@ static bool page_is_readable(uintptr_t page) {
            -EINVAL;
 }
 
-/* Whether all pages of [from, to) are readable, and there are not too many. */
+/* Whether all pages of [from, to) are readable, and there are at most GAP_PAGES_MAX. */
 static bool gap_is_readable(uintptr_t from, uintptr_t to) {
     if ((to - from) / AG_PAGE_BYTES > GAP_PAGES_MAX) {
         return false;

@@ -1,4 +1,4 @@
-/* readable_range.h: which memory can be read without a fault, one contiguous range at a time.
+/* readable_range.h: keeps one contiguous range of memory that can be read without a fault.
  *
  * A walk follows rules and the contents of the stack; either can be wrong. So no word is read
  * outside a range of pages that are known to be readable. The range grows page by page, by a system
@@ -27,18 +27,20 @@ AG_FAST bool ag_readable_range_has(const struct ag_readable_range *range, uintpt
 enum ag_readable_result {
     AG_READABLE_NOT,      /* no aligned word can be read there; the range is unchanged */
     AG_READABLE_EXTENDED, /* the range grew to contain the word, and kept what it contained */
-    AG_READABLE_MOVED,    /* the range is a different one now */
+    AG_READABLE_MOVED,    /* the range was replaced by another range that contains the word */
 };
 enum ag_readable_result ag_readable_range_extend(struct ag_readable_range *range,
                                                  uintptr_t address);
 
-/* As ..._extend, for an address that the caller knows to be readable (the stack it runs on). */
+/* Does the same as ag_readable_range_extend for an address that is known to be readable, such as
+ * one on the stack of the calling thread. Never returns AG_READABLE_NOT. */
 enum ag_readable_result ag_readable_range_enter(struct ag_readable_range *range, uintptr_t address);
 
 /* Whether address is aligned and its word can be read at this moment. Makes a system call. */
 bool ag_readable_word(uintptr_t address);
 
-/* Copies from memory that may be unmapped; false: not readable. For a few bytes, such as code. */
+/* Copies from memory that may be unmapped. Returns false if it cannot be read. For a few bytes,
+ * such as code. */
 bool ag_readable_copy(void *destination, uintptr_t source, size_t bytes);
 
 #endif

@@ -1,69 +1,80 @@
-/* stack_walker.c: captures stacks: with the cache of whole stacks, by a walk with a memo, or by a
- * plain walk. A node is the id of a stack in the stack tree.
+/* stack_walker.c: captures stacks in one of three ways: from the cache of whole stacks, by a walk
+ * with a memo (the frames of the last walk), or by a plain walk. A node is the id of a stack in the
+ * stack tree.
  *
  * 1. The verified memo
  *
  * An unwind is a pure function of the registers that it starts from (pc, sp, rbp), the stack words
  * that it reads, and the rules. So a walker remembers its last walk: its frames, outermost first,
- * and the words that they read. When the next walk reaches a frame whose registers equal a
- * remembered one, and every word that was read from there outward still has its value, then the
- * rest of the stack is the remembered one, and its node is known. Nothing is assumed about calls
- * and returns in between.
+ * and the words that they read. When the next walk reaches a frame whose registers are equal to
+ * those of a remembered frame, and every word that was read from this frame outward still has its
+ * value, then the rest of the stack is the remembered one, and its node is known. This is correct
+ * whatever the program called, or returned from, between the two walks.
  *
  *     frames   [0] outermost  [1]  ...  [known] the innermost that may still be right  ...
- *     words    those that frame [0] read | those that [1] read | ...     Each frame has the return
- *              address into its caller, the frame before it in the array, and then the other words
- *              that it read: saved rbps that matter (see 2), realigned CFAs, signals
+ *     words    the words that frame [0] read | those that frame [1] read | ...
  *
- * frames[known] depends on the first AG_NEEDED_WORDS(frames[known].needs) of words.
+ * The words of a frame are the return address into its caller (the previous frame in the array),
+ * and then the other words that the step to its caller read: saved values of rbp that matter
+ * (section 2), realigned CFAs, and words of signal frames.
  *
- * The walk goes from the innermost frame outward. At each frame it pops remembered frames that are
- * younger (their sp is lower); if the registers match, it verifies the words; otherwise it takes
- * one step by rule and repeats. At the end the new frames are appended. If a word differs, every
- * frame that depends on it is popped, and the walk continues from the live registers: the
- * remembered rbp may be stale (see 2), so a walk never resumes from the memo.
+ * The stack from frames[known] outward depends on the first AG_NEEDED_WORDS(frames[known].needs)
+ * elements of words.
+ *
+ * The walk goes from the innermost frame outward. At each frame, it removes the remembered frames
+ * that are further inside (their sp is lower). If the registers of the innermost remaining frame
+ * match, it verifies the words; if not, it takes one step by rule and repeats. At the end the new
+ * frames are appended. If a word differs, every remembered frame that depends on this word is
+ * removed, and the walk continues from the registers that it has computed itself, not from those in
+ * the memo, because a remembered rbp may be stale (section 2).
  *
  * 2. Liveness of rbp
  *
- * In code compiled without frame pointers rbp holds program data: comparing it, and the slots it
- * was saved in, would make equal stacks look different. rbp matters at a frame only if a frame
- * further out computes something from it before some frame reloads it. That is known when the
- * frames are appended, outermost first: one bit per frame. If the bit is clear, rbp is not compared
- * and the slot that reloads it is not remembered. The result is still exact.
+ * In code compiled without frame pointers, rbp contains program data. If rbp, and the stack slots
+ * in which it was saved, were compared, equal stacks would look different. rbp matters at a frame
+ * only if a frame further out computes an address from it before a frame reloads it. One bit per
+ * frame says whether it matters; the bit is known when the frames are appended, outermost first. If
+ * the bit is clear, rbp is not compared, and the slot from which it is reloaded is not remembered.
+ * The result is still exact.
  *
  * 3. Which memory is read
  *
- * A program may unmap the memory above its stack pointer at any time: a pool of coroutines divides
- * one mapping again and puts guard pages where a stack was. No list of mappings could follow that,
- * since the C library and raw system calls change them unseen. But the program will return through
- * its frames, so they exist. Therefore:
+ * A program may unmap memory above its stack pointer at any time: a pool of coroutines, for
+ * example, divides one mapping in another way and puts guard pages where a stack was. A list of
+ * mappings would not be correct, because the C library and raw system calls change mappings without
+ * any hook. But the program will return through its frames, so the memory of its frames is mapped.
+ * Therefore:
  *
  *     a word may be read if it lies in a frame that is known to exist. The frame that called the
- *     allocation function exists. If a frame exists and its rule is the compiler's, then the place
- *     of its return address exists too, and that address leads to the next frame.
+ *     allocation function exists. If a frame exists and its rule is from the compiler (not
+ *     guessed), then the place of its return address exists too, and the return address leads to
+ *     the next frame.
  *
- * Remembered words are therefore compared one by one from the innermost frame outward, up to the
- * first that differs: each was read by the rule of a frame whose existence the words before it have
- * just proven. (Blocks of four, compared with one branch, were no faster, and read up to three
- * words of a stack that no longer exists.)
+ * So remembered words are compared one by one from the innermost frame outward, up to the first
+ * word that differs. Each word was read by the rule of a frame, and the words that were compared
+ * before it prove that this frame exists. (To compare four words with one branch was not faster,
+ * and could read up to three words of a stack that does not exist anymore.)
  *
- * A guessed rule (AG_RULE_FRAME_POINTER, for generated code without CFI) proves nothing. From the
- * first guess of a walk on, a word is read only in pages that this walk itself found readable, by a
- * system call each (reach_guessed). The frames of such a walk are not remembered, even if it ends
- * like a complete one: an rbp that holds a pointer to zeroed memory looks like the outermost frame,
- * and that memory may be unmapped at the next walk with the same pc, sp and rbp.
+ * A guessed rule (AG_RULE_FRAME_POINTER, for generated code without CFI) does not prove that the
+ * next frame exists. After the first guess of a walk, a word is read only if this walk has tested
+ * its page by a system call (reach_guessed). The frames of such a walk are not remembered, even if
+ * the walk seems to reach the outermost frame: a value of rbp that points to zeroed memory looks
+ * like an outermost frame, and this memory may be unmapped at the next walk with the same pc, sp
+ * and rbp.
  *
  * In addition, a step before the first guess reads only in the walker's readable range
- * (readable_range.h), as rules are sometimes wrong, above all in assembler. When the range moves to
- * another stack the memo is dropped. If a walk crosses stacks (a handler on a signal stack), only
- * the last stack's frames are remembered: frames in the memo are in the order of their addresses.
+ * (readable_range.h), because rules are sometimes wrong, above all those of assembler code. When
+ * the range moves to another stack, the memo is dropped. If a walk goes from one stack to another
+ * (from a handler on a signal stack to the interrupted code), only the frames on the last stack are
+ * remembered, because frames in the memo must be in the order of their addresses.
  *
  * 4. Depth
  *
- * At most `depth` frames are kept. The memo of a complete stack is usable as long as remembered and
- * new frames together fit; the memo of a cut stack is usable if they are exactly `depth` again (its
- * outermost frame is the depth-th). Otherwise the walk does without the memo, and stops after
- * `depth` frames: the depth bounds the cost of a capture in a recursion. */
+ * At most `depth` frames are kept; a deeper stack is cut. The memo of a complete stack can be used
+ * if the matching remembered frames and the new frames are at most `depth` together. The memo of a
+ * cut stack can be used only if they are exactly `depth` frames, because its outermost remembered
+ * frame must be the depth-th frame of the result. Otherwise the walk does not use the memo and
+ * stops after `depth` frames; so the depth limits the cost of a capture in a deep recursion. */
 #include "unwind/stack_walker.h"
 
 #include <stddef.h>
@@ -85,7 +96,8 @@ static uint32_t clamp_depth(uint32_t depth) {
     return depth < 1 ? 1 : depth > AG_DEPTH_MAX ? AG_DEPTH_MAX : depth;
 }
 
-/* Lays out the arrays after the walker; returns the bytes of everything. walker may be NULL. */
+/* Places the arrays after the walker. Returns the bytes of the walker and its arrays. If walker is
+ * NULL, only computes the size. */
 static size_t lay_out(struct ag_walker *walker, uint32_t depth) {
     const size_t n_others = depth * (size_t)AG_STEP_OTHER_WORDS_MAX + 1;
     const struct {
@@ -122,8 +134,9 @@ struct ag_walker *ag_walker_init(void *memory, uint32_t depth) {
     return walker;
 }
 
-/* Zeros are empty entries. An entry that is cleared while a capture compares or fills it gives node
- * 0 (AG_ROOT_COMPLETE, no frames) at worst. */
+/* An entry of zeros is empty, so the caches may be cleared at any moment. If an entry is cleared
+ * while a capture compares or fills it, in the worst case the result is node 0 (AG_ROOT_COMPLETE, a
+ * stack without frames). */
 void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes) {
     const uintptr_t low = ag_page_after((uintptr_t)walker->near_pcs);
     const uintptr_t high = ag_page_of((uintptr_t)(walker + 1));
@@ -132,14 +145,17 @@ void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes) {
 }
 
 /* ---- reading the stack --------------------------------------------------- */
-struct reader { /* of one walk: records what it read */
+struct reader { /* the state of one walk's reads: records the words that the walk read */
     struct ag_readable_range *stack;
-    struct ag_stack_word return_word; /* the last one read with role RETURN_ADDRESS */
-    struct ag_stack_word *other;      /* where the next word of role OTHER is stored */
-    bool has_moved;                   /* to another stack, since this flag was cleared */
-    bool has_read_guessed;            /* a word after a guess was read */
+    /* the last word that was read with role AG_WORD_RETURN_ADDRESS */
+    struct ag_stack_word return_word;
+    /* where the next word that is read with role AG_WORD_OTHER is stored */
+    struct ag_stack_word *other;
+    bool has_moved;        /* the walk has moved to another stack since this flag was cleared */
+    bool has_read_guessed; /* a word after a guess was read */
     uint32_t next_page;
-    /* after the first guess: the pages that it found readable recently */
+    /* after the first guess: the last pages that this walk found readable; next_page selects the
+     * one to replace */
     uintptr_t pages[GUESS_PAGES];
 };
 
@@ -171,7 +187,8 @@ AG_FAST bool read_and_keep(void *context, uintptr_t address, enum ag_word_role r
     return true;
 }
 
-/* As read_and_keep, but records return addresses only: for steps that are not remembered. */
+/* Reads like read_and_keep, but records only return addresses. For steps that are not
+ * remembered. */
 AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
                        uintptr_t *ret_value) {
     struct reader *reader = context;
@@ -182,15 +199,16 @@ AG_FAST bool read_only(void *context, uintptr_t address, enum ag_word_role role,
     return true;
 }
 
-/* Called before the caller of the frame at sp is guessed for the first time. Only the page from
- * which the frame's pc was read is known to be readable. */
+/* Called before the first guess of a walk, which finds the caller of the frame at sp. At this
+ * moment, only the page from which the pc of this frame was read is known to be readable. */
 AG_COLD static void guess_begins(struct reader *reader, uintptr_t sp) {
     for (uint32_t i = 0; i < GUESS_PAGES; i++) {
         reader->pages[i] = ag_page_of(sp - sizeof(uintptr_t));
     }
 }
 
-/* Whether the word can be read, by the pages that this walk checked since its first guess. */
+/* Whether the word can be read. Tests its page by a system call, unless this walk has tested the
+ * page since its first guess. */
 static bool reach_guessed(struct reader *reader, uintptr_t address) {
     const uintptr_t page = ag_page_of(address);
     reader->has_read_guessed = true;
@@ -206,7 +224,7 @@ static bool reach_guessed(struct reader *reader, uintptr_t address) {
     return true;
 }
 
-/* read_and_keep after a guess. */
+/* Reads like read_and_keep, after a guess. */
 static bool read_guessed(void *context, uintptr_t address, enum ag_word_role role,
                          uintptr_t *ret_value) {
     struct reader *reader = context;
@@ -217,7 +235,7 @@ static bool read_guessed(void *context, uintptr_t address, enum ag_word_role rol
     return true;
 }
 
-/* read_only after a guess. */
+/* Reads like read_only, after a guess. */
 static bool read_only_guessed(void *context, uintptr_t address, enum ag_word_role role,
                               uintptr_t *ret_value) {
     struct reader *reader = context;
@@ -247,8 +265,9 @@ AG_FAST uint32_t near_rule(const struct ag_walker *walker, uintptr_t pc) {
 
 /* ---- the memo ------------------------------------------------------------ */
 
-/* Compares the first n words with the stack, from the last to the first; returns the number of
- * words up to and including the one found to differ, 0 if all are equal. Reads none before it. */
+/* Compares the first n words with the stack, from the last to the first, until a word differs.
+ * Returns the index of this word plus 1; 0: all words are equal. Does not read the words before
+ * it. */
 AG_FAST uint32_t words_verify(const struct ag_stack_word *words, uint32_t n) {
     const struct ag_stack_word *end = words + n;
     for (; end - words >= 4; end -= 4) {
@@ -265,7 +284,8 @@ AG_FAST uint32_t words_verify(const struct ag_stack_word *words, uint32_t n) {
     return (uint32_t)(end - words);
 }
 
-/* words_verify for a walk that has guessed: the frame that the words belong to may not exist. */
+/* Does the same as words_verify in a walk that has guessed, where the frames to which the words
+ * belong may not exist; so it tests that each word can be read. */
 static uint32_t verify_guessed(const struct ag_stack_word *words, uint32_t n,
                                struct reader *reader) {
     while (n > 0) {
@@ -281,15 +301,15 @@ static uint32_t verify_guessed(const struct ag_stack_word *words, uint32_t n,
 
 /* The result of a walk. */
 struct outcome {
-    enum ag_root root; /* when known < 0 */
-    int32_t known;     /* the frame that matched; -1: none */
+    enum ag_root root; /* how the walk ended, if known < 0 */
+    int32_t known;     /* index of the remembered frame that matched; -1: none */
     /* new_frames[0 .. forgotten] are not remembered, because they lie on another stack than the
      * outer ones or depend on words that are not kept; -1: all are remembered */
     int32_t forgotten;
     uint32_t n_new;
-    struct ag_stack_word return_word; /* where the pc of frames[known] was read */
+    struct ag_stack_word return_word; /* the word from which the pc of frames[known] was read */
     bool has_guessed;                 /* the caller of a frame was found by a guessed rule */
-    bool is_lost;                     /* no memory for the result */
+    bool is_lost;                     /* there is no memory for the result */
 };
 
 /* Whether the rest of the stack from these registers outward is frames[known .. 0]. If not,
@@ -342,15 +362,17 @@ AG_FAST uint64_t find_pc(struct ag_walker *walker, struct ag_unwind_space *space
     return value;
 }
 
-/* Appends the new frames from [first] on to the memo after frames[known] and interns them; returns
- * the node of the innermost. Frames up to `forgotten` are interned, but not remembered. */
+/* Interns new_frames[n_new - 1 .. first_frame] and appends them to the memo after frames[known].
+ * Returns the node of the innermost. Frames up to index `forgotten` are interned, but not
+ * remembered. */
 AG_FAST uint32_t memo_append(struct ag_walker *walker, struct ag_unwind_space *space,
                              const struct outcome *outcome, uint32_t first_frame) {
     const int32_t known = outcome->known;
     uint32_t node = known >= 0 ? walker->frames[known].node : outcome->root;
     uint32_t needs = known >= 0 ? walker->frames[known].needs : 0;
     uint32_t n_frames = (uint32_t)(known + 1);
-    /* of this walk: frames[known] may have made another call since the previous one */
+    /* from this walk, not from the memo: frames[known] may have made another call since the
+     * previous walk */
     struct ag_stack_word return_word = outcome->return_word;
     for (int32_t i = (int32_t)outcome->n_new - 1; i >= (int32_t)first_frame; i--) {
         const struct ag_new_frame *frame = &walker->new_frames[i];
@@ -369,11 +391,12 @@ AG_FAST uint32_t memo_append(struct ag_walker *walker, struct ag_unwind_space *s
         if (n_frames > 0) {
             walker->words[n_words++] = return_word;
         }
-        /* drop a reloaded rbp that does not matter, but keep the word that stopped the walk */
+        /* do not remember a reloaded rbp that does not matter; but keep the word of the outermost
+         * frame that stopped the walk */
         if (end > first && !caller_reads_rbp && ag_rule_reloads_rbp(rule) && n_frames > 0) {
             end--;
         }
-        while (end > first) { // what was read first is compared first
+        while (end > first) { // reversed, so that the word that was read first is compared first
             walker->words[n_words++] = walker->new_others[--end];
         }
         needs = AG_NEEDS(n_words, ag_rule_reads_rbp(rule, caller_reads_rbp));
@@ -384,7 +407,7 @@ AG_FAST uint32_t memo_append(struct ag_walker *walker, struct ag_unwind_space *s
     return node;
 }
 
-/* A step after the first guess of a walk, or that guess itself. */
+/* Steps by a guessed rule, or by any rule after the first guess of a walk. */
 AG_COLD static enum ag_step_result step_guessed(struct ag_walker *walker,
                                                 struct ag_unwind_space *space, uint32_t rule,
                                                 struct ag_registers *registers,
@@ -393,7 +416,7 @@ AG_COLD static enum ag_step_result step_guessed(struct ag_walker *walker,
         outcome->has_guessed = true;
         guess_begins(reader, registers->sp);
     }
-    if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) { // it may have interrupted code on another stack
+    if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) { // the interrupted code may be on another stack
         reader->has_moved = true;
     }
     if (rule != AG_RULE_GENERAL) {
@@ -404,7 +427,7 @@ AG_COLD static enum ag_step_result step_guessed(struct ag_walker *walker,
                            registers);
 }
 
-/* Steps one frame outward; true: the walk continues. */
+/* Steps one frame outward. Returns whether the walk continues. */
 AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
                       struct ag_registers *registers, struct reader *reader,
                       struct outcome *outcome) {
@@ -429,7 +452,7 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
         result = step_guessed(walker, space, rule, registers, reader, outcome);
     } else if (AG_LIKELY(rule != AG_RULE_GENERAL)) {
         result = ag_frame_step_fast(registers, rule, read_and_keep, reader);
-    } else { // the reads are not recorded, so the frames that depend on them are forgotten
+    } else { // its reads are not recorded, so the frames up to this one are not remembered
         result = ag_general_step(space, walker->new_frames, outcome->n_new - 1, read_only, reader,
                                  registers);
         outcome->forgotten = (int32_t)outcome->n_new - 1;
@@ -447,8 +470,9 @@ AG_FAST bool step_out(struct ag_walker *walker, struct ag_unwind_space *space,
     return false;
 }
 
-/* Walks from the registers to a frame of the memo or to an end; false: no memory for the result.
- * The stack found is new_frames[0 .. n_new - 1], innermost first, then frames[known .. 0]. */
+/* Walks from the registers outward until a frame of the memo matches, or the walk ends. Returns
+ * false if there is no memory for the result. The stack found is new_frames[0 .. n_new - 1],
+ * innermost first, then frames[known .. 0]. */
 AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space,
                          struct ag_registers registers, struct outcome *ret_outcome) {
     struct reader reader = {
@@ -465,7 +489,8 @@ AG_FAST bool find_frames(struct ag_walker *walker, struct ag_unwind_space *space
             walker->n_frames = 0;
             return false;
         }
-        /* if a return address was read that led to no frame, the end depends on that word */
+        /* If a return address was read that leads to no frame, the end of the stack depends on this
+         * word, so it is remembered. */
         if (outcome.root != AG_ROOT_CUT && reader.return_word.address != NULL &&
             outcome.n_new > 0) {
             *reader.other++ = reader.return_word;
@@ -492,9 +517,9 @@ static uint32_t walk_and_intern(struct ag_walker *walker, struct ag_unwind_space
 
 /* ---- the cache of whole stacks ------------------------------------------- */
 
-/* Mixes pc, sp and the next return addresses into a key, which ends before the first pc whose rule
- * is not in near_pcs. Only the compiler's own rules are followed, so the words lie in frames that
- * exist. */
+/* Computes a key from pc, sp and the next return addresses, up to the first pc whose rule is not in
+ * near_pcs. Only rules from the compiler are followed, not guessed ones, so the words that are read
+ * lie in frames that exist. */
 AG_FAST uint64_t stack_key(const struct ag_walker *walker, const struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp) {
     uintptr_t pc = *sp, cfa = (uintptr_t)(sp + 1);
@@ -532,7 +557,7 @@ static uint16_t place_in_lines(uint32_t index) {
     return (uint16_t)(index * (sizeof(struct ag_cached_stack) / AG_CACHE_LINE));
 }
 
-/* Adds words to the entry, from the last to the first; false: they do not fit. */
+/* Adds words to the entry, from the last to the first. Returns false if they do not fit. */
 static bool fill_words(struct ag_cached_stack *entry, const uintptr_t *sp,
                        const struct ag_stack_word *words, uint32_t n_words, uint32_t *n_filled) {
     if (*n_filled + n_words > AG_CACHED_BLOCKS * 4) {
@@ -551,7 +576,8 @@ static bool fill_words(struct ag_cached_stack *entry, const uintptr_t *sp,
     return true;
 }
 
-/* Copies the stack that the memo has just recorded into the entry; false: it does not fit. */
+/* Copies the stack in the memo, which is that of the last walk, into the entry. Returns false if it
+ * does not fit. */
 static bool cached_stack_fill(const struct ag_walker *walker, struct ag_cached_stack *entry,
                               const uintptr_t *sp, uintptr_t rbp, uint32_t node) {
     const uint32_t known = walker->n_frames - 1;
@@ -577,9 +603,10 @@ static bool cached_stack_fill(const struct ag_walker *walker, struct ag_cached_s
     return true;
 }
 
-/* Charges the cache's credit for a miss; without credit the cache is bypassed. */
+/* Reduces the cache's credit after a miss. Without credit, the cache is bypassed for some
+ * captures. */
 static void charge_miss(struct ag_walker *walker) {
-    if (walker->credit >= AG_CACHE_CREDIT_MAX) { // it has paid off since the last bypass
+    if (walker->credit >= AG_CACHE_CREDIT_MAX) { // the cache was useful since the last bypass
         walker->bypass_length = BYPASS_LENGTH_MIN;
     }
     walker->credit -= AG_CACHE_MISS_COST;
@@ -592,8 +619,8 @@ static void charge_miss(struct ag_walker *walker) {
     }
 }
 
-/* Whether the stack is that of the last capture, as for half of the captures of a program that
- * fills a container. */
+/* Whether the stack is that of the last capture. This is the case for half of the captures of a
+ * program that fills a container. */
 AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp) {
     if (AG_UNLIKELY(
@@ -608,7 +635,8 @@ AG_FAST bool is_last_stack(const struct ag_walker *walker, const struct ag_unwin
            words_verify(walker->words, AG_NEEDED_WORDS(frame->needs)) == 0;
 }
 
-/* Called before a walk: drops the memo if it is of an older generation or another stack. */
+/* Called before a walk: drops the memo if the space's generation has changed, or the memo describes
+ * another stack. */
 AG_FAST struct ag_registers begin_walk(struct ag_walker *walker, struct ag_unwind_space *space,
                                        const uintptr_t *sp, uintptr_t rbp) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
@@ -624,14 +652,14 @@ AG_FAST struct ag_registers begin_walk(struct ag_walker *walker, struct ag_unwin
     return (struct ag_registers){.pc = *sp, .sp = (uintptr_t)(sp + 1), .rbp = rbp};
 }
 
-/* Captures by memo and rules. */
+/* Captures a stack by a walk with the memo. */
 static uint32_t capture_by_walk(struct ag_walker *walker, struct ag_unwind_space *space,
                                 const uintptr_t *sp, uintptr_t rbp, struct outcome *ret_outcome) {
     return walk_and_intern(walker, space, begin_walk(walker, space, sp, rbp), ret_outcome);
 }
 
-/* The entry in the node's set that has the stack or may be filled with it; NULL: both entries stay,
- * unless the next stack missed in this set is the same. */
+/* Returns the entry in the node's set that contains the stack, or that may be filled with it. NULL:
+ * both entries stay; but if the next miss in this set is the same stack, an entry is replaced. */
 static struct ag_cached_stack *choose_place(struct ag_walker *walker, uint32_t node) {
     const uint32_t set = node * UINT32_C(0x9e3779b1) >> (32 - AG_CACHED_SETS_BITS);
     struct ag_cached_stack *entries = &walker->cache[set * 2];
@@ -650,8 +678,8 @@ static struct ag_cached_stack *choose_place(struct ag_walker *walker, uint32_t n
     return &entries[next];
 }
 
-/* Called after a walk that a cache hit could have avoided: stores the stack, or records its place.
- * This costs no credit as long as no other stack is replaced. */
+/* Called after a cache miss and a walk: stores the stack in the cache, or, if the cache contains
+ * it, records its place for the next prediction. Costs no credit if a free entry was filled. */
 static void cache_learn(struct ag_walker *walker, struct ag_unwind_space *space, uint16_t by_key[2],
                         const uintptr_t *sp, uintptr_t rbp, uint32_t node, uint16_t *expected) {
     walker->last = node;
@@ -774,8 +802,8 @@ uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_spa
 
 /* ---- the plain walk ------------------------------------------------------ */
 
-/* Walks without memo and fills `frames`; returns their number (0 for AG_ROOT_NOT_KEPT). *ret_root:
- * how the walk ended. */
+/* Walks without a memo and fills `frames`. Returns the number of frames (0 for AG_ROOT_NOT_KEPT).
+ * *ret_root: how the walk ended. */
 static uint32_t walk_plain(struct ag_unwind_space *space, struct ag_registers registers,
                            struct ag_new_frame *frames, enum ag_root *ret_root) {
     struct ag_readable_range stack = {0};

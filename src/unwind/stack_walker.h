@@ -1,10 +1,12 @@
-/* stack_walker.h: captures a stack: takes (sp, rbp) at a call of an allocation function and returns
- * the stack's id in the tree (base/stack_tree.h). A capture tries the cache of whole stacks, then
- * compares the memo (the last walk) with the stack, and finds other frames one by one by rule.
+/* stack_walker.h: captures a stack: takes sp and rbp at a call of an allocation function and
+ * returns the stack's id in the stack tree (base/stack_tree.h). A capture first searches the cache
+ * of whole stacks. If the stack is not in the cache, it walks from frame to frame by rules, until
+ * the rest of the stack is equal to the memo, the frames of the last walk.
  *
- * Threads: a space belongs to the process, a walker to one thread. Signal handlers must not use a
- * walker that is in use; they call ag_walk_plain. Nothing here allocates or locks. The only system
- * calls are ag_populate's, the probes of stack pages (readable_range.h), and ag_walk_plain's. */
+ * Threads: a space belongs to the process, a walker to one thread. A signal handler must not use a
+ * walker that is in use; it calls ag_walk_plain instead. No function of this file calls malloc or
+ * takes a lock. The only system calls are those of ag_populate, the tests of stack pages
+ * (readable_range.h), and those with which ag_walk_plain maps memory. */
 #ifndef AG_STACK_WALKER_H
 #define AG_STACK_WALKER_H
 
@@ -17,82 +19,87 @@
 
 struct ag_cfi_place;
 struct ag_unwind_image {    /* the unwinder's view of a loaded object */
-    uintptr_t low, high;    /* of its loaded segments */
+    uintptr_t low, high;    /* [low, high): the loaded segments */
     uintptr_t eh_frame_hdr; /* address of PT_GNU_EH_FRAME, 0: none */
-    /* the loaded segment that contains the tables; 0, 0: [low, high), which then has no holes */
+    /* the loaded segment that contains the unwind tables; 0, 0: the tables are in [low, high),
+     * which then must have no unmapped parts */
     uintptr_t tables_low, tables_high;
-    uint32_t id; /* stored with each site (pc in the tree); 0 only for memory that is no image */
-    /* For generated code without .eh_frame_hdr: its sorted frame descriptions. Their pcs count from
-     * low, their entries from tables_low (eh_frame.h). */
+    /* stored with each site (a pc in the stack tree); 0 for generated code, which is no image */
+    uint32_t id;
+    /* For generated code without .eh_frame_hdr: its sorted frame descriptions (eh_frame.h). Their
+     * pcs are relative to `low`, their entries to `tables_low`. */
     const struct ag_cfi_place *places; /* NULL: none */
     size_t n_places;
 };
 
-/* Calls USE, once, with the image that contains pc. The image stays mapped until USE returns;
- * afterwards it may be unmapped at any moment, so no pointer into it may be kept. Returns 0;
+/* Calls USE, once, with the image that contains pc. The image stays mapped until USE returns.
+ * Afterward it may be unmapped at any moment, so USE must not store pointers into it. Returns 0;
  * -ENOENT: no image contains pc; -EAGAIN: the loader is changing its list, so the result is
  * unknown. record/ supplies the function. It may be slow, but must be async-signal-safe and must
  * not call malloc. */
 typedef void ag_image_use_fn(void *context, const struct ag_unwind_image *image);
 typedef int ag_image_find_fn(void *context, uintptr_t pc, ag_image_use_fn *use, void *use_context);
 
-struct ag_unwind_space; /* sites, nodes, rules by site, generation; one per process */
+/* the stack tree, the rule of each pc, and a generation number; one per process */
+struct ag_unwind_space;
 
-/* `tree` is shared memory, zeroed or in use by processes of the same fork family: a whole tree of
- * this size, or with a mapper its base (base/stack_tree.h). `private_memory` is zeroed, has
- * ag_unwind_space_bytes(), and is aligned to a cache line; `depth`: frames kept, 1 to AG_DEPTH_MAX.
- * Returns NULL if there is no memory for the tree. */
+/* `tree` is shared memory: a whole tree of this size, or with a mapper only its base
+ * (base/stack_tree.h). It is zeroed, or in use by processes that forked from each other.
+ * `private_memory` is zeroed, has ag_unwind_space_bytes(), and is aligned to a cache line; `depth`:
+ * frames kept, 1 to AG_DEPTH_MAX. Returns NULL if there is no memory for the tree. */
 size_t ag_unwind_space_bytes(void);
 struct ag_unwind_space *ag_unwind_space_init(void *private_memory, void *tree, int tree_size,
                                              const struct ag_piece_mapper *mapper, uint32_t depth,
                                              ag_populate_fn *populate, ag_image_find_fn *find,
                                              void *context);
-/* Called after the images in [low, high) are unloaded: drops their rules, and the sites without an
- * image; memos and caches of all threads become invalid. Callers serialize, have removed the images
- * from the results of `find`, and never reuse an image's id. Also call it for the range of a new
- * image where code without an image (JIT) may have run. */
+/* Call it after the images in [low, high) were unloaded: drops the rules of their pcs and the sites
+ * without an image, and makes the memos and caches of all threads invalid. Only one thread may call
+ * it at a time. Before the call, `find` must not find the images anymore; an image's id must never
+ * be used for another image. Also call it for the range of a new image if code without an image
+ * (JIT code) may have run there. */
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
-/* The same for the range of a new image where only code without an image can have run before. */
+/* Does the same for the range of a new image in which only code without an image can have run
+ * before. */
 void ag_unwind_space_forget_made(struct ag_unwind_space *space, uintptr_t low, uintptr_t high);
 
 struct ag_walker; /* memo, stack cache, readable range of the stack; one per thread */
 size_t ag_walker_bytes(uint32_t depth);
-/* Makes a walker in zeroed memory aligned to a cache line. Only pages that a thread needs are
- * touched. depth: the space's. */
+/* Makes a walker in zeroed memory of ag_walker_bytes, aligned to a cache line. Only pages that are
+ * needed are touched. depth: that of the space. */
 struct ag_walker *ag_walker_init(void *memory, uint32_t depth);
 
-/* The caches of a walker: the part that may be cleared at any moment, also during a capture. These
- * are whole pages, most of the walker's memory. */
+/* The caches of a walker: the part of its memory that may be filled with zeros at any moment, even
+ * during a capture. It consists of whole pages, and is most of the walker's memory. */
 void *ag_walker_caches(struct ag_walker *walker, size_t *ret_bytes);
 
-/* Captures a stack: sp points at the return address that the call of the allocation function
- * pushed; rbp is the caller's. Returns the node id; AG_ROOT_NOT_KEPT if the tree is full or has no
- * memory; AG_ROOT_INCOMPLETE if there is no frame at sp. Needs 0.4 KiB of stack; 1.1 KiB for a pc
- * seen for the first time, and 1.6 KiB if its row does not fit into a rule; plus the stack of
- * `find`. */
+/* Captures a stack. sp points to the return address that the call of the allocation function
+ * pushed; rbp is its value in the caller. Returns the node id; AG_ROOT_NOT_KEPT if the tree is full
+ * or has no memory; AG_ROOT_INCOMPLETE if there is no frame at sp. Needs 0.4 KiB of stack; for a pc
+ * that is seen for the first time 1.1 KiB, or 1.6 KiB if its CFI row does not fit into a packed
+ * rule, plus the stack of `find`. */
 uint32_t ag_walker_capture(struct ag_walker *walker, struct ag_unwind_space *space,
                            const uintptr_t *sp, uintptr_t rbp);
 
-/* As ag_walker_capture without the cache, for callers that need the frames' positions on the stack:
- * fills ret_frames [the space's depth], innermost first; *ret_n_frames is their number, *ret_root
- * is how the walk ended. */
+/* Captures like ag_walker_capture, without the cache, for callers that need the positions of the
+ * frames on the stack. Fills ret_frames, an array with the depth of the space, innermost first.
+ * *ret_n_frames is the number of frames; *ret_root says how the walk ended. */
 struct ag_walked_frame {
     uintptr_t pc;  /* the frame's pc */
-    uintptr_t sp;  /* low end of its memory, which extends to the next frame's sp */
-    uint32_t site; /* of pc */
+    uintptr_t sp;  /* lowest address of the frame, which extends to the sp of the next frame */
+    uint32_t site; /* site of pc */
 };
 uint32_t ag_walker_capture_frames(struct ag_walker *walker, struct ag_unwind_space *space,
                                   const uintptr_t *sp, uintptr_t rbp,
                                   struct ag_walked_frame *ret_frames, uint32_t *ret_n_frames,
                                   enum ag_root *ret_root);
 
-/* As ag_walker_capture without the cache, for the outer part of the stack: CHOOSE is called once,
- * and returns how many of the innermost frames get no node (at most view->n_frames; if all, the
- * result is the root). */
+/* Captures the outer part of a stack like ag_walker_capture, without the cache. CHOOSE is called
+ * once, and returns how many of the innermost frames are left out (at most view->n_frames; if all
+ * frames are left out, the result is the root). No nodes are made for these frames. */
 struct ag_walk_view {
-    uint32_t n_frames;  /* [0] is the innermost */
+    uint32_t n_frames;  /* number of frames; index 0 is the innermost */
     enum ag_root root;  /* how the walk ended */
-    const void *frames; /* for ag_walk_view_pc only */
+    const void *frames; /* data for the function `pc` */
     uintptr_t (*pc)(const struct ag_walk_view *view, uint32_t i);
 };
 AG_FAST uintptr_t ag_walk_view_pc(const struct ag_walk_view *view, uint32_t i) {
@@ -103,9 +110,9 @@ uint32_t ag_walker_capture_outer(struct ag_walker *walker, struct ag_unwind_spac
                                  const uintptr_t *sp, uintptr_t rbp, ag_walk_choose *choose,
                                  void *context);
 
-/* As ag_walker_capture without memo and cache: for signal handlers that interrupted a capture, and
- * as the reference in debug mode. It maps and unmaps its scratch memory (40 bytes per frame of the
- * space's depth), which takes some microseconds. */
+/* Captures like ag_walker_capture, without memo and cache. For signal handlers that interrupted a
+ * capture, and as the reference in debug mode. It maps and unmaps memory for the frames (40 bytes *
+ * the space's depth), which takes a few microseconds. */
 uint32_t ag_walk_plain(struct ag_unwind_space *space, const uintptr_t *sp, uintptr_t rbp);
 
 /* Debug mode: whether the plain walk of the same stack finds `node`, the result of

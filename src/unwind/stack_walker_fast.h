@@ -1,21 +1,24 @@
 /* stack_walker_fast.h: the inline first part of a capture: the cache of whole stacks.
  *
- * A program mostly allocates from few stacks, again and again. Each walker keeps up to 512 of them
- * whole: the node (the stack's id in the tree), and all words that the walk read, which prove that
- * the stack is the same. The place of a stack in the cache depends on its node. Two predictions
- * choose the entries to try, and the words are compared:
+ * A program mostly allocates from a few stacks. Each walker caches up to 512 whole stacks. An entry
+ * contains the node (the stack's id in the stack tree), and all words that the walk read; if these
+ * words are unchanged, the stack is the same. The place of a stack in the cache depends on its
+ * node, which is not known before the capture. So two predictions choose the entries whose words
+ * are compared:
  *
- *     expected   the stack that followed the same last stack when this pc and sp last captured
- *     by key     the last two that had this pc, sp and next two return addresses (with one, all
- *                callers of a wrapper share a key; with three, captures were slower)
+ *     expected   the stack that was captured last time with the same pc, sp and previous stack
+ *     by key     the last two stacks with the same pc, sp and next two return addresses (with one
+ *                return address, all callers of a wrapper would have the same key; with three,
+ *                captures were slower)
  *
- * If many stacks share one key, `expected` still hits when the program repeats their sequence. If
- * stacks do not recur, filling the cache would cost more than it gains. So an entry is replaced
- * only after another stack was missed there twice in a row, and each walker has a credit: a hit
- * earns, a miss costs, and without credit the cache is bypassed for a while.
+ * If many stacks have the same key, `expected` is still right when the program repeats their
+ * sequence. If stacks do not recur, it costs more to fill the cache than the cache saves. So an
+ * entry is replaced only if the same other stack is missed twice in succession in its set. And each
+ * walker has a credit, which a hit increases and a miss reduces; without credit, the cache is
+ * bypassed for some captures.
  *
  * Budget, with warm caches: 3 ns for an expected stack, 6 ns for one found by key, 0.45 ns for each
- * compared word (about one per frame). A bypass costs one load and one branch.
+ * compared word (about one per frame). To bypass the cache costs one load and one branch.
  * bench/micro_walker.c measures these times. */
 #ifndef AG_STACK_WALKER_FAST_H
 #define AG_STACK_WALKER_FAST_H
@@ -25,87 +28,101 @@
 #include "unwind/unwind_space.h"
 
 enum {
-    AG_CACHED_SETS_BITS = 8, /* log2 of the number of sets, which have two entries each */
+    AG_CACHED_SETS_BITS = 8, /* log2 of the number of sets of the cache; a set has two entries */
     AG_CACHED_STACKS = 2 << AG_CACHED_SETS_BITS,
-    AG_CACHED_BLOCKS = 13,     /* 52 words; a stack that needs more is not cached */
-    AG_CACHED_KEY_RETURNS = 2, /* return addresses in the key besides the first */
+    /* blocks of four words; a stack that needs more than 52 words is not cached */
+    AG_CACHED_BLOCKS = 13,
+    AG_CACHED_KEY_RETURNS = 2, /* number of return addresses in the key after the first */
     AG_EXPECTED_BITS = 10,
-    AG_CACHE_CREDIT_MAX = 96, /* a hit earns one ... */
-    AG_CACHE_MISS_COST = 2,   /* ... a miss costs this much: a miss wastes twice what a hit saves */
+    AG_CACHE_CREDIT_MAX = 96, /* limit of the credit; a hit increases the credit by one */
+    /* a miss reduces the credit by this: it wastes twice the time that a hit saves */
+    AG_CACHE_MISS_COST = 2,
     AG_CACHE_CREDIT_START = 24,
     AG_NEAR_BITS = 9, /* log2 of the number of struct ag_near_pc: 8 KiB */
 };
 
-/* The words of a stack are compared from the innermost frame outward, and no word is read before
- * all words further inside were found equal (section 3 of stack_walker.c). An `or` over several
- * differences would save a branch, but read memory that may no longer exist. */
-struct ag_cached_words { /* sp[offsets[i]] was values[i] */
+/* The words of a stack are compared from the innermost frame outward. A word is read only after all
+ * words further inside were found equal (section 3 of stack_walker.c). Combining several
+ * comparisons by a bitwise `or` would save branches, but could read memory that is not mapped
+ * anymore. */
+struct ag_cached_words { /* four words of a stack: sp[offsets[i]] was values[i] */
     uintptr_t values[4];
     uint16_t offsets[4];
 };
-struct ag_cached_stack { /* 576 bytes: an odd number of cache lines, so that the heads spread over
-                            all sets of the L1 cache; eight frames need the first two lines */
-    AG_CACHE_ALIGNED uintptr_t sp; /* of the capture; 0: empty */
+/* 576 bytes: an odd number of cache lines, so that the first lines of the entries are in different
+ * sets of the L1 cache. The words of eight frames are in the first two lines. */
+struct ag_cached_stack {
+    AG_CACHE_ALIGNED uintptr_t sp; /* sp of the capture; 0: the entry is empty */
     uintptr_t pc;                  /* *sp */
-    uintptr_t rbp;                 /* compared when reads_rbp */
+    uintptr_t rbp;                 /* compared only if reads_rbp is set */
     uint32_t node;
-    uint32_t generation;   /* of the space when it was filled */
-    uint32_t blocks_bytes; /* of the blocks in use; the last one is padded with repeated words */
+    uint32_t generation; /* generation of the space when the entry was filled */
+    /* size of the used blocks; the last block is padded with copies of its first word */
+    uint32_t blocks_bytes;
     uint32_t reads_rbp;
     struct ag_cached_words blocks[AG_CACHED_BLOCKS];
 };
 _Static_assert(sizeof(struct ag_cached_stack) == 576, "an odd number of cache lines");
-/* A walker's own copy of a recent lookup, found by one comparison. */
+/* An entry of the walker's own cache of pcs: a copy of the result of a recent lookup. */
 struct ag_near_pc {
     uintptr_t pc;
     uint64_t value; /* AG_PC_VALUE */
 };
-struct ag_stack_word { /* *address was value */
+struct ag_stack_word { /* the word at address was value */
     const uintptr_t *address;
     uintptr_t value;
 };
 struct ag_known_frame {
     struct ag_registers registers;
     uint32_t node;
-    uint32_t needs; /* AG_NEEDS(words that the walk reads from it outward, reads_rbp) */
+    /* AG_NEEDS(number of words that the walk read from this frame outward, whether it depends on
+     * rbp) */
+    uint32_t needs;
 };
 #define AG_NEEDS(n_words, reads_rbp) ((uint32_t)(n_words) << 1 | (reads_rbp))
 #define AG_NEEDED_WORDS(needs) ((needs) >> 1)
 #define AG_NEEDS_RBP(needs) ((needs)&1)
 struct ag_new_frame {
     struct ag_registers registers;
-    uint64_t value;    /* AG_PC_VALUE */
-    uint32_t n_others; /* words of role OTHER that this frame and all younger new frames read */
+    uint64_t value; /* AG_PC_VALUE */
+    /* number of words with role AG_WORD_OTHER that the steps from this frame and from all new
+     * frames further inside read */
+    uint32_t n_others;
 };
 struct ag_walker {
     struct ag_readable_range stack;
-    uint32_t bypass;        /* number of coming captures that bypass the cache; 0: use it */
-    uint32_t bypass_length; /* of the next bypass: doubles while the cache does not pay */
-    int32_t credit;         /* <= AG_CACHE_CREDIT_MAX */
-    uint32_t last;          /* identifies the last stack: its place in the cache, or its node */
-    uint32_t generation;    /* of the space, when memo and near pcs were made */
+    uint32_t bypass; /* number of next captures that bypass the cache; 0: the cache is used */
+    /* length of the next bypass; it doubles while the cache is not useful */
+    uint32_t bypass_length;
+    int32_t credit;      /* <= AG_CACHE_CREDIT_MAX */
+    uint32_t last;       /* identifies the last stack: its place in the cache, or its node */
+    uint32_t generation; /* generation of the space when memo and near_pcs were filled */
     uint32_t depth;
     uint32_t n_frames; /* <= depth */
-    bool is_cut;       /* the outermost known frame is not the outermost of the stack */
-    /* the memo: [depth], outermost first */
+    /* the memo is of a cut stack: its outermost frame is not the outermost frame of the stack */
+    bool is_cut;
+    /* the memo: an array of `depth` frames, outermost first */
     struct ag_known_frame *frames;
     struct ag_stack_word *words; /* [depth * (AG_STEP_OTHER_WORDS_MAX + 1)], + 1 for the word that
                                     stopped a walk; compared from the last to the first */
-    /* scratch of one capture: innermost first; new_returns[i] is where the pc of new_frames[i] was
-     * read */
+    /* memory of one capture, innermost frame first; new_returns[i] is the word from which the pc of
+     * new_frames[i] was read; new_others are the words with role AG_WORD_OTHER */
     struct ag_new_frame *new_frames;
     struct ag_stack_word *new_returns;
     struct ag_stack_word *new_others;
-    AG_CACHE_ALIGNED struct ag_near_pc near_pcs[1 << AG_NEAR_BITS]; /* two places each: i, i ^ 1 */
-    uint16_t expected[1 << AG_EXPECTED_BITS];     /* places in the cache, in cache lines */
-    uint16_t by_key[1 << AG_CACHED_SETS_BITS][2]; /* likewise, the last two places of a key */
-    /* node of the last miss in a full set; bit 31: which of the two is replaced next */
+    /* a pc is in one of two places, i and i ^ 1 */
+    AG_CACHE_ALIGNED struct ag_near_pc near_pcs[1 << AG_NEAR_BITS];
+    uint16_t expected[1 << AG_EXPECTED_BITS]; /* places in the cache, in units of cache lines */
+    /* the last two places of a key, in units of cache lines */
+    uint16_t by_key[1 << AG_CACHED_SETS_BITS][2];
+    /* by set: bits 0 to 30: node of the last miss in the full set; bit 31: which of its two entries
+     * is replaced next */
     uint32_t missed[1 << AG_CACHED_SETS_BITS];
     struct ag_cached_stack cache[AG_CACHED_STACKS];
 };
 
-/* Captures without the cache (expected: NULL), or after the prediction missed: then the right one
- * is stored in *expected. */
+/* Captures a stack if the cache is bypassed (expected is NULL), or if the prediction was wrong;
+ * then the place of the captured stack is stored in *expected, if it is in the cache. */
 uint32_t ag_walker_capture_slow(struct ag_walker *walker, struct ag_unwind_space *space,
                                 const uintptr_t *sp, uintptr_t rbp, uint16_t *expected);
 
@@ -115,13 +132,13 @@ AG_FAST const struct ag_cached_stack *ag_cached_stack_at(const struct ag_walker 
                                             (size_t)place * AG_CACHE_LINE);
 }
 
-/* Whether the word is unchanged. volatile: the compiler must not read a word earlier than written
- * here. */
+/* Whether the word is unchanged. volatile, because the compiler must not move the read before
+ * earlier comparisons. */
 AG_FAST bool ag_stack_word_is(const uintptr_t *address, uintptr_t value) {
     return *(const volatile uintptr_t *)address == value;
 }
 
-/* Whether the stack at sp is the entry's. */
+/* Whether the stack at sp is the stack of the entry. */
 AG_FAST bool ag_cached_stack_is(const struct ag_cached_stack *entry,
                                 const struct ag_unwind_space *space, const uintptr_t *sp,
                                 uintptr_t rbp) {
@@ -144,7 +161,7 @@ AG_FAST bool ag_cached_stack_is(const struct ag_cached_stack *entry,
     return true;
 }
 
-/* See ag_walker_capture. */
+/* The inline version of ag_walker_capture. */
 AG_FAST uint32_t ag_walker_capture_fast(struct ag_walker *walker, struct ag_unwind_space *space,
                                         const uintptr_t *sp, uintptr_t rbp) {
     if (AG_UNLIKELY(walker->bypass != 0)) {
@@ -157,7 +174,7 @@ AG_FAST uint32_t ag_walker_capture_fast(struct ag_walker *walker, struct ag_unwi
     AG_KEEP_IN_REGISTER(entry);
     if (AG_LIKELY(ag_cached_stack_is(entry, space, sp, rbp))) {
         walker->credit += walker->credit < AG_CACHE_CREDIT_MAX;
-        walker->last = *expected; // not the node, for which the next prediction would wait
+        walker->last = *expected; // not the node, which would have to be loaded first
         return entry->node;
     }
     return ag_walker_capture_slow(walker, space, sp, rbp, expected);

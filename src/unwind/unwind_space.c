@@ -1,13 +1,17 @@
-/* unwind_space.c: resolves each pc once, for the walkers of all threads: finds the image, the CFI
- * row, the packed rule (frame_step_fast.h), and the site, the pc's number in the stack tree. The
- * results are cached; only ag_unwind_space_forget removes them. A word that is not a pc (read by a
- * wrong walk) is neither cached nor given a site: such words would fill the tables.
+/* unwind_space.c: resolves each pc once, for the stack walkers of all threads. To resolve a pc
+ * means to find its image (loaded file), its CFI row (a row of the DWARF call frame table), its
+ * packed rule (frame_step_fast.h), and its site, the number of the pc in the stack tree. The
+ * results are cached; only ag_unwind_space_forget removes them. If a walk goes wrong and reads a
+ * word that is not a pc, this word is not cached and gets no site, because such words would fill
+ * the tables.
  *
- * A forget may run concurrently with a resolution in another thread: forget changes the generation,
- * clears the values, and changes it again; a resolution whose generation changed between its begin
- * and its end removes what it stored. So either forget or the resolver clears the value, or the
- * resolver called `find` after the image was gone. If no slot has a pc of the range and no thread
- * resolves one, there is nothing to forget, and the caches of other threads stay valid. */
+ * ag_unwind_space_forget may run while another thread resolves a pc. It changes the generation,
+ * clears the values, and changes the generation again. If the generation has changed between the
+ * begin and the end of a resolution, the resolving thread removes the value that it stored. So
+ * there are three cases: ag_unwind_space_forget clears the value, or the resolving thread clears
+ * it, or the resolving thread called `find` after the image was removed, so that the value is
+ * right. If no slot has a pc of the range and no thread is resolving a pc, there is nothing to
+ * remove, and the caches of other threads stay valid. */
 #include "unwind/unwind_space.h"
 
 #include <errno.h>
@@ -51,12 +55,14 @@ struct row_search {
     uint32_t wanted;
     struct ag_cfi_row row;
     struct ag_cfi_entry entry;
-    struct ag_row_expressions *expressions; /* where to copy them; NULL: nowhere */
+    /* where to copy the expressions; NULL: they are not copied */
+    struct ag_row_expressions *expressions;
     int result;
 };
 
-/* Copies the expression from the image, which may be unmapped later, to `bytes` (NULL: drops it);
- * false: it is too long. */
+/* Copies the expression of a rule to `bytes`, because the image that contains it may be unmapped
+ * later. If bytes is NULL, the expression becomes empty. Returns false if the expression is too
+ * long. */
 static bool keep_expression(struct ag_cfi_rule *rule, uint8_t *bytes) {
     if (rule->kind != AG_CFI_AT_EXPRESSION && rule->kind != AG_CFI_IS_EXPRESSION) {
         return true;
@@ -117,9 +123,10 @@ static void use_for_rule(void *context, const struct ag_unwind_image *image) {
         search->rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
         return;
     }
-    /* No row covers pc - 1, so no call pushed pc. A coroutine's first function returns to the first
-     * byte of a function (makecontext stored it): the stack ends there. A signal handler returns to
-     * a trampoline, whose address the kernel stored. */
+    /* No row covers pc - 1, so no call pushed pc. There are two cases. The first function of a
+     * coroutine returns to the first byte of a function, whose address makecontext stored: the
+     * stack ends there. A signal handler returns to a trampoline, whose address the kernel
+     * stored. */
     if (r == -ENOENT && ag_eh_frame_find(&tables, pc, AG_DWARF_FRAME_POINTER, &row, &entry) == 0) {
         const uint32_t rule = ag_frame_rule_pack(&row, entry.is_signal_frame);
         if (AG_RULE_KIND(rule) == AG_RULE_SIGNAL) {
@@ -134,7 +141,7 @@ static void use_for_rule(void *context, const struct ag_unwind_image *image) {
     search->rule = ag_frame_rule_guess(pc);
 }
 
-/* The rule of pc - 1, and the id of its image (0: none). */
+/* Finds the rule of pc - 1, and the id of its image (0: none). */
 static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32_t *ret_image) {
     struct rule_search search = {.pc = pc};
     const int r = space->find(space->find_context, pc - 1, use_for_rule, &search);
@@ -142,7 +149,8 @@ static uint32_t resolve_rule(struct ag_unwind_space *space, uintptr_t pc, uint32
     return r == 0 ? search.rule : r == -EAGAIN ? AG_RULE_NOTHING : ag_frame_rule_guess(pc);
 }
 
-/* The slot of pc, claimed if necessary; NULL: its buckets are full. */
+/* Returns the slot of pc, and claims one if pc has none. NULL: the buckets of pc are full in all
+ * levels. */
 static struct ag_pc_entry *claim_entry(struct ag_unwind_space *space, uintptr_t pc) {
     const uint64_t hash = ag_stack_tree_hash(pc);
     uint32_t level_start = 0;
@@ -187,7 +195,8 @@ static uint64_t find_known(struct ag_unwind_space *space, uintptr_t pc) {
     return 0;
 }
 
-/* Resolves the pc, and caches the result unless images were unloaded meanwhile. */
+/* Resolves the pc. Caches the result, unless the generation changes meanwhile, because images are
+ * unloaded. */
 static uint64_t pc_resolve(struct ag_unwind_space *space, uintptr_t pc) {
     const uint32_t generation = atomic_load_explicit(&space->generation, memory_order_acquire);
     uint32_t image = 0;
@@ -213,7 +222,8 @@ static uint64_t pc_resolve(struct ag_unwind_space *space, uintptr_t pc) {
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&space->generation, memory_order_relaxed) != generation) {
         atomic_store_explicit(&entry->value, 0, memory_order_relaxed);
-        ag_stack_tree_kill_site(&space->tree, site); /* only if the site has no image */
+        /* has an effect only if the site has no image */
+        ag_stack_tree_kill_site(&space->tree, site);
     }
     return value;
 }
@@ -232,7 +242,7 @@ AG_NOINLINE uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc
     return value;
 }
 
-/* Whether any cached result comes from [low, high). */
+/* Whether a cached result may be of a pc in [low, high). */
 static bool is_anything_kept(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
     if (atomic_load_explicit(&space->n_resolving, memory_order_seq_cst) != 0 ||
         atomic_load_explicit(&space->has_unkept, memory_order_seq_cst)) {
@@ -261,7 +271,7 @@ void ag_unwind_space_forget_made(struct ag_unwind_space *space, uintptr_t low, u
 
 void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintptr_t high) {
     if (!is_anything_kept(space, low, high)) {
-        return; // true of most modules that iconv loads: all threads keep their caches
+        return; // as for most modules that iconv loads: the caches of all threads stay valid
     }
     atomic_fetch_add_explicit(&space->generation, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&space->has_unkept, memory_order_seq_cst) &&
@@ -279,7 +289,7 @@ void ag_unwind_space_forget(struct ag_unwind_space *space, uintptr_t low, uintpt
                 const uint64_t value =
                     atomic_exchange_explicit(&entry->value, 0, memory_order_relaxed);
                 if (AG_PC_SITE(value) != 0) {
-                    ag_stack_tree_kill_site(&space->tree, AG_PC_SITE(value)); // if imageless
+                    ag_stack_tree_kill_site(&space->tree, AG_PC_SITE(value)); // only without image
                 }
             }
         }

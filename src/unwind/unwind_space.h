@@ -1,5 +1,6 @@
-/* unwind_space.h: what all walkers of a process share: the stack tree (base/stack_tree.h), and of
- * each pc its site (the pc's number in the tree) and its rule (frame_step_fast.h).
+/* unwind_space.h: the data that all stack walkers of a process share: the stack tree
+ * (base/stack_tree.h), and a table with the site of each pc (its number in the tree) and the rule
+ * of each pc (how to step from its frame to the caller, see frame_step_fast.h).
  *
  * The table of pcs is private to the process and only grows: a pc claims a slot by compare-and-swap
  * and keeps it. Its value, one word with site and rule, is stored when both are known, and cleared
@@ -12,14 +13,18 @@
 #include "unwind/stack_walker.h"
 
 enum {
-    AG_PC_LEVELS = 3,      /* a pc whose bucket is full goes to the next, four times larger level */
-    AG_PC_FIRST_BITS = 14, /* 2^14 pcs, 256 KiB, touched as far as used; z3 needs 3,829 */
+    /* if the bucket of a pc is full, the pc is stored in the next level, which is four times
+     * larger */
+    AG_PC_LEVELS = 3,
+    /* 2^14 pcs in the first level: 256 KiB, of which only used pages take memory; z3 needs 3,829
+     * pcs */
+    AG_PC_FIRST_BITS = 14,
     AG_PC_BUCKET = 4,
     AG_PC_SLOTS = (1 << 14) + (1 << 16) + (1 << 18),
 };
 struct ag_pc_entry {
     _Atomic uint64_t pc;    /* 0: free */
-    _Atomic uint64_t value; /* AG_PC_VALUE(site, rule); 0: not resolved (any more) */
+    _Atomic uint64_t value; /* AG_PC_VALUE(site, rule); 0: not resolved yet, or removed */
 };
 #define AG_PC_VALUE(site, rule) ((uint64_t)(site) << 32 | (rule))
 #define AG_PC_SITE(value) ((uint32_t)((value) >> 32))
@@ -30,22 +35,25 @@ struct ag_unwind_space {
     uint32_t depth;
     ag_image_find_fn *find;
     void *find_context;
-    /* Flags that show ag_unwind_space_forget where to search. Each is set before its condition
-     * becomes true, and stays set. */
+    /* Flags by which ag_unwind_space_forget knows where to search. Each flag is set before its
+     * condition becomes true, and stays set. uses_level: the level contains pcs. */
     _Atomic bool uses_level[AG_PC_LEVELS];
     _Atomic bool has_unkept;    /* a pc got no slot: only walkers cache its value */
     _Atomic bool has_imageless; /* a pc outside of all images got a site */
-    /* threads that are resolving a pc; a longjmp out of that leaves it too high, never too low */
+    /* number of threads that are resolving a pc. If a signal handler leaves a resolution by
+     * longjmp, the number stays too high; it is never too low */
     _Atomic uint32_t n_resolving;
     AG_CACHE_ALIGNED _Atomic uint32_t
         generation; /* changes whenever the meaning of a pc may have changed */
     AG_CACHE_ALIGNED struct ag_pc_entry pcs[AG_PC_SLOTS];
 };
 
-/* The CFI row of the instruction at pc - 1, with the rule of DWARF register `wanted`. -ENOENT: no
- * image, or no row of it covers the pc; -EAGAIN: unknown at this moment. Expressions are copied to
- * ret_expressions, and the row's rules point there; if it is NULL, they become empty. */
-enum { AG_ROW_EXPRESSION_BYTES = 64 }; /* the longest in libc, ld.so and libcrypto has 31 */
+/* Finds the CFI row of the instruction at pc - 1, with the rule of DWARF register `wanted`.
+ * -ENOENT: no image, or no row of the image, covers the pc; -EAGAIN: the image is unknown at this
+ * moment. Expressions are copied to *ret_expressions, and the row's rules point to the copies; if
+ * ret_expressions is NULL, the expressions become empty. */
+/* the longest expression in libc, ld.so and libcrypto has 31 bytes */
+enum { AG_ROW_EXPRESSION_BYTES = 64 };
 struct ag_row_expressions {
     uint8_t bytes[3][AG_ROW_EXPRESSION_BYTES];
 };
@@ -55,8 +63,8 @@ int ag_unwind_space_find_row(struct ag_unwind_space *space, uintptr_t pc, uint32
 
 uint64_t ag_pc_find_slow(struct ag_unwind_space *space, uintptr_t pc);
 
-/* AG_PC_VALUE of a pc that the first level has, else 0. Budget: one multiplication, one cache
- * line; 1 ns with warm caches. */
+/* Returns AG_PC_VALUE of the pc if it is in the first level and resolved, else 0. Budget: one
+ * multiplication, one cache line; 1 ns with warm caches. */
 AG_FAST uint64_t ag_pc_peek_fast(const struct ag_unwind_space *space, uintptr_t pc) {
     const uint64_t hash = ag_stack_tree_hash(pc);
     const struct ag_pc_entry *bucket =
@@ -70,8 +78,9 @@ AG_FAST uint64_t ag_pc_peek_fast(const struct ag_unwind_space *space, uintptr_t 
     return 0;
 }
 
-/* AG_PC_VALUE of a frame's pc. Its site is 0 if no frame can have this pc (rule AG_RULE_NOTHING) or
- * if the site could not be stored (rule 0). */
+/* Returns AG_PC_VALUE of a frame's pc, which is resolved if necessary. The site in it is 0 in two
+ * cases: no frame can have this pc (the rule is AG_RULE_NOTHING), or the site could not be stored
+ * (the rule is 0). */
 AG_FAST uint64_t ag_pc_find_fast(struct ag_unwind_space *space, uintptr_t pc) {
     const uint64_t value = ag_pc_peek_fast(space, pc);
     return AG_LIKELY(value != 0) ? value : ag_pc_find_slow(space, pc);

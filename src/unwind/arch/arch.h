@@ -2,7 +2,8 @@
  *
  *     frame_step_fast.h   the registers, the packed rule (32 bits: how to get from a frame at one
  *                         pc to its caller), one step by a rule; all inline
- *     frame_rule.c/.h     makes the packed rule of a CFI row, or of code bytes if there is no row
+ *     frame_rule.c/.h     makes the packed rule from a CFI row (a row of the DWARF call frame
+ *                         table), or from code bytes if there is no row
  *     capture_entry.h     the assembler stub that passes (sp, rbp) of a call to C
  *
  * A port to another CPU keeps this scheme: one 32-bit rule per pc, and a frame pointer register

@@ -3,10 +3,12 @@
  *     void *malloc(size_t bytes)                        the entry; jumps to:
  *     void *implementation(size_t bytes, const uintptr_t *sp, uintptr_t rbp)
  *
- * A C function cannot get its caller's sp and rbp without a frame pointer; three instructions in
- * front of it can. They pass sp and rbp as additional last arguments and jump, so the
- * implementation returns to the caller. Their CFI is that of a function that has not pushed
- * anything. They follow an endbr64, because CET requires it of a function called by a pointer. */
+ * A C function that is compiled without a frame pointer cannot get its caller's sp and rbp. So the
+ * entry consists of three instructions in front of the function, which pass sp and rbp as
+ * additional last arguments and jump to it. The implementation then returns directly to the caller.
+ * The CFI (unwind information) of the entry is that of a function that has pushed nothing. The
+ * entry begins with endbr64, because CET requires this of a function that is called through a
+ * pointer. */
 #ifndef AG_CAPTURE_ENTRY_H
 #define AG_CAPTURE_ENTRY_H
 

@@ -1,8 +1,9 @@
-/* frame_rule.c (x86-64): makes the packed rule of a pc (frame_step_fast.h), for unwind_space.c: it
- * packs the CFI row into 32 bits, or guesses the rule from the code if no row covers the pc. Every
- * row of libc, libstdc++, z3 and jq that can apply at a call fits (measured), except in a handful
- * of hand-written functions that keep their CFA in another register: their rows get the rule
- * GENERAL, and general_step.c evaluates them. */
+/* frame_rule.c (x86-64): makes the packed rule of a pc (frame_step_fast.h), for unwind_space.c. It
+ * packs the CFI row of the pc (a row of the DWARF call frame table) into 32 bits, or guesses the
+ * rule from the code if no row covers the pc. By measurement, nearly every row of libc, libstdc++,
+ * z3 and jq that can apply at a call fits into 32 bits. The exceptions are a few hand-written
+ * functions whose CFA is in another register than rsp or rbp. Their rows get the rule GENERAL, and
+ * general_step.c evaluates them. */
 #include "unwind/arch/x86_64/frame_rule.h"
 
 #include <string.h>
@@ -54,12 +55,13 @@ static bool is_plt(const struct ag_cfi_rule *rule, uint32_t *ret_push_end) {
     return true;
 }
 
-/* Packs the place of the caller's rbp as a slot (frame_step_fast.h); false: no slot can hold it. */
+/* Packs the place where the caller's rbp is saved as a slot (frame_step_fast.h). Returns false if
+ * no slot can express the place. */
 static bool pack_rbp_slot(const struct ag_cfi_rule *rule, uint32_t *ret_slot) {
     int64_t offset;
     switch ((enum ag_cfi_rule_kind)rule->kind) {
     case AG_CFI_SAME:
-    case AG_CFI_UNDEFINED: // then no outer frame reads rbp
+    case AG_CFI_UNDEFINED: // undefined: no outer frame reads rbp
         *ret_slot = AG_RULE_SLOT_SAME;
         return true;
     case AG_CFI_AT_CFA:
@@ -122,7 +124,7 @@ uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame) 
     }
 }
 
-/* Whether a call instruction ends right before `end`. The longest indirect form has 7 bytes. */
+/* Whether a call instruction ends directly before `end`. The longest indirect call has 7 bytes. */
 static bool ends_with_call(const uint8_t *end) {
     if (end[-5] == 0xe8) { // call rel32
         return true;
@@ -183,7 +185,8 @@ bool ag_register_is_preserved(uint32_t reg) {
 }
 
 bool ag_signal_register_offset(uint32_t reg, uintptr_t *ret_offset) {
-    /* by DWARF number; the kernel saves r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip */
+    /* index: DWARF's number of the register; value: its position in the kernel's list r8 to r15,
+     * rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip */
     static const uint8_t place[] = {
         [0] = 13, [1] = 12, [2] = 14, [3] = 11, [4] = 9,  [5] = 8,  [6] = 10, [7] = 15,  [8] = 0,
         [9] = 1,  [10] = 2, [11] = 3, [12] = 4, [13] = 5, [14] = 6, [15] = 7, [16] = 16,

@@ -1,5 +1,5 @@
-/* frame_rule.h (x86-64): makes a packed rule from a CFI row, or from code bytes if there is no
- * row. */
+/* frame_rule.h (x86-64): makes a packed rule (32 bits that say how to get from a frame to its
+ * caller) from a CFI row, or from code bytes if there is no row. */
 #ifndef AG_FRAME_RULE_H
 #define AG_FRAME_RULE_H
 
@@ -12,24 +12,26 @@
 /* DWARF's register numbers */
 enum { AG_DWARF_FRAME_POINTER = 6, AG_DWARF_STACK_POINTER = 7, AG_DWARF_RETURN_ADDRESS = 16 };
 
-/* Packs a row into 32 bits. The row must have been computed for rbp: row->wanted is the rule of
- * rbp. Returns AG_RULE_GENERAL if the row does not fit. */
+/* Packs a row into 32 bits. row->wanted must be the rule of rbp. Returns AG_RULE_GENERAL if the row
+ * does not fit into 32 bits. */
 uint32_t ag_frame_rule_pack(const struct ag_cfi_row *row, bool is_signal_frame);
 
-/* Guesses the rule of a pc that no row covers from the bytes of code around pc: of kind SIGNAL (a
- * signal trampoline without CFI, as musl's), AG_RULE_FRAME_POINTER (a call ends right before pc) or
- * AG_RULE_NOTHING. Never faults. */
+/* Guesses the rule of a pc that no row covers from the bytes of code around pc. The result is a
+ * rule of the kind AG_RULE_SIGNAL (for a signal trampoline without CFI, like that of musl),
+ * AG_RULE_FRAME_POINTER (if a call ends directly before pc) or AG_RULE_NOTHING. Never faults. */
 uint32_t ag_frame_rule_guess(uintptr_t pc);
 
 /* ---- for the general step (general_step.c) ------------------------------- */
 
-/* Reads a register that a walk carries from frame to frame: pc, sp, rbp; false: another one. */
+/* Reads a register whose value a walk computes for each frame: pc, sp or rbp. Returns false for all
+ * other registers. */
 bool ag_registers_get(const struct ag_registers *registers, uint32_t reg, uintptr_t *ret_value);
 
-/* Whether a function has to preserve the register. */
+/* Whether the ABI requires a function to preserve the register. */
 bool ag_register_is_preserved(uint32_t reg);
 
-/* Where the kernel saved the register, relative to sp at a signal trampoline; false: not saved. */
+/* The place where the kernel saved the register, relative to sp at a signal trampoline. Returns
+ * false if the kernel does not save it. */
 bool ag_signal_register_offset(uint32_t reg, uintptr_t *ret_offset);
 
 #endif

@@ -1,4 +1,5 @@
-/* frame_step_fast.h (x86-64): from a frame to its caller by one 32-bit rule.
+/* frame_step_fast.h (x86-64): steps from a frame to its caller by one 32-bit rule, the packed form
+ * of a CFI row (a row of the DWARF call frame table).
  *
  *     rule   | offset / 8 : 20 | rbp slot : 9 | kind : 3 |      bit 31 .. bit 0
  *
@@ -27,7 +28,7 @@
 #include "base/compiler.h"
 
 enum ag_rule_kind {
-    AG_RULE_UNKNOWN = 0, /* not resolved yet; a valid rule is never 0 */
+    AG_RULE_UNKNOWN = 0, /* the rule was not determined yet; a valid rule is never 0 */
     AG_RULE_SP,
     AG_RULE_BP,
     AG_RULE_BP_DEREF,
@@ -37,18 +38,19 @@ enum ag_rule_kind {
     AG_RULE_OTHER,
 };
 enum ag_rule_other {
-    AG_OTHER_NONE = 0,          /* no rule is known; pc may not lie in code at all */
-    AG_OTHER_FRAME_POINTER = 1, /* code without a row: try rbp as a frame pointer */
-    AG_OTHER_GENERAL = 2,       /* a row that does not fit into 32 bits */
+    AG_OTHER_NONE = 0,          /* there is no rule; pc may not even be an address of code */
+    AG_OTHER_FRAME_POINTER = 1, /* code without a CFI row: rbp is assumed to be a frame pointer */
+    AG_OTHER_GENERAL = 2, /* the CFI row does not fit into 32 bits: general_step.c evaluates it */
 };
 enum {
     AG_RULE_SLOT_SAME = 0,
     AG_RULE_SLOT_AT_BP = 511,
-    AG_RULE_OFFSET_MAX =
-        (1 << 20) - 1, /* in units of 8 bytes; BP_DEREF: half of it in each direction */
-    AG_GUESSED_FRAME_BYTES_MAX =
-        1 << 20,                 /* if rbp is further away, it is data and not a frame pointer */
-    AG_STEP_OTHER_WORDS_MAX = 2, /* that one step reads, besides the return address */
+    /* in units of 8 bytes; for BP_DEREF, whose offset is signed, half of it in each direction */
+    AG_RULE_OFFSET_MAX = (1 << 20) - 1,
+    /* if rbp is further away from sp, it is assumed to be data, not a frame pointer */
+    AG_GUESSED_FRAME_BYTES_MAX = 1 << 20,
+    /* maximum number of words that one step reads besides the return address */
+    AG_STEP_OTHER_WORDS_MAX = 2,
 };
 #define AG_RULE(kind, slot, offset8) \
     ((uint32_t)(kind) | (uint32_t)(slot) << 3 | ((uint32_t)(offset8)&AG_RULE_OFFSET_MAX) << 12)
@@ -60,24 +62,25 @@ enum {
 #define AG_RULE_OFFSET8(rule) ((rule) >> 12)
 #define AG_RULE_SIGNED_OFFSET8(rule) ((int32_t)(rule) >> 12)
 
-/* ucontext_t as the kernel lays it out, seen from sp at the signal trampoline */
+/* offsets of fields of the kernel's ucontext_t from sp at the signal trampoline */
 enum { AG_SIGNAL_RBP = 120, AG_SIGNAL_RSP = 160, AG_SIGNAL_RIP = 168 };
 
-struct ag_registers { /* a frame: its pc, and what its caller is computed from */
+struct ag_registers { /* the registers of a frame, from which those of its caller are computed */
     uintptr_t pc, sp, rbp;
 };
 
 enum ag_step_result {
-    AG_STEP_CALLER, /* registers are the caller's now */
+    AG_STEP_CALLER, /* the registers are now those of the caller */
     AG_STEP_END,    /* this is the outermost frame */
     AG_STEP_FAILED, /* no rule, or the rule led to an unreadable or impossible address */
 };
 
-/* Why a step reads a word: a walk that caches words treats the two roles differently. */
+/* The purpose for which a step reads a word. A walk that caches words treats return addresses and
+ * other words differently. */
 enum ag_word_role { AG_WORD_RETURN_ADDRESS, AG_WORD_OTHER };
 
-/* Reads one word of the stack; false: unreadable. In the recorded process this is a load within
- * verified bounds; an observer of another process supplies its own function. */
+/* Reads one word of the stack; false: unreadable. In the recorded process, this function is a load
+ * within verified bounds. An observer of another process supplies its own function. */
 typedef bool ag_read_word_fn(void *context, uintptr_t address, enum ag_word_role role,
                              uintptr_t *ret_value);
 
@@ -120,7 +123,7 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
         if (rule != AG_RULE_FRAME_POINTER) {
             return AG_STEP_FAILED;
         }
-        if (registers->rbp == 0) { // the ABI's mark of the outermost frame; ld.so uses it
+        if (registers->rbp == 0) { // by the ABI, rbp is 0 in the outermost frame; ld.so does this
             return AG_STEP_END;
         }
         cfa = registers->rbp + 16;
@@ -149,8 +152,8 @@ AG_FAST enum ag_step_result ag_frame_step_fast(struct ag_registers *registers, u
 
 /* ---- liveness of rbp ------------------------------------------------------ */
 
-/* Whether the walk from this frame outward depends on rbp. caller_reads_rbp: the same of the walk
- * from its caller outward. */
+/* Whether the walk from a frame with this rule outward depends on rbp. caller_reads_rbp: whether
+ * the walk from its caller outward depends on rbp. */
 AG_FAST bool ag_rule_reads_rbp(uint32_t rule, bool caller_reads_rbp) {
     switch (AG_RULE_KIND(rule)) {
     case AG_RULE_BP:
@@ -171,8 +174,8 @@ AG_FAST bool ag_rule_reads_rbp(uint32_t rule, bool caller_reads_rbp) {
     return true;
 }
 
-/* Whether the step ends by reading the caller's rbp (with role OTHER). Then that word need not be
- * cached when the caller does not depend on rbp. */
+/* Whether the last word that the step reads is the caller's rbp (with role AG_WORD_OTHER). Such a
+ * word need not be cached if the walk from the caller outward does not depend on rbp. */
 AG_FAST bool ag_rule_reloads_rbp(uint32_t rule) {
     return AG_RULE_SLOT(rule) != AG_RULE_SLOT_SAME;
 }
