@@ -16,6 +16,8 @@
  * recorder that joins is attributed to the process that executed it: the one that had its pid
  * before, or its parent. If that process has a surplus of joined recorders (it made the system call
  * itself, as Go's runtime does), the surplus does not hide programs that others miss. If its parent
+ * has never had a surplus, it may have adopted the process (the first process of a PID namespace,
+ * or a subreaper), and the recorder is attributed to a descendant of that parent. If its parent
  * lives and is a stranger itself, the recorder is not attributed. If its parent is unknown or has
  * ended, the recorder reduces what is missing in all.
  *
@@ -119,7 +121,7 @@ static bool is_recorded(const struct ag_writer *writer, uint32_t pid) {
         const struct ag_watched_slot *watched = &writer->slots[i];
         const bool may_be_it =
             watched->watch.pid == pid ||
-            (watched->watch.pid == 0 && ag_process_has_own_pid(pid, watched->own_pid));
+            (watched->watch.pid == 0 && ag_process_has_own_pid(pid, watched->ids.own_pid));
         if (watched->phase == AG_PHASE_OPEN && !watched->has_ended && may_be_it) {
             return true;
         }
@@ -245,18 +247,42 @@ void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *w
     strangers->next_look_ns = now_ns + (rest_ns > every_ns ? rest_ns : every_ns);
 }
 
-void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns) {
-    struct ag_stranger *stranger = strangers_find(strangers, pid, ag_process_start_ticks(pid));
-    stranger = stranger ? stranger : strangers_add(strangers, pid, now_ns);
+/* A forked child reports its parent's namespace. So if that is all that is known of its pid, the
+ * parent decides. */
+bool ag_process_is_same(const struct ag_process_ids *ids, const struct ag_process_ids *joined) {
+    if (ids->pid != 0 && joined->pid != 0) {
+        return ids->pid == joined->pid;
+    }
+    const bool has_same_namespace =
+        ids->pid_namespace != 0 && ids->pid_namespace == joined->pid_namespace;
+    const bool has_same_parent = joined->parent == 0 || ids->parent == joined->parent;
+    return ids->own_pid == joined->own_pid &&
+           (has_same_namespace || (ids->namespace_is_inherited && has_same_parent));
+}
+
+bool ag_process_is_parent(const struct ag_process_ids *ids, const struct ag_process_ids *joined) {
+    return (ids->pid != 0 && ids->pid == joined->parent) ||
+           (joined->own_parent != 0 && ids->own_pid == joined->own_parent &&
+            ids->pid_namespace == joined->pid_namespace);
+}
+
+void ag_strangers_executed(struct ag_strangers *strangers, const struct ag_process_ids *ids,
+                           uint64_t now_ns) {
+    const uint64_t start_ticks = ag_process_start_ticks(ids->pid);
+    struct ag_stranger *stranger = strangers_find(strangers, ids->pid, start_ticks);
+    stranger = stranger ? stranger : strangers_add(strangers, ids->pid, now_ns);
     if (stranger) {
         stranger->has_executed = true;
+        stranger->before = *ids;
     }
 }
 
 /* The process may have been counted before, because its start took long. */
-void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid) {
-    for (size_t i = strangers->n_known; pid != 0 && i-- > 0;) {
-        if (strangers->known[i].pid == pid) {
+void ag_strangers_recorded(struct ag_strangers *strangers, const struct ag_process_ids *ids) {
+    for (size_t i = strangers->n_known; i-- > 0;) {
+        const struct ag_stranger *stranger = &strangers->known[i];
+        if (ids->pid != 0 ? stranger->pid == ids->pid
+                          : stranger->has_executed && ag_process_is_same(&stranger->before, ids)) {
             forget(strangers, &strangers->known[i]);
             return;
         }
@@ -265,9 +291,10 @@ void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid) {
 
 /* ---- programs without a recorder ---- */
 
-void ag_strangers_executed_unseen(struct ag_strangers *strangers, uint32_t pid, uint32_t n_programs,
-                                  const char *name, uint64_t now_ns) {
-    struct ag_missing_programs missing = {.pid = pid, .n_programs = n_programs, .since_ns = now_ns};
+void ag_strangers_executed_unseen(struct ag_strangers *strangers, const struct ag_process_ids *ids,
+                                  uint32_t n_programs, const char *name, uint64_t now_ns) {
+    struct ag_missing_programs missing = {
+        .ids = *ids, .n_programs = n_programs, .since_ns = now_ns};
     (void)snprintf(missing.name, sizeof(missing.name), "%s", name);
     for (size_t i = 0; i < strangers->n_missing; i++) {
         if (strangers->missing[i].n_programs == 0) { /* all of them have joined */
@@ -281,17 +308,6 @@ void ag_strangers_executed_unseen(struct ag_strangers *strangers, uint32_t pid, 
     } else {
         strangers->missing[PROCESSES_MOST - 1].n_programs += n_programs;
     }
-}
-
-bool ag_strangers_take_missing(struct ag_strangers *strangers, uint32_t pid) {
-    for (size_t i = strangers->n_missing; pid != 0 && i-- > 0;) { /* the newest process first */
-        struct ag_missing_programs *missing = &strangers->missing[i];
-        if (missing->pid == pid && missing->n_programs > 0) {
-            missing->n_programs--;
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Is the process a descendant of the first one, and surely not recorded? */

@@ -11,19 +11,28 @@
 struct ag_writer;
 
 enum { AG_STRANGERS_NAMES_BYTES = 96 };
-struct ag_stranger {      /* a process that is a stranger, or may become one */
-    uint32_t pid;         /* in the writer's PID namespace */
-    uint64_t start_ticks; /* of the process, as ag_process_start_ticks */
-    uint64_t since_ns;    /* CLOCK_MONOTONIC when it was first seen without a recording */
-    bool has_executed;    /* it was recorded and executed another program */
-    bool is_counted;      /* it is a stranger */
-    bool is_seen;         /* by the current look */
+struct ag_process_ids {  /* what is known of a recorded process; 0: unknown */
+    uint32_t pid;        /* in the writer's PID namespace */
+    uint32_t parent;     /* pid of its parent in the writer's PID namespace */
+    uint32_t own_pid;    /* in its own PID namespace */
+    uint32_t own_parent; /* pid of its parent in its own PID namespace */
+    uint64_t pid_namespace;
+    bool namespace_is_inherited; /* pid_namespace is that of its parent, and may not be its own */
+};
+struct ag_stranger {              /* a process that is a stranger, or may become one */
+    uint32_t pid;                 /* in the writer's PID namespace */
+    struct ag_process_ids before; /* of the program that it executed, if has_executed */
+    uint64_t start_ticks;         /* of the process, as ag_process_start_ticks */
+    uint64_t since_ns;            /* CLOCK_MONOTONIC when it was first seen without a recording */
+    bool has_executed;            /* it was recorded and executed another program */
+    bool is_counted;              /* it is a stranger */
+    bool is_seen;                 /* by the current look */
     char name[16];
 };
 /* Programs that a recorded process executed, or started in children, and whose recorders have not
  * joined the session. Made when the process' trace is sealed. */
 struct ag_missing_programs {
-    uint32_t pid; /* of the process, in the writer's PID namespace; 0: unknown */
+    struct ag_process_ids ids; /* of the process */
     uint32_t n_programs;
     uint64_t since_ns; /* CLOCK_MONOTONIC */
     char name[16];     /* of the program that executed them */
@@ -41,17 +50,20 @@ struct ag_strangers { /* zero-initialize */
  * last look is long enough ago. */
 void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *writer,
                        uint64_t now_ns);
+/* Is it the same process as the one that joined, before that executed its program? */
+bool ag_process_is_same(const struct ag_process_ids *ids, const struct ag_process_ids *joined);
+/* Is it the parent of the one that joined, or was it before it ended? */
+bool ag_process_is_parent(const struct ag_process_ids *ids, const struct ag_process_ids *joined);
+
 /* Notes that a recorded process has executed another program. */
-void ag_strangers_executed(struct ag_strangers *strangers, uint32_t pid, uint64_t now_ns);
+void ag_strangers_executed(struct ag_strangers *strangers, const struct ag_process_ids *ids,
+                           uint64_t now_ns);
 /* Notes that this process is recorded. */
-void ag_strangers_recorded(struct ag_strangers *strangers, uint32_t pid);
+void ag_strangers_recorded(struct ag_strangers *strangers, const struct ag_process_ids *ids);
 /* Notes the end of a recorded process, which executed N_PROGRAMS programs whose recorders have not
  * joined the session so far. */
-void ag_strangers_executed_unseen(struct ag_strangers *strangers, uint32_t pid, uint32_t n_programs,
-                                  const char *name, uint64_t now_ns);
-/* Notes that the recorder of one of these programs has joined. false: none of that process is
- * missing. */
-bool ag_strangers_take_missing(struct ag_strangers *strangers, uint32_t pid);
+void ag_strangers_executed_unseen(struct ag_strangers *strangers, const struct ag_process_ids *ids,
+                                  uint32_t n_programs, const char *name, uint64_t now_ns);
 /* Notes a recorder that joined and cannot be attributed to a recorded process. PARENT: of its
  * process, in the writer's PID namespace; 0: unknown. */
 void ag_strangers_joined_alone(struct ag_strangers *strangers, const struct ag_writer *writer,

@@ -128,8 +128,8 @@ static void note_end(struct ag_writer *writer, uint32_t index, uint64_t now_ns) 
 static bool is_same_pid(const struct ag_watched_slot *a, const struct ag_watched_slot *b) {
     return a->watch.pid != 0 && b->watch.pid != 0
                ? a->watch.pid == b->watch.pid
-               : a->own_pid == b->own_pid && a->pid_namespace == b->pid_namespace &&
-                     a->pid_namespace != 0;
+               : a->ids.own_pid == b->ids.own_pid && a->ids.pid_namespace == b->ids.pid_namespace &&
+                     a->ids.pid_namespace != 0;
 }
 
 static bool was_forked(const struct ag_session *session, uint32_t index) {
@@ -216,6 +216,7 @@ static enum ag_process_found find_process(const struct ag_writer *writer, struct
 static void watch_process(struct ag_writer *writer, uint32_t index, uint32_t pid) {
     struct ag_watched_slot *watched = &writer->slots[index];
     ag_process_watch_start(&watched->watch, pid);
+    watched->ids.pid = pid != 0 ? pid : watched->ids.pid;
     if (watched->program == 0 && pid != 0) {
         watched->program = ag_process_program(pid);
     }
@@ -234,10 +235,10 @@ static uint64_t end_of_unseen_ns(const struct ag_writer *writer) {
 
 /* A process' pid in the writer's namespace, also of one that had ended before it was adopted. 0:
  * unknown. */
-static uint32_t pid_of(const struct ag_writer *writer, const struct ag_watched_slot *watched) {
+static uint32_t pid_of(const struct ag_writer *writer, const struct ag_process_ids *ids) {
     const bool shares_namespace = /* as far as can be known */
-        watched->pid_namespace == writer->session->pid_namespace || watched->pid_namespace == 0;
-    return watched->watch.pid != 0 ? watched->watch.pid : shares_namespace ? watched->own_pid : 0;
+        ids->pid_namespace == writer->session->pid_namespace || ids->pid_namespace == 0;
+    return ids->pid != 0 ? ids->pid : shares_namespace ? ids->own_pid : 0;
 }
 
 /* Programs that the process executed and whose recorders did not join. */
@@ -248,34 +249,108 @@ static uint32_t n_unseen_executions(const struct ag_writer *writer, uint32_t ind
     return n > n_joined && n <= INT32_MAX ? n - n_joined : 0;
 }
 
-/* Attributes the recorder that joined in slot INDEX to an execution by the process PID, which may
- * be an earlier program of the same process. false: that process has no execution whose recorder is
- * missing. */
-static bool attribute_joined(struct ag_writer *writer, uint32_t index, uint32_t pid,
-                             bool *ret_is_open) {
-    for (uint32_t i = 0; i < writer->n_slots_seen && pid != 0; i++) {
-        const bool is_it = i != index && writer->slots[i].phase == AG_PHASE_OPEN &&
-                           pid_of(writer, &writer->slots[i]) == pid;
-        *ret_is_open |= is_it;
-        if (is_it && n_unseen_executions(writer, i) > 0) {
-            writer->slots[i].n_joined++;
+/* Does PID descend from ANCESTOR, as the processes reported it that were recorded lately? */
+static bool descends_from(const struct ag_writer *writer, uint32_t pid, uint32_t ancestor) {
+    enum { GENERATIONS = 64 };
+    for (int n = 0; n < GENERATIONS && pid != 0 && pid != ancestor; n++) {
+        uint32_t parent = 0;
+        for (uint32_t i = 0; i < writer->n_slots_seen && parent == 0; i++) {
+            const struct ag_watched_slot *watched = &writer->slots[i];
+            const bool is_it =
+                watched->phase != AG_PHASE_NONE && pid_of(writer, &watched->ids) == pid;
+            parent = is_it ? watched->ids.parent : 0;
+        }
+        pid = parent;
+    }
+    return pid == ancestor;
+}
+
+enum relation { IS_SAME, IS_PARENT, IS_UNDER_PARENT };
+
+/* Is the process of IDS the one that joined, or its parent, or another descendant of its parent? */
+static bool is_related(const struct ag_writer *writer, enum relation relation,
+                       const struct ag_process_ids *ids, const struct ag_process_ids *joined) {
+    switch (relation) {
+    case IS_SAME:
+        return ag_process_is_same(ids, joined);
+    case IS_PARENT:
+        return ag_process_is_parent(ids, joined);
+    case IS_UNDER_PARENT:
+        return joined->parent != 0 && descends_from(writer, ids->parent, joined->parent);
+    }
+    return false;
+}
+
+/* Attributes the recorder that joined in slot INDEX to an execution by a process of that RELATION.
+ * false: these processes have no execution whose recorder is missing. */
+static bool attribute_joined(struct ag_writer *writer, uint32_t index, enum relation relation) {
+    const struct ag_process_ids *joined = &writer->slots[index].ids;
+    struct ag_strangers *strangers = &writer->strangers;
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        struct ag_watched_slot *watched = &writer->slots[i];
+        if (i != index && watched->phase == AG_PHASE_OPEN && n_unseen_executions(writer, i) > 0 &&
+            is_related(writer, relation, &watched->ids, joined)) {
+            watched->n_joined++;
             return true;
         }
     }
-    return ag_strangers_take_missing(&writer->strangers, pid);
+    for (size_t i = strangers->n_missing; i-- > 0;) { /* the newest process first */
+        struct ag_missing_programs *missing = &strangers->missing[i];
+        if (missing->n_programs > 0 && is_related(writer, relation, &missing->ids, joined)) {
+            missing->n_programs--;
+            return true;
+        }
+    }
+    return false;
 }
 
-/* Attributes the recorder of a program to the process that executed it: the one with the same pid,
- * or its parent (strangers.c, 2). */
-static void note_joined(struct ag_writer *writer, uint32_t index, uint32_t pid,
-                        uint32_t reported_parent) {
-    const uint32_t known_parent = pid != 0 ? ag_process_parent(pid) : 0;
-    const uint32_t parent = known_parent != 0 ? known_parent : reported_parent;
-    bool is_same_open = false, is_parent_open = false;
-    if (!attribute_joined(writer, index, pid, &is_same_open) &&
-        !attribute_joined(writer, index, parent, &is_parent_open) && !is_parent_open) {
-        ag_strangers_joined_alone(&writer->strangers, writer, parent);
+/* The recorded process of that RELATION to the one that joined in slot INDEX. */
+static struct ag_watched_slot *related_slot(const struct ag_writer *writer, uint32_t index,
+                                            enum relation relation) {
+    for (uint32_t i = 0; i < writer->n_slots_seen; i++) {
+        if (i != index && writer->slots[i].phase == AG_PHASE_OPEN &&
+            is_related(writer, relation, &writer->slots[i].ids, &writer->slots[index].ids)) {
+            return &writer->slots[i];
+        }
     }
+    return NULL;
+}
+
+/* Attributes the recorder of a program to the process that executed it: the same one, or its parent
+ * (strangers.c, 2). */
+static void note_joined(struct ag_writer *writer, uint32_t index) {
+    struct ag_process_ids *joined = &writer->slots[index].ids;
+    if (attribute_joined(writer, index, IS_SAME) || related_slot(writer, index, IS_SAME) ||
+        attribute_joined(writer, index, IS_PARENT)) {
+        return;
+    }
+    struct ag_watched_slot *parent = related_slot(writer, index, IS_PARENT);
+    joined->parent = joined->parent == 0 && parent ? parent->ids.pid : joined->parent;
+    if (!parent) {
+        ag_strangers_joined_alone(&writer->strangers, writer, joined->parent);
+    } else if (parent->executes_itself || !attribute_joined(writer, index, IS_UNDER_PARENT)) {
+        parent->executes_itself = true;
+    }
+}
+
+/* PID: in the writer's namespace; 0: unknown. */
+static struct ag_process_ids ids_of(const struct ag_writer *writer, uint32_t index,
+                                    const struct seen *seen, uint32_t pid) {
+    struct ag_process_ids ids = {.own_pid = seen->sought.own_pid,
+                                 .own_parent = ag_session_slot(writer->session, index)->parent_pid,
+                                 .pid_namespace = seen->sought.namespace,
+                                 .namespace_is_inherited = seen->sought.namespace_is_inherited};
+    const bool shares_namespace = /* as far as can be known */
+        !ids.namespace_is_inherited &&
+        (ids.pid_namespace == writer->session->pid_namespace || ids.pid_namespace == 0);
+    ids.pid = pid == 0 && shares_namespace ? ids.own_pid : pid;
+    ids.parent = pid != 0 ? ag_process_parent(pid) : 0;
+    if (ids.parent == 0 && seen->parent_slot < writer->session->n_slots) {
+        ids.parent = pid_of(writer, &writer->slots[seen->parent_slot].ids);
+    } else if (ids.parent == 0 && shares_namespace) {
+        ids.parent = ids.own_parent;
+    }
+    return ids;
 }
 
 static void adopt_slot(struct ag_writer *writer, uint32_t index) {
@@ -294,8 +369,7 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
     }
     *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
                                         .recording = recording,
-                                        .own_pid = seen.sought.own_pid,
-                                        .pid_namespace = seen.sought.namespace,
+                                        .ids = ids_of(writer, index, &seen, pid),
                                         .identity = seen.identity,
                                         .family = seen.family,
                                         .is_first = recording->is_first,
@@ -309,18 +383,16 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
         watched->has_ended = true;
         return;
     }
-    const bool shares_namespace = /* as far as can be known */
-        seen.sought.namespace == session->pid_namespace || seen.sought.namespace == 0;
     const bool is_executed_by_run = watched->is_first && !writer->report.registered;
     if (!was_forked(session, index) && !is_executed_by_run) {
-        note_joined(writer, index, pid == 0 && shares_namespace ? seen.sought.own_pid : pid,
-                    shares_namespace ? slot->parent_pid : 0);
+        note_joined(writer, index);
     }
     if (watched->is_first) {
         writer->report.registered = 1;
     }
-    ag_strangers_recorded(&writer->strangers,
-                          pid == 0 && shares_namespace ? seen.sought.own_pid : pid);
+    struct ag_process_ids recorded = watched->ids;
+    recorded.pid = pid_of(writer, &recorded);
+    ag_strangers_recorded(&writer->strangers, &recorded);
     if (seen.parent_slot < session->n_slots && seen.identity == 0 &&
         writer->slots[seen.parent_slot].phase == AG_PHASE_OPEN) {
         /* a forked child starts with its parent's program */
@@ -544,7 +616,7 @@ static void note_unseen_executions(struct ag_writer *writer, uint32_t index, uin
     const struct ag_watched_slot *watched = &writer->slots[index];
     const uint32_t n = n_unseen_executions(writer, index);
     if (n > 0 && !writer->is_offline) {
-        ag_strangers_executed_unseen(&writer->strangers, pid_of(writer, watched), n,
+        ag_strangers_executed_unseen(&writer->strangers, &watched->ids, n,
                                      watched->recording->program, now_ns);
     }
 }
@@ -642,7 +714,7 @@ static void note_exec(struct ag_writer *writer, uint32_t index, uint64_t now_ns)
     (void)atomic_compare_exchange_strong_explicit(&slot->state, &expected, AG_SLOT_REPLACED,
                                                   memory_order_relaxed, memory_order_relaxed);
     note_end(writer, index, now_ns);
-    ag_strangers_executed(&writer->strangers, writer->slots[index].watch.pid, now_ns);
+    ag_strangers_executed(&writer->strangers, &writer->slots[index].ids, now_ns);
 }
 
 /* Has the process executed another program? Only forked children need this test: they have no lock

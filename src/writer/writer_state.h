@@ -20,10 +20,10 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     enum ag_phase phase;
     struct ag_recording *recording; /* NULL except in phase OPEN */
     struct ag_process_watch watch;  /* pid 0: its pid in the writer's namespace is unknown */
-    uint32_t own_pid;               /* its pid in its own namespace, as it reported it */
+    struct ag_process_ids ids;      /* as they were when it was adopted */
     uint32_t tree;                  /* index of its stack tree */
     uint32_t n_joined;              /* recorders of programs that it executed or started */
-    uint64_t pid_namespace;         /* its own PID namespace */
+    bool executes_itself; /* a program that it did not count has joined (strangers.c, 2) */
     /* the process' own lock and its family's lock; 0: it holds no such lock (segment.h, 6) */
     uint64_t identity, family;
     uint64_t program;        /* identifies the file that it executes; 0: unknown */

@@ -80,6 +80,44 @@ int main(int argc, char **argv) {
     return 0;
 }
 """
+# Starts the program in its arguments 20 times, each time in a child that has no time to wait for it: this process adopts the orphan. With
+# "init" it is the first process of a PID namespace, otherwise a subreaper.
+ADOPTER = r"""
+#define _GNU_SOURCE
+#include <sched.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static int adopt(char **arguments) {
+    for (int i = 0; i < 20; i++) {
+        if (fork() == 0) {
+            pid_t child;
+            _exit(posix_spawn(&child, arguments[0], NULL, NULL, arguments, environ));
+        }
+        while (wait(NULL) > 0) {
+        }
+    }
+    return 0;
+}
+int main(int argc, char **argv) {
+    int status;
+    free(malloc(3));
+    if (strcmp(argv[1], "init") != 0) {
+        return prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || adopt(argv + 2) != 0;
+    }
+    if (unshare(CLONE_NEWPID) != 0) {
+        return 5;
+    }
+    if (fork() == 0) {
+        execl("/proc/self/exe", argv[0], "subreaper", argv[2], argv[3], (char *)NULL);
+    }
+    return wait(&status) < 0 || status != 0;
+}
+"""
 LONG_MS = 700  # the writer looks for processes every 100 ms, and confirms each 300 ms later
 
 
@@ -130,6 +168,25 @@ def counted_however_short(tools):
             failures.expect("status", outcome.status, 0)
             failures.expect("%s %s" % (os.path.basename(program), options), [(n, set(names.split(", "))) for n, names in found],
                             [(n, set(names.split(", "))) for n, names in wanted])
+    return failures
+
+
+def counted_of_orphans(tools):
+    """Programs whose parents end at once: none counts, because a recorder starts in each. Each counts if none does."""
+    failures = tap.Failures()
+    with recorded.Folder() as folder:
+        static, plain = build(folder, "-static"), build(folder)
+        source, adopter = os.path.join(folder, "adopter.c"), os.path.join(folder, "adopter")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(ADOPTER)
+        subprocess.run(["gcc", "-o", adopter, source], check=True)
+        has_namespaces = subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+        for kind in ("subreaper", "init") if has_namespaces else ("subreaper",):
+            for program, wanted in ((plain, []), (static, [("20", "executed by adopter")])):
+                outcome = recorded.run([tools.allogram, "run", "-o", os.path.join(folder, "t.%p.allogram"), "--", adopter, kind, program, "20"])
+                failures.expect("%s: status" % kind, outcome.status, 0)
+                failures.expect("%s %s" % (kind, os.path.basename(program)),
+                                re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", outcome.stderr.decode()), wanted)
     return failures
 
 
@@ -244,7 +301,8 @@ def statuses(tools):
 
 def main():
     tools = recorded.tools_of_arguments()
-    cases = {"processes that are not recorded are counted and named": counted, "programs that end at once are counted": counted_however_short, "none where children are not followed": without_following,
+    cases = {"processes that are not recorded are counted and named": counted, "programs that end at once are counted": counted_however_short,
+             "programs of orphans are counted": counted_of_orphans, "none where children are not followed": without_following,
              "a live file that was removed": removed_file,
              "a writer that is asked to end": the_writer_ends, "statuses of grandchildren": statuses,
              "an allocator that was not seen": unseen_allocator}
