@@ -8,11 +8,11 @@
  * The C library's own calls of these functions, such as that of execve in system, do not pass
  * through the hooks. */
 #include <alloca.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/raw_syscall.h"
 #include "next.h"
 #include "record/recorder.h"
 
@@ -137,22 +137,29 @@ int posix_spawnp(pid_t *ret_pid, const char *file, const posix_spawn_file_action
     return r == 0 ? 0 : execution_failed(r);
 }
 
-static bool has_no_shell(void) {
-    return ag_syscall_failed(ag_syscall2(SYS_access, (long)"/bin/sh", X_OK));
+/* Was the shell executed? If it could not be, the C library returns the status of a shell that did
+ * not find the command (newer versions: -1), and errno says why. If another thread waited for the
+ * shell, or SIGCHLD is ignored, system returns -1 with ECHILD. EINTR comes from an earlier call of
+ * waitpid. */
+static bool has_run_shell(int status, int error) {
+    enum { NOT_FOUND = 127 << 8 };
+    return (status != -1 && status != NOT_FOUND) || error == 0 || error == ECHILD || error == EINTR;
 }
 
-/* Status 127 means that the shell did not find the command, or that the shell itself is missing. A
- * missing shell was not executed. */
 int system(const char *command) {
-    enum { NOT_FOUND = 127 << 8 };
     if (!command) {
         ag_libc_start();
         return ag_next.system(NULL);
     }
+    const int host_errno = errno;
     execution_begins();
+    errno = 0;
     const int status = ag_next.system(command);
-    return status == -1 || (status == NOT_FOUND && has_no_shell()) ? execution_failed(status)
-                                                                   : status;
+    if (!has_run_shell(status, errno)) {
+        ag_recorder_has_not_executed();
+    }
+    errno = errno != 0 ? errno : host_errno;
+    return status;
 }
 
 FILE *popen(const char *command, const char *mode) {
