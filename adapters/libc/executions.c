@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/raw_syscall.h"
 #include "next.h"
 #include "record/recorder.h"
 
@@ -24,6 +25,8 @@ AG_EXPORT int execl(const char *path, const char *argument, ...);
 AG_EXPORT int execlp(const char *file, const char *argument, ...);
 AG_EXPORT int execle(const char *path, const char *argument, ...);
 AG_EXPORT int fexecve(int fd, char *const arguments[], char *const environment[]);
+AG_EXPORT int execveat(int folder_fd, const char *path, char *const arguments[],
+                       char *const environment[], int flags);
 AG_EXPORT int posix_spawn(pid_t *ret_pid, const char *path,
                           const posix_spawn_file_actions_t *actions,
                           const posix_spawnattr_t *attributes, char *const arguments[],
@@ -69,6 +72,19 @@ int execvpe(const char *file, char *const arguments[], char *const environment[]
 int fexecve(int fd, char *const arguments[], char *const environment[]) {
     execution_begins();
     return execution_failed(ag_next.fexecve(fd, arguments, environment));
+}
+
+/* glibc before 2.34 does not have this function; a program may still find it here. */
+int execveat(int folder_fd, const char *path, char *const arguments[], char *const environment[],
+             int flags) {
+    execution_begins();
+    if (ag_next.execveat) {
+        return execution_failed(ag_next.execveat(folder_fd, path, arguments, environment, flags));
+    }
+    const long r = ag_syscall6(SYS_execveat, folder_fd, (long)path, (long)arguments,
+                               (long)environment, flags, 0);
+    errno = (int)-r;
+    return execution_failed(-1);
 }
 
 static size_t count_arguments(const char *first, va_list *rest) {

@@ -33,7 +33,7 @@ int main(void) {
     return 9;
 }
 """
-# Starts the program in its argument in each way of the C library once, 12 times in all, and in five ways in which the start fails.
+# Starts the program in its argument in each way of the C library once, 13 times in all, and in five ways in which the start fails.
 STARTER = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -46,6 +46,11 @@ STARTER = r"""
 #include <sys/wait.h>
 #include <unistd.h>
 extern char **environ;
+#if !__GLIBC_PREREQ(2, 34)
+#include <sys/syscall.h>
+int execveat(int, const char *, char *const[], char *const[], int) __attribute__((weak)); /* the agent has it */
+#define execveat(...) (execveat ? execveat(__VA_ARGS__) : (int)syscall(SYS_execveat, __VA_ARGS__))
+#endif
 #define IN_CHILD(make, call)                \
     do {                                    \
         const pid_t child = make();         \
@@ -63,6 +68,7 @@ int main(int argc, char **argv) {
     IN_CHILD(fork, execv(program, arguments));
     IN_CHILD(fork, execvpe(program, arguments, environ));
     IN_CHILD(fork, execl(program, program, (char *)NULL));
+    IN_CHILD(fork, execveat(AT_FDCWD, program, arguments, environ, 0));
     IN_CHILD(vfork, execlp(program, program, (char *)NULL));
     IN_CHILD(vfork, execle(program, program, (char *)NULL, environ));
     IN_CHILD(vfork, fexecve(open(program, O_RDONLY | O_CLOEXEC), arguments, environ));
@@ -180,8 +186,8 @@ def counted_however_short(tools):
         with open(source, "w", encoding="ascii") as file:
             file.write(STARTER)
         subprocess.run(["gcc", "-o", starter, source], check=True)
-        for program, options, wanted in ((static, [], [("12", "executed by starter, executed by dash")]), (plain, [], []),
-                                         (static, ["--mode=sample"], [("12", "executed by starter, executed by dash")])):
+        for program, options, wanted in ((static, [], [("13", "executed by starter, executed by dash")]), (plain, [], []),
+                                         (static, ["--mode=sample"], [("13", "executed by starter, executed by dash")])):
             outcome = recorded.run([tools.allogram, "run", *options, "-o", os.path.join(folder, "t.%p.allogram"), "--", starter, program])
             found = re.findall(r"(\d+) process(?:es were| was) not recorded.*: (.*)", outcome.stderr.decode())
             failures.expect("status", outcome.status, 0)
