@@ -1,5 +1,6 @@
-/* memprof.c: records OCaml's blocks: runs Memprof, the runtime's own sampler of allocations, and
- * reports what its callbacks receive. If allogram records everything, Memprof samples each word.
+/* memprof.c: records samples of OCaml's blocks, or all blocks of programs that allocation_path.c
+ * does not observe: runs Memprof, the runtime's own sampler of allocations, and reports what its
+ * callbacks receive. If allogram records everything, Memprof samples each word.
  *
  * 1. Start. caml_memprof_start takes a rate, a depth and a record of five closures. These are OCaml
  * values; here they are static data, with headers that the collector ignores. The closures' code
@@ -24,12 +25,11 @@
 #include "bytecode.h"
 #include "callstack.h"
 #include "collector_hooks.h"
-#include "custom_memory.h"
 #include "embed/host_events.h"
 #include "embed/host_heaps.h"
 #include "fibers.h"
-#include "heap_memory.h"
 #include "known_stacks.h"
+#include "ocaml_heaps.h"
 #include "record/block_choice.h"
 #include "runtime_counters.h"
 #include "suppress.h"
@@ -37,12 +37,8 @@
 struct ag_ocaml_runtime ag_ocaml;
 struct ag_ocaml_reported ag_ocaml_reported;
 
-/* Blocks that are unmarshalled into the minor heap have a heap of their own, because promotions are
- * reported only for the minor heap and not for blocks that went into the major heap directly. */
-enum heap { HEAP_MINOR, HEAP_MAJOR, HEAP_MARSHAL_MINOR, HEAP_MARSHAL, HEAPS };
-enum { HEAP_BITS = 2, ADDRESS_STEP = 16, WORD = 8 };
+enum { WORD = 8 };
 enum source { SOURCE_NORMAL, SOURCE_MARSHAL, SOURCE_CUSTOM };
-static allogram_heap heaps[HEAPS];
 static uint64_t interval_bytes; /* in a sampled recording */
 
 /* Defined in closures.S. */
@@ -113,8 +109,8 @@ static uint32_t stack_of(ag_ocaml_value callstack, const uintptr_t *sp, uintptr_
     return stack;
 }
 
-static ag_ocaml_value report_alloc(ag_ocaml_value info, enum heap born, const uintptr_t *sp,
-                                   uintptr_t rbp) {
+static ag_ocaml_value report_alloc(ag_ocaml_value info, enum ag_ocaml_heap born,
+                                   const uintptr_t *sp, uintptr_t rbp) {
     const enum source source = (enum source)ag_ocaml_number(ag_ocaml_field(info, 2));
     const uint64_t words = (uint64_t)ag_ocaml_number(ag_ocaml_field(info, 1));
     const ag_ocaml_value callstack = ag_ocaml_field(info, 3);
@@ -122,29 +118,29 @@ static ag_ocaml_value report_alloc(ag_ocaml_value info, enum heap born, const ui
     if (source == SOURCE_CUSTOM || !(allogram_mode_ & ALLOGRAM_TELLS_)) {
         return ag_ocaml_integer(0); /* None: no further callbacks for this block */
     }
-    const enum heap heap = source != SOURCE_MARSHAL ? born
-                           : born == HEAP_MINOR     ? HEAP_MARSHAL_MINOR
-                                                    : HEAP_MARSHAL;
+    const enum ag_ocaml_heap heap = source != SOURCE_MARSHAL ? born
+                                    : born == AG_OCAML_MINOR ? AG_OCAML_MARSHAL_MINOR
+                                                             : AG_OCAML_MARSHAL;
     atomic_fetch_add_explicit(&ag_ocaml_reported.words, words + 1, memory_order_relaxed);
     ag_ocaml_counters_see_domain();
     ag_host_get_ready();
-    if (!ag_host_heap(heaps[heap]) ||
-        !ag_block_choice_selects(heaps[heap], words * WORD, AG_BLOCK_TYPE_UNKNOWN)) {
+    if (!ag_host_heap(ag_ocaml_heaps[heap]) ||
+        !ag_block_choice_selects(ag_ocaml_heaps[heap], words * WORD, AG_BLOCK_TYPE_UNKNOWN)) {
         return ag_ocaml_integer(0);
     }
     const uint64_t number = next_number();
     const struct ag_reported_block block = {
         .stack = stack_of(callstack, sp, rbp),
-        .via = heaps[heap],
-        .address = number * ADDRESS_STEP,
+        .via = ag_ocaml_heaps[heap],
+        .address = number * AG_OCAML_ADDRESS_STEP,
         .bytes = words * WORD,
         .interval_bytes = interval_bytes,
     };
     ag_record_reported_alloc(&block);
-    return make_some(ag_ocaml_integer((intptr_t)(number << HEAP_BITS | heap)));
+    return make_some(ag_ocaml_integer((intptr_t)(number << AG_OCAML_HEAP_BITS | heap)));
 }
 
-static ag_ocaml_value allocated(ag_ocaml_value info, enum heap born, const uintptr_t *sp,
+static ag_ocaml_value allocated(ag_ocaml_value info, enum ag_ocaml_heap born, const uintptr_t *sp,
                                 uintptr_t rbp) {
     const uintptr_t resumed = ag_ocaml_resume();
     const ag_ocaml_value result = report_alloc(info, born, sp, rbp);
@@ -156,11 +152,11 @@ static ag_ocaml_value allocated(ag_ocaml_value info, enum heap born, const uintp
 static void report_end(ag_ocaml_value tracked,
                        void (*report_fn)(uintptr_t address, uint32_t heap)) {
     const uint64_t content = (uint64_t)ag_ocaml_number(tracked);
-    const allogram_heap heap = heaps[content & ((1 << HEAP_BITS) - 1)];
+    const allogram_heap heap = ag_ocaml_heaps[content & ((1 << AG_OCAML_HEAP_BITS) - 1)];
     const uintptr_t resumed = ag_ocaml_resume();
     if (allogram_mode_ & ALLOGRAM_TELLS_) {
         ag_host_get_ready();
-        report_fn((content >> HEAP_BITS) * ADDRESS_STEP, heap);
+        report_fn((content >> AG_OCAML_HEAP_BITS) * AG_OCAML_ADDRESS_STEP, heap);
     }
     ag_ocaml_suppress(resumed);
 }
@@ -169,11 +165,11 @@ static void report_end(ag_ocaml_value tracked,
 #define CALLER_RBP() (*(const uintptr_t *)__builtin_frame_address(0))
 
 ag_ocaml_value ag_ocaml_alloc_minor(ag_ocaml_value info) {
-    return allocated(info, HEAP_MINOR, CALLER_SP(), CALLER_RBP());
+    return allocated(info, AG_OCAML_MINOR, CALLER_SP(), CALLER_RBP());
 }
 
 ag_ocaml_value ag_ocaml_alloc_major(ag_ocaml_value info) {
-    return allocated(info, HEAP_MAJOR, CALLER_SP(), CALLER_RBP());
+    return allocated(info, AG_OCAML_MAJOR, CALLER_SP(), CALLER_RBP());
 }
 
 ag_ocaml_value ag_ocaml_promote(ag_ocaml_value tracked) {
@@ -276,32 +272,12 @@ ag_ocaml_function *ag_ocaml_memprof_function(ag_ocaml_value closure) {
 }
 
 void ag_ocaml_memprof_prepare(void) {
-    static const struct {
-        const char *name;
-        enum allogram_heap_kind kind; /* numbers are used as addresses, so old blocks never move */
-    } rows[HEAPS] = {
-        [HEAP_MINOR] = {"minor heap", ALLOGRAM_MOVING_COLLECTOR},
-        [HEAP_MAJOR] = {"major heap", ALLOGRAM_NON_MOVING_COLLECTOR},
-        [HEAP_MARSHAL_MINOR] = {"unmarshalled, minor heap", ALLOGRAM_MOVING_COLLECTOR},
-        [HEAP_MARSHAL] = {"unmarshalled", ALLOGRAM_NON_MOVING_COLLECTOR},
-    };
-    for (size_t i = 0; i < HEAPS; i++) {
-        const struct allogram_heap_options options = {.size = sizeof(options),
-                                                      .name = rows[i].name,
-                                                      .allocator = "ocaml",
-                                                      .runtime = "ocaml",
-                                                      .kind = rows[i].kind};
-        heaps[i] = allogram_register_heap(&options);
-    }
     ag_ocaml_suppress_follow();
     if (ag_ocaml.is_bytecode) {
         ag_ocaml_bytecode_follow();
     } else {
         ag_ocaml_callstacks_follow();
     }
-    ag_ocaml_custom_memory_follow();
-    ag_ocaml_collections_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
-    ag_ocaml_memory_follow(heaps[HEAP_MINOR], heaps[HEAP_MAJOR]);
     if (ag_ocaml.generation == AG_OCAML_4) {
         return;
     }

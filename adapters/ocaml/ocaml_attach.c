@@ -5,27 +5,33 @@
  * recognizes the kind of Memprof, OCaml's own sampler of allocations (4.11 to 4.14, or 5.3 and
  * later), by functions that only that kind has.
  *
- * At the start of a program, the runtime calls caml_sys_init when it is initialized and before any
- * OCaml code runs. A detour of that function starts Memprof. Detours of Memprof's own start and
- * stop functions leave a program that uses Memprof itself undisturbed: the adapter ends its Memprof
- * before the program's begins.
+ * Every block of a native program of 4.13, 4.14 and 5.3 is recorded where the runtime allocates it
+ * (allocation_path.c). Memprof is for samples and for all other programs.
  *
- * In a running program, Memprof is started at the end of a minor collection, for which the runtime
- * has a hook: the minor heap is empty then, and the runtime is in no function that the start would
- * disturb. Memprof is ended there too, or, in a program that does not allocate any more, while all
- * threads are stopped. This works for OCaml 4, whose Memprof keeps no reference to the trackers
- * after its end. Memprof of OCaml 5 refers to them until the collector finds out that it is
- * over. */
+ * At the start of a program, the runtime calls caml_sys_init when it is initialized and before any
+ * OCaml code runs. A detour of that function starts the recording. Detours of Memprof's own start
+ * and stop functions leave a program that uses Memprof itself undisturbed: the adapter ends its own
+ * recording before the program's Memprof begins.
+ *
+ * In a running program, the recording is started at the end of a minor collection, for which the
+ * runtime has a hook: the minor heap is empty then, and the runtime is in no function that the
+ * start would disturb. The recording is ended there too, or, in a program that does not allocate
+ * any more, while all threads are stopped. This works for OCaml 4, whose Memprof keeps no reference
+ * to the trackers after its end. Memprof of OCaml 5 refers to them until the collector finds out
+ * that it is over. */
 #include <errno.h>
 
+#include "allocation_path.h"
 #include "bytecode.h"
 #include "collector_hooks.h"
+#include "custom_memory.h"
 #include "embed/adapter.h"
 #include "fibers.h"
 #include "heap_memory.h"
 #include "hook/detour.h"
 #include "hook/next_symbol.h"
 #include "memprof.h"
+#include "ocaml_heaps.h"
 #include "runtime_counters.h"
 #include "suppress.h"
 
@@ -35,7 +41,8 @@ static void (*sys_init)(char *program, char **arguments);
 static ag_ocaml_value (*memprof_start)(ag_ocaml_value, ag_ocaml_value, ag_ocaml_value);
 static ag_ocaml_value (*memprof_stop)(ag_ocaml_value);
 static struct ag_ocaml_counters at_start;
-static bool has_start; /* at_start is filled */
+static bool has_start;          /* at_start is filled */
+static const char *why_refused; /* after the detours were installed; NULL: it was not */
 
 void *ag_ocaml_find(const char *name) {
     struct ag_symbol_place place;
@@ -52,6 +59,27 @@ void *ag_ocaml_find_data(const char *name) {
 
 /* ---- installing the adapter ---- */
 
+static const char differs[] = "its runtime differs from the release's";
+static const char has_its_own[] = "the program runs a Gc.Memprof of its own";
+
+static bool records_blocks(void) {
+    return ag_ocaml.is_observed ? ag_ocaml_path_is_on() : ag_ocaml_memprof_is_ours();
+}
+
+/* Tells the trace that the runtime is not recorded after all. */
+static void refuse(const char *note) {
+    const struct ag_runtime_definition refused = {.name = "ocaml", .version = "", .note = note};
+    ag_record_runtime(&refused);
+}
+
+static bool begin_recording(void) {
+    if (!ag_ocaml.is_observed) {
+        ag_ocaml_memprof_begin();
+        return true;
+    }
+    return ag_ocaml_path_begin();
+}
+
 static void sys_init_and_begin(char *program, char **arguments) {
     sys_init(program, arguments);
     if (ag_ocaml.is_bytecode) {
@@ -60,13 +88,19 @@ static void sys_init_and_begin(char *program, char **arguments) {
         ag_record_resume(suspended);
     }
     const bool is_calibrated = ag_ocaml_counters_calibrate();
-    ag_ocaml_memprof_begin();
+    if (!begin_recording()) {
+        why_refused = differs;
+        refuse(differs);
+        return;
+    }
     /* Read after the start: in 5.3 the memory that Memprof needs for itself is a block of OCaml. */
     has_start = is_calibrated && ag_ocaml_counters_read(&at_start);
 }
 
 static void leave_to_the_program(void) {
-    if (ag_ocaml_memprof_is_ours()) {
+    if (ag_ocaml.is_observed) {
+        ag_ocaml_path_end();
+    } else if (ag_ocaml_memprof_is_ours()) {
         ag_ocaml_memprof_end();
     }
 }
@@ -165,11 +199,21 @@ static bool follow_memprof(void) {
                            (void **)&memprof_stop);
 }
 
-static void prepare(void) {
-    ag_ocaml_counters_prepare();
-    ag_ocaml_memprof_prepare();
+/* Installs all other detours. */
+static bool prepare(void) {
+    ag_ocaml_counters_prepare(); /* finds the domain's state */
+    ag_ocaml.is_observed = !ag_recorder_is_sampling() && ag_ocaml_path_is_known();
+    ag_ocaml_heaps_register();
+    ag_ocaml_custom_memory_follow();
+    ag_ocaml_collections_follow(ag_ocaml_heaps[AG_OCAML_MINOR], ag_ocaml_heaps[AG_OCAML_MAJOR]);
+    ag_ocaml_memory_follow(ag_ocaml_heaps[AG_OCAML_MINOR], ag_ocaml_heaps[AG_OCAML_MAJOR]);
     ag_ocaml.memprof_start = memprof_start;
     ag_ocaml.memprof_stop = memprof_stop;
+    if (ag_ocaml.is_observed) {
+        return ag_ocaml_path_follow();
+    }
+    ag_ocaml_memprof_prepare();
+    return true;
 }
 
 static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) {
@@ -186,7 +230,10 @@ static enum ag_adapter_answer attach(struct ag_runtime_definition *ret_runtime) 
         ret_runtime->note = cannot_be_called;
         return AG_ADAPTER_REFUSED;
     }
-    prepare();
+    if (!prepare()) {
+        ret_runtime->note = cannot_be_called;
+        return AG_ADAPTER_REFUSED;
+    }
     if (ag_ocaml.generation == AG_OCAML_5 && !ag_ocaml_large_blocks_follow()) {
         ret_runtime->note = "blocks over 128 words count twice: OCaml's, and malloc's below them";
     }
@@ -202,8 +249,6 @@ static enum {
     IS_OVER,
     IS_REFUSED
 } late_state; /* under the runtime's lock */
-static const char has_its_own[] = "the program runs a Gc.Memprof of its own";
-
 static void at_minor_end(void) {
     if (ag_adapters_are_leaving()) {
         if (late_state < IS_OVER && !ag_ocaml_is_in_memprof()) {
@@ -214,13 +259,13 @@ static void at_minor_end(void) {
     } else if (late_state == WAITS) {
         if (ag_ocaml_memprof_is_free()) {
             (void)ag_ocaml_counters_calibrate();
-            ag_ocaml_memprof_begin();
-            late_state = RUNS;
+            why_refused = begin_recording() ? NULL : differs;
         } else {
-            static const struct ag_runtime_definition refused = {
-                .name = "ocaml", .version = "", .note = has_its_own};
-            ag_record_runtime(&refused);
-            late_state = IS_REFUSED;
+            why_refused = has_its_own;
+        }
+        late_state = why_refused ? IS_REFUSED : RUNS;
+        if (why_refused) {
+            refuse(why_refused);
             ag_adapter_has_left();
         }
     }
@@ -270,8 +315,7 @@ static enum ag_adapter_answer attach_late(struct ag_runtime_definition *ret_runt
         ret_runtime->note = cannot_be_called;
         return AG_ADAPTER_REFUSED;
     }
-    prepare();
-    if (!ag_ocaml_suppress_is_whole()) { /* the prepared detours stay unused */
+    if (!prepare() || !ag_ocaml_suppress_is_whole()) { /* the prepared detours stay unused */
         ag_ocaml_hooks_take_back();
         ret_runtime->note = cannot_be_called;
         return AG_ADAPTER_REFUSED;
@@ -292,7 +336,7 @@ static int stand(bool is_on) {
         }
         return 0;
     }
-    if (ag_ocaml_memprof_is_ours() && ag_ocaml_is_collecting()) {
+    if (records_blocks() && ag_ocaml_is_collecting()) {
         return -EBUSY;
     }
     leave_to_the_program();
@@ -308,20 +352,22 @@ static int stand(bool is_on) {
  * runtime counted since the start without the bytes that Memprof allocated for its callbacks. */
 static void ocaml_end(struct ag_runtime_definition *ret_runtime) {
     struct ag_ocaml_counters now;
-    if (late_state == IS_REFUSED) {
+    if (why_refused) {
         ret_runtime->is_hooked = false;
-        ret_runtime->note = has_its_own;
+        ret_runtime->note = why_refused;
         return;
     }
+    const uint64_t words =
+        ag_ocaml.is_observed ? ag_ocaml_path_words()
+                             : atomic_load_explicit(&ag_ocaml_reported.words, memory_order_relaxed);
     ag_ocaml_memory_report();
-    if (late_state == NOT_LATE && !ag_ocaml_memprof_is_ours() && ag_ocaml_reported.words > 0) {
+    if (late_state == NOT_LATE && !records_blocks() && words > 0) {
         ret_runtime->note =
             "the program has begun a Gc.Memprof of its own, and was left alone from then on";
         return;
     }
     if (!ag_recorder_is_sampling() && has_start && ag_ocaml_counters_read(&now)) {
-        ret_runtime->told =
-            8 * atomic_load_explicit(&ag_ocaml_reported.words, memory_order_relaxed);
+        ret_runtime->told = 8 * words;
         ret_runtime->counted =
             8 * (now.allocated_words - at_start.allocated_words -
                  atomic_load_explicit(&ag_ocaml_reported.own_words, memory_order_relaxed) -

@@ -35,13 +35,27 @@ enum ag_ocaml_generation { AG_OCAML_4 = 4, AG_OCAML_5 = 5 };
 struct ag_ocaml_runtime {
     enum ag_ocaml_generation generation;
     bool is_bytecode;
+    bool is_observed; /* blocks are recorded by allocation_path.c, and not by Memprof */
     ag_ocaml_value (*memprof_start)(ag_ocaml_value rate, ag_ocaml_value depth,
                                     ag_ocaml_value tracker); /* the runtime's own function */
     ag_ocaml_value (*memprof_stop)(ag_ocaml_value unit);
+    /* where the state of the thread's domain is found: OCaml 4: Caml_state; OCaml 5: the offset of
+     * caml_state from the thread pointer. NULL, 0: unknown */
+    const unsigned char *const *state;
+    intptr_t state_offset;
     uintptr_t stubs_low, stubs_high; /* the runtime's assembly code between OCaml and C */
     uintptr_t code_low, code_high;   /* the program's OCaml code */
 };
 extern struct ag_ocaml_runtime ag_ocaml AG_HIDDEN;
+
+/* The state of the domain of this thread; NULL: unknown. */
+AG_FAST const unsigned char *ag_ocaml_own_state(void) {
+    return ag_ocaml.state ? *ag_ocaml.state
+           : ag_ocaml.state_offset
+               ? *(const unsigned char *const *)((intptr_t)__builtin_thread_pointer() +
+                                                 ag_ocaml.state_offset)
+               : NULL;
+}
 
 /* Whether a return address lies in the runtime's stubs (is_stub), or in OCaml code. */
 AG_FAST bool ag_ocaml_is_stub(uintptr_t pc) {

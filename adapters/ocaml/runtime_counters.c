@@ -45,13 +45,10 @@ struct gc_stats {
 };
 
 static const struct layout *chosen;
-static const unsigned char *const *state_pointer; /* OCaml 4: Caml_state */
-static intptr_t state_offset;                     /* OCaml 5: offset of caml_state from the thread
-                                                   * pointer */
-static double (*minor_words)(void);               /* caml_gc_minor_words_unboxed */
-static const uint64_t *major_since_slice;         /* OCaml 4: caml_allocated_words */
-static const uint64_t *free_words;                /* OCaml 4: caml_fl_cur_wsz */
-static void (*compute_stats)(struct gc_stats *);  /* OCaml 5 */
+static double (*minor_words)(void);              /* caml_gc_minor_words_unboxed */
+static const uint64_t *major_since_slice;        /* OCaml 4: caml_allocated_words */
+static const uint64_t *free_words;               /* OCaml 4: caml_fl_cur_wsz */
+static void (*compute_stats)(struct gc_stats *); /* OCaml 5 */
 
 enum { DOMAINS_MOST = 128 };                    /* at a time; with more, nothing is counted */
 static _Atomic uintptr_t domains[DOMAINS_MOST]; /* OCaml 5: their states; 0: free */
@@ -59,15 +56,6 @@ static _Atomic bool are_too_many;
 static _Atomic uint64_t ended_words; /* words of domains that have ended */
 
 /* ---- one domain ---- */
-
-static const unsigned char *own_state(void) {
-    if (ag_ocaml.generation == AG_OCAML_4) {
-        return state_pointer ? *state_pointer : NULL;
-    }
-    return state_offset ? *(const unsigned char *const *)((intptr_t)__builtin_thread_pointer() +
-                                                          state_offset)
-                        : NULL;
-}
 
 static uint64_t word_at(const unsigned char *state, uint16_t offset) {
     return *(const uint64_t *)(state + offset);
@@ -97,7 +85,7 @@ static uint64_t allocated_words(const unsigned char *state) {
 }
 
 uintptr_t ag_ocaml_counters_current_stack(void) {
-    const unsigned char *state = chosen && chosen->current_stack ? own_state() : NULL;
+    const unsigned char *state = chosen && chosen->current_stack ? ag_ocaml_own_state() : NULL;
     return state ? (uintptr_t)word_at(state, chosen->current_stack) : 0;
 }
 
@@ -115,7 +103,7 @@ static bool is_seen(uintptr_t state, size_t first) {
 
 /* Only threads of its own domain enter a state in the table, and these run one at a time. */
 void ag_ocaml_counters_see_domain(void) {
-    const uintptr_t state = (uintptr_t)own_state();
+    const uintptr_t state = (uintptr_t)ag_ocaml_own_state();
     const size_t first = state / 4096 % DOMAINS_MOST; /* states are pages apart */
     if (ag_ocaml.generation == AG_OCAML_4 || state == 0 || is_seen(state, first)) {
         return;
@@ -159,20 +147,20 @@ void ag_ocaml_counters_prepare(void) {
     struct ag_symbol_place place;
     minor_words = (double (*)(void))(uintptr_t)ag_ocaml_find("caml_gc_minor_words_unboxed");
     if (ag_ocaml.generation == AG_OCAML_4) {
-        state_pointer = ag_ocaml_find_data("Caml_state");
+        ag_ocaml.state = ag_ocaml_find_data("Caml_state");
         major_since_slice = ag_ocaml_find_data("caml_allocated_words");
         free_words = ag_ocaml_find_data("caml_fl_cur_wsz");
     } else if (ag_symbol_find("caml_state", AG_SYMBOL_FIRST_TLS, NULL, &place) &&
                ag_ocaml_detour("caml_orphan_alloc_stats", ag_kept_call_void,
                                (void *)hooked_orphan_stats, (void **)&orphan_stats)) {
-        state_offset = (intptr_t)place.address - (intptr_t)__builtin_thread_pointer();
+        ag_ocaml.state_offset = (intptr_t)place.address - (intptr_t)__builtin_thread_pointer();
         compute_stats = (void (*)(struct gc_stats *))ag_ocaml_find("caml_compute_gc_stats");
     }
 }
 
 bool ag_ocaml_counters_calibrate(void) {
     const struct layout *found = NULL;
-    const unsigned char *state = own_state();
+    const unsigned char *state = ag_ocaml_own_state();
     if (!state || !minor_words ||
         (ag_ocaml.generation == AG_OCAML_4 && (!major_since_slice || !free_words))) {
         return false;
@@ -190,7 +178,7 @@ bool ag_ocaml_counters_calibrate(void) {
 }
 
 bool ag_ocaml_counters_read(struct ag_ocaml_counters *ret_counters) {
-    const unsigned char *state = own_state();
+    const unsigned char *state = ag_ocaml_own_state();
     if (!chosen || !state || !fits(chosen, state)) {
         return false;
     }

@@ -226,6 +226,102 @@ def domains(tools, folder, chain):
     return failures
 
 
+def lives(tools, folder, chain):
+    """Deaths of blocks that a compaction moved and of those of a minor heap that was resized; a stack overflow while allocating is the
+    exception that the program expects, and cut stacks are no incomplete ones."""
+    failures = tap.Failures()
+    program = chain.program(folder, "lives", ["lives.ml"])
+    environment = {"OCAMLRUNPARAM": "l=64k"} # words of OCaml 5's stack; OCaml 4 uses the system's
+    plain = recorded.run([program], env=environment)
+    outcome, traces = recorded.record(tools, [program], folder, env=environment)
+    failures.expect("output and status", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
+    failures.expect("the overflow", outcome.stdout.split(b"\n")[0], b"overflow")
+    one = lambda name: [row for row in own(tools, traces[0], "Lives." + name).values()]
+    failures.expect("moved", one("moved"), [(1000, 8000, 250)])
+    failures.expect("resized", one("resized"), [(500100, 8 * 500100, 100)])
+    failures.require("deep: %s" % one("deep"), one("deep") and one("deep")[0][0] > 1000 and one("deep")[0][2] == 0)
+    summary = recorded.report(tools, traces[0])
+    failures.require("cut stacks: %s" % summary["truncated_stacks"], summary["truncated_stacks"] > 0)
+    expect_all_reported(failures, tools, traces[0])
+    return failures
+
+
+STATISTICS = {"OCAMLRUNPARAM": "v=0x400,l=64k"} # at the end the runtime prints its counters to the standard error
+
+
+def undisturbed(tools, folder, chain):
+    """The runtime's counters at the end are equal, to the word, to those of a run without allogram: words, promoted words, collections of
+    each kind, sizes of the heap. The program's own Memprof takes the same samples."""
+    failures = tap.Failures()
+    programs = [("counted", []), ("survivors", []), ("everything", ["str"]), ("finalizers", []), ("cycles", ["unix"]), ("lives", []),
+                ("rates", []), ("stops", []), ("own_memprof", [])]
+    for name, libraries in programs:
+        program = chain.program(folder, name, [name + ".ml"], chain.libraries(*libraries) if libraries else [])
+        plain = recorded.run([program], env=STATISTICS)
+        outcome, _ = recorded.record(tools, [program], folder, env=STATISTICS)
+        failures.require(name + ": has counters", b"minor_words: " in plain.stderr)
+        failures.expect(name + ": status, output", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
+        failures.expect(name + ": counters", counters_in(outcome.stderr), counters_in(plain.stderr))
+    return failures
+
+
+def counters_in(stderr):
+    """{name: text} of the runtime's lines "name: number". The words of stacks of OCaml 5 are not counted the same in each run."""
+    return dict(re.findall(r"^(\w+_(?:words|collections|chunks)|compactions): (\d+)$", stderr.decode(), re.MULTILINE))
+
+
+def undisturbed_tools(tools, folder, chain):
+    """The same for the tools of OCaml itself, on files of its library."""
+    failures = tap.Failures()
+    library = subprocess.run([*chain.command, "-where"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    sources = ["scanf.ml", "hashtbl.ml"]
+    work = os.path.join(folder, "work")
+    os.mkdir(work)
+    for source in sources:
+        shutil.copy(os.path.join(library, source), work)
+    open(os.path.join(work, "tokens.mll"), "w", encoding="utf-8").write("rule token = parse ['0'-'9']+ { 1 } | _ { token lexbuf } | eof { 0 }\n")
+    commands = [["ocamldep.opt", *sources], ["ocamlc.opt", "-w", "-a", "-i", "scanf.ml"],
+                ["ocamlopt.opt", "-w", "-a", "-stop-after", "scheduling", "hashtbl.ml"], ["ocamllex.opt", "-q", "tokens.mll"],
+                ["ocamlobjinfo.opt", os.path.join(library, "stdlib.cmxa")]]
+    n_run = 0
+    for command in commands:
+        if not shutil.which(command[0]):
+            continue
+        n_run += 1
+        recorded.run(command, cwd=work, env=STATISTICS) # the tools read the folder, to which this run may add files
+        plain = recorded.run(command, cwd=work, env=STATISTICS)
+        outcome, traces = recorded.record(tools, command, folder, cwd=work, env=STATISTICS)
+        failures.expect(command[0] + ": status, output", (outcome.status, outcome.stdout), (plain.status, plain.stdout))
+        failures.require(command[0] + ": has counters", "minor_words" in counters_in(plain.stderr))
+        failures.expect(command[0] + ": counters", counters_in(outcome.stderr), counters_in(plain.stderr))
+        expect_all_reported(failures, tools, traces[0])
+        for trace in traces:
+            os.unlink(trace)
+    failures.require("tools: %d" % n_run, n_run >= 3)
+    return failures
+
+
+def debug_runtime(tools, folder, chain):
+    """The runtime that checks its own invariants: observed in OCaml 4; recorded by Memprof in 5.3."""
+    failures = tap.Failures()
+    program = chain.compile(folder, "counted", ["counted.ml"], ["-runtime-variant", "d"])
+    outcome, traces = recorded.record(tools, [program], folder)
+    failures.expect("status", outcome.status, 0)
+    failures.expect("pair", own(tools, traces[0], "Counted.pair"), PAIRS)
+    expect_all_reported(failures, tools, traces[0])
+    return failures
+
+
+def ended_domain(tools, folder, chain):
+    """OCaml 5: blocks of domains that have ended die in collections of others."""
+    failures = tap.Failures()
+    program = chain.program(folder, "ended_domain", ["ended_domain.ml"], chain.libraries("unix"))
+    outcome, traces = recorded.record(tools, [program], folder)
+    failures.expect("output and status", (outcome.status, outcome.stdout), (0, b"100\n"))
+    failures.expect("cells", sorted(own(tools, traces[0], "Ended_domain.cell").values()), [(900, 7200, 100)])
+    return failures
+
+
 def later_release(tools, folder, chain):
     """A later release of OCaml is not recorded, and one line says so; malloc is recorded all the same."""
     failures = tap.Failures()
@@ -423,14 +519,14 @@ def at_a_thousandth(tools, folder, chain):
 
 SHARED = [counted, survivors, owners, everything, signals, own_memprof, stops_none_of_its_own, in_finalizers, threads_and_fork]
 CASES = {
-    "4": (Toolchain(), [*SHARED, deaths_and_sources, between, stripped, without_debug_information, static, at_each_cycle, compiler, sampled, at_a_thousandth]),
+    "4": (Toolchain(), [*SHARED, deaths_and_sources, debug_runtime, lives, undisturbed, undisturbed_tools, between, stripped, without_debug_information, static, at_each_cycle, compiler, sampled, at_a_thousandth]),
     "4 bytecode": (Toolchain(is_bytecode=True), [*SHARED, interpreted, script]),
 }
 
 
 def cases_of_root(root):
     return {
-        "5.3": (Toolchain(root), [*SHARED, between, stripped, at_each_cycle, sampled, at_a_thousandth, domains, later_release]),
+        "5.3": (Toolchain(root), [*SHARED, debug_runtime, lives, undisturbed, between, stripped, at_each_cycle, sampled, at_a_thousandth, domains, ended_domain, later_release]),
         "5.3 bytecode": (Toolchain(root, is_bytecode=True), [counted, survivors, everything, signals, threads_and_fork, interpreted, domains]),
     }
 

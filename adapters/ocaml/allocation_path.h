@@ -1,0 +1,23 @@
+/* allocation_path.h: records every block of a native OCaml program, by observing how the runtime
+ * allocates. Nothing lies on the program's heap, and no OCaml code runs. */
+#ifndef AG_OCAML_ALLOCATION_PATH_H
+#define AG_OCAML_ALLOCATION_PATH_H
+
+#include "ocaml_runtime.h"
+
+/* Whether this runtime's allocations can be observed: native code of a release whose functions have
+ * the expected instructions. Changes nothing. */
+bool ag_ocaml_path_is_known(void);
+/* Installs the detours, which do nothing before _begin. false: one of them is impossible. */
+bool ag_ocaml_path_follow(void);
+/* Called when the runtime is initialized, by a thread that holds its lock and is in no allocation.
+ * false: the runtime's data are not as expected; nothing is recorded. */
+bool ag_ocaml_path_begin(void);
+/* Leaves the runtime as it would be without the adapter. May be called before _begin. */
+void ag_ocaml_path_end(void);
+/* Whether blocks are recorded: between _begin and _end. */
+bool ag_ocaml_path_is_on(void);
+/* All words of recorded blocks, with their headers. */
+uint64_t ag_ocaml_path_words(void);
+
+#endif

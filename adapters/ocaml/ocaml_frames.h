@@ -1,0 +1,79 @@
+/* ocaml_frames.h: the stacks of OCaml code in native programs, by the runtime's frame
+ * descriptors. */
+#ifndef AG_OCAML_FRAMES_H
+#define AG_OCAML_FRAMES_H
+
+#include "ocaml_runtime.h"
+#include "record/event_fast.h"
+
+/* A frame descriptor: what the compiler notes about a return address in OCaml code
+ * (runtime/caml/stack.h; frame_descriptors.h in OCaml 5). */
+struct ag_ocaml_frame {
+    uintptr_t return_address;
+    /* size of the frame with the return address; bit 0: has debug information; bit 1: has
+     * allocations */
+    uint16_t frame_bytes;
+    uint16_t n_live;
+    uint16_t live[];
+};
+enum { AG_OCAML_HAS_DEBUG = 1, AG_OCAML_HAS_ALLOCATIONS = 2, AG_OCAML_BOUNDARY = 0xffff };
+
+/* Called before any code of the runtime has run. Whether the tables were found. */
+bool ag_ocaml_frames_find(void);
+/* NULL: the address has none. */
+const struct ag_ocaml_frame *ag_ocaml_find_frame(uintptr_t return_address);
+
+AG_FAST bool ag_ocaml_has_allocations(const struct ag_ocaml_frame *frame) {
+    return frame->frame_bytes != AG_OCAML_BOUNDARY && frame->frame_bytes & AG_OCAML_HAS_ALLOCATIONS;
+}
+/* The lengths of the combined allocations: their number, then for each its words, without the
+ * header, less one. */
+AG_FAST const uint8_t *ag_ocaml_lengths(const struct ag_ocaml_frame *frame) {
+    return (const uint8_t *)&frame->live[frame->n_live];
+}
+/* The address of the debug information of an allocation; 0: none. */
+AG_FAST uintptr_t ag_ocaml_debug_information(const struct ag_ocaml_frame *frame, unsigned index) {
+    const uint8_t *lengths = ag_ocaml_lengths(frame);
+    const uintptr_t offsets = ((uintptr_t)(lengths + 1 + lengths[0]) + 3) & ~(uintptr_t)3;
+    const uint32_t *offset = (const uint32_t *)offsets + index;
+    return frame->frame_bytes & AG_OCAML_HAS_DEBUG && *offset != 0 ? (uintptr_t)offset + *offset
+                                                                   : 0;
+}
+
+/* The last walk. One per domain. */
+enum { AG_OCAML_WALK_FRAMES = 1024 };
+struct ag_ocaml_walk {
+    uint32_t recording; /* to which the nodes belong */
+    uint32_t n;
+    /* the outer end of the walked frames: the place of the return address into the runtime's code
+     * that called OCaml code */
+    const uintptr_t *boundary;
+    uint32_t outer, outer_frames; /* the stack there, and its number of frames */
+    uint32_t start_caller, start; /* OCaml 5: the last caller of caml_start_program; the stack with
+                                   * that function's frame, whose pc is: */
+    uintptr_t start_pc;
+    struct ag_ocaml_walked {
+        const uintptr_t *place; /* of the return address */
+        uintptr_t pc;
+        uint32_t node;
+    } frames[AG_OCAML_WALK_FRAMES]; /* outermost first */
+    /* during a walk, not on the program's stack: the new frames, innermost first; return addresses,
+     * innermost first */
+    struct ag_ocaml_walked fresh[AG_OCAML_WALK_FRAMES];
+    uintptr_t pcs[AG_OCAML_WALK_FRAMES];
+};
+enum { AG_OCAML_NO_STACK = UINT32_MAX };
+/* The stack of the OCaml code whose return address is at SP; AG_OCAML_NO_STACK: unknown. */
+uint32_t ag_ocaml_walk(struct ag_ocaml_walk *walk, const uintptr_t *sp);
+/* The stack whose first return address is at SP, by unwind tables. */
+uint32_t ag_ocaml_native_stack(const uintptr_t *sp, uintptr_t rbp);
+
+/* The gate of an event: an address of the stack on which this code runs (section 3 of
+ * record/stream.c). */
+#define AG_OCAML_GATE() ((uintptr_t)__builtin_frame_address(0))
+/* The thread is not inside of the recorder, and nothing special is requested of its events. */
+AG_FAST bool ag_ocaml_thread_is_open(const struct ag_thread *thread) {
+    return ag_thread_is_open(thread) && thread->recording == ag_recorder.recording;
+}
+
+#endif
