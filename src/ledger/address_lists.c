@@ -1,4 +1,5 @@
-/* address_lists.c: adds items to the list of an address and removes them, see address_lists.h. */
+/* address_lists.c: adds items to the list of an address and removes items from it, see
+ * address_lists.h. */
 #include "ledger/address_lists.h"
 
 #include <stdlib.h>

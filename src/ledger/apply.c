@@ -1,5 +1,5 @@
-/* apply.c: applies arrays of events, and contains the slow steps; apply_fast.h applies a single
- * event to the totals.
+/* apply.c: applies arrays of events to the ledger (the live blocks and sums of a process,
+ * ledger.h), and contains the slow steps; apply_fast.h applies a single event to the totals.
  *
  * An event touches three places: the slot of its address in the live table; for an alloc, the slot
  * of its stack and via (allocation function) in the index of sums; and the cache line of the sum,
@@ -176,8 +176,8 @@ static void count_ghost(struct ag_ledger *ledger, struct ag_stream *stream,
 }
 
 /* Applies an event that is not one of the two fast cases (an alloc of a dead address, a free of a
- * live one) or whose address may have waiting events. Returns 1 where the caller has to take the
- * fast path after all, 0 when done, or negative errno. */
+ * live one) or whose address may have events that wait for others (order_repair.c). Returns 1 if
+ * the caller has to take the fast path after all, 0 when done, or negative errno. */
 static AG_COLD int apply_slow(struct ag_ledger *ledger, uint32_t index,
                               const struct ag_event *event) {
     struct ag_stream *stream = &ledger->streams[index];
@@ -232,7 +232,8 @@ AG_FAST void prefetch_event(const struct ag_ledger *ledger, const struct ag_even
 }
 
 /* The second step of prefetching: prefetches the sum to which the lines of prefetch_event refer. A
- * wrong guess costs only one wrong line; a branch on the kind would cost more than it saves. */
+ * wrong guess costs only the fetch of a cache line that is not needed. A branch on the event's kind
+ * would cost more than the wrong guesses that it avoids. */
 AG_FAST void prefetch_sum(const struct ag_ledger *ledger, const struct ag_event *event) {
     const uint64_t home = ag_live_table_home(&ledger->live, event->address);
     const uint32_t of_block = ledger->live.blocks[home].sum;
@@ -268,7 +269,7 @@ AG_COLD int ag_ledger_step_aside(struct ag_ledger *ledger, struct ag_ledger_hot 
 }
 
 /* WAY_LARGE prefetches. WAY_NOTIFIED calls the visitor and prefetches, too: the visits dominate its
- * cost, so a variant that does not prefetch is not needed. */
+ * cost, so a variant of WAY_NOTIFIED without prefetching is not needed. */
 enum way { WAY_SMALL, WAY_LARGE, WAY_NOTIFIED };
 
 AG_FAST int apply_batch(struct ag_ledger *ledger, struct ag_ledger_hot *hot, uint32_t index,
@@ -316,7 +317,8 @@ static AG_NOINLINE int apply_small(struct ag_ledger *ledger, struct ag_ledger_ho
     return apply_batch(ledger, hot, index, events, count, WAY_SMALL);
 }
 
-/* A separate function, so that the other variants contain no notification code. */
+/* WAY_NOTIFIED has a function of its own, so that the other variants contain no notification
+ * code. */
 static AG_NOINLINE int apply_and_notify(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                         uint32_t index, const struct ag_event *events,
                                         size_t count) {

@@ -1,17 +1,19 @@
-/* apply_fast.h: applies one event to the totals of the ledger, in about ten nanoseconds at most:
- * for apply.c, and for the writer's loop that encodes and counts each event while it is in
- * registers (writer/one_pass.c).
+/* apply_fast.h: applies one event to the totals of the ledger (the live blocks and sums of a
+ * process, ledger.h; a sum counts the blocks of one stack and allocation function), in about ten
+ * nanoseconds at most: for apply.c, and for the writer's loop that encodes and counts each event
+ * while it is in registers (writer/one_pass.c).
  *
  * Totals are kept in registers (struct ag_ledger_hot) and stored only where a slow path may read
  * them.
  *
  * The peak, with the share of every stack, costs O(1) per event. peak_version counts how often the
- * total has left its highest value. A sum whose version is older has not changed since then, so its
- * live bytes are its share of that peak: the first change of a sum after the peak stores its share
- * (take_share_fast), and ag_ledger_close stores the shares of the sums that did not change.
+ * total has left its highest value. A sum whose own peak_version is lower has not changed since the
+ * total last left its highest value, so the sum's live bytes are its share of the peak: the first
+ * change of a sum after the peak stores its share (take_share_fast), and ag_ledger_close stores the
+ * shares of the sums that did not change.
  *
  *     total            1   2   3*  2   3   4*  3        * highest so far
- *     peak_version     0   0   0   1   1   1   2        incremented by the first event after it
+ *     peak_version     0   0   0   1   1   1   2        incremented by the first event after a *
  *
  * The peak is measured after allocations; if two peaks are equal, the later one counts. */
 #ifndef AG_APPLY_FAST_H
@@ -100,7 +102,8 @@ AG_FAST int ag_ledger_put_fast(struct ag_live_table *live, uint64_t at,
     return AG_LIKELY(++live->count <= live->limit) ? 0 : ag_live_table_grow(live);
 }
 
-/* Notifies the visitor of a step; 0 or negative errno. */
+/* Notifies the visitor (the callback of a reader), if there is one, of a step; 0 or negative
+ * errno. */
 AG_FAST int ag_ledger_notify_fast(struct ag_ledger *ledger, enum ag_step_kind kind,
                                   const struct ag_live_block *block, uint64_t time_ns,
                                   uint64_t allocated_ns) {
@@ -109,9 +112,9 @@ AG_FAST int ag_ledger_notify_fast(struct ag_ledger *ledger, enum ag_step_kind ki
                               : 0;
 }
 
-/* Applies an alloc by stream INDEX at an address without a block; AT is the address's slot, SUM
- * that of its stack and via (allocation function; AG_INDEX_NONE: no memory). is_reported: there is
- * a visitor (ledger.step_visit). */
+/* Applies an alloc by stream INDEX at an address without a block; AT is the slot of the address;
+ * SUM is the number of the sum of the event's stack and via (allocation function; AG_INDEX_NONE: no
+ * memory). is_reported: there is a visitor (ledger.step_visit). */
 AG_FAST int ag_ledger_alloc_fast(struct ag_ledger *ledger, struct ag_ledger_hot *hot,
                                  uint32_t index, uint64_t at, uint32_t sum,
                                  const struct ag_event *event, const bool is_reported) {
@@ -199,8 +202,8 @@ AG_FAST int ag_ledger_free_fast(struct ag_ledger *ledger, struct ag_ledger_hot *
 }
 
 /* Apply the events of a stream one after the other, between ag_ledger_begin and ag_ledger_end.
- * ag_ledger_step_aside handles what the fast steps above do not handle: a stamp, an undo, an
- * address in the wrong state.
+ * ag_ledger_step_aside handles what the fast steps above do not handle: a stamp, an undo, an alloc
+ * of a live address, a free of a dead address.
  *
  *     begin ... [seek, can_be_fast? alloc_fast or free_fast : step_aside] ... end */
 int ag_ledger_begin(struct ag_ledger *ledger, uint32_t number, struct ag_ledger_hot *ret_hot,

@@ -1,23 +1,25 @@
-/* collected.c: applies what a garbage collector does to live blocks, for apply.c.
+/* collected.c: applies to the ledger what a garbage collector does to live blocks, for apply.c.
  *
- * 1. A block that moves stays the same block: only its address changes. It keeps its stack, size,
- *    thread and birth time, and no sum changes. A move of an unknown block is ignored, and its
- *    death counts as a ghost (a free of an unknown block). The numbers of moves and promotions
- *    include only those of known blocks.
+ * 1. A block that moves stays the same block: only its address changes. The block keeps its stack,
+ *    size, thread and birth time, and no sum changes. A move of an unknown block is ignored. The
+ *    death of an unknown block counts as a ghost (a free of an unknown block). The numbers of moves
+ *    and promotions are those of known blocks.
  *
  * 2. Moves happen while the threads that use the heap are stopped. After a collection the recorder
- *    writes a stamp before each thread's next event, so windows of these threads (a window: the
- *    events between two stamps) lie completely before or after the moves. If a window overlaps the
- *    moves nevertheless, an event may have been put aside because its address was in the wrong
- *    state (a free without a block, an allocation where one is live). Such events are tried again
- *    when a move empties or fills their address.
+ *    writes a stamp (a clock value) before each thread's next event, so windows of these threads (a
+ *    window: the events between two stamps) lie completely before or after the moves. If a window
+ *    overlaps the moves nevertheless, an event may have been put aside because its address was in
+ *    the wrong state (a free without a block, an allocation where one is live). Such events are
+ *    tried again when a move empties or fills their address.
  *
- * 3. A type that becomes known after the allocation moves the block to another sum, since a stack
- *    with a type as its innermost frame is a stack of its own. The other sum counts the block as if
- *    it had been allocated there. If a report is limited to a range of time (--from, --to), blocks
- *    from before the range are moved in the same way. The stacks' shares of a past peak do not
- *    change, since the ledger does not know which blocks were live at that time. A step visitor
- *    sees the birth undone and reported anew. */
+ * 3. A type that becomes known after the allocation moves the block to another sum (the counts of
+ *    one stack and allocation function), since a stack with a type as its innermost frame is a
+ *    stack of its own. The new sum counts the block as if it had been allocated with the type. If a
+ *    report is limited to a range of time (--from, --to), blocks that were allocated before the
+ *    range are moved to another sum in the same way. The stacks' shares of a past peak do not
+ *    change, since the ledger does not know which blocks were live at that time. A step visitor (a
+ *    callback for each birth and death) gets the birth as undone, and then the birth with the new
+ *    stack. */
 #include "ledger/apply_fast.h"
 
 static struct ag_heap_collected *heap_of(struct ag_ledger *ledger, uint64_t address) {

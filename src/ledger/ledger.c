@@ -350,7 +350,8 @@ int ag_ledger_begin_window(struct ag_ledger *ledger, uint32_t index, uint64_t ti
     ledger->is_at_start = false;
     ledger->events--; /* the stamp, which apply counted as an event */
     measure_window(ledger, stream, time_ns);
-    /* expired events first: they may still displace an event of the window that ends here */
+    /* first the waiting events whose windows have ended before: such an event may displace an event
+     * of the window that ends here */
     const int r = ledger->repair.first_expiry ? ag_ledger_expire(ledger, time_ns) : 0;
     if (ledger->deaths_are_kept) {
         flush_deaths(ledger, stream);
@@ -398,9 +399,10 @@ void ag_ledger_unmap(struct ag_ledger *ledger, uint64_t address, uint64_t bytes)
  *
  * Sums contain no history: to draw a curve for every stack, or to write the history for another
  * tool, a reader needs the births and deaths themselves, in the order that made the peak. That is
- * the order in which the ledger applies the events, so it notifies the visitor where it counts
- * them. Steps that a repair undoes are notified as well: a reader that needs a final history holds
- * steps back until no open window could change them (as model/pass/replay.c does). */
+ * the order in which the ledger applies the events, so the ledger notifies the visitor at the
+ * moment when it counts a birth or a death. Steps that a repair undoes are notified as well: a
+ * reader that needs a final history holds steps back until no open window could change them (as
+ * model/pass/replay.c does). */
 
 int ag_ledger_on_step(struct ag_ledger *ledger, ag_step_visit *visit, void *context) {
     ledger->step_visit = visit;
@@ -768,7 +770,7 @@ static int visit_open_blocks(const struct ag_ledger *ledger) {
     return 0;
 }
 
-/* Adds the two points that the curve must contain. */
+/* Adds the points for the peak and the end, which the curve must contain. */
 static void keep_peak_and_end(struct ag_ledger *ledger) {
     const struct ag_timeline_point peak = {.time_ns = ledger->tally.peak_time_ns,
                                            .in_use_bytes = ledger->tally.peak_bytes,

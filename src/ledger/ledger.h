@@ -2,16 +2,17 @@
  *
  * The writer applies all events as they come (the result is the index of the trace). The model
  * applies them again when a reader asks for a part of them (a time window, a thread, another value
- * of --within). Both results agree, because the same code computes them.
+ * of --within, the limit for temporary blocks). Both results agree, because the same code computes
+ * them.
  *
  * Apply a single stream (the events of one thread) directly, several through merge.h. For one
  * stream all results are exact. For several, the number and bytes of allocations do not depend on
  * the order between threads. Where two threads raced for an address, the order is restored by
  * alternation: a second alloc of a live address waits for its free; a free of an unknown address
- * waits for an alloc whose window (the time between two stamps) overlaps that of the free. A free
- * that finds no such alloc is a ghost: the free of a block whose allocation is not in the trace.
- * Repairs are counted. order_repair.c and order_bounds.c describe which orders remain unknown, and
- * how large the error is.
+ * waits for an alloc whose window (the time between two stamps, which are clock values among the
+ * events of a stream) overlaps that of the free. A free that finds no such alloc is a ghost: the
+ * free of a block whose allocation is not in the trace. Repairs are counted. order_repair.c and
+ * order_bounds.c describe which orders remain unknown, and how large the error is.
  *
  * Threads: a ledger belongs to one thread. Memory: 32 bytes per live block at a load of 1/4 to 3/4,
  * about 200 bytes per stack. */
@@ -31,15 +32,16 @@ struct ag_ledger *ag_ledger_free(struct ag_ledger *ledger);
 int ag_ledger_apply(struct ag_ledger *ledger, uint32_t stream, const struct ag_event *events,
                     size_t count);
 /* Announces that several streams will be applied, window by window (ag_merge calls it): then a free
- * that comes before its alloc waits for it, instead of becoming a ghost. Must precede the first
- * event that could be out of order. */
+ * that comes before its alloc waits for that alloc, instead of becoming a ghost. Must precede the
+ * first event that could be out of order. */
 void ag_ledger_expect_streams(struct ag_ledger *ledger);
 /* Are the tables larger than the caches? Then prefetching halves the time of ag_ledger_apply;
  * otherwise prefetching doubles that time (measured on a core with 1 MiB of L2). */
 bool ag_ledger_is_large(const struct ag_ledger *ledger);
-void ag_ledger_set_temporary_within(struct ag_ledger *ledger, uint32_t within); /* default 0 */
+/* A block is temporary if its thread frees it after at most WITHIN more allocations; default 0. */
+void ag_ledger_set_temporary_within(struct ag_ledger *ledger, uint32_t within);
 void ag_ledger_thread(struct ag_ledger *ledger, uint32_t stream,
-                      uint32_t thread_id); /* for the results */
+                      uint32_t thread_id); /* sets the id of the stream's thread */
 void ag_ledger_via_heap(struct ag_ledger *ledger, uint32_t via,
                         uint32_t heap); /* the heap of a via, which is an allocation function */
 /* Adds a resident size; it takes effect when events or ag_ledger_reach get to TIME_NS. Calls come
@@ -113,7 +115,7 @@ int ag_ledger_on_block(struct ag_ledger *ledger, ag_block_visit *visit,
  * not a ghost after all (GHOST has only the address). */
 struct ag_ghost {
     uint64_t address, time_ns;
-    uint32_t stream, free_stack; /* the freeing stream and its stack; 0: unknown */
+    uint32_t stream, free_stack; /* stream and stack of the free; free_stack 0: unknown */
 };
 typedef void ag_ghost_visit(void *context, const struct ag_ghost *ghost, bool is_taken_back);
 void ag_ledger_on_ghost(struct ag_ledger *ledger, ag_ghost_visit *visit,
@@ -127,7 +129,7 @@ struct ag_step {
     enum ag_step_kind kind;
     uint64_t address, size, time_ns;
     uint64_t allocated_ns; /* when the block was allocated; equals time_ns in a birth */
-    /* number of blocks that the block's thread had allocated, this one included */
+    /* number of blocks that the block's thread had allocated, this block included */
     uint64_t serial;
     /* number of the block's sum, which is that of its stack and via: 0, 1, 2 ... in the order of
      * first allocations */

@@ -1,7 +1,11 @@
-/* ledger_state.h: the fields of a ledger (ledger.h). Internal to the files of the ledger.
+/* ledger_state.h: the fields of a ledger (ledger.h). Internal to the files of the ledger. A stream
+ * is the events of one thread, cut into windows by its stamps (clock values). A via is an
+ * allocation function. A ghost is the free of an unknown block. Two events at one address are
+ * partners if one of them must come directly before the other (an alloc and its free, or a free and
+ * the next alloc).
  *
  *     apply.c          the hot loop: one event after the other
- *     order_repair.c   the few events whose partner has not come yet
+ *     order_repair.c   the few events that wait for their partner
  *     open_deaths.c    deaths of open windows by their address, for order_repair.c
  *     address_lists.c  lists of items with the same address, for order_repair.c and open_deaths.c
  *     collected.c      what a garbage collector does to blocks: they move, are promoted, get a type
@@ -57,7 +61,7 @@ struct ag_stream {
     struct ag_death *deaths;
     uint32_t n_deaths;
     size_t death_capacity, entry_capacity;
-    /* open_deaths.c: deaths [0, n_indexed) are in its index, at these entries */
+    /* entries of deaths [0, n_indexed) in the index of open_deaths.c */
     uint32_t *death_entries;
     uint32_t n_indexed;
     bool is_listed;                       /* in open_deaths.unindexed */
@@ -65,7 +69,7 @@ struct ag_stream {
     uint32_t pair_with, pair;             /* the pair used last: a cache of the lookup */
     struct ag_thread_sum base;            /* values at the start of the reader's time window */
     struct ag_death undo;                 /* the last realloc_free, which an undo_free may undo */
-    uint64_t undo_serial;                 /* allocated_blocks at that time */
+    uint64_t undo_serial;                 /* allocated_blocks when `undo` was applied */
     enum { AG_UNDO_NONE, AG_UNDO_DEATH, AG_UNDO_GHOST } undo_kind;
     /* address where the stream's last realloc_free waits or waited; 0: none */
     uint64_t realloc_waits_at;
@@ -75,7 +79,7 @@ struct ag_stream {
  * indexes in the arrays of ag_repair; index 0 means none. */
 struct ag_waiting {
     uint64_t address, size, time_ns, serial, deadline_ns;
-    int64_t order; /* rises with arrival, among the events that wait at one address */
+    int64_t order; /* rises in the order in which the events that wait at one address arrived */
     uint32_t stream, sum;
     /* index of the line: the events of this stream that wait at this address */
     uint32_t line;
@@ -96,7 +100,7 @@ struct ag_waiting_line { /* the events of one stream that wait at one address */
 struct ag_odd {
     bool is_free;
     uint32_t stream; /* of the free; or of the buried block's allocation */
-    uint32_t next;   /* the next older one at the address, as 1 + index in ag_repair.odd; 0: none */
+    uint32_t next;   /* 1 + index in ag_repair.odd of the next older item at the address; 0: none */
     uint64_t bytes;  /* of the buried block */
 };
 struct ag_repair {
@@ -112,7 +116,7 @@ struct ag_repair {
     size_t n_waiting, n_taken;
     /* events whose window has ended, in rising order of deadlines */
     uint32_t first_expiry, last_expiry;
-    struct ag_index_map odd_index; /* address -> odd_newest */
+    struct ag_index_map odd_index; /* address -> index in odd_newest */
     /* For each address, 1 + the index in `odd` of the newest item without a partner; 0: none. The
      * items of one address are all frees or all buried blocks. */
     uint32_t *odd_newest;
@@ -164,7 +168,7 @@ struct ag_ledger {
     uint32_t applying;
     bool is_at_start; /* no window of the batch of events has begun yet */
 
-    bool is_concurrent;   /* there are several streams: partners may come in the wrong order */
+    bool is_concurrent;   /* there are several streams, so partners may come in the wrong order */
     bool deaths_are_kept; /* is_concurrent, or there is a block visitor */
     uint64_t n_deaths;
     struct ag_repair repair;
@@ -179,8 +183,9 @@ struct ag_ledger {
     uint64_t rss_bytes, rss_peak_bytes;
     struct ag_residents residents; /* measured at times after now_ns */
     uint64_t events, ghost_frees;
-    uint64_t reset_ns;         /* time of the program's last reset; 0: none */
-    uint64_t written_reset_ns; /* that time as the trace contains it, if different; otherwise 0 */
+    uint64_t reset_ns; /* time of the program's last reset; 0: none */
+    /* reset_ns as the trace contains it, if that is different; otherwise 0 */
+    uint64_t written_reset_ns;
     struct ag_timeline timeline;
     /* number of events in windows of [2^i, 2^(i+1)) ns, and the length of the longest such
      * window */
@@ -218,7 +223,7 @@ struct ag_ledger {
     size_t n_thread_results;
     struct ag_heap_sum *heap_results;
     size_t n_heap_results;
-    int error; /* sticky */
+    int error; /* sticky: the result of all later calls */
 };
 
 /* ---- ledger.c ---- */
@@ -252,7 +257,7 @@ void ag_ledger_count_ghost(struct ag_ledger *ledger, const struct ag_ghost *ghos
 void ag_ledger_uncount_ghost(struct ag_ledger *ledger, uint64_t address);
 
 /* ---- collected.c ---- */
-/* A MOVE, PROMOTE or BLOCK_TYPE. 0 or -ENOMEM. */
+/* Applies a MOVE, PROMOTE or BLOCK_TYPE event. 0 or -ENOMEM. */
 int ag_ledger_collected(struct ag_ledger *ledger, const struct ag_event *event);
 /* Called when a live block dies: counts the death for its heap if KIND is COLLECT. */
 AG_FAST void ag_ledger_count_collected(struct ag_ledger *ledger, uint8_t kind, uint64_t address) {
@@ -265,7 +270,7 @@ void ag_open_deaths_done(struct ag_open_deaths *open);
 int ag_ledger_list_deaths(struct ag_ledger *ledger, uint32_t stream);
 /* Removes the death at place AT of the stream's list from the index. */
 void ag_ledger_forget_death(struct ag_ledger *ledger, struct ag_stream *stream, uint32_t at);
-/* Finds the death of this number in the stream's window; NULL: it is not there. */
+/* Finds the death with this number in the stream's window; NULL: the window has no such death. */
 struct ag_death *ag_ledger_find_death(const struct ag_stream *stream, uint64_t number);
 /* Finds the oldest death at ADDRESS in the open window of another stream than STREAM, preferably of
  * a block that STREAM did not allocate: of two threads that pass a block back and forth, each frees
@@ -285,12 +290,12 @@ int ag_ledger_notify_step(struct ag_ledger *ledger, enum ag_step_kind kind,
 /* Adds a block to the totals and the live table; its address must be dead (without a block). */
 int ag_ledger_birth(struct ag_ledger *ledger, const struct ag_live_block *block, uint64_t time_ns);
 struct ag_freeing {  /* a free: stream, time and stack */
-    uint64_t serial; /* number of blocks that the stream had allocated by then */
+    uint64_t serial; /* number of blocks that the stream had allocated before the free */
     uint64_t time_ns;
     uint32_t stream;     /* index of the freeing stream; AG_INDEX_NONE: unknown */
     uint32_t free_stack; /* 0: unknown */
 };
-/* The live block in slot AT dies. */
+/* Ends the live block in slot AT. */
 int ag_ledger_death(struct ag_ledger *ledger, uint64_t at, const struct ag_freeing *freeing,
                     struct ag_death *ret_death);
 /* Ends the block in slot AT, whose free was lost: another block is allocated at its address. */

@@ -1,4 +1,6 @@
-/* live_table.h: address -> live block; the table that the ledger accesses at every event.
+/* live_table.h: address -> live block; the table that the ledger accesses at every event. (The
+ * ledger computes the live blocks and the sums of each stack from the events; a stream is the
+ * events of one thread.)
  *
  * Open addressing, linear probing, 32 bytes per slot (two per cache line, none across two), at most
  * 1/4 full, 1/2 from 2 MiB on, 3/4 from 64 MiB on. A removal shifts the following blocks back, so
@@ -19,7 +21,7 @@
 struct ag_live_block {
     uint64_t address; /* 0: empty slot */
     uint64_t size;    /* bytes asked for */
-    uint64_t serial;  /* number of blocks that its stream had allocated, this one included */
+    uint64_t serial;  /* number of blocks that its stream had allocated, this block included */
     uint32_t sum;     /* index in ag_ledger.sums of its stack and allocation function */
     uint32_t stream;  /* index of the stream that allocated it */
 };
@@ -28,7 +30,7 @@ struct ag_live_collections { /* how often a garbage collector moved and promoted
     uint32_t n_moves, n_promotions;
 };
 struct ag_live_past { /* data of a block that the sums do not need */
-    uint64_t born_ns; /* when it was allocated */
+    uint64_t born_ns; /* session time of the allocation */
     struct ag_live_collections collections;
 };
 
@@ -40,7 +42,7 @@ struct ag_live_table {
     struct ag_live_collections *collections;
     uint64_t mask;
     uint32_t shift;
-    size_t count, limit; /* grows as soon as count > limit */
+    size_t count, limit; /* the table grows as soon as count > limit */
 };
 
 int ag_live_table_init(struct ag_live_table *table);
@@ -65,7 +67,7 @@ AG_FAST uint64_t ag_live_table_seek(const struct ag_live_table *table, uint64_t 
     return at;
 }
 
-/* Returns the data of the block in slot AT; zeros when not requested. */
+/* Returns the data of the block in slot AT; zeros if that data is not kept. */
 AG_FAST struct ag_live_past ag_live_table_past(const struct ag_live_table *table, uint64_t at) {
     return (struct ag_live_past){.born_ns = table->times_ns ? table->times_ns[at] : 0,
                                  .collections = table->collections

@@ -1,12 +1,14 @@
-/* merge.h: merges the streams (one per thread) of a process into one order for the ledger.
+/* merge.h: merges the streams (one per thread) of a process into one order for the ledger, which
+ * computes the live blocks and the sums of each stack.
  *
- * A stream's events between two stamps are a window; its start is the first stamp. Windows are
- * applied by start time; the order inside a window is the stream's own. The order between two
- * windows that overlap in time is unknown: the ledger makes the allocs and frees of each address
- * alternate, and the summary has bounds for the peak (peak_low_bytes, peak_high_bytes).
+ * A stream's events between two stamps (clock values among the events) are a window; its start is
+ * the first stamp. Windows are applied by start time; the order inside a window is the stream's
+ * own. The order between two windows that overlap in time is unknown: the ledger makes the allocs
+ * and frees of each address alternate, and the summary has bounds for the peak (peak_low_bytes,
+ * peak_high_bytes).
  *
- * Nothing is applied before ag_merge_advance allows it. A merge is used by one thread. It needs
- * memory only for the events that are not applied yet. */
+ * Nothing is applied before ag_merge_advance allows it. A merge is used by one thread. A merge
+ * needs memory only for the events that are not applied yet. */
 #ifndef AG_MERGE_H
 #define AG_MERGE_H
 

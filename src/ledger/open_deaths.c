@@ -1,5 +1,6 @@
 /* open_deaths.c: finds the deaths (blocks that were freed) at an address in the open windows. The
- * open window of a stream is the time since its last stamp.
+ * open window of a stream (the events of one thread) is the time since its last stamp, a clock
+ * value among its events.
  *
  * Only order_repair.c searches, and most traces never need a search, so applying a death costs
  * nothing extra: the stream is listed once per batch, and the next search indexes the deaths of

@@ -1,7 +1,9 @@
 /* order_bounds.h: computes bounds for the true peak when the order between threads is unknown.
  *
- * The ledger calls ag_order_bounds_window for each window (the events of one stream between two of
- * its stamps), in the order of the windows' starts. order_bounds.c derives the bounds. */
+ * The ledger calls ag_order_bounds_window for each window (the events of one stream, which is a
+ * thread, between two of its stamps, which are clock values), in the order of the windows' starts.
+ * order_bounds.c derives the bounds. A step is the time between two neighboring starts of
+ * windows. */
 #ifndef AG_ORDER_BOUNDS_H
 #define AG_ORDER_BOUNDS_H
 
@@ -28,7 +30,7 @@ struct ag_order_bounds {
     struct ag_bounds_stream *streams;
     size_t n_streams;
     uint64_t step;
-    int64_t sum_high, sum_low;                       /* over all streams */
+    int64_t sum_high, sum_low;                       /* sums of the streams' high and low */
     int64_t peak_high, peak_low;                     /* the bounds so far */
     struct ag_bounds_floor floors[AG_BOUNDS_FLOORS]; /* steps and lows both rise */
     size_t n_floors;
@@ -44,7 +46,7 @@ void ag_order_bounds_window(struct ag_order_bounds *bounds, uint32_t stream, int
 /* Adds an event of the stream's current window whose effect was unknown before: BYTES more in use
  * (less, if negative). */
 void ag_order_bounds_late(struct ag_order_bounds *bounds, uint32_t stream, int64_t bytes);
-/* Ends the last windows. */
+/* Ends the last window of each stream. */
 void ag_order_bounds_finish(struct ag_order_bounds *bounds);
 /* Starts a new search for the peak (a time window of the reader begins). */
 void ag_order_bounds_restart(struct ag_order_bounds *bounds);

@@ -2,9 +2,10 @@
  *
  * 1. What can be wrong
  *
- * A window is the events of a stream (a thread) between two stamps. Windows are applied as a whole,
- * by their starts, although their events interleave in reality. At one address events must
- * alternate: alloc, free, alloc, free. An event that does not is out of order, or has no partner:
+ * A window is the events of a stream (a thread) between two stamps, which are clock values. Windows
+ * are applied as a whole, by their starts, although their events interleave in reality. At one
+ * address events must alternate: alloc, free, alloc, free. An event that does not is out of order,
+ * or has no partner:
  *
  *     true order                      applied as                     repair
  *     A: alloc x      B: free x       B: free x, A: alloc x          the free waits for the alloc
@@ -36,13 +37,14 @@
  * and an alloc of one stream wait at a dead address whose block died in another stream's open
  * window, that death is undone, the waiting free and alloc are applied, and the death is applied
  * again, to the new block. For this, the deaths of open windows are kept when there are several
- * streams (ledger.deaths_are_kept). The mirror image,
+ * streams (ledger.deaths_are_kept). The mirror image is
  *
  *     true order    A: free x | B: alloc x, free x | A: alloc x
  *     applied as    A: free x, alloc x;  then B: alloc x, free x
  *
- * is B's block from its birth to its death. It fits before the block that lives at x now, if that
- * block was born in an open window: then that block is set aside while B's two events are applied.
+ * B's two events are the birth and the death of one block. They fit before the birth of the block
+ * that lives at x now, if that birth is in an open window: then the living block is set aside while
+ * B's two events are applied.
  *
  * 4. Expiry
  *
@@ -73,12 +75,12 @@
  * which thread freed a block (and so whether the block was temporary).
  *
  * Measured with simulated allocators (4 threads, each with a cache of freed addresses; windows of
- * 64 events; blocks of 1 to 200 bytes; stopped while all threads run): with 100 blocks per thread
- * and a fifth of the frees by another thread, no ghost and no wrong count of blocks in 1.8 million
- * events, and an error of 0.2 % in the bytes in use. With 3 blocks per thread and 95 % of the frees
- * by other threads, one ghost in 11,000 events. With two threads that pass single blocks back and
- * forth, no ghost, but temporary blocks are counted up to twice too often. Shorter windows make all
- * of these errors rarer.
+ * 64 events; blocks of 1 to 200 bytes; the recording ends while all threads run): with 100 blocks
+ * per thread and a fifth of the frees by another thread, no ghost and no wrong count of blocks in
+ * 1.8 million events, and an error of 0.2 % in the bytes in use. With 3 blocks per thread and 95 %
+ * of the frees by other threads, one ghost in 11,000 events. With two threads that pass single
+ * blocks back and forth, no ghost, but temporary blocks are counted up to twice too often. Shorter
+ * windows make all of these errors rarer.
  *
  * 6. Cost
  *
@@ -530,7 +532,7 @@ static int force_free(struct ag_ledger *ledger, uint32_t at) {
                                            .free_stack = event.free_stack};
             ag_ledger_count_ghost(ledger, &ghost);
         }
-        ledger->repair.repairs -= !is_known; /* the free waited in vain: nothing was repaired */
+        ledger->repair.repairs -= !is_known; /* no alloc came for the free: nothing was repaired */
         struct ag_stream *stream = &ledger->streams[event.stream];
         if (event.kind == AG_RECORD_REALLOC_FREE && stream->realloc_waits_at == event.address &&
             !is_known) {

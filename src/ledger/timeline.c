@@ -4,11 +4,11 @@
  *    the points run out, n grows by one and neighbours are joined: so every point is a real moment,
  *    spikes survive, and the spacing stays even.
  *
- * 2. Resident sizes. The resident size is measured at regular times, but events arrive by the
- *    chunk, minutes later if a program does little. So a measurement waits until the events up to
- *    its time have arrived. When the list is full, each pair of neighbours in the whole list is
- *    replaced by the higher one of the two: so the list contains the peak, its spacing is even, and
- *    it does not grow in days of inactivity.
+ * 2. Resident sizes. The resident size is measured at regular times, but events arrive in chunks,
+ *    which may come minutes later if the program records few events. So a measurement waits until
+ *    the events up to its time have arrived. When the list is full, each pair of neighbours in the
+ *    whole list is replaced by the higher one of the two: so the list contains the peak, its
+ *    spacing is even, and it does not grow in days of inactivity.
  */
 #include "ledger/timeline.h"
 

@@ -46,7 +46,7 @@ struct ag_residents { /* zero-initialise */
 void ag_residents_done(struct ag_residents *residents);
 /* Adds a measurement, in the order of times. 0 or -ENOMEM. */
 int ag_residents_add(struct ag_residents *residents, const struct ag_resident *resident);
-/* Removes and returns the oldest if its time is not after TIME_NS. */
+/* Removes and returns the oldest measurement if its time is not after TIME_NS. */
 bool ag_residents_take(struct ag_residents *residents, uint64_t time_ns,
                        struct ag_resident *ret_resident);
 
