@@ -1,17 +1,18 @@
 /* adapter.h: the interface between a runtime's adapter and the agent, the shared library that
  * allogram loads into programs.
  *
- * An adapter is the code for one runtime (base/runtimes.h) that is compiled into the agents, from
- * the runtime's folder in adapters/. When a program starts under `allogram run`, the agent calls
- * each adapter that --adapters selects, which checks whether its runtime is in the process. If it
- * is, the adapter hooks the runtime (hook/detour.h, the runtime's own callbacks) and reports events
- * through the public functions of allogram.h: heaps, types, blocks, collections, frames. Apart from
- * the hooks, an adapter can do no more than a program that is linked with liballogram.
+ * An adapter is the code for one runtime (a language's virtual machine or library, see
+ * base/runtimes.h) that is compiled into the agents, from the runtime's folder in adapters/. When a
+ * program starts under `allogram run`, the agent calls each adapter that --adapters selects, which
+ * checks whether its runtime is in the process. If it is, the adapter hooks the runtime
+ * (hook/detour.h, the runtime's own callbacks) and reports events through the public functions of
+ * allogram.h: heaps, types, blocks, collections, frames. Apart from the hooks, an adapter can do no
+ * more than a program that is linked with liballogram.
  *
- * Rules for all code of an adapter in the process: no malloc, no stdio, no lock that the host can
- * hold, no dlsym after the start, errno unchanged. An adapter refuses a version of the runtime that
- * is not in its tables, or whose data structures do not pass the adapter's check (its calibration).
- * Then it changes nothing in the runtime. */
+ * Rules for all code of an adapter in the process: no malloc, no stdio, no lock that the host (the
+ * program with its runtime) can hold, no dlsym after the start, errno unchanged. An adapter refuses
+ * a version of the runtime that is not in its tables, or whose data structures do not pass the
+ * adapter's check (its calibration). In that case the adapter changes nothing in the runtime. */
 #ifndef AG_ADAPTER_H
 #define AG_ADAPTER_H
 
@@ -21,7 +22,7 @@ struct ag_late_adapter;
 
 enum ag_adapter_answer {
     AG_ADAPTER_ABSENT,  /* the runtime is not in the process: the trace does not mention it */
-    AG_ADAPTER_REFUSED, /* the runtime is in the process and not hooked: the note is the reason */
+    AG_ADAPTER_REFUSED, /* the runtime is in the process and not hooked: `note` says why */
     AG_ADAPTER_ACTS
 };
 
@@ -29,18 +30,20 @@ struct ag_adapter {
     /* Called once, with no lock held, by the thread that starts the agent: before the program's
      * first line, when all objects that the program is linked with are in memory and relocated.
      * Other parts of the program may not be initialized. The name in ret_runtime is set already;
-     * the function fills in version and note ("": none), with strings of static lifetime. Reads as
-     * little as possible if the runtime is absent, since this slows down every program. */
+     * the function fills in version and note ("": none), with strings of static lifetime. If the
+     * runtime is absent, the function should read as little as possible, since it delays the start
+     * of every program. */
     enum ag_adapter_answer (*attach)(struct ag_runtime_definition *ret_runtime);
     /* Called when exit has begun, or when _exit, _Exit or quick_exit was called, if attach returned
-     * ACTS; may be NULL. _exit may be called anywhere: in a signal handler, inside
-     * of the runtime's own allocator with its lock held, while other threads run. So this function
-     * only reads, and calls nothing that takes a lock of the host. If the runtime keeps counts,
-     * sets two fields of ret_runtime: `told`, the allocations that the adapter has reported, and
-     * `counted`, all allocations that the runtime has counted; in bytes, or in blocks if the
-     * runtime counts no bytes. */
+     * ACTS; may be NULL. _exit may be called anywhere: in a signal handler, inside of the runtime's
+     * own allocator with its lock held, while other threads run. So this function only reads, and
+     * calls nothing that takes a lock of the host. If the runtime keeps counts, sets two fields of
+     * ret_runtime: `told`, the allocations that the adapter has reported, and `counted`, all
+     * allocations that the runtime has counted. Both are in bytes, or in blocks if the runtime
+     * counts no bytes. */
     void (*end)(struct ag_runtime_definition *ret_runtime);
-    const struct ag_late_adapter *late; /* NULL: cannot be attached to a running program */
+    /* NULL: the adapter cannot be attached to a running program */
+    const struct ag_late_adapter *late;
 };
 
 /* The phases of an adapter in a running program (`allogram attach`), in this order:
@@ -49,12 +52,12 @@ struct ag_adapter {
  *                  jumps are written later. Memory comes from ag_own_memory_take. The adapter must
  *                  not call anything that takes a lock of the runtime, since another thread can
  *                  hold that lock.
- *     stand(true)  All threads are stopped, none has a frame in a quiet range, and the jumps have
- *                  just been written. So the runtime may be called, unless the call takes a lock
- *                  of the libc.
+ *     stand(true)  All threads are stopped, no thread has a frame in the ranges `quiet`, and the
+ *                  jumps have just been written. So the runtime may be called, unless the call
+ *                  takes a lock of the libc.
  *     ...          The adapter works as at any other time.
  *     leaving      An adapter that set has_to_leave polls ag_adapters_are_leaving where it can end
- *                  its work, does so, and calls ag_adapter_has_left. `attach` waits up to 1 s.
+ *                  its work, ends it, and calls ag_adapter_has_left. `attach` waits up to 1 s.
  *     stand(false) All threads are stopped again, and none is in the agent: the adapter removes its
  *                  remaining changes from the runtime's data. Then the agent is unloaded.
  *
@@ -64,9 +67,10 @@ struct ag_late_range {
 };
 enum { AG_LATE_RANGES_MOST = 4 };
 struct ag_late_start {
-    /* in which no thread may be during stand(true); high 0: unused */
+    /* code in which no thread may be during stand(true); high 0: unused element */
     struct ag_late_range quiet[AG_LATE_RANGES_MOST];
-    bool has_to_leave; /* the adapter can end its work only at points of its own: see leaving */
+    /* the adapter can end its work only at certain moments: see `leaving` above */
+    bool has_to_leave;
 };
 struct ag_late_adapter {
     /* Like attach of struct ag_adapter, but other threads run. ret_start is zeroed by the

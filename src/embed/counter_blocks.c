@@ -1,7 +1,8 @@
-/* counter_blocks.c: cuts chunks of the live segment into blocks for function counters
- * (format/counter_set.h). A virtual machine may have a hundred thousand sets, one for each of its
- * processes, which begin and end in any order. So freed blocks go to a list of their size. Chunks
- * are never returned: the writer releases them when it has completed the process' trace.
+/* counter_blocks.c: cuts chunks of the live segment (the memory shared with the writer process)
+ * into blocks for function counters (format/counter_set.h). A virtual machine may have a hundred
+ * thousand counter sets, one for each of its processes, which begin and end in any order. So freed
+ * blocks go to a list of their size. Chunks are never returned: the writer releases them when it
+ * has completed the process' trace.
  *
  * The lists refer to chunks of one process in one recording. A forked child and the next recording
  * begin with empty lists. */
@@ -19,12 +20,12 @@ struct freed {
     struct freed *next;
     uint32_t reference;
 };
-/* the place of struct freed in a freed block: behind `version` of a freed set, which the writer
+/* the place of struct freed in a freed block: after `version` of a freed set, which the writer
  * still reads */
 enum { FREED_OFFSET = AG_COUNTER_BLOCK_BYTES / 2 };
 
 struct pool {
-    struct freed *freed[N_SIZES]; /* by log2 of the size */
+    struct freed *freed[N_SIZES]; /* lists of freed blocks, by log2 of the size */
     unsigned char *rest;          /* the uncut rest of the newest chunk */
     size_t rest_bytes;
     uint32_t rest_reference;
@@ -32,7 +33,7 @@ struct pool {
 static struct {
     struct ag_host_lock lock;
     /* this and the following members are under the lock */
-    struct pool pools[2]; /* by enum ag_counter_chunk */
+    struct pool pools[2]; /* index: enum ag_counter_chunk */
     uint32_t recording, slot, slot_generation;
 } all;
 

@@ -1,4 +1,5 @@
-/* counter_blocks.h: blocks of the live segment for counter sets and their nodes. */
+/* counter_blocks.h: blocks of the live segment (the memory shared with the writer process) for
+ * counter sets and their nodes (format/counter_set.h). */
 #ifndef AG_COUNTER_BLOCKS_H
 #define AG_COUNTER_BLOCKS_H
 

@@ -1,5 +1,6 @@
-/* counter_memory.c: memory for counter sets (counters.h). A virtual machine may have a hundred
- * thousand sets, one for each of its processes, which begin and end in any order.
+/* counter_memory.c: memory for counter sets (counters.h). A counter set has the function counters
+ * of one thread, or of one process of a virtual machine. A virtual machine may have a hundred
+ * thousand processes, which begin and end in any order.
  *
  * One mapping per set would split the address space into as many pieces as there are sets, and the
  * kernel lets a process have only 65,530: then the program's own mmap fails. So blocks of up to 64
@@ -30,7 +31,7 @@ static struct {
     struct ag_host_lock lock;
     /* free lists by log2 of the size; this and the following members are under the lock */
     struct freed *freed[LARGEST_LOG2 + 1];
-    char *piece; /* of 1 MiB */
+    char *piece; /* the newest mapping of 1 MiB, from which blocks are cut */
     size_t left;
 } all;
 
@@ -50,7 +51,7 @@ static void *take_locked(uint32_t log2) {
         memset(freed, 0, bytes);
         return freed;
     }
-    if (all.left < bytes) { /* the rest of a piece is wasted */
+    if (all.left < bytes) { /* the rest of the previous mapping is wasted */
         all.piece = ag_own_memory_take(PIECE_BYTES);
         all.left = all.piece ? PIECE_BYTES : 0;
     }

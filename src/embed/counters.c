@@ -6,19 +6,20 @@
  * step to a sibling. Nodes lie in pages that never move, and are found by a hash table.
  *
  * 2. Ownership. A set has one owner at a time, which alone adds nodes and counts, without a lock.
- * The nodes lie in the live segment (format/counter_set.h), where the writer reads them at any time
- * and after the end of the process: it reads complete nodes only, and counters are atomic for that
- * reason alone. What only the owner needs lies in memory of the process.
+ * The nodes lie in the live segment (format/counter_set.h), the memory shared with the writer
+ * process. The writer reads complete nodes at any time, also after the end of the process; the
+ * counters are atomic only because of these reads. What only the owner needs lies in memory of the
+ * process.
  *
  * A forked child with a trace of its own begins with counts of 0, on the path on which it was
- * forked, because it continues there. It copies that path from its parent's nodes and then uses
- * nodes of its own. If the parent resets its counters meanwhile, the copied path may be wrong, but
- * the copying ends.
+ * forked, because it continues there. The child copies that path from its parent's nodes and then
+ * uses nodes of its own. If the parent resets its counters meanwhile, the copied path may be wrong,
+ * but the copying ends.
  *
  * 3. Balance. As long as a session runs every enter and leave is followed, also in a pause, which
  * only stops the counting. A call for which there is no node (no memory, or a million paths) is
- * counted in `beyond` and as lost; its words and time are added to the innermost node. A leave
- * without an enter is ignored: a session may begin in the middle of calls.
+ * counted in `beyond` and as lost; its allocated words and its time are added to the innermost
+ * node. A leave without an enter is ignored: a session may begin in the middle of calls.
  *
  * 4. Time is counted per set, from step to step, for the function that was current before the step.
  *
@@ -176,7 +177,7 @@ static bool has_page(struct allogram_counters *set, uint32_t node) {
 /* Frees everything that the set has in the live segment of this recording. */
 static void give_nodes(struct allogram_counters *set) {
     struct ag_counter_set *shared = set->shared;
-    /* makes the version even: the writer does not read the set any more */
+    /* makes the version even, so that the writer does not read the set */
     atomic_fetch_add_explicit(&shared->version, 1, memory_order_release);
     for (uint32_t page = 1; set->large && page < AG_COUNTER_LARGE_PAGES; page++) {
         if (set->large[page]) {
@@ -288,7 +289,8 @@ static uint64_t copy_path(const struct allogram_counters *set, uint32_t **ret_fu
         (*ret_functions)[i] = from->function & ~AG_COUNTER_FOLDED;
         node = set->is_folding       ? set->levels[i]
                : from->parent < node ? from->parent
-                                     : 0; /* the parent process reset its set */
+                                     /* the parent process has reset its counter set meanwhile */
+                                     : 0;
     }
     return n;
 }
@@ -531,7 +533,7 @@ uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32
     if (!is_on || !is_ready(set)) {
         return 0;
     }
-    /* PARENT may be a number from before a reset */
+    /* PARENT may be the number of a node from before a reset */
     const uint32_t n_nodes = atomic_load_explicit(&set->shared->n_nodes, memory_order_relaxed);
     return child_of(set, parent < n_nodes ? parent : 0, function);
 }

@@ -12,12 +12,14 @@
 #include "record/process_life.h"
 #include "record/recorder.h"
 
-/* What the owner of a set needs to count; the counts are in `shared`. */
+/* The data that the owner of a set needs in order to count; the counts themselves are in
+ * `shared`. */
 struct allogram_counters {
     uint32_t tree;
     uint32_t recording; /* the recording that the counters belong to; 0: none yet */
     uint32_t following; /* number of the session that `current` and `depth` belong to */
-    /* slot of the process that the counters belong to: a forked child has its own */
+    /* slot (entry in the live segment) of the process that the counters belong to; a forked child
+     * has a slot of its own */
     uint32_t slot, slot_generation;
     uint32_t word_bytes;
     bool is_clocked, is_paused, is_of_thread, is_folding;
@@ -25,7 +27,8 @@ struct allogram_counters {
     uint64_t beyond;    /* number of those functions, the innermost ones, that have no node */
     uint64_t since_raw; /* time is counted up to this moment, in raw clock ticks */
     uint32_t current;   /* number of a node; 0: outside of all functions */
-    /* The set in the live segment, which refers to all nodes; NULL: none yet. */
+    /* The part of the set that is in the live segment, the memory shared with the writer process;
+     * it refers to all nodes. NULL: none yet. */
     struct ag_counter_set *shared;
     struct ag_counter_node *small[1 + AG_COUNTER_SMALL_PAGES]; /* [0] is shared->first */
     /* AG_COUNTER_LARGE_PAGES pointers to pages, [0] unused, and a table of the pages' references in
@@ -38,7 +41,7 @@ struct allogram_counters {
      * node; `depth - beyond` entries. */
     uint32_t *levels;
     uint64_t n_levels;                                /* capacity */
-    struct {                                          /* the collection in progress */
+    struct {                                          /* the garbage collection in progress */
         uint64_t start_raw, needed_bytes, heap_bytes; /* start_raw 0: none */
         uint32_t function;
     } collecting;
@@ -79,7 +82,7 @@ AG_FAST bool ag_counters_are_current(const struct allogram_counters *set) {
 uint32_t ag_counters_call(struct allogram_counters *set, uint32_t parent, uint32_t function);
 /* Does what ag_counters_call does, but counts no call. */
 uint32_t ag_counters_path(struct allogram_counters *set, uint32_t parent, uint32_t function);
-/* Counts words that the path's function allocated itself. */
+/* Counts WORDS words of memory that the function of NODE allocated itself. */
 void ag_counters_words(struct allogram_counters *set, uint32_t node, uint64_t words);
 
 /* ---- between counters.c and counters_report.c ---- */

@@ -1,6 +1,7 @@
 /* counters_report.c: writes a counter set (counters.h) into the trace while the program runs: a
  * record AG_RECORD_FUNCTIONS, and rows in records AG_RECORD_CALLS. A set that is freed has to be
- * written this way. The writer takes the last values of all other sets from the live segment. */
+ * written this way. The writer process takes the last values of all other sets from the live
+ * segment, the memory that it shares with the program. */
 #include "counters.h"
 
 #include <string.h>

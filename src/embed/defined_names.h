@@ -39,7 +39,7 @@ struct ag_defined_name *ag_defined_names_get(struct ag_defined_names *names, uin
  * hold the lock under which names are interned. */
 const char *ag_reported_text_copy(const char *text);
 /* Returns the hash of the part of the text that ag_reported_text_copy copies. start: the hash of a
- * text that precedes this one; 0: none does. */
+ * text that precedes this one; 0: no text precedes. */
 uint32_t ag_reported_text_hash(uint32_t start, const char *text);
 /* Whether KEPT is the copy of GIVEN. */
 bool ag_reported_text_is(const char *kept, const char *given);

@@ -1,5 +1,5 @@
 /* host_events.c: writes the events that a program reports for its own heaps into the recorder's
- * streams, like those of malloc.
+ * streams (one stream for each thread), like the events of malloc.
  *
  * Each exported function here has a stack frame of its own: the walk of the caller's stack begins
  * at the return address in that frame. Conditions that the inline functions of allogram.h have
@@ -25,7 +25,8 @@ volatile uint32_t allogram_mode_;
 volatile long allogram_left_offset_;
 __thread uint64_t ag_host_left;
 
-/* The thread's label. It stays valid in later recordings; its site in the stack tree does not. */
+/* The thread's label. The label stays valid in later recordings; the label's site in the stack tree
+ * does not. */
 static __thread allogram_label label_now;
 
 #define CALLER_SP() ((const uintptr_t *)__builtin_frame_address(0) + 1)
@@ -261,7 +262,8 @@ void allogram_tell_realloc_(allogram_heap heap, uint64_t address, uint64_t new_a
     ag_host_realloc_end(&caller, heap, address, &block);
 }
 
-/* Each heap has an address space of its own (ag_host_place), for its mappings as for its blocks. */
+/* Each heap has an address space of its own (ag_host_place), for its mappings and for its
+ * blocks. */
 void allogram_tell_map_(allogram_heap heap, uint64_t address, size_t bytes) {
     if (wanted_heap(heap)) {
         ag_record_map(CALLER_SP(), CALLER_RBP(), heap, ag_host_place(heap, address), bytes, 0, 0);
@@ -343,7 +345,7 @@ void ag_host_gc_end(allogram_heap heap, const char *kind, uint64_t heap_bytes,
         at--;
     }
     if (!found || at == 0 || !ag_recorder_is_active()) {
-        return; /* an end without a begin */
+        return; /* the begin of this collection was not reported */
     }
     collecting.n = at - 1;
     ag_record_cut_windows();

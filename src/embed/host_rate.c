@@ -20,7 +20,7 @@
 static __thread struct {
     struct ag_skip skip;
     uint64_t granted; /* the part of the skip put into ag_host_left */
-    uint32_t version; /* the version of trackers at that time */
+    uint32_t version; /* ag_tracker_version when that part was put there */
     uint32_t pid;     /* the process that drew the skip; a forked child draws a new one */
 } own;
 

@@ -40,7 +40,7 @@ void ag_late_types_born(allogram_heap heap, uint64_t address, size_t bytes,
     if (!late_types_lock(&signals)) {
         return;
     }
-    forget_locked(key); /* an earlier block, whose free was not reported */
+    forget_locked(key); /* forgets an earlier block at this address, whose free was not reported */
     const uint32_t place = ag_tracked_insert(&late.blocks, key);
     if (place != 0) { /* if there is no memory, the type stays unknown */
         struct ag_tracked *entry = ag_tracked_at(&late.blocks, place);

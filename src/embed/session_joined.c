@@ -48,7 +48,7 @@ int allogram_session_join(const char *live_path, char *ret_message, size_t messa
 }
 
 void allogram_session_tell(void) {
-    /* the counters are in the live segment */
+    /* nothing to do: the counters are at any time in the memory that the writer process shares */
 }
 
 int allogram_session_stop(void) {

@@ -1,11 +1,12 @@
 /* session_own.c: sessions of a program that is linked with the library and runs alone: the library
- * makes the live file, records into it, and seals the trace itself when the session ends.
+ * makes the live file (a mapped file that holds the recorded events), records into it, and seals
+ * the trace itself when the session ends.
  *
- * There is no writer: nothing in the program compresses or writes files while it runs, and all
- * records are in the live file even if the program is killed (then `allogram check TRACE` completes
- * the trace). The disadvantage: the live file has to hold all events of the session. It may grow up
- * to half of the free space in /dev/shm (or in the trace's folder, if the live file is there).
- * Further events are lost and counted.
+ * There is no writer process: nothing in the program compresses or writes files while it runs, and
+ * all records are in the live file even if the program is killed (then `allogram check TRACE`
+ * completes the trace). The disadvantage: the live file has to hold all events of the session. The
+ * live file may grow up to half of the free space in /dev/shm (or in the trace's folder, if the
+ * live file is there). Further events are lost and counted.
  *
  * A session can also belong to another process (allogram_session_join). That process has a writer,
  * which drains the live file while the program runs, and has the trace. */
@@ -29,7 +30,7 @@
 static struct {
     struct ag_host_lock lock;
     bool is_active, is_announced;
-    bool is_joined; /* another process made the session, and has its trace */
+    bool is_joined; /* another process made the session, and its writer makes the trace */
     uint32_t pid;   /* the process that started the session: a forked child has no session */
     char trace[4096], live[4096];
 } session; /* under the lock, except that `trace` is also read without the lock */
@@ -37,7 +38,7 @@ static struct {
 static int session_fail(const char message[512], char *ret_message, size_t message_bytes,
                         int error) {
     if (ret_message && message_bytes > 0) {
-        /* truncated to the caller's size */
+        /* truncated to the size of the caller's buffer */
         (void)snprintf(ret_message, message_bytes, "%s", message);
     }
     return error;
@@ -66,7 +67,8 @@ static int session_begin(const struct allogram_options *options, char message[51
         if (r < 0) {
             (void)snprintf(message, 512, "cannot record into %.400s: %s", ag_session_path(made),
                            strerror(-r));
-            (void)unlink(trace); /* just created; only the first failure is reported */
+            /* the trace was created a moment ago; only the first failure is reported */
+            (void)unlink(trace);
         }
     }
     if (r < 0) {
@@ -184,7 +186,7 @@ int allogram_session_join(const char *live_path, char *ret_message, size_t messa
 }
 
 void allogram_session_tell(void) {
-    /* the counters are in the live segment */
+    /* nothing to do: the counters are in the live file at any time */
 }
 
 static int stop_locked(void) {

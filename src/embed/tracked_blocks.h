@@ -12,8 +12,8 @@
 enum {
     /* log2 of the number of lists: 256 KiB, of which only used pages get memory */
     AG_TRACKED_BITS = 16,
-    AG_TRACKED_PAGE = 4096,  /* entries */
-    AG_TRACKED_PAGES = 4096, /* 16 million blocks */
+    AG_TRACKED_PAGE = 4096,  /* entries per page */
+    AG_TRACKED_PAGES = 4096, /* most pages: 16 million entries */
 };
 enum ag_tracked_state {
     AG_TRACKED_RUNNING = 1, /* the block's alloc callback has not returned yet */
@@ -51,15 +51,15 @@ AG_FAST uint32_t ag_tracked_list(uint64_t key) {
 }
 
 /* Returns false if the block is not in the table. Costs one load; may be called by any thread. A
- * block is found if this thread has inserted it, or the thread that passed the block to this
- * thread. */
+ * block in the table is certainly found if it was inserted by this thread, or by the thread that
+ * passed the block to this thread. */
 AG_FAST bool ag_tracked_may_have(const struct ag_tracked_blocks *blocks, uint64_t key) {
     return atomic_load_explicit(&blocks->heads[ag_tracked_list(key)], memory_order_relaxed) != 0;
 }
 
-/* A place is the number of an entry, from 1. find returns 0 if the block is not in the table,
- * insert if there is no memory. A block that was freed while its callback runs is not found,
- * because its address may belong to another block. */
+/* A place is the number of an entry, from 1. ag_tracked_find returns 0 if the block is not in the
+ * table; ag_tracked_insert returns 0 if there is no memory. A block that was freed while its
+ * callback runs is not found, because its address may belong to another block. */
 uint32_t ag_tracked_find(const struct ag_tracked_blocks *blocks, uint64_t key);
 uint32_t ag_tracked_insert(struct ag_tracked_blocks *blocks, uint64_t key);
 /* Gives the block another key, which no other block has. */

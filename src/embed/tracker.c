@@ -77,7 +77,7 @@ struct running {     /* a callback of this thread */
 static __thread struct {
     struct ag_skip skip;
     uint64_t granted; /* the part of the skip put into ag_host_left */
-    uint32_t version; /* the version of trackers when skip was drawn */
+    uint32_t version; /* trackers.version when the skip was drawn */
     uint32_t n_running;
     uint64_t last_number;
     struct running running[NESTED_MOST];
@@ -189,7 +189,7 @@ static struct call take_locked(uint64_t key) {
     }
     struct ag_tracked *entry = ag_tracked_at(&trackers.blocks, place);
     if (entry->state == AG_TRACKED_RUNNING && !ag_host_thread_has_ended(entry->owner)) {
-        entry->is_freed = true; /* end_sample sees it when the callback returns */
+        entry->is_freed = true; /* end_sample reads is_freed when the callback returns */
         return call;
     }
     if (entry->is_queued) {
@@ -247,7 +247,7 @@ static void callback_leave(volatile uint64_t *mark) {
     *mark = 0;
 }
 
-/* Calls the callback. If too many are nested, does not record that it runs. */
+/* Calls the callback. If too many callbacks are nested, does not record that this callback runs. */
 static void make_call(const struct call *call) {
     uint64_t mark = 0;
     if (call->callback) {
@@ -268,7 +268,8 @@ static uint32_t begin_sample(uint64_t key, uint32_t number, struct call *ret_ear
     if (!trackers_lock(&signals)) {
         return 0;
     }
-    *ret_earlier = take_locked(key); /* an earlier block, whose free was not reported */
+    /* an earlier block at this address, whose free was not reported */
+    *ret_earlier = take_locked(key);
     if (atomic_load_explicit(&trackers.sampling, memory_order_relaxed) == number) {
         place = ag_tracked_insert(&trackers.blocks, key);
     }
@@ -414,7 +415,8 @@ void ag_tracker_move(allogram_heap heap, uint64_t address, uint64_t new_address)
     }
     uint32_t place = ag_tracked_find(&trackers.blocks, key);
     if (place) {
-        call = take_locked(new_key); /* a block lived there whose free was not reported */
+        /* another block lived at the new address, and its free was not reported */
+        call = take_locked(new_key);
         place = ag_tracked_find(&trackers.blocks, key);
     }
     if (place) {
