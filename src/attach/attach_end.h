@@ -26,7 +26,7 @@ struct ag_attach_end { /* all zero: the user cannot ask for the end */
 enum {
     AG_ATTACH_LEAVE_NS = 500 * 1000 * 1000,
     /* How long, after the user's request, a function that a thread of the target executes for us
-     * may continue. It is not aborted at once, because it may hold locks. */
+     * may continue. Such a call is not aborted at once, because the function may hold locks. */
     AG_ATTACH_CALL_NS = 820 * 1000 * 1000,
 };
 

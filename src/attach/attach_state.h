@@ -1,6 +1,6 @@
 /* attach_state.h: the state of an attach (loading the agent, a shared library that records
- * allocations, into a running process, the target), for the two files that do its steps:
- * attaching.c, which defines their order, and stop_the_world.c. */
+ * allocations, into a running process, the target), for the two files that perform the steps of an
+ * attach: attaching.c, which defines the order of the steps, and stop_the_world.c. */
 #ifndef AG_ATTACH_STATE_H
 #define AG_ATTACH_STATE_H
 

@@ -28,7 +28,7 @@ static bool is_over(const struct ag_remote_process *process) {
     return !ag_remote_process_is_alive(process) || stat(path, &root) < 0;
 }
 
-/* Returns the value after "\nNAME:\t"; NULL: it is not there. */
+/* Returns the value after "\nNAME:\t"; NULL: STATUS has no such line. */
 static const char *status_field(const char *status, const char *name) {
     char key[32];
     (void)snprintf(key, sizeof key, "\n%s:\t", name);

@@ -24,8 +24,8 @@ struct ag_observed_image *ag_attachable_agent(const struct ag_observed_images *i
  * process, already read. */
 int ag_attachable_check(const struct ag_remote_process *process, struct ag_observed_images *images,
                         struct ag_attachable *ret_attachable, char ret_message[512]);
-/* Checks that the process has mapped no agent and no live file of a recording. Returns 0, or
- * -EALREADY with a message. */
+/* Checks that the process has mapped no agent and no live file (the file through which a recorded
+ * process shares memory with allogram). Returns 0, or -EALREADY with a message. */
 int ag_attachable_check_not_recorded(const struct ag_remote_process *process,
                                      const struct ag_observed_images *images,
                                      char ret_message[512]);

@@ -534,7 +534,7 @@ bool ag_attach_is_gone(const struct ag_attach *attach) {
                        now.tool_start_ticks != attach->attachment.tool_start_ticks));
 }
 
-/* Whether the agent is still loaded in the process. An exec removes it. */
+/* Whether the agent is still loaded in the process. An exec removes the agent. */
 static bool is_there(const struct ag_attach *attach) {
     const struct ag_observed_image *image =
         ag_observed_images_find(&attach->images, attach->agent.low);

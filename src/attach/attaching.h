@@ -13,7 +13,7 @@
  * for the end (attach_end.h) before the step was done. One thread has to make all these calls,
  * because the kernel accepts ptrace requests only from the tracing thread. The caller blocks
  * SIGCHLD in that thread, and these functions consume the signal: a caller with children of its own
- * has to check afterwards whether one of them has ended. */
+ * has to check afterwards whether one of these children has ended. */
 #ifndef AG_ATTACHING_H
 #define AG_ATTACHING_H
 

@@ -8,8 +8,8 @@
  * of the called function, and the return from a handler would overwrite what the kernel has stored
  * about an interrupted system call (restart_block). As the tracer, this process sees a crash first,
  * and the program never sees it. If another process sends one of these signals, the signal is held
- * back and sent again at the end. A job-control stop affects the other threads at once, and this
- * thread when it is resumed: the kernel takes care of that.
+ * back and sent again at the end. A job-control stop takes effect in the other threads at once; the
+ * kernel lets it take effect in this thread when the thread is resumed.
  *
  * If the thread's stack is a coroutine's, or short, mmap is called first. That call needs some 200
  * bytes of the thread's stack; all other calls use the memory that mmap returned as their stack.
@@ -258,8 +258,8 @@ int ag_remote_call_text(struct ag_remote_call *call, const char *text, uint64_t 
 }
 
 /* The kernel stores the remaining time of an interrupted wait in one place per thread, which an
- * aborted call may have overwritten. So if the thread's own system call is such a wait, it begins
- * anew. */
+ * aborted call may have overwritten. So if the thread's own system call is such a wait, that system
+ * call begins anew. */
 static void repeat_own_call(struct user_regs_struct *registers) {
     if ((long)registers->orig_rax >= 0 && (long)registers->rax == -RESTART_WITH_BLOCK) {
         registers->rip -= SYSTEM_CALL_BYTES;

@@ -394,7 +394,9 @@ bool ag_thread_is_busy_in(struct ag_safe_ground *ground, const struct ag_traced_
         i--;
     }
     while (i > 1 && is_in(ranges, n_ranges, address_of(&ground->frames[i - 1]))) {
-        i--; /* code in the ranges began the thread and called its function */
+        /* the outermost frames: code in the ranges started the thread and called the thread's
+         * function */
+        i--;
     }
     while (i > 0 && !is_in(ranges, n_ranges, address_of(&ground->frames[i - 1]))) {
         i--;

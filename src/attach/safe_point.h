@@ -22,9 +22,10 @@ struct ag_safe_ground {
     const struct ag_observed_image *libc;
     struct ag_zone zones[AG_ZONES_MOST];
     size_t n_zones;
-    struct ag_code_range libc_allocator;                       /* low == high: there is none */
-    struct allogram_native_frame frames[AG_SAFE_POINT_FRAMES]; /* of the last walk */
-    uint8_t stack[64 << 10];                                   /* copy of the thread's stack */
+    struct ag_code_range libc_allocator; /* low == high: there is none */
+    /* found by the last walk of a stack */
+    struct allogram_native_frame frames[AG_SAFE_POINT_FRAMES];
+    uint8_t stack[64 << 10]; /* copy of the thread's stack */
 };
 
 /* Finds the zones and the allocator of the C library in the images. libc: the image of the C

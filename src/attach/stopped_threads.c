@@ -169,8 +169,8 @@ static int await_late(struct ag_stopped_threads *threads, char message[512]) {
     return result;
 }
 
-/* Waits a while until no thread is in an uninterruptible wait: such a thread does not stop, and the
- * other threads would be stopped in vain. */
+/* Waits a while until no thread is in an uninterruptible wait: such a thread does not stop, and
+ * stopping the other threads would be useless. */
 static void await_uninterruptible(const struct ag_stopped_threads *threads) {
     static pid_t tids[AG_THREADS_MOST];
     const uint64_t until_ns = ag_monotonic_ns() + late_patience_ns;

@@ -3,12 +3,12 @@
  * call that the stop has interrupted.
  *
  * The kernel takes a thread out of a blocking call to stop it. Most calls are then restarted
- * transparently, with the rest of their timeout (-ERESTARTSYS and relatives, which only a tracer
- * sees). Some end with EINTR instead, since a signal always ends them (signal(7)): epoll_wait,
- * semop, sigtimedwait, sockets with a timeout. No signal came, so the program must not see EINTR:
- * the thread is set back to the instruction that makes the call. A call that returns EINTR has had
- * no effect. If a signal that the program does not ignore is pending, too, the program would have
- * seen EINTR anyway, and the result is left as it is.
+ * transparently, with the rest of their timeout (-ERESTARTSYS and similar codes, which only a
+ * tracer sees). Some end with EINTR instead, since a signal always ends them (signal(7)):
+ * epoll_wait, semop, sigtimedwait, sockets with a timeout. No signal came, so the program must not
+ * see EINTR: the thread is set back to the instruction that makes the call. A call that returns
+ * EINTR has had no effect. If a signal that the program does not ignore is pending, too, the
+ * program would have seen EINTR anyway, and the result is left as it is.
  *
  * The timeout of a call that is repeated begins again. */
 #include "traced_thread.h"
@@ -125,8 +125,8 @@ static bool may_be_repeated(long call) {
 
 /* Whether a signal is pending that would end a system call of the thread, were it not traced: a
  * signal that is neither blocked nor ignored. The kernel keeps an ignored signal pending only
- * because the thread is traced; without a tracer, it discards such a signal when it is sent.
- * Returns true if that is unknown. */
+ * because the thread is traced; without a tracer, the kernel discards such a signal when it is
+ * sent. Returns true if that is unknown. */
 static bool has_pending_signal(const struct ag_traced_thread *thread) {
     char text[4096];
     (void)ag_remote_process_file(thread->pid, thread->tid, "status", text, sizeof text);

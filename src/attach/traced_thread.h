@@ -11,9 +11,9 @@
 struct ag_traced_thread { /* all zero: no thread */
     pid_t pid, tid;
     bool is_stopped;
-    bool is_late;        /* it did not stop within the first wait */
-    bool is_held;        /* its whole process is stopped by a signal such as SIGSTOP */
-    uint64_t stopped_ns; /* when it stopped, by the monotonic clock */
+    bool is_late;        /* the thread did not stop within the first wait */
+    bool is_held;        /* the thread's whole process is stopped by a signal such as SIGSTOP */
+    uint64_t stopped_ns; /* when the thread stopped, by the monotonic clock */
     struct user_regs_struct registers;
 };
 
