@@ -2,9 +2,9 @@
  *
  * Opening a file can have effects: the writer of a pipe wakes up and dies of SIGPIPE when we close
  * it, a tape rewinds, a watchdog device starts to count. So a file is checked before it is opened,
- * and only regular files are opened. All of remote, symbol, observe and attach, and the adapters
- * that read a target or its files, open such files through this module; tools/check_opens.py
- * enforces it. */
+ * and only regular files are opened. All code in src/remote, src/symbol, src/observe and
+ * src/attach, and the adapters that read a target or its files, open such files through this
+ * module; tools/check_opens.py enforces it. */
 #ifndef AG_FOREIGN_FILE_H
 #define AG_FOREIGN_FILE_H
 
@@ -20,9 +20,9 @@ enum ag_foreign_links {
 };
 
 /* Opens PATH for reading. A path that begins with /proc/PID/root/ is resolved inside of that root:
- * absolute links and ".." lead to the target's files and never to ours. Never waits for the other
- * end of a pipe. Returns a descriptor and fills *ret_facts (may be NULL); -EINVAL: not a regular
- * file; otherwise the negative errno of open. */
+ * absolute links and ".." lead to the target's files and never to files outside of that root. Never
+ * waits for the other end of a pipe. Returns a descriptor and fills *ret_facts (may be NULL);
+ * -EINVAL: not a regular file; otherwise the negative errno of open. */
 int ag_foreign_file_open(const char *path, enum ag_foreign_links links, struct stat *ret_facts);
 /* Reads the status of the file at PATH without opening it. The file may be of any type; PATH is
  * resolved like that of ag_foreign_file_open. Returns 0 or a negative errno. */

@@ -1,5 +1,5 @@
 /* glibc_heap.c: counts the blocks that a process has in glibc's main heap, for the summary of
- * `attach`. It walks the chunks of malloc in the memory of the process.
+ * `attach`. ag_glibc_heap_read walks the chunks of malloc in the memory of the process.
  *
  *     chunk:  previous size | size, flags | what malloc returned ...
  *             (struct malloc_chunk in malloc/malloc.c of glibc)

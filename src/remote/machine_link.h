@@ -32,8 +32,8 @@ struct ag_link_options {
 enum ag_link_event {
     AG_LINK_QUIET, /* nothing arrived */
     AG_LINK_STOP,  /* the machine was asked to end the recording */
-    AG_LINK_RESET, /* ... to begin a new trace */
-    AG_LINK_DUMP,  /* ... to dump what was counted until now */
+    AG_LINK_RESET, /* the machine was asked to begin a new trace */
+    AG_LINK_DUMP,  /* the machine was asked to dump what was counted until now */
     AG_LINK_GONE,  /* the machine does not respond any more */
 };
 
@@ -42,8 +42,8 @@ enum { AG_LINK_TEXT_BYTES = 512 };
 /* Functions that return an int return 0, or a negative errno with one line in the text. */
 struct ag_link_kind {
     const char *runtime;
-    /* An option of `attach` and `control` that this kind adds to theirs, without dashes: it names a
-     * file. NULL: none. */
+    /* Name, without dashes, of an option that this kind adds to `attach` and `control`; the
+     * option's value is the name of a file. NULL: none. */
     const char *option, *option_help;
     bool (*takes)(const char *name); /* whether NAME can be the name of a machine of this kind */
     int (*open)(const struct ag_link_place *place, struct ag_link **ret_link,
@@ -51,7 +51,7 @@ struct ag_link_kind {
     /* Closes the connection, and ends the machine's recording for this link. LINK may be NULL.
      * Returns NULL. */
     struct ag_link *(*close)(struct ag_link *link);
-    uint32_t (*pid)(const struct ag_link *link); /* of the machine, as seen by itself */
+    uint32_t (*pid)(const struct ag_link *link); /* of the machine, in its own PID namespace */
     int (*fd)(const struct ag_link *link);       /* when readable: call next */
     /* From now on the machine records. On failure nothing is changed. On success the text holds a
      * remark, or "". */

@@ -1,7 +1,7 @@
 /* memory_sharers.c: finds the processes that share the memory of a process, for `attach`, which
  * changes code there.
  *
- * The kernel has no list of such processes. But it lists the children of each thread
+ * The kernel has no list of such processes. But the kernel lists the children of each thread
  * (/proc/PID/task/TID/children), and kcmp compares the memory of two processes. A child shares its
  * parent's memory until it executes a program, so every sharer is reached through sharers only. */
 #include "remote/memory_sharers.h"

@@ -60,8 +60,8 @@ bool ag_remote_elf_section(const struct ag_remote_elf *elf, const char *name,
                            uint64_t *ret_address);
 /* The address of the section with this index; 0: there is none. */
 uint64_t ag_remote_elf_section_address(const struct ag_remote_elf *elf, uint16_t index);
-/* The bytes of the section of this name, decompressed, at most LIMIT; the caller frees. NULL: none,
- * too many, or damaged. */
+/* The bytes of the section of this name, decompressed, at most LIMIT; the caller frees. NULL: there
+ * is no such section, it is larger than LIMIT, or it is damaged. */
 uint8_t *ag_remote_elf_contents(const struct ag_remote_elf *elf, const char *name, size_t limit,
                                 size_t *ret_bytes);
 /* Copies bytes of the file; false: not all of them are in the file. */

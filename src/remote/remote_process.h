@@ -30,7 +30,7 @@ bool ag_remote_process_is_alive(const struct ag_remote_process *process);
 bool ag_remote_process_is_stopped(const struct ag_remote_process *process);
 /* Writes a line that the process has ended, and returns -ESRCH. */
 int ag_remote_process_ended_error(const struct ag_remote_process *process, char ret_message[512]);
-/* Returns the pid of the parent; 0: it is not visible here, or the process is gone. */
+/* Returns the pid of the parent; 0: the parent is not visible here, or the process is gone. */
 pid_t ag_remote_process_parent(pid_t pid);
 
 /* Returns the CPU time of all threads so far, in ns, with the kernel's resolution of 10 ms. */
