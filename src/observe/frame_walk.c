@@ -198,7 +198,7 @@ static bool find_cfa(struct step *step, const struct ag_cfi_rule *rule, uintptr_
     return true;
 }
 
-/* Finds the caller's value of register `reg` by its rule. Returns false if it is unknown. */
+/* Finds the caller's value of register `reg` by RULE. Returns false if the value is unknown. */
 static bool frame_rule_apply(struct step *step, const struct ag_cfi_rule *rule, uintptr_t cfa,
                              uint32_t reg, uintptr_t *ret_value) {
     uintptr_t address;

@@ -28,11 +28,12 @@ struct ag_stack_copy {
 /* Frees what was read later. */
 void ag_stack_copy_done(struct ag_stack_copy *stack);
 
-/* Whether pc, which no image contains, is code of a runtime that has its own frames. */
+/* Whether PC, an address outside of all images, is code of a runtime that has its own frames.
+ * CONTEXT: ag_frame_walker.owner. */
 typedef bool ag_owns_pc_fn(void *context, uint64_t pc);
 
 struct ag_pointer_map;
-struct ag_frame_walker { /* all zero except the first three */
+struct ag_frame_walker { /* zero-initialize, then set images, owns and owner */
     struct ag_observed_images *images;
     ag_owns_pc_fn *owns;
     void *owner;

@@ -90,8 +90,9 @@ enum {
     ENTRY_WORDS = 4,
     MOST_ENTRIES = 1 << 17,
     MOST_OBJECT_BYTES = 64 << 20,
-    MOST_LIST_BYTES = 1 << 30, /* of all objects, in one reading */
-    REST = 20,                 /* pause until the next reading, in multiples of the time that one
+    /* limit of the bytes of all objects together, in one reading of the list */
+    MOST_LIST_BYTES = 1 << 30,
+    REST = 20, /* pause until the next reading, in multiples of the time that one
                                 * took */
 };
 static const uint64_t most_reading_ns = UINT64_C(500000000);

@@ -35,7 +35,7 @@ enum {
     STACK_BYTES_FAST = 8192,
     FAST_RATE = 500, /* from this rate on, less of the stack is copied */
     GROWTH_STACK_BYTES = 4096,
-    GROWTH_PERIOD = 8, /* page faults: 32 KiB a sample */
+    GROWTH_PERIOD = 8, /* page faults per sample: one sample stands for 32 KiB */
     PAGE_BYTES = 4096,
     WAIT_MS = 50,
     WAIT_INSPECTED_MS = 5, /* with inspectors, which read deep stacks after the sample */
@@ -74,8 +74,8 @@ static void add_source(struct ag_observation *observation, struct ag_perf_source
     observation->source_calls[n] = call;
 }
 
-/* Returns the number of a tracepoint; -1: there is no such tracepoint, or this process may not read
- * it. */
+/* Returns the kernel's number of a tracepoint; -1: there is no such tracepoint, or this process may
+ * not read its number. */
 static long tracepoint(const char *group, const char *name) {
     static const char *const folders[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
     for (size_t i = 0; i < 2; i++) {
@@ -112,9 +112,9 @@ static int add_map_sources(struct ag_observation *observation, struct ag_perf_so
     return 0;
 }
 
-/* Whether this process has to wake at each sample. That costs the target one more interrupt, and is
- * necessary only if an inspector reads stacks after the sample, because no BPF program copies
- * them. */
+/* Whether this process has to wake at each sample. Such a wake-up costs the target one more
+ * interrupt, and is necessary only if an inspector reads stacks after the sample, because no BPF
+ * program copies them. */
 static bool must_read_soon(const struct ag_observation *observation) {
     for (size_t i = 0; i < observation->n_inspections; i++) {
         if (observation->inspections[i].capture_program < 0) {

@@ -66,10 +66,10 @@ struct ag_observation_facts {
     uint64_t complete_stacks; /* counted samples whose stack reaches the outermost frame */
     uint64_t growth_faults;   /* sampled page faults */
     uint64_t map_calls;       /* mmap, munmap, brk, mremap calls */
-    /* collections that an inspector saw; it reports all of them, or a sample */
+    /* collections that an inspector saw; the inspector reports all of them, or only a part */
     uint64_t collections_seen;
     uint64_t target_cpu_ns; /* CPU time of the target's threads during the observation */
-    uint64_t own_cpu_ns;    /* CPU time of this process for observing */
+    uint64_t own_cpu_ns;    /* CPU time that this process used for the observation */
     double sample_cost_ns;  /* what one sample costs a running thread; measured at the start */
     double record_cost_ns;  /* cost of one recorded page fault or system call */
     double target_cost_percent;
@@ -87,7 +87,8 @@ struct ag_observed_frame {
     uint32_t line;
     bool is_known;
 };
-/* The frames of a stack, innermost first, inlined ones expanded. */
+/* The frames of the stack NODE, innermost first, inlined frames expanded. (A stack is identified by
+ * the number of its innermost node, see seen_stacks.h.) */
 size_t ag_observation_stack(struct ag_observation *observation, uint32_t node,
                             const struct ag_observed_frame **ret_frames);
 const char *ag_observation_thread_name(struct ag_observation *observation, uint32_t thread);
@@ -101,8 +102,8 @@ struct ag_observed_stack {
     uint32_t node, thread; /* thread 0: all threads */
     uint64_t samples, bytes;
 };
-/* The lists are sorted, the greatest first, and freed by the caller. The functions return the
- * length, or a negative errno: out of memory. */
+/* The lists of the following functions are sorted, the greatest first, and freed by the caller. The
+ * functions return the length, or a negative errno: out of memory. */
 ssize_t ag_observation_functions(struct ag_observation *observation,
                                  struct ag_observed_function **ret_functions);
 ssize_t ag_observation_stacks(struct ag_observation *observation, enum ag_seen_source source,
@@ -123,7 +124,7 @@ ssize_t ag_observation_maps(struct ag_observation *observation, struct ag_observ
 struct ag_reported_process {
     const char *id, *name, *current_function, *runtime;
     uint64_t heap_words, stack_words, queue;
-    uint32_t node; /* of its stack; AG_SEEN_COMPLETE: none */
+    uint32_t node; /* node of the process' stack; AG_SEEN_COMPLETE: no stack */
 };
 struct ag_reported_allocator {
     const char *name;

@@ -1,4 +1,6 @@
-/* observation_state.h: the parts of an observation, for the files of src/observe/ only. */
+/* observation_state.h: the parts of an observation, for the files of src/observe/ only. An
+ * inspector is a runtime's code that reads a process of that runtime from outside. A node is a
+ * frame and the node of its caller; a stack is identified by its innermost node. */
 #ifndef AG_OBSERVATION_STATE_H
 #define AG_OBSERVATION_STATE_H
 
@@ -22,7 +24,8 @@ struct allogram_target { /* the target as inspectors see it */
     struct allogram_target_mapping *mappings; /* copies of images->maps */
     /* address of __jit_debug_descriptor; 0: not searched yet; UINT64_MAX: none */
     uint64_t code_list;
-    /* the list at code_list is not read again before this time; its stamp when it was read */
+    /* the list at code_list is not read again before this time; the list's stamp when it was
+     * read */
     uint64_t code_list_rest_ns, code_list_stamp;
     bool (*is_stopped)(void); /* copy of options.is_stopped; may be NULL */
 };
@@ -72,7 +75,8 @@ struct ag_observation {
     struct ag_perf_watch *watch;
     size_t n_sources;
     enum ag_seen_source source_kinds[AG_PERF_SOURCES];
-    uint32_t source_calls[AG_PERF_SOURCES]; /* of AG_SEEN_MAP: enum ag_mapping_call */
+    /* by source of AG_SEEN_MAP samples: enum ag_mapping_call */
+    uint32_t source_calls[AG_PERF_SOURCES];
     struct allogram_target target;
     struct ag_inspection inspections[AG_INSPECTORS_MOST];
     size_t n_inspections;

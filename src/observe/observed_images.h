@@ -17,7 +17,7 @@ struct ag_observed_image {
     uint64_t low, high, bias; /* of its code; bias: address in memory minus address in the file */
     uint64_t device, inode;
     char *path;  /* as the target's map has it, without " (deleted)" */
-    char *place; /* the path under which this process opened the file; NULL: it could not */
+    char *place; /* the path under which this process opened the file; NULL: opening failed */
     bool is_gone, is_program;
     bool is_open; /* the file could be read: elf and cfi are set */
     struct ag_remote_elf elf;

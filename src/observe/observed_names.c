@@ -1,4 +1,6 @@
-/* observed_names.c: names the observed frames, and computes the tables of `observe`.
+/* observed_names.c: names the observed frames, and computes the tables of `observe`. A managed
+ * frame is a frame of a runtime's function; all other frames are native. An inspector is a
+ * runtime's code that reads a process of that runtime from outside.
  *
  * A frame is looked up once, on request; a native frame may be several functions, since compilers
  * inline. Functions with the same name, image and runtime count as one. */

@@ -38,8 +38,9 @@ struct writing {
     struct ag_observation *observation;
     struct ag_trace_writer *writer;
     struct ag_blob blob;
-    uint32_t *frame_ids;  /* the trace's ids of managed frames, by frame of the observation */
-    uint32_t n_frame_ids; /* given out so far */
+    /* the trace's ids of managed frames (of runtimes' functions), by frame of the observation */
+    uint32_t *frame_ids;
+    uint32_t n_frame_ids; /* number of ids that were given out so far */
     uint64_t session;
 };
 

@@ -379,7 +379,8 @@ int ag_perf_watch_start(struct ag_perf_watch *watch) {
 
 void ag_perf_watch_stop(struct ag_perf_watch *watch) {
     for (size_t i = 0; i < watch->n_events; i++) {
-        (void)ioctl(watch->events[i].fd, PERF_EVENT_IOC_DISABLE, 0); /* its thread may have ended */
+        /* the event's thread may have ended */
+        (void)ioctl(watch->events[i].fd, PERF_EVENT_IOC_DISABLE, 0);
     }
 }
 
@@ -497,7 +498,8 @@ static void drain_ring(struct ag_perf_watch *watch, struct ring *ring,
         /* records are aligned to 8 bytes, so a header is never split */
         memcpy(&header, data + at, sizeof header);
         if (header.size < sizeof header || header.size > head - tail) {
-            tail = head; /* should not happen; the rest cannot be read */
+            /* a damaged record, which should not happen; what follows it cannot be read */
+            tail = head;
             break;
         }
         const uint8_t *record = data + at;

@@ -123,7 +123,8 @@ double ag_sample_cost_measure(uint32_t stack_bytes) {
     double *costs = calloc(MOST_GAPS, sizeof *costs), cost_ns = 0;
     if (gaps != NULL && costs != NULL && event.ring != NULL) {
         const size_t n_gaps = watch_gaps(gaps);
-        (void)ioctl(event.fd, PERF_EVENT_IOC_DISABLE, 0); /* it is closed next */
+        /* an error is harmless: the event is closed next */
+        (void)ioctl(event.fd, PERF_EVENT_IOC_DISABLE, 0);
         const size_t n = match_samples_to_gaps(event.ring, gaps, n_gaps, costs);
         if (n != 0) {
             qsort(costs, n, sizeof *costs, by_cost);
