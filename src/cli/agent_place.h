@@ -13,7 +13,7 @@ enum { AG_AGENT_PLACE_BYTES = 4096 };
 int ag_agent_place_find(char ret_path[AG_AGENT_PLACE_BYTES], char ret_message[512]);
 /* The shared objects that `attach` loads into a running process: without and with the adapters of
  * runtimes (adapters/README.md). Both are in the folder of the preloaded agent.
- * ag_agent_place_find_attached finds the object called NAME. It returns the same values as
+ * ag_agent_place_find_attached finds the object called NAME. Its return values are those of
  * ag_agent_place_find. */
 #define AG_AGENT_ATTACHED "liballogram-attached.so"
 #define AG_AGENT_ATTACHED_RUNTIMES "liballogram-attached-runtimes.so"

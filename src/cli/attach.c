@@ -367,8 +367,8 @@ static int choose_agent(struct request *request, char agent[AG_AGENT_PLACE_BYTES
                                         agent, message);
 }
 
-/* Removes the live file and the trace, unless a writer was started, which removes or completes
- * them. */
+/* Removes the file of the live segment and the trace, unless a writer was started, which removes or
+ * completes them. */
 static void remove_files(void *context) {
     const struct request *request = context;
     if (request->supervisor.writer == 0 && request->session_path[0] != '\0') {

@@ -5,7 +5,8 @@
  * command that records it. The process has this file mapped, so `control` finds the session among
  * the mappings of the process, and no registry of sessions is needed. The recording command ends a
  * recording: `attach` detaches from the program on request; `run` ends when its program ends. If
- * the attach command was killed, `control` unloads the agent itself. */
+ * the attach command was killed, `control` itself unloads the agent, the library that records
+ * inside the process. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* launch.c: starts the program of `run`: forks a child, which waits for permission and then
  * executes the program. The child is created before the trace, because the name of the trace
- * contains the pid of the child. It executes the program only after the trace was created. Before
- * that, the child restores every setting that allogram changed for itself. */
+ * contains the pid of the child. The child executes the program only after the trace was created.
+ * Before that, the child restores every setting that allogram changed for itself. */
 #include "cli/launch.h"
 
 #include <errno.h>

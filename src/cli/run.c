@@ -1,6 +1,7 @@
 /* run.c: `allogram run`: creates a session, starts the program in it, and prints the summary. A
  * session consists of memory that allogram shares with the program (the live segment), and a
- * process that makes traces from this memory (the writer).
+ * process that makes traces from this memory (the writer). The agent is the library that records
+ * inside the program.
  *
  * Steps; each failure undoes the steps before it:
  *

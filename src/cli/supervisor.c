@@ -1,12 +1,13 @@
 /* supervisor.c: what `run` does while its program runs. `run` is the parent of the program, but
  * terminal, shell and program should behave as without `run`.
  *
- * Signals. The terminal sends a signal to the whole process group, so the program has received it
- * already, and `run` ignores it (SI_KERNEL). A signal from another process is meant for the
- * program, so `run` passes it on. A signal from the program or one of its descendants is not passed
- * on: such a signal, for example of kill(0, ...), has reached the program, too. Stop signals have
- * their usual effect, so `run` stops with its process group. When only the program stops, `run`
- * stops itself, so that the shell sees what it would see without `run`.
+ * Signals. The terminal sends a signal to the whole process group, so the program has received the
+ * signal already, and `run` ignores it. (Such a signal has the si_code SI_KERNEL.) A signal from
+ * another process is meant for the program, so `run` passes it on. A signal from the program or one
+ * of its descendants is not passed on: such a signal, for example of kill(0, ...), has reached the
+ * program, too. Stop signals have their usual effect, so `run` stops with its process group. When
+ * only the program stops, `run` stops itself, so that the shell sees what it would see without
+ * `run`.
  *
  * The writer is the process that makes the traces from the live segment, the memory that is shared
  * with the program. After SIGTERM or SIGINT, the writer ends only when the program has ended. For
@@ -248,7 +249,7 @@ int ag_supervisor_take_signals(struct ag_supervisor *supervisor) {
     const struct sigaction ignore = {.sa_handler = SIG_IGN}, usual = {.sa_handler = SIG_DFL};
     (void)sigaction(SIGPIPE, &ignore,
                     /* cannot fail. The next call sets SIGCHLD to its default, because this process
-                     * may have inherited that SIGCHLD is ignored; it cannot fail either */
+                     * may have inherited that SIGCHLD is ignored; that call cannot fail either */
                     NULL);
     (void)sigaction(SIGCHLD, &usual, NULL);
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
