@@ -19,7 +19,7 @@ struct ag_call_node {
     uint32_t parent;
     uint32_t function;           /* with AG_CALL_FUNCTION: number of the function, in the order in
                                   * which functions are first seen */
-    struct ag_stack_frame frame; /* the first frame of this node */
+    struct ag_stack_frame frame; /* the first seen of the frames that share this node */
 };
 struct ag_call_tree {
     struct ag_call_node *nodes;

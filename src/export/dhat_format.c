@@ -8,9 +8,10 @@
  * first frame of a point is the allocation function, as in valgrind's files, and the last frame of
  * an incomplete stack is a mark such as "[incomplete]".
  *
- *     tb, tbk    bytes and blocks that it allocated       gb, gbk    in use at the process' peak
- *     mb, mbk    the most that it had in use at once      eb, ebk    in use at the end
- *     tl         sum of the lifetimes of its blocks in "tu"; blocks never freed live until the end
+ *     tb, tbk    bytes and blocks that the point allocated   gb, gbk    in use at the process' peak
+ *     mb, mbk    the most that the point had in use at once  eb, ebk    in use at the end
+ *     tl         sum of the lifetimes of the point's blocks in "tu"; a block that was never freed
+ *                lives until the end
  *
  * "tu" is the unit of time, the microsecond; "tuth" is the lifetime below which a block counts as
  * short-lived. "bkacc" is false, because reads and writes are not recorded. In a sampled trace all

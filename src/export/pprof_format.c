@@ -50,7 +50,8 @@
  * contains the number and the kind of the field. A varint follows, or a length and bytes. A nested
  * message is a field of bytes, so it is made before the message that contains it. Repeated integers
  * may be packed into one field of bytes. Each message is made in a list of bytes; setting the count
- * of the list to 0 begins a new message. This is less code than a library would need. */
+ * of the list to 0 begins a new message. The functions below are less code than the use of a
+ * library would need. */
 
 enum { KIND_VARINT = 0, KIND_BYTES = 2, KIND_BITS = 3 };
 
