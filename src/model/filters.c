@@ -40,7 +40,7 @@ static void add_name(struct names *names, const char *name) {
 }
 
 /* A trace may have hundreds of thousands of functions and only a few runtimes, so a name equal to
- * the previous one is skipped first. */
+ * the previous one is skipped without a search in the list. */
 static void find_names(const struct ag_definitions *definitions, struct names *names) {
     add_name(names, native_name);
     for (size_t i = 0; i < definitions->n_runtimes; i++) {

@@ -8,8 +8,9 @@
 struct ag_runtime_filter {
     const char *wanted; /* NULL: all stacks are kept */
     bool wants_native;
-    /* By node: whether the node or one of its callers is a frame of the runtime; with wants_native,
-     * whether one of them is a managed frame (a frame of a virtual machine's function). */
+    /* By node (a frame in the tree of stacks): whether the node or one of its callers is a frame of
+     * the runtime; with wants_native, whether one of them is a managed frame (a frame of a virtual
+     * machine's function). */
     bool *has_frame;
 };
 

@@ -144,9 +144,9 @@ static struct ag_interval interval_of_nothing(double scale) {
     return (struct ag_interval){0, ag_estimate_whole(ceil(NOTHING_SEEN * scale))};
 }
 
-/* Whether the samples show what weight missed blocks may have. They do if one sample was more
- * likely to be missed than to be taken, or if the expected number of missed blocks is at least
- * about one half. */
+/* Whether the samples show what weight missed blocks may have. The samples show this weight if one
+ * sample was more likely to be missed than to be taken, or if the expected number of missed blocks
+ * is at least about one half. */
 static bool is_hint(double heaviest, double variance) {
     return heaviest > 0 && (heaviest >= 2 || variance >= heaviest * heaviest / 2);
 }

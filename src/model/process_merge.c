@@ -460,8 +460,8 @@ static uint64_t runtime_key(const struct ag_profile_runtime *runtime) {
     return ag_keyed_hash_bytes(parts, sizeof(parts));
 }
 
-/* Adds FROM to TO. The sampling rate and the cost of a sample are those of the first process that
- * was observed from outside. */
+/* Adds FROM, the facts about one observed process, to the sums TO. The sampling rate and the cost
+ * of a sample are those of the first process that was observed from outside. */
 static void merge_observed(struct ag_profile_observed *to, const struct ag_profile_observed *from) {
     if (from->is_there && !to->is_there) {
         to->is_there = true;

@@ -72,8 +72,8 @@
  * 5. Outsized blocks are far larger than the other blocks of the same line, which the programmer
  * probably expected to be of similar size. Sizes are classified by powers of 8. Blocks are outsized
  * if they are above a gap of two empty classes, which is a factor of at least 64, and nine tenths
- * of the line's blocks are below the gap. Sizes that vary naturally leave no gap. Neither do the
- * sizes of a block that is doubled repeatedly.
+ * of the line's blocks are below the gap. Sizes that vary naturally leave no gap. The sizes of a
+ * block that is doubled repeatedly leave no gap either.
  *
  * 6. A line has at most one finding. Rules are applied in the order of enum ag_finding_kind, and
  * the first that holds makes the finding. Otherwise one cause would lead to several findings:
@@ -122,7 +122,8 @@ struct line_evidence {
      * bytes each enlarged the block */
     uint64_t longest_chain, step_bytes;
     uint64_t largest_enlarged_bytes;
-    uint64_t foreign_blocks; /* blocks that another thread freed than the one that allocated them */
+    /* blocks that were freed by another thread than the one that allocated them */
+    uint64_t foreign_blocks;
 };
 struct search {
     struct ag_profile *profile;
@@ -150,10 +151,10 @@ struct search {
  *
  * 1. The recording is divided into slices with equally many allocations instead of equal time, so
  * that two runs of the same program have equal slices, and a program that sleeps has no empty
- * slices. The end time of each slice is kept. The ledger numbers the blocks of each thread
- * (serial). At the end of each slice the last number of each thread is kept, so the slice in which
- * a block was made follows from the number of the block. No table of live blocks is needed besides
- * the ledger's.
+ * slices. The end time of each slice is kept. The ledger (the code that computes sums from the
+ * events) numbers the blocks of each thread (serial). At the end of each slice the last number of
+ * each thread is kept, so the slice in which a block was made follows from the number of the block.
+ * No table of live blocks is needed besides the ledger's.
  *
  * 2. The ledger may undo a step (after a failed realloc, or when two threads raced); the step is
  * then subtracted from the sums. So the sums of bytes are correct. Counts by size and chains are
@@ -888,8 +889,8 @@ static bool belongs_to(const struct search *search, const struct found *found, s
            ag_profile_blamed_line_goes_through(search->profile, found->blamed_lines[one], outer);
 }
 
-/* Merges findings with one cause: if an object leaks, its members leak, too. They are allocated on
- * other lines of the same function, or in functions that it calls. */
+/* Merges findings with one cause: if an object leaks, its members leak, too. The members are
+ * allocated on other lines of the same function, or in functions that it calls. */
 static void merge_findings(const struct search *search, struct found *found) {
     for (size_t i = 0; i < found->count; i++) {
         for (size_t k = 0; k < found->count; k++) {

@@ -387,7 +387,7 @@ static int walk_places(const struct ag_functions *functions, visit_place *visit,
 }
 
 /* Adds the acc counts of a place to its function, unless the same function is on the path above it
- * (3. at the top of this file). */
+ * (section 3 at the top of this file). */
 static int add_up_row(void *rows, const struct ag_functions *functions, uint32_t node,
                       const uint32_t *on_path) {
     const struct ag_function_node *place = &functions->nodes[node];

@@ -1,9 +1,9 @@
 /* history.c: computes how the memory of a profile changed over time, for the page of `allogram
- * view`. It makes a second pass over the events, in which every stack is replaced by its group of
- * stacks (see outline.h), so that the ledger (the code that computes sums from the events) has some
- * thousand sums instead of a million. At the end of each slice of time the sums are compared with
- * the previous ones; a group whose sums changed gets an entry. The ledger finds the peak of each
- * slice, so what was in use at the peak of any range of slices is exactly known.
+ * view`. This file makes a second pass over the events, in which every stack is replaced by its
+ * group of stacks (see outline.h), so that the ledger (the code that computes sums from the events)
+ * has some thousand sums instead of a million. At the end of each slice of time the sums are
+ * compared with the previous ones; a group whose sums changed gets an entry. The ledger finds the
+ * peak of each slice, so what was in use at the peak of any range of slices is exactly known.
  *
  * Sizes, lifetimes, leaks and threads are counted from single blocks. The ledger reports each block
  * when it is freed, or at the end of the pass.

@@ -4,8 +4,9 @@
  * The range between two powers of two of nanoseconds is divided into 16 steps, and a lifetime is
  * counted in its step. So the error of a percentile is at most 1/32 of its value. The counters of
  * such a range are allocated when the first block needs them. The site (function, type ...) of each
- * stack is determined before the pass over the events, and the ledger gets the site in place of the
- * stack. With a million stacks this saves a third of a GiB.
+ * stack is determined before the pass over the events, and the ledger (the code that computes sums
+ * from events) gets the site in place of the stack. With a million stacks this saves a third of a
+ * GiB.
  *
  * A garbage collector moves the blocks that stay alive, promotes them to an older generation, or
  * does both at once. So the number of collections that a block survived is the larger of its

@@ -1,5 +1,5 @@
 /* lifetimes.h: computes how long blocks live, by the function, line, image, type or label that
- * allocated them. It makes a pass over the events. */
+ * allocated them. The computation makes a pass over the events. */
 #ifndef AG_LIFETIMES_H
 #define AG_LIFETIMES_H
 

@@ -5,8 +5,8 @@
  * allocated blocks, bytes in use at the end, bytes at the peak, and temporary blocks. The weight of
  * a node is the sum over all stacks that contain it. So the weight of a parent is at least that of
  * its child, and the nodes whose weight is above a limit form a tree. The outline contains these
- * ("kept") nodes. The lowest limit with few enough nodes is found by bisection. This needs about
- * forty loops over the nodes, which take half a second for three million nodes. */
+ * ("kept") nodes. The lowest limit with few enough nodes is found by bisection. The bisection needs
+ * about forty loops over the nodes, which take half a second for three million nodes. */
 #include "model/answers/outline.h"
 
 #include <errno.h>

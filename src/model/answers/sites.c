@@ -2,13 +2,13 @@
  * for reports, from up to a million stacks. `own` counts the stacks whose innermost frame belongs
  * to the site; `total` counts the stacks with any frame of the site.
  *
- * A walk through the stack tree, from the outermost nodes inward, sums for each node of the current
- * path the metrics of all stacks below it. When the walk leaves a node, its sum is complete. The
- * total of a function is the sum over its nodes. If a path contains the function several times,
- * only the outermost of these nodes counts, because its sum includes those of the other nodes. For
- * each function (in general: each key of a site), a counter shows how often it is on the current
- * path. The walk needs one step per node, regardless of the number and depth of stacks. It keeps
- * one sum for each depth, not one for each node. */
+ * A walk through the stack tree (a node is a frame of a stack), from the outermost nodes inward,
+ * sums for each node of the current path the metrics of all stacks below it. When the walk leaves a
+ * node, its sum is complete. The total of a function is the sum over its nodes. If a path contains
+ * the function several times, only the outermost of these nodes counts, because its sum includes
+ * those of the other nodes. For each function (in general: each key of a site), a counter shows how
+ * often it is on the current path. The walk needs one step per node, regardless of the number and
+ * depth of stacks. It keeps one sum for each depth, not one for each node. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

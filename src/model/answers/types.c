@@ -43,8 +43,9 @@
  * name contains this type. A number recorded for a buffer is the number of an element type, so it
  * is not used. If the compiler has merged two allocations, the frame has neither a line nor the
  * name of an inlined function; then, too, the number determines the type. Newer compilers keep the
- * line that both allocations have in common. They also do so for memory that contains the variables
- * of a closure. This memory may begin with any number, so only the place is shown. */
+ * line that both allocations have in common. Newer compilers also keep the line of an allocation of
+ * memory for the variables of a closure. This memory may begin with any number, so only the place
+ * is shown. */
 
 enum {
     TEXT_BYTES = 4096,

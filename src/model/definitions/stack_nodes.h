@@ -19,8 +19,9 @@
 /* Deeper nodes are dropped, so the frames further in than this depth are missing from the stack. */
 enum { AG_STACK_DEPTH_MOST = 65536 };
 
-/* A parent is the number of a node, or AG_NODE_ROOT(root). In the latter case the node is the
- * outermost of its stack, and ROOT (enum ag_root) says how the walk of the stack ended. */
+/* A parent is the number of a node, or AG_NODE_ROOT(root). If the parent is AG_NODE_ROOT(root), the
+ * node is the outermost of its stack, and ROOT (enum ag_root) says how the walk of the stack
+ * ended. */
 #define AG_NODE_ROOT(root) (UINT32_MAX - (root))
 #define AG_IS_ROOT(parent) ((parent) >= AG_NODE_ROOT(AG_ROOT_LAST))
 #define AG_NODE_OF_NOT_KEPT 0u

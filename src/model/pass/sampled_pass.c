@@ -10,10 +10,11 @@
  *
  * 2. The ledger (the code that computes sums from events) has a sum for each group; these are
  * converted to sums by stack and by heap. The ledger's sums of threads and of pairs of threads
- * count samples, so this file computes new sums from the single blocks that the ledger reports. It
- * also computes a timeline of estimates ("moments") from the ledger's steps, the births and deaths
- * of blocks. The bytes that the ledger adds are estimates, so the ledger finds the correct peak.
- * moment_of finds the moment for each point of the ledger's timeline, by the bytes in use.
+ * count samples, so this file computes new sums from the single blocks that the ledger reports.
+ * This file also computes a timeline of estimates ("moments") from the ledger's steps, the births
+ * and deaths of blocks. The bytes that the ledger adds are estimates, so the ledger finds the
+ * correct peak. moment_of finds the moment for each point of the ledger's timeline, by the bytes in
+ * use.
  *
  * 3. The number of temporary blocks (freed before their thread allocated again) is unknown, because
  * most of the other allocations were not sampled. The number is set to 0, and the reports say that

@@ -1,6 +1,6 @@
-/* straight_pass.h: applies the events of one stream (thread) of a trace to a ledger while they are
- * decoded. This takes about two thirds of the time that is needed if the events are first decoded
- * to arrays. */
+/* straight_pass.h: applies the events of one stream (thread) of a trace to a ledger (the table of
+ * live blocks with its sums) while the events are decoded. This takes about two thirds of the time
+ * that is needed if the events are first decoded to arrays. */
 #ifndef AG_STRAIGHT_PASS_H
 #define AG_STRAIGHT_PASS_H
 
