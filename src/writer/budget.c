@@ -1,9 +1,10 @@
 /* budget.c: adjusts the sampling interval so that the cost stays within the budget.
  *
  * The cost is the time that samples take in the programs, plus the CPU time of the writer. (Each
- * program reads the clock before and after a sample and adds the difference up in its slot.) The
- * cost is divided by the CPU time of all recorded processes over the same period. The nanosecond or
- * two that an unsampled allocation takes are not counted: measuring that time would take longer.
+ * program reads the clock before and after a sample and adds the difference to a sum in its slot,
+ * its entry in the live segment.) The cost is divided by the CPU time of all recorded processes
+ * over the same period. The nanosecond or two that an unsampled allocation takes are not counted:
+ * measuring that time would take longer.
  *
  * Whenever the programs have used enough CPU time to judge (ENOUGH_NS), the interval is multiplied
  * by (recent cost of samples / allowed cost), limited to [4/5, 4]: it rises fast and falls slowly.
@@ -27,7 +28,8 @@
 enum {
     LOOK_EVERY_NS = 20 * 1000 * 1000,
     ENOUGH_NS = 5 * 1000 * 1000, /* of the programs' CPU time */
-    /* bytes. About one block in ten is sampled then; exact mode is better for more. */
+    /* bytes. At this interval about one block in ten is sampled. To record more blocks, exact mode
+     * (which records all of them) is better. */
     LEAST_INTERVAL = 4096,
 };
 #define MOST_INTERVAL (UINT64_C(256) << 20)
@@ -57,7 +59,7 @@ static void move_interval(struct ag_session *session, double factor) {
     double wanted = (double)(was < MOST_INTERVAL ? was : MOST_INTERVAL) * factor;
     wanted = wanted > LEAST_INTERVAL ? wanted : LEAST_INTERVAL;
     const uint64_t is = wanted < (double)MOST_INTERVAL ? (uint64_t)wanted : MOST_INTERVAL;
-    /* relaxed: no other data depends on it; recorders read it after each sample */
+    /* relaxed: no other data depends on the interval; recorders read it after each sample */
     atomic_store_explicit(&header->interval_bytes, is, memory_order_relaxed);
     if (is < session->least_interval_bytes) {
         session->least_interval_bytes = is;

@@ -3,20 +3,21 @@
  *
  * A chunk is ready if it will not change any more: it is FULL, or its process has ended. Ready
  * chunks are taken in the order of their first stamps, so that merging several threads needs little
- * memory. The ACTIVE chunk of a thread is taken when it is full. But if the totals wait for that
- * thread, the chunk's events so far are added to the totals.
+ * memory. The ACTIVE chunk of a thread is taken when it is full. But if the totals (the running
+ * sums over all events) wait for that thread, the chunk's events so far are added to the totals.
  *
  * The totals advance to the time up to which all threads have delivered their events. For a stream
- * with an unread chunk, this is the stream's last known stamp. For all other streams it is the time
- * of this round minus MARGIN_NS: a recorder that is about to write an event has written a stamp
- * since the last tick or two (a tick is a millisecond of the writer). If a thread is descheduled
- * between stamp and event, the event comes late; the ledger (the arithmetic of live blocks) repairs
- * the order and counts late events.
+ * (the events of one thread) with an unread chunk, this time is the stream's last known stamp, a
+ * clock value among its events. For all other streams this time is the time of the round minus
+ * MARGIN_NS: a recorder that is about to write an event has written a stamp since the last tick or
+ * two (a tick is a millisecond of the writer). If a thread is descheduled between stamp and event,
+ * the event comes late; the ledger (the arithmetic of live blocks) repairs the order and counts
+ * late events.
  *
  * A snapshot (snapshot.c) shows one moment, although the threads continue and might fill chunks
- * faster than they are taken. So a snapshot examines the controls only once. It ignores the chunks
- * of a stream that come after a chunk that is not full, and repeats rounds until all other chunks
- * are taken. */
+ * faster than they are taken. So a snapshot examines the controls only once. The snapshot ignores
+ * the chunks of a stream that come after a chunk that is not full, and repeats rounds until all
+ * other chunks are taken. */
 #include "writer_state.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ static bool control_examine(struct ag_writer *writer, uint32_t chunk,
     const struct ag_session *session = writer->session;
     struct ag_chunk_control *control = ag_session_control(session, chunk);
     /* acquire: pairs with the recorder's release: the other fields are set; if the state is FULL,
-     * all words are, too */
+     * all words are written, too */
     const uint32_t state = atomic_load_explicit(&control->state, memory_order_acquire);
     if (state != AG_CHUNK_ACTIVE && state != AG_CHUNK_FULL && state != AG_CHUNK_COUNTERS) {
         return false;
@@ -65,7 +66,7 @@ static bool control_examine(struct ag_writer *writer, uint32_t chunk,
     }
     struct ag_process_slot *slot = ag_session_slot(session, ret_ready->slot);
     if (generation != atomic_load_explicit(&slot->generation, memory_order_acquire)) {
-        /* of a process whose trace has been sealed */
+        /* the chunk belongs to a process whose trace has been sealed */
         ag_session_release_chunk(writer->session, chunk);
         return false;
     }
@@ -174,7 +175,7 @@ void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot) {
     }
 }
 
-/* Waits a limited time for a missing chunk, because it appears soon or never. */
+/* Waits a limited time for a missing chunk, because such a chunk appears soon or never. */
 static bool is_out_of_patience(struct ag_watched_slot *watched, uint64_t now_ns) {
     if (watched->gap_ns == 0) {
         watched->gap_ns = now_ns;
@@ -272,7 +273,7 @@ static int64_t take_the_rest(struct ag_writer *writer) {
         return take_behind_gaps(writer, ag_monotonic_ns());
     }
     for (size_t i = 0; i < writer->n_ready; i++) {
-        /* what is left was recorded after the snapshot's moment */
+        /* the remaining chunks were recorded after the snapshot's moment */
         writer->slots[writer->ready[i].slot].has_unread = false;
     }
     writer->n_ready = 0;

@@ -5,7 +5,7 @@
  * The words before used_words are complete, unless the program has damaged the segment. So a word
  * that is neither an event nor a record ends the chunk: no word boundary after it can be trusted.
  *
- * Budget: 2 ns per event. This is the first of the writer's passes over every event. */
+ * Budget: 2 ns per event. This conversion is the first of the writer's passes over every event. */
 #include "chunk_words.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word) {
     return reader->last_ns;
 }
 
-/* Copies the body of a record. false: it exceeds its chunk or AG_WORD_RECORD_MOST_BYTES. */
+/* Copies the body of a record. false: the record exceeds its chunk or AG_WORD_RECORD_MOST_BYTES. */
 static bool copy_record(struct ag_chunk_words *reader, uint64_t word,
                         struct ag_copied_record *ret_copy) {
     const uint32_t bytes = AG_WORD_RECORD_BYTES(word), words = (bytes + 7) / 8;
@@ -58,8 +58,8 @@ static const struct {
 };
 
 /* Decodes allocations and frees up to the first other word or the last two words; returns their
- * number. Which of the two comes next is the program's data and unpredictable, so the loop does not
- * branch on it: it reads two words, and uses the second one only for an event that has it. */
+ * number. Whether an allocation or a free comes next is unpredictable, so the loop does not branch
+ * on that: it reads two words, and uses the second word only if the event has one. */
 static size_t take_common(struct ag_chunk_words *reader, struct ag_event *ret_events,
                           size_t capacity) {
     enum { COMMON = 1 << AG_WORD_ALLOC | 1 << AG_WORD_FREE };
@@ -113,7 +113,7 @@ size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_e
         const uint32_t kind = AG_WORD_KIND(word);
         if (AG_UNLIKELY(kind == AG_WORD_RECORD)) {
             if (count > 0) {
-                /* deliver the events before it; the next call starts at the record */
+                /* deliver the events before the record; the next call starts at the record */
                 return count;
             }
             if (copy_record(reader, word, ret_copy)) {

@@ -1,4 +1,5 @@
-/* chunk_words.h: reads the raw words of a recorder's chunk as untrusted data. */
+/* chunk_words.h: reads the raw words of a recorder's chunk as untrusted data. A chunk has a part of
+ * one stream (the events of one thread): events, records, and stamps (clock values). */
 #ifndef AG_CHUNK_WORDS_H
 #define AG_CHUNK_WORDS_H
 
@@ -23,7 +24,8 @@ struct ag_chunk_words {    /* a reader of one chunk */
 struct ag_copied_record { /* a record among the words, copied before it is checked */
     uint32_t kind, bytes; /* kind 0: none */
     uint8_t body[AG_WORD_RECORD_MOST_BYTES];
-    uint64_t rows[AG_WORD_RECORD_MOST_ROWS * AG_ROW_MAX_BYTES / 8]; /* of a decoded batch */
+    /* the rows of a record that has rows, decoded */
+    uint64_t rows[AG_WORD_RECORD_MOST_ROWS * AG_ROW_MAX_BYTES / 8];
 };
 
 AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at) {
@@ -32,9 +34,9 @@ AG_FAST uint64_t ag_chunk_word(const struct ag_chunk_words *reader, uint32_t at)
                            __ATOMIC_RELAXED);
 }
 /* Fills an event. WORD is its first word; SECOND is the word that follows an ALLOC word, and 0 for
- * a FREE or REALLOC_FREE. Used by the batches of chunk_words.c, which select SECOND without a
- * branch, and by the loop of one_pass.c, where KIND is a constant. (Returning the event would cost
- * a copy in the batches: 9 instructions per event.) */
+ * a FREE or REALLOC_FREE. Used by the loop of chunk_words.c, which selects SECOND without a branch,
+ * and by the loop of one_pass.c, where KIND is a constant. (If this function returned the event,
+ * the loop of chunk_words.c would copy it: 9 instructions per event.) */
 AG_FAST void ag_chunk_word_event(uint64_t word, uint64_t second, uint8_t kind,
                                  struct ag_event *ret_event) {
     *ret_event = (struct ag_event){.address = AG_WORD_ADDRESS(word),
@@ -51,8 +53,8 @@ uint64_t ag_chunk_words_stamp_ns(struct ag_chunk_words *reader, uint64_t word);
 size_t ag_chunk_words_next(struct ag_chunk_words *reader, struct ag_event *ret_events,
                            size_t capacity, struct ag_copied_record *ret_copy);
 
-/* Decodes a copied record. Its strings and rows remain in COPY; its stacks are valid ids. false: it
- * is damaged, or of a kind that the recorder does not write. */
+/* Decodes a copied record. The strings and rows of the result remain in COPY; its stacks are valid
+ * ids. false: the record is damaged, or of a kind that the recorder does not write. */
 bool ag_copied_record_decode(struct ag_copied_record *copy, struct ag_record *ret_record);
 
 #endif

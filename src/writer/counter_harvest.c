@@ -1,5 +1,6 @@
-/* counter_harvest.c: reads the function counters of a process (format/counter_set.h) from the live
- * segment.
+/* counter_harvest.c: reads the function counters of a process from the live segment. A counter set
+ * (format/counter_set.h) is a tree of call paths, with counts, of one thread or of one process of a
+ * virtual machine.
  *
  * While the process lives, its threads continue to count, and may free a set or use its memory for
  * another set. The version of a set shows whether all rows that were read belong to one state of
@@ -126,7 +127,7 @@ static bool read_set(struct harvest *harvest, const struct ag_counter_set *live,
     for (int attempt = 0; attempt < ATTEMPTS_MOST; attempt++) {
         const uint32_t version = version_of(live);
         if (version % 2 == 0) {
-            continue; /* being reset, or not in use */
+            continue; /* the set is being reset, or is not in use */
         }
         memcpy(ret_set, live, sizeof(*ret_set));
         uint32_t n_nodes = atomic_load_explicit(&live->n_nodes, memory_order_acquire);
@@ -163,7 +164,7 @@ static void harvest_set(struct harvest *harvest, const struct ag_counter_set *li
         atomic_load_explicit(&session->header->n_resets, memory_order_relaxed);
     const uint32_t snapshot = atomic_load_explicit(&set.snapshot, memory_order_relaxed) + 1;
     if (atomic_load_explicit(&set.n_resets, memory_order_relaxed) != n_resets) {
-        /* the set was not used since the reset, which its owner applies at the next use */
+        /* the set was not used since the reset; its owner applies the reset at the next use */
         n_rows = 0;
         memset(set.apart, 0, sizeof(set.apart));
         atomic_store_explicit(&set.n_resets, n_resets, memory_order_relaxed);
@@ -175,7 +176,7 @@ static void harvest_set(struct harvest *harvest, const struct ag_counter_set *li
         for (size_t i = 0; i < n_rows; i++) {
             rows[i].snapshot = snapshot;
         }
-        /* an error stays in the blob, and the write returns it */
+        /* an error stays in the blob; the function that writes the blob returns it */
         (void)ag_record_append(&recording->counters, &heading);
         (void)ag_record_append_calls(&recording->counters, rows, n_rows);
     }

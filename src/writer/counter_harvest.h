@@ -6,8 +6,8 @@
 #include "recording.h"
 
 /* Adds the present values of all sets of the process to recording->counters, for
- * ag_recording_finish to write. The process may live. Only the first call for a recording does
- * anything. */
+ * ag_recording_finish to write. The process may still live. Only the first call for a recording
+ * does anything. */
 void ag_counter_harvest(struct ag_recording *recording);
 /* Returns the process' chunks of counters to the recorders. The process must have ended. */
 void ag_counter_harvest_release(const struct ag_recording *recording);

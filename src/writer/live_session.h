@@ -1,6 +1,7 @@
 /* live_session.h: the interface of a session for the process that creates it (`run`, `attach`, or a
  * program that records itself): creates, opens and removes the live segment (the memory that
- * recorder and writer share), and sets what its processes record. writer.h drains the segment. */
+ * recorder and writer share), and sets what the session's processes record. The writer (writer.h)
+ * drains the segment. */
 #ifndef AG_LIVE_SESSION_H
 #define AG_LIVE_SESSION_H
 
@@ -23,7 +24,8 @@ struct ag_session_options {
     uint64_t max_bytes;         /* size limit of each trace; 0: no limit */
     enum ag_keeper keeper;      /* the kind of process that makes the session */
     bool no_children;           /* only the first process is recorded */
-    bool is_attached;     /* the first process runs already; it leaves the session at the end */
+    /* the first process runs already, and leaves the session when its recording ends */
+    bool is_attached;
     bool has_free_stacks; /* a free carries the stack of its caller */
     bool is_sampling;
     uint64_t interval_bytes; /* mean bytes between samples; 0: 512 KiB */
@@ -64,9 +66,9 @@ enum { AG_SESSION_EMPTY_TRACE_BYTES = 64 }; /* of a trace that holds only its he
 /* Removes the trace at PATH if it holds only its header. */
 void ag_session_remove_empty_trace(const char *path);
 
-/* Notes that the first process is not recorded any more. Called if the process could not note that
- * itself: it has executed another program, or it continues to run but could not be made to leave
- * the session. */
+/* Notes that the first process is not recorded any more. Called if that process could not note this
+ * itself: it has executed another program (AG_GONE_BY_EXEC), or it continues to run but could not
+ * be made to leave the session (AG_GONE_LEFT_ALONE). */
 enum ag_gone { AG_GONE_BY_EXEC, AG_GONE_LEFT_ALONE };
 void ag_session_first_is_gone(struct ag_session *session, enum ag_gone gone);
 /* Frees the memory of the live file, even if a process that has left the session still has it

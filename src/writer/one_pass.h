@@ -1,5 +1,5 @@
 /* one_pass.h: moves the events of a single-threaded program from raw words into the trace and into
- * the totals in one pass. */
+ * the totals (the running sums of the ledger) in one pass. */
 #ifndef AG_ONE_PASS_H
 #define AG_ONE_PASS_H
 
@@ -19,8 +19,9 @@ struct ag_one_pass { /* zero-initialize; one per recording */
 };
 void ag_one_pass_done(struct ag_one_pass *pass);
 
-/* Takes allocations, frees and stamps from `words`, up to the first word of another kind or the
- * last word. Returns 0, or the ledger's error; an error of the encoder is stored in its body. */
+/* Takes allocations, frees and stamps (clock values) from `words`, up to the first word of another
+ * kind or the last word. Returns 0, or the ledger's error; an error of the encoder is stored in its
+ * body. */
 int ag_one_pass_take(struct ag_one_pass *pass, struct ag_chunk_words *words,
                      struct ag_event_encoder *encoder, struct ag_ledger *ledger,
                      struct ag_stack_harvest *stacks, uint32_t stream);

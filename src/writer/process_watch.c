@@ -4,7 +4,7 @@
  * A process reports its pid in its own PID namespace. To find its pid in the writer's namespace,
  * /proc is searched, which may not show enough: if a process is not dumpable, other processes of
  * its user cannot read its namespace and its mappings, and a /proc mounted with hidepid may not
- * list it at all. So each process that meets all of these conditions is a candidate:
+ * list the process at all. So each process that meets all of these conditions is a candidate:
  *
  *     the last number of NSpid in its status, which every user can read, is the reported pid;
  *     it started no earlier than the session;
@@ -76,7 +76,8 @@ static const char *read_stat(uint32_t pid, char text[1024]) {
 
 struct process_facts { /* from /proc/PID/status */
     uint32_t own_pid;  /* 0: the kernel does not report it (before 4.1) */
-    uint32_t n_levels; /* PID namespaces from the writer's to its own; 1: it is in the writer's */
+    /* PID namespaces from the writer's to the process' own; 1: the process is in the writer's */
+    uint32_t n_levels;
     uint32_t parent;
     bool is_over; /* all of its threads have ended */
 };
@@ -143,8 +144,9 @@ uint64_t ag_process_watch_rss_bytes(struct ag_process_watch *watch) {
     return resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Reads the kernel's CPU clock of the process, which counts nanoseconds, or, if there is none,
- * /proc, which counts hundredths of a second. */
+/* Returns the CPU time of the process: from the kernel's CPU clock of the process, which counts
+ * nanoseconds, or, if the kernel has no such clock, from /proc, which counts hundredths of a
+ * second. */
 uint64_t ag_process_watch_cpu_ns(const struct ag_process_watch *watch) {
     clockid_t clock;
     struct timespec spent = {0};
@@ -206,7 +208,7 @@ static bool status_of_zombie(uint32_t pid, uint32_t *ret_status) {
 
 bool ag_process_watch_wait_status(const struct ag_process_watch *watch, uint32_t *ret_status) {
     return status_of_reaped(watch->pidfd, ret_status) || status_of_zombie(watch->pid, ret_status) ||
-           /* its parent may have waited for it meanwhile */
+           /* the parent may have waited for the process meanwhile */
            status_of_reaped(watch->pidfd, ret_status);
 }
 
@@ -315,8 +317,8 @@ uint64_t ag_process_start_ticks(uint32_t pid) {
     return is_known ? ticks : UINT64_MAX;
 }
 
-/* *ret_is_sure: the candidate must be the process that is sought: the reported namespace is
- * certainly that of the candidate, and in one namespace a pid is unique. */
+/* *ret_is_sure: the candidate is certainly the process that is sought, because the reported
+ * namespace is certainly that of the candidate, and a pid is unique in one namespace. */
 static bool is_candidate(const struct ag_process_sought *sought, uint32_t candidate,
                          struct process_facts *ret_facts, bool *ret_is_sure) {
     if (!read_facts(candidate, ret_facts) || ret_facts->is_over ||
@@ -362,7 +364,7 @@ enum ag_process_found ag_process_find(const struct ag_process_sought *sought, ui
     *ret_pid = 0;
     if (own != 0 && sought->namespace == own &&
         (!sought->namespace_is_inherited || is_in_own_namespace(sought))) {
-        *ret_pid = sought->own_pid; /* if the process has ended, its watch sees that */
+        *ret_pid = sought->own_pid; /* the process may have ended, which its watch shows */
         return AG_PROCESS_FOUND;
     }
     DIR *processes = own != 0 ? opendir("/proc") : NULL;

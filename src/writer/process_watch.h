@@ -16,7 +16,7 @@ uint64_t ag_process_boot_ticks(void);
 
 struct ag_process_sought { /* a process whose pid is searched, as it reported itself */
     uint32_t own_pid;
-    uint64_t namespace; /* its PID namespace; 0: the process could not find out */
+    uint64_t namespace; /* the process' PID namespace; 0: the process could not find out */
     /* The process was forked and did not look up its namespace: `namespace` is its parent's. Its
      * own differs if the parent chose another one for its children (unshare, setns). */
     bool namespace_is_inherited;
@@ -25,9 +25,9 @@ struct ag_process_sought { /* a process whose pid is searched, as it reported it
     uint64_t not_before_ticks; /* earliest possible start, as ag_process_boot_ticks counts */
 };
 enum ag_process_found {
-    AG_PROCESS_GONE,   /* it has ended */
-    AG_PROCESS_FOUND,  /* *ret_pid is its pid; it may have ended since */
-    AG_PROCESS_UNCLEAR /* it may live, but its pid cannot be determined */
+    AG_PROCESS_GONE,   /* the process has ended */
+    AG_PROCESS_FOUND,  /* *ret_pid is the pid; the process may have ended since */
+    AG_PROCESS_UNCLEAR /* the process may live, but its pid cannot be determined */
 };
 /* *ret_pid is 0 unless the result is AG_PROCESS_FOUND. */
 enum ag_process_found ag_process_find(const struct ag_process_sought *sought, uint32_t *ret_pid);
@@ -53,7 +53,7 @@ uint64_t ag_process_start_ticks(uint32_t pid); /* as ag_process_boot_ticks; UINT
 void ag_process_name(uint32_t pid, char ret_name[16]);
 /* Has process PID ended, and has its parent, the process PARENT, not waited for it yet? */
 bool ag_process_is_unreaped(uint32_t pid, uint32_t parent);
-/* A number that identifies the file that it executes; 0: unknown. */
+/* A number that identifies the file that process PID executes; 0: unknown. */
 uint64_t ag_process_program(uint32_t pid);
 bool ag_process_has_own_pid(uint32_t pid, uint32_t own_pid);
 /* Has the process the file mapped? Also false when its mappings cannot be read. */

@@ -301,7 +301,7 @@ void ag_recording_write_definitions(struct ag_recording *recording) {
     struct ag_stack_harvest *stacks = &recording->stacks;
     for (size_t i = 0; i < stacks->n_nodes; i += NODES_AT_ONCE) {
         const size_t left = stacks->n_nodes - i;
-        /* an error stays in the blob, and the write returns it */
+        /* an error stays in the blob; the function that writes the blob returns it */
         (void)ag_record_append_nodes(&recording->records, stacks->nodes + i,
                                      left < NODES_AT_ONCE ? left : NODES_AT_ONCE);
         if (recording->records.length > RECORDS_MAX_BYTES) {
@@ -313,7 +313,7 @@ void ag_recording_write_definitions(struct ag_recording *recording) {
 }
 
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record) {
-    /* an error stays in the blob, and the write returns it */
+    /* an error stays in the blob; the function that writes the blob returns it */
     (void)ag_record_append(&recording->records, record);
 }
 
@@ -349,7 +349,7 @@ static void take_batch(struct ag_recording *recording, uint32_t number, struct a
                 ag_stack_harvest_learn(&recording->stacks, events[i].stack);
             }
         }
-        /* an error stays in the encoder's body, and the write returns it */
+        /* an error stays in the body; the function that writes the body returns it */
         (void)ag_event_encoder_add(stream->encoder, events, count);
     }
     if (destinations & TO_TOTALS) {
@@ -386,8 +386,8 @@ static void totals_add_mapping(struct ag_recording *recording, const struct ag_r
     }
 }
 
-/* Keeps the runtime for the closing line of `run`. Of several records with one name, the last one
- * counts; readers do the same. */
+/* Keeps the name of a runtime (a language's virtual machine or library) for the closing line of
+ * `run`. Of several records with one name, the last one counts, as in the readers of a trace. */
 static void note_runtime(struct ag_recording *recording, const struct ag_record *record) {
     char name[sizeof(recording->runtimes[0].name)];
     const struct ag_bytes *bytes = &record->u.runtime.name;
@@ -451,7 +451,7 @@ static void trace_take_record(struct ag_recording *recording, struct ag_stream *
         break;
     }
     if (is_among_events) {
-        /* an error stays in the body, and the write returns it */
+        /* an error stays in the body; the function that writes the body returns it */
         (void)ag_event_encoder_add_record(stream->encoder, record);
     } else {
         ag_recording_define(recording, record);
@@ -667,8 +667,8 @@ static void recording_take_chunk(struct ag_recording *recording, struct ag_strea
     if (words->reset_ns > 0) {
         recording->reset_ns = words->reset_ns;
     }
-    /* The totals may have this reset already, but with a time that was computed with another clock
-     * factor. */
+    /* A reset (the program's request that reports begin at this moment) may be in the totals
+     * already, but with a time that was computed with another clock factor. */
     if (recording->ledger && words->reset_ns > 0) {
         ag_ledger_reset_at(recording->ledger, words->reset_ns);
     }

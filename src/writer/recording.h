@@ -22,15 +22,17 @@ struct ag_stream; /* see recording.c */
 
 struct ag_recording {
     struct ag_session *session;
-    uint32_t slot, generation; /* of the process in the live segment */
-    uint32_t number;           /* generation * n_slots + slot; also in the file's header */
-    uint32_t pid;              /* as the process reported it, in its own PID namespace */
-    uint32_t tree;             /* index of its stack tree in the segment */
-    bool is_first;             /* the process that `run` started */
-    uint32_t found_pid;        /* the process' pid in the writer's PID namespace; 0: unknown */
-    bool shares_namespace;     /* its PID namespace is the writer's */
-    uint64_t start_ns;         /* since the session began */
-    char program[16];          /* the start of its executable's file name; "": unknown */
+    /* index of the process' slot (entry) in the live segment; number of this use of the slot */
+    uint32_t slot, generation;
+    uint32_t number; /* generation * n_slots + slot; also in the file's header */
+    /* the pid that the process reported, which is that in its own PID namespace */
+    uint32_t pid;
+    uint32_t tree;         /* index of the process' stack tree in the segment */
+    bool is_first;         /* the process that `run` started */
+    uint32_t found_pid;    /* the process' pid in the writer's PID namespace; 0: unknown */
+    bool shares_namespace; /* the process is in the writer's PID namespace */
+    uint64_t start_ns;     /* since the session began */
+    char program[16];      /* the start of its executable's file name; "": unknown */
 
     struct ag_trace_writer *writer; /* NULL: there is no file, or a previous writer sealed it */
     int trace_fd;                   /* a second descriptor of the file; -1: there is no file */
@@ -61,13 +63,14 @@ struct ag_recording {
     struct ag_merge *merge; /* made and freed together with `ledger` */
     bool has_threads;       /* events reach the ledger through the merge */
 
-    struct { /* the runtimes of the process, as each was reported last */
+    struct { /* the process' runtimes (languages' virtual machines), as last reported */
         char name[24];
-        bool is_unseen; /* its allocations are not recorded */
+        bool is_unseen; /* the runtime's allocations are not recorded */
     } runtimes[8];
     uint32_t n_runtimes;
-    uint64_t lost[AG_LOST_CAUSES]; /* events lost by the writer; the slot counts the recorder's */
-    uint64_t n_collections;        /* of the program's garbage collectors */
+    /* events that the writer lost; the slot counts those that the recorder lost */
+    uint64_t lost[AG_LOST_CAUSES];
+    uint64_t n_collections; /* of the program's garbage collectors */
     uint64_t last_event_ns, rss_peak_bytes;
     uint64_t reset_ns;         /* of the last reset event: reports begin there; 0: none */
     struct ag_index_sums sums; /* set by ag_recording_finish */
@@ -81,8 +84,9 @@ struct ag_recording *ag_recording_free(struct ag_recording *recording);
 struct ag_chunk_ready { /* a copy of a chunk's control (segment.h) */
     uint32_t chunk, slot, stream, thread_id, used_words;
     bool is_full;
-    uint64_t sequence;  /* of the chunk in its stream */
-    uint64_t first_raw; /* raw clock value of its first stamp */
+    uint64_t sequence; /* of the chunk in its stream */
+    /* raw clock value of the chunk's first stamp, a clock value among its events */
+    uint64_t first_raw;
 };
 /* Takes a chunk that will not change any more, because it is full or its process has ended. The
  * chunks of a stream are taken in order of their sequence: if earlier chunks of the stream are
@@ -93,7 +97,8 @@ bool ag_recording_take(struct ag_recording *recording, const struct ag_chunk_rea
                        bool skip_gap);
 /* Sets the pid of the process in the writer's PID namespace; 0: unknown. */
 void ag_recording_set_pid(struct ag_recording *recording, uint32_t pid);
-/* Asks the kernel for the name of a stream's thread, if it is time to (recording.c, 5). */
+/* Asks the kernel for the name of a stream's thread, unless it was asked a short time ago
+ * (recording.c, section 5). */
 void ag_recording_look_for_name(struct ag_recording *recording, uint32_t stream, uint32_t thread_id,
                                 uint64_t now_ns);
 /* Has the process had a second thread? From then on the totals need the events of all threads. */
@@ -105,8 +110,8 @@ bool ag_recording_peek(struct ag_recording *recording, const struct ag_chunk_rea
  * millisecond or more? */
 bool ag_recording_rests(struct ag_recording *recording, const struct ag_chunk_ready *ready,
                         uint64_t now_ns);
-/* Ends the window of the last events of a thread that rests (recording.c, 3). The totals must
- * include all events of the chunk. */
+/* Ends the last window (a window is the time between two stamps) of a thread that rests
+ * (recording.c, section 3). The totals must include all events of the chunk. */
 void ag_recording_end_window(struct ag_recording *recording, const struct ag_chunk_ready *ready);
 /* Has this chunk been taken, and does it wait to be written? */
 bool ag_recording_has(const struct ag_recording *recording, const struct ag_chunk_ready *ready);
@@ -129,7 +134,7 @@ struct ag_recording_end {
 /* Seals the trace: writes the remaining data, the end, the sums and the index. */
 void ag_recording_finish(struct ag_recording *recording, const struct ag_recording_end *end);
 uint64_t ag_recording_bytes(const struct ag_recording *recording);
-/* Is there a file? false when none could be created, or when it has been unlinked. */
+/* Is there a file? false when no file could be created, or when the file has been unlinked. */
 bool ag_recording_has_trace(const struct ag_recording *recording);
 /* The number of lost events: the slot's counts plus the writer's. */
 uint64_t ag_recording_lost(const struct ag_recording *recording);
@@ -142,7 +147,8 @@ void ag_recording_cut(struct ag_recording *recording, int error);
 /* Adds a record that must be written before the next events. */
 void ag_recording_define(struct ag_recording *recording, const struct ag_record *record);
 /* ag_recording_write_records writes the records in BLOB and empties it.
- * ag_recording_write_definitions does this for the new nodes and the definitions that wait. */
+ * ag_recording_write_definitions does this for the new nodes of stacks and for the definitions that
+ * wait. */
 void ag_recording_write_definitions(struct ag_recording *recording);
 void ag_recording_write_records(struct ag_recording *recording, struct ag_blob *blob);
 

@@ -209,7 +209,7 @@ static int start_trace(struct ag_recording *recording, const struct ag_process_s
     }
     recording->ledger = ag_ledger_new();
     recording->merge = recording->ledger ? ag_merge_new(recording->ledger) : NULL;
-    if (!recording->merge) { /* one of the two is of no use */
+    if (!recording->merge) { /* a ledger without its merge is of no use */
         recording->ledger = ag_ledger_free(recording->ledger);
     }
     define_process(recording, copy);
@@ -218,7 +218,7 @@ static int start_trace(struct ag_recording *recording, const struct ag_process_s
 }
 
 static int resume_trace(struct ag_recording *recording, const struct ag_process_slot *copy) {
-    /* a previous writer may have sealed it, and died before it could note that */
+    /* a previous writer may have sealed the file, and died before it could note that */
     recording->was_finished = ag_trace_file_is_sealed(recording->trace_fd);
     if (recording->was_finished) {
         recording->is_cut = true; /* nothing more is written */
@@ -254,7 +254,7 @@ int ag_recording_open_trace(struct ag_recording *recording, const struct ag_proc
 
 enum {
     END_BYTES = 24 * 1024, /* timeline, heaps, threads, end and footer, compressed */
-    BYTES_PER_STACK = 16,  /* of its sums, compressed: 10 to 14 were measured */
+    BYTES_PER_STACK = 16,  /* of the sums of one stack, compressed: 10 to 14 were measured */
     /* of the list of chunks, which has 10 bytes for each chunk of 5 KiB or more */
     TRACE_BYTES_PER_LIST_BYTE = 512,
     STEP_MAX_BYTES = 1024 * 1024,
@@ -356,7 +356,8 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
             .kind = AG_RECORD_LOST,
             .u.lost = {.cause = cause, .events = lost_by(recording, cause)}};
         if (lost.u.lost.events > 0) {
-            (void)ag_record_append(blob, &lost); /* the write returns errors of these calls */
+            /* the function that writes the blob returns errors of these calls */
+            (void)ag_record_append(blob, &lost);
         }
     }
     const struct ag_record profiler = {
@@ -390,7 +391,7 @@ static void append_end(struct ag_recording *recording, struct ag_blob *blob,
 }
 
 /* After a reset (`allogram control PID reset`) reports begin at that moment. The next event of the
- * program applies it. This function applies a reset after which there was no event. */
+ * program applies the reset. This function applies a reset after which there was no event. */
 static void apply_unreported_reset(const struct ag_recording *recording) {
     const struct ag_segment_header *header = recording->session->header;
     const uint64_t raw = atomic_load_explicit(&header->reset_raw, memory_order_relaxed);
@@ -483,7 +484,7 @@ void ag_recording_finish(struct ag_recording *recording, const struct ag_recordi
     }
     room_done(&recording->room, ag_recording_bytes(recording));
     if (r < 0 && recording->error == 0) {
-        recording->error = r; /* `run` reports it; readers work without the index */
+        recording->error = r; /* `run` reports the error; readers work without the index */
     }
     ag_blob_done(&sums);
 }

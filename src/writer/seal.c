@@ -28,8 +28,8 @@
 #include "writer_state.h"
 
 struct clue {           /* what the file at a path shows about its session */
-    uint64_t session;   /* 0: it is neither a trace nor a live file */
-    bool is_live;       /* it is the live file */
+    uint64_t session;   /* 0: the file is neither a trace nor a live file */
+    bool is_live;       /* the file is the session's live file */
     uid_t owner;        /* of the file */
     uint32_t first_pid; /* of a trace whose process never began to record; otherwise 0 */
 };
@@ -62,8 +62,8 @@ static struct clue look_at(const char *path) {
     return clue;
 }
 
-/* Finds the live file of the session. false: it is gone or has another owner, so nothing can be
- * added to the trace. */
+/* Finds the live file of the session. false: the live file is gone or has another owner, so nothing
+ * can be added to the trace. */
 static bool find_live(const char *path, const struct clue *clue, char ret_live[4096],
                       char ret_folder[4096]) {
     if (clue->session == 0 || clue->owner != geteuid()) {
@@ -99,7 +99,8 @@ static void offer_first_trace(struct ag_session *session, const char *path, uint
     }
 }
 
-/* Is the session about to start: has no process joined, and does the process that made it live? */
+/* Is the session about to start: has no process joined, and is the process that made the session
+ * still alive? */
 static bool is_beginning(const struct ag_session *session) {
     return ag_session_slots_used(session) == 0 &&
            ag_process_has_mapped(session->header->keeper_pid, session->path);
@@ -142,11 +143,11 @@ static int seal(const char *path, char ret_message[512]) {
     struct ag_session *session = NULL;
     int64_t r = ag_session_open(live, &session, ret_message);
     if (r < 0) {
-        return r == -ENOENT ? 0 : (int)r; /* its writer finished meanwhile */
+        return r == -ENOENT ? 0 : (int)r; /* the session's writer finished meanwhile */
     }
     r = lock_after_readers(session);
     if (r == -EWOULDBLOCK || r == -ENOENT) {
-        r = 0; /* its writer lives and will seal the traces, or has just finished */
+        r = 0; /* the session's writer lives and will seal the traces, or has just finished */
     } else if (r == 0) {
         r = move_pattern(session, folder, ret_message);
         if (clue.first_pid != 0) {
@@ -201,7 +202,7 @@ static int copy_trace(const char *path, const char *folder) {
 }
 
 /* Completes and seals the copy of a trace with the session's events of its process. Returns 1; 0 if
- * the session has none; negative errno. */
+ * the session has no events of that process; negative errno. */
 static int complete_copy(struct ag_session *session, int copy, uint32_t first_pid) {
     session->first_trace_fd = fcntl(copy, F_DUPFD_CLOEXEC, 0);
     session->first_own_pid = first_pid;
@@ -223,7 +224,7 @@ int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]
     ag_cut_files_guard();
     int r = ag_session_open_private(live, &session, ret_message);
     if (r < 0) {
-        return r == -ENOENT ? 0 : r; /* its writer finished meanwhile */
+        return r == -ENOENT ? 0 : r; /* the session's writer finished meanwhile */
     }
     /* otherwise the writer lives, and will seal the trace */
     if (ag_session_lock_out_writer(session)) {

@@ -7,13 +7,13 @@
  * root. A program that records itself (AG_KEEPER_NONE) passes its file to no other process, so its
  * file's mode excludes other users, too.
  *
- *     /dev/shm/.allogram-live.SESSION/         0711, owned by the user; SESSION as in the headers
- *     /dev/shm/.allogram-live.SESSION/NAME     0666
+ *     /dev/shm/.allogram-live.SESSION/ 0711, owned by the user; SESSION: its number
+ *     /dev/shm/.allogram-live.SESSION/NAME 0666
  *
  * The file is sparse: of its terabytes of address space, only the touched pages have memory. If so
  * much address space is refused (by a file system, a limit, or a small address space), the file has
  * fewer trees and chunks. The header is populated here, once, by a system call that fails instead
- * of raising SIGBUS; the first user of each other part populates it (segment.h, 4). */
+ * of raising SIGBUS; each other part is populated by its first user (segment.h, section 4). */
 #include "session.h"
 
 #include <ctype.h>
@@ -166,7 +166,8 @@ void ag_session_prepare_chunks(const struct ag_session *session) {
         const uint64_t control =
             session->controls_offset + (uint64_t)ready * sizeof(struct ag_chunk_control);
         const uint64_t words = session->chunks_offset + (uint64_t)ready * AG_CHUNK_BYTES;
-        /* fallocate, not writes: they would modify a chunk that a recorder has taken meanwhile */
+        /* fallocate, not writes: a write would modify a chunk that a recorder has taken
+         * meanwhile */
         if ((ready % CONTROLS_A_PAGE == 0 &&
              fallocate(session->fd, 0, (off_t)control, PAGE_BYTES) < 0) ||
             fallocate(session->fd, 0, (off_t)words, AG_CHUNK_BYTES) < 0) {
@@ -307,8 +308,8 @@ static int open_live(struct ag_session *session, const char *folder, enum ag_kee
     return 0;
 }
 
-/* Does a lock live exactly as long as a mapping on this file system (segment.h, 6)? This is tested,
- * because file systems and sandboxes that emulate Linux differ. */
+/* Does a lock live exactly as long as a mapping on this file system (segment.h, section 6)? This is
+ * tested, because file systems and sandboxes that emulate Linux differ. */
 static bool try_locks(const struct ag_session *session) {
     const uint64_t identity = session->id;
     struct flock lock = {.l_type = F_RDLCK,
@@ -361,8 +362,8 @@ static void write_header(struct ag_session *session, const struct ag_session_opt
     header->depth = session->depth;
     header->follow_children = !options->no_children;
     header->free_stacks = options->has_free_stacks;
-    /* Samples are rare, and the clock is read for each of them anyway. So each has its own stamp,
-     * and the writer does not have to increment header.tick every millisecond. */
+    /* Samples are rare, and the clock is read for each sample anyway. So each sample has its own
+     * stamp, and the writer does not have to increment header.tick every millisecond. */
     const uint32_t usual = options->is_sampling ? 1 : DEFAULT_STAMP_EVERY;
     header->stamp_every = options->stamp_every ? options->stamp_every : usual;
     const uint64_t room_chunks =

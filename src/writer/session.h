@@ -1,5 +1,7 @@
 /* session.h: a session as the writer sees it: the mapped live segment, and a copy of its header
- * that was checked once.
+ * that was checked once. The live segment is the content of the live file. It has slots (one for
+ * each recorded process), stack trees, and chunks for events, each chunk with a control
+ * (format/segment.h).
  *
  * The program may change the header at any time, but not the copy in struct ag_session. So
  * addresses are computed from that copy, never from the header. */
@@ -23,7 +25,7 @@ struct ag_session {
     uint32_t n_slots, n_trees, n_chunks;
     uint64_t slots_offset, controls_offset, trees_offset, chunks_offset, tree_bytes;
     uint32_t mode, depth;
-    bool has_locks; /* processes hold locks while they live: segment.h, 6 */
+    bool has_locks; /* processes hold locks while they live: segment.h, section 6 */
     /* frees carry stacks: then one_pass.c is not used, because it would be no faster */
     bool has_free_stacks;
     uint64_t interval_bytes, seed;                      /* mode SAMPLE: as requested */
@@ -31,8 +33,8 @@ struct ag_session {
     double budget_percent; /* of the processes' CPU time, for allogram; 0: the interval is fixed */
     uint32_t clock_kind;
     uint64_t clock_origin, clock_origin_realtime_ns;
-    /* CLOCK_MONOTONIC at clock_origin; 0 in a process that has opened the session: it does not
-     * refit the clock factor (session_clock.c) */
+    /* CLOCK_MONOTONIC at clock_origin. 0: this process has opened a session that another process
+     * created; then this process does not refit the clock factor (session_clock.c). */
     uint64_t clock_origin_monotonic_ns;
     uint64_t max_trace_bytes;                /* 0: no limit */
     char trace_pattern[1024];                /* absolute, NUL-terminated */
@@ -41,21 +43,25 @@ struct ag_session {
 
     struct ag_dump_when dumps[AG_DUMPS_MOST];
     size_t n_dumps;
-    bool follows_bytes; /* a dump depends on the bytes in use, so the totals must be current */
+    /* a dump depends on the bytes in use, so the writer's running sums must be current */
+    bool follows_bytes;
     struct ag_snapshot_requests *requests; /* shared with forked children; NULL: none */
 
-    /* no process of the session started earlier, in ag_process_boot_ticks; 0: unknown */
+    /* lower limit of the start time of every process of the session, in the unit of
+     * ag_process_boot_ticks; 0: unknown */
     uint64_t begun_ticks;
     uint64_t pid_namespace; /* of the process that made the session; 0: unknown */
     bool is_attached;       /* the first process continues after it has left the session */
     int stop_error;         /* negative errno that ended the recording of all processes */
     /* The first process: the program that `run` starts or `attach` records. */
-    uint32_t first_pid;       /* in pid_namespace; 0: unknown */
-    uint32_t first_own_pid;   /* its pid in its own PID namespace, which differs in a container */
-    uint64_t first_namespace; /* its own PID namespace; 0: unknown */
-    /* Descriptor of the trace of the first process, which is created before the process is
-     * recorded; in a private session: of the copy of a trace that a reader completes. -1: there is
-     * none, or the recording has taken it. */
+    uint32_t first_pid; /* in pid_namespace; 0: unknown */
+    /* pid in the first process' own PID namespace, which differs in a container */
+    uint32_t first_own_pid;
+    uint64_t first_namespace; /* the first process' own PID namespace; 0: unknown */
+    /* A descriptor. It refers to the trace of the first process, which is created before the
+     * process is recorded. In a private session (ag_session_open_private) it refers to the copy of
+     * a trace that a reader completes. -1: there is no such file, or the recording has taken the
+     * descriptor. */
     int first_trace_fd;
     char first_trace_path[4096];
 
@@ -73,7 +79,8 @@ static inline struct ag_process_slot *ag_session_slot(const struct ag_session *s
 
 /* Returns n: the slots [0, n) have been used at least once; the other slots have no memory yet. */
 static inline uint32_t ag_session_slots_used(const struct ag_session *session) {
-    /* acquire: pairs with the release of the process that announces a slot, before it takes it */
+    /* acquire: pairs with the release of a process that raises n_slots_used before it takes a
+     * slot */
     const uint32_t used =
         atomic_load_explicit(&session->header->n_slots_used, memory_order_acquire);
     return used < session->n_slots ? used : session->n_slots;
@@ -148,7 +155,8 @@ int ag_session_open_private(const char *path, struct ag_session **ret_session,
  * reader copies it. false: a writer is at work. */
 bool ag_session_lock_out_writer(const struct ag_session *session);
 
-/* Does any process hold the lock of this identity (segment.h, 6)? Returns true if that cannot be
+/* Does any process hold the lock of this kind (of a process, or of its family) that belongs to
+ * IDENTITY, the random number of a process (segment.h, section 6)? Returns true if that cannot be
  * found out. */
 bool ag_session_is_locked(const struct ag_session *session, uint64_t identity,
                           enum ag_life_lock which);

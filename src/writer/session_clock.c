@@ -4,7 +4,8 @@
  * of the factor. The factor is the elapsed nanoseconds divided by the elapsed raw units. So the
  * factor is exact at the session's beginning and at the refit. The two clocks are read about 100 ns
  * apart, an error that matters less the longer the session lasts. A refit moves times by less than
- * that error; decoding keeps the times of each stream from decreasing (chunk_words.c). */
+ * that error; decoding keeps the times of each stream (the events of a thread) from decreasing
+ * (chunk_words.c). */
 #include "session_clock.h"
 
 #include <cpuid.h>

@@ -1,8 +1,8 @@
 /* session_control.c: performs the requests that session_control.h describes.
  *
- * 1. Permission. Any process that can open the live file may control the session: the processes of
- *    the session's user, and root's. Such a process maps the session as its writer does, but does
- *    not take the writer lock, and drains nothing.
+ * 1. Permission. Any process that can open the live file (the file of the live segment) may control
+ *    the session: the processes of the session's user, and root's. Such a process maps the session
+ *    as its writer does, but does not take the writer lock, and drains nothing.
  *
  * 2. A dump request is three words in the header, and its answer is two, so there can be only one
  *    requester at a time: it locks a byte of the file, and the lock ends with its process. If a
@@ -35,8 +35,8 @@ enum ag_keeper ag_session_keeper(const struct ag_session *session, pid_t *ret_pi
 
 /* ---- the process ---- */
 
-/* Returns the slot of the process. If it is the session's keeper, returns the first live slot.
- * NULL: there is none. */
+/* Returns the slot (the entry in the live segment) of the process. If the process is the session's
+ * keeper (the process that made the session), returns the first live slot. NULL: there is none. */
 static struct ag_process_slot *find_slot(const struct ag_session *session,
                                          const struct ag_controlled *process, uint32_t *ret_index) {
     const uint32_t n_used = ag_session_slots_used(session);

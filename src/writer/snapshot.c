@@ -3,17 +3,17 @@
  *
  * 1. Method. The writer forks a child, which inherits the writer's state: the totals, the open
  *    encoders, the list of chunks in the file. The child maps the live segment again, privately, so
- *    that it can mark chunks as taken without an effect on other processes. It copies the trace
- *    that is written so far, and then does what the writer does when a process has ended: takes the
- *    remaining events, and writes the end and the index. In that trace, the process has the end
- *    "detached".
+ *    that it can mark chunks as taken without an effect on other processes. The child copies the
+ *    trace as it is written so far, and then does what the writer does when a process has ended:
+ *    takes the remaining events, and writes the end and the index. In that trace, the process has
+ *    the end "detached".
  *
  * 2. Synchronization. The writer waits until the child has examined and copied the chunks.
  *    Otherwise the writer could return a chunk to the program, which would overwrite it while the
  *    child reads it. This wait takes milliseconds. Then the writer continues, while the child
- *    copies the trace (which only grows) and compresses. Until the child is done, the slot and its
- *    stack tree are not reused (ag_writer_retire). The program does not wait while the segment has
- *    free chunks.
+ *    copies the trace (which only grows) and compresses. Until the child is done, the process' slot
+ *    (its entry in the segment) and its stack tree are not reused (ag_writer_retire). The program
+ *    does not wait while the segment has free chunks.
  *
  * 3. Names. The dumps of TRACE.allogram are named TRACE.dump1.allogram and so on, in the same
  *    folder, and never replace a file. A dump gets its name when it is complete; before that its
@@ -22,22 +22,23 @@
  *    dump that cannot be written is removed without a message, and its number is skipped.
  *
  * 4. Requests. `run`, its writer and its endpoint (the server of `run --serve`) share a page,
- *    struct ag_snapshot_requests: to request a trace of the first process, one of them writes the
- *    file's name and increments a counter. Requests of other processes go through the live segment
- *    (session_control.c); the answer is the number of the dump.
+ *    struct ag_snapshot_requests: to request a trace of the first process, one of these processes
+ *    writes the file's name and increments a counter. Requests of other processes go through the
+ *    live segment (session_control.c); the answer is the number of the dump.
  *
  * 5. Inside the recording program. A program that records itself has no writer process. To make a
- *    snapshot, it maps its live file again, privately, so that changes in that mapping have no
- *    effect on the recording (ag_session_open_private). In that mapping, the slot of the process is
- *    changed so that the process has left the session; then the trace is sealed as for any ended
- *    process, into a file of its own. The trace names no session, so that no reader looks for a
- *    live file.
+ *    snapshot, it maps its live file (the file of the live segment) again, privately, so that
+ *    changes in that mapping have no effect on the recording (ag_session_open_private). In that
+ *    mapping, the slot of the process is changed so that the process has left the session; then the
+ *    trace is sealed as for any ended process, into a file of its own. The trace names no session,
+ *    so that no reader looks for a live file.
  *
- *    Meanwhile the program's threads continue to record. The copied controls show how far each
- *    stream has come. Without a writer no chunk is ever returned, so a later chunk of a stream has
- *    a higher index. The controls are copied from the last to the first (writing to a private page
- *    copies it). So if a chunk is in the copy, all earlier chunks of its stream are in the copy and
- *    full. Nodes and words are written before the words that name them. */
+ *    Meanwhile the program's threads continue to record. The copied chunk controls (segment.h) show
+ *    how many words each stream has written. Without a writer no chunk is ever returned, so a later
+ *    chunk of a stream has a higher index. The controls are copied from the last to the first
+ *    (writing to a private page copies it). So if a chunk is in the copy, all earlier chunks of its
+ *    stream are in the copy and full. Nodes and words are written before the words that name
+ *    them. */
 #include "snapshot.h"
 
 #include <errno.h>
@@ -57,11 +58,12 @@
 
 enum {
     DUMPS_MOST = 1000,
-    /* a child that takes longer is stuck: it is killed, and the recording goes on */
+    /* a child that takes longer than these times is stuck: the child is killed, and the recording
+     * goes on */
     FREEZING_PATIENCE_MS = 20 * 1000,
     WRITING_PATIENCE_NS = 60 * 1000 * 1000 * 1000LL,
     PEAK_LEAST_BYTES = 1 << 20,
-    PEAK_GROWTH_DIVISOR = 10, /* a new peak must be a tenth above the one that was dumped */
+    PEAK_GROWTH_DIVISOR = 10, /* a new peak must be a tenth above the peak that was dumped last */
 };
 
 /* ---- in the child ---- */
@@ -129,7 +131,7 @@ static int snapshot_publish(const char *part, const char *path) {
         (void)unlink(part); /* a leftover second name is harmless */
         return 0;
     }
-    /* a file system without links */
+    /* link failed: the file system may have no links */
     return errno != EEXIST && rename(part, path) == 0 ? 0 : -1;
 }
 
@@ -143,7 +145,7 @@ static _Noreturn void write_snapshot(struct ag_writer *writer, uint32_t index, c
         _exit(1);
     }
     end_all_but(writer, index);
-    /* the values of a set that is freed from now on are in a stream */
+    /* the values of a counter set that is freed from now on are in a stream */
     ag_counter_harvest(recording);
     if (ag_writer_freeze(writer) < 0 || write(frozen_fd, "", 1) != 1 ||
         move_recording(recording, part) < 0) {
@@ -164,7 +166,7 @@ static _Noreturn void write_snapshot(struct ag_writer *writer, uint32_t index, c
 
 /* ---- in the writer ---- */
 
-/* Waits until the child has copied the chunks. false: it has failed, or was killed here. */
+/* Waits until the child has copied the chunks. false: the child has failed, or was killed here. */
 static bool wait_until_frozen(int frozen_fd, pid_t child) {
     struct pollfd polled = {.fd = frozen_fd, .events = POLLIN};
     char byte = 0;
@@ -179,7 +181,7 @@ static bool wait_until_frozen(int frozen_fd, pid_t child) {
     return false;
 }
 
-/* Starts the process that writes a snapshot to PATH. 0: it could not be started. */
+/* Starts the process that writes a snapshot to PATH. 0: the process could not be started. */
 static pid_t snapshot_begin(struct ag_writer *writer, uint32_t index, const char *path) {
     int frozen[2];
     if (pipe2(frozen, O_CLOEXEC) < 0) {

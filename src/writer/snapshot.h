@@ -26,7 +26,7 @@ enum { AG_DUMPS_MOST = 8 };
  * to the writer. Only one process requests a trace at a time. */
 struct ag_snapshot_requests {
     _Atomic uint32_t n_signals; /* received signals; each requests a dump of the first process */
-    _Atomic uint32_t n_asked;   /* requested traces of the first process; path is set before */
+    _Atomic uint32_t n_asked;   /* requested traces of the first process; `path` is set first */
     /* n_asked of the last request that the writer began; for the writer only */
     uint32_t n_begun;
     _Atomic uint32_t n_done; /* set to n_begun when the trace is complete or has failed */

@@ -33,7 +33,7 @@ void ag_stack_harvest_done(struct ag_stack_harvest *harvest);
 enum ag_mark {
     AG_MARK_ROOT = 3,    /* mask: how the stack ends (enum ag_root) */
     AG_MARK_KNOWN = 4,   /* the node was found before */
-    AG_MARK_NAMED = 8,   /* an allocation named it, so it counts as a stack */
+    AG_MARK_NAMED = 8,   /* the innermost node of an allocation's stack: it counts as a stack */
     AG_MARK_WALKED = 16, /* the node is on the current walk */
     AG_MARK_LEAF = 32,
 };

@@ -1,14 +1,16 @@
-/* strangers.c: finds processes of the command that are not recorded (strangers.h), in two ways.
+/* strangers.c: finds processes that the command started and that are not recorded (strangers.h), in
+ * two ways. Each recorded process has a slot, an entry in the live file.
  *
  * 1. Processes. The kernel lists the children of each thread (/proc/PID/task/TID/children).
- * Starting from the first process and from every recorded one (whose parent may have ended), that
- * gives the process tree. A process of the tree that has no slot is about to take one, or was
- * forked and has not allocated yet (then it has the live file mapped), or is a stranger. It is
- * counted if a look PATIENCE_NS later still finds it without a slot. A process that was recorded
- * and then executed another program is counted even if it ends before that. Looks are LOOK_EVERY_NS
- * apart, so this finds strangers that live for 0.4 s (2 s in mode SAMPLE), and their names. A look
- * takes some microseconds per process. The next one follows after at least 200 times its duration,
- * which limits the cost to half a percent of a CPU.
+ * Starting from the first process and from every recorded process (whose parent may have ended),
+ * these lists give the process tree. A process of the tree that has no slot is about to take one,
+ * or was forked and has not allocated yet (then it has the live file mapped), or is a stranger. The
+ * process is counted as a stranger if a look PATIENCE_NS later still finds it without a slot and
+ * without the live file in its mappings. A process that was recorded and then executed another
+ * program is counted even if it ends before that look. Looks are LOOK_EVERY_NS apart, so strangers
+ * that live for 0.4 s (2 s in mode SAMPLE) are found, with their names. A look takes some
+ * microseconds per process. The next look follows after at least 200 times its duration, which
+ * limits the cost to half a percent of a CPU.
  *
  * 2. Programs. Each recorded process counts the programs that it executes, in itself or in children
  * (adapters/libc/executions.c), and each executed program in which a recorder starts takes a slot.
@@ -21,10 +23,10 @@
  * lives and is a stranger itself, the recorder is not attributed. If its parent is unknown or has
  * ended, the recorder reduces what is missing in all.
  *
- * The programs found by 2 include most of the processes found by 1, so the larger number counts. It
- * is a lower bound: 2 does not see programs that are executed by a system call of the program's
- * own. A program that was killed before its recorder started counts, although it allocated
- * nothing.
+ * The programs that way 2 finds include most of the processes that way 1 finds, so the result is
+ * the larger number. The result is a lower bound: way 2 does not see programs that are executed by
+ * a system call of the program's own. A program that was killed before its recorder started is
+ * counted, although it allocated nothing.
  *
  * Rejected ways to see strangers with short lives:
  *
@@ -38,10 +40,11 @@
  *    every new thread of the program, which costs more than recording the program.
  *  - The executing process writes the pid of the new program into the segment. A child of vfork can
  *    find its pid only by a system call that its sandbox may forbid, and the parent cannot find it
- *    for system and popen. Counts need no pid.
+ *    for system and popen. The counts of way 2 need no pid.
  *  - The kind of end: a process that has ended without a signal and without having called exit,
  *    _exit or quick_exit has executed another program, or made the system call itself. Go's runtime
- *    does the latter, so this would count programs that are recorded completely. */
+ *    makes the system call itself, so this way would count programs that are recorded
+ *    completely. */
 #include "strangers.h"
 
 #include <ctype.h>
@@ -66,7 +69,7 @@ enum {
 struct walk { /* the processes of the tree, each once */
     uint32_t pids[PROCESSES_MOST];
     size_t n;
-    uint32_t seen[SEEN_SLOTS]; /* the same as a hash table with open addressing; 0: free */
+    uint32_t seen[SEEN_SLOTS]; /* the pids as a hash table with open addressing; 0: free */
 };
 
 static void walk_add(struct walk *walk, uint32_t pid) {
@@ -179,7 +182,7 @@ static void add_name(char names[AG_STRANGERS_NAMES_BYTES], const char *name) {
     }
 }
 
-/* Counts the process as a stranger, unless it is recorded or may still become so. */
+/* Counts the process as a stranger, unless it is recorded or may still begin to record. */
 static void judge(const struct ag_writer *writer, struct ag_stranger *stranger) {
     const bool is_the_first =
         stranger->pid == writer->session->first_pid && !writer->report.registered;
@@ -228,7 +231,7 @@ static void strangers_walk(struct ag_strangers *strangers, const struct ag_write
     }
 }
 
-/* Are strangers of interest: does `run` record a command with its children? */
+/* Does the session search for strangers: does `run` record a command with its children? */
 static bool is_asked_for(const struct ag_writer *writer) {
     return !writer->session->is_attached && writer->session->first_pid != 0 &&
            writer->session->header->keeper == AG_KEEPER_RUN &&
@@ -297,7 +300,8 @@ void ag_strangers_executed_unseen(struct ag_strangers *strangers, const struct a
         .ids = *ids, .n_programs = n_programs, .since_ns = now_ns};
     (void)snprintf(missing.name, sizeof(missing.name), "%s", name);
     for (size_t i = 0; i < strangers->n_missing; i++) {
-        if (strangers->missing[i].n_programs == 0) { /* all of them have joined */
+        if (strangers->missing[i].n_programs == 0) {
+            /* all recorders of this item have joined: it can be reused */
             strangers->missing[i] = missing;
             return;
         }
@@ -352,8 +356,8 @@ bool ag_strangers_may_still_join(const struct ag_strangers *strangers, uint64_t 
     return is_any_new && n_missing_programs(strangers) > 0;
 }
 
-/* Names programs that only the counts of executions show, N_UNNAMED in all, by the programs that
- * executed them. */
+/* Programs that only the counts of way 2 show have no known names. Adds the names of the programs
+ * that executed them, for N_UNNAMED programs in all. */
 static void name_missing(const struct ag_strangers *strangers, uint32_t n_unnamed,
                          char names[AG_STRANGERS_NAMES_BYTES]) {
     for (size_t i = 0; i < strangers->n_missing && n_unnamed > 0; i++) {

@@ -35,7 +35,7 @@ struct ag_missing_programs {
     struct ag_process_ids ids; /* of the process */
     uint32_t n_programs;
     uint64_t since_ns; /* CLOCK_MONOTONIC */
-    char name[16];     /* of the program that executed them */
+    char name[16];     /* name of the program that executed these programs */
 };
 struct ag_strangers { /* zero-initialize */
     struct ag_stranger *known;
@@ -46,8 +46,8 @@ struct ag_strangers { /* zero-initialize */
     uint32_t n_unattributed; /* recorders that joined and were executed by an unknown process */
 };
 
-/* Looks for strangers among the descendants of the first process and of the recorded ones, if the
- * last look is long enough ago. */
+/* Looks for strangers among the descendants of the first process and of the recorded processes, if
+ * next_look_ns has been reached. */
 void ag_strangers_look(struct ag_strangers *strangers, const struct ag_writer *writer,
                        uint64_t now_ns);
 /* Is it the same process as the one that joined, before that executed its program? */
@@ -68,7 +68,8 @@ void ag_strangers_executed_unseen(struct ag_strangers *strangers, const struct a
  * process, in the writer's PID namespace; 0: unknown. */
 void ag_strangers_joined_alone(struct ag_strangers *strangers, const struct ag_writer *writer,
                                uint32_t parent);
-/* May a recorder that is missing so far still join? Then it is too early to conclude. */
+/* May a recorder that is missing so far still join? Then it is too early to call
+ * ag_strangers_conclude. */
 bool ag_strangers_may_still_join(const struct ag_strangers *strangers, uint64_t now_ns);
 /* Looks a last time. Returns the number of strangers; ret_names: each name once, "sudo, ls". */
 uint32_t ag_strangers_conclude(struct ag_strangers *strangers, const struct ag_writer *writer,

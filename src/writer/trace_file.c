@@ -53,7 +53,7 @@ enum {
 };
 
 struct new_file {      /* a file that is being created */
-    const char *plain; /* its path for number 1 */
+    const char *plain; /* path of the file if its number is 1 */
     const struct ag_trace_header *header;
     uint32_t number; /* the next number to try; at the end: the number of the file */
     int fd;
@@ -182,7 +182,9 @@ int ag_trace_name_expand(const char *pattern, const struct ag_trace_names *names
             name_append(ret_path, &length, "%", 1);
             break;
         case '\0':
-            at--; /* only in a damaged header; the loop ends at the NUL */
+            /* '%' at the end of the pattern, only in a damaged header; the loop then ends at the
+             * NUL */
+            at--;
             break;
         }
     }

@@ -20,8 +20,8 @@ void ag_trace_pattern_folder(const char *pattern, char ret_folder[4096]);
 
 /* The last file that was created: its number and lower ones are in use. Zero-initialize. */
 struct ag_trace_numbers {
-    char plain[4096]; /* its path without a number */
-    uint32_t last;    /* its number */
+    char plain[4096]; /* path of the file without a number */
+    uint32_t last;    /* number of the file */
 };
 struct ag_trace_names {  /* values for the letters of a pattern */
     const char *program; /* %e: any path; at most 200 bytes of its last part are used */

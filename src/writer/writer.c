@@ -1,24 +1,25 @@
-/* writer.c: the loop of the writer process, and the life of a slot.
+/* writer.c: the loop of the writer process, and the life of a slot (the entry of a process in the
+ * live segment).
  *
- * 1. The loop. About every millisecond the writer ticks the session's clock, looks for new
- *    processes, takes the chunks that are ready, and checks which processes have ended. After a
- *    round that took chunks, the next one follows at once; otherwise the writer sleeps in
- *    epoll_wait for a millisecond, or until a process ends.
+ * 1. The loop. About every millisecond the writer increments the session's tick (session_clock.c),
+ *    looks for new processes, takes the chunks that are ready, and checks which processes have
+ *    ended. After a round that took chunks, the next one follows at once; otherwise the writer
+ *    sleeps in epoll_wait for a millisecond, or until a process ends.
  *
  * 2. The life of a slot, as the writer sees it
  *
  *        NONE --- LIVE ---> OPEN --- ended, drained, sealed ---> RETIRED --- 300 ms ---> NONE
  *
- *    A retired slot keeps its state and its tree for a moment: a child that was forked right before
- *    the end uses that tree, and may not have claimed a slot of its own yet. The session ends when
- *    the first process has ended and every slot is free. So programs that were spawned right before
- *    the end have the same time to join.
+ *    A retired slot keeps its state and its stack tree for a moment: a child that was forked right
+ *    before the end uses that stack tree, and may not have claimed a slot of its own yet. The
+ *    session ends when the first process has ended and every slot is free. So programs that were
+ *    spawned right before the end have the same time to join.
  *
- * 3. Liveness. A process holds locks on the live file as long as its memory lives (segment.h, 6): a
- *    lock of its own, and one that is shared by its family (a process and those that were forked
- *    from it). The writer trusts these locks. A pidfd only wakes the writer and shows how a process
- *    ended. The pid of a process may remain unknown (process_watch.c). The first test that decides
- *    counts:
+ * 3. Liveness. A process holds locks on the live file as long as its memory lives (segment.h,
+ *    section 6): a lock of its own, and one that is shared by its family (a process and those that
+ *    were forked from it). The writer trusts these locks. A pidfd only wakes the writer and shows
+ *    how a process ended. The pid of a process may remain unknown (process_watch.c). The first test
+ *    that decides counts:
  *
  *     its own lock, if it has one      it lives while the lock is held. If its pid lives on after
  *                                      that, the process has executed another program
@@ -31,8 +32,8 @@
  *    dropped.
  *
  * 4. Death of the writer. All durable state is in the segment and the traces: the next writer
- *    adopts the slots again and finds the traces by the note after each slot (recording_file.c, 1).
- *    The lock on the live file shows whether the session has a writer. */
+ *    adopts the slots again and finds the traces by the note after each slot (recording_file.c,
+ *    section 1). The lock on the live file shows whether the session has a writer. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -74,7 +75,8 @@ static void wake_when_ended(struct ag_writer *writer, int pidfd, uint32_t number
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = number};
     if (pidfd >= 0) {
         (void)epoll_ctl(writer->epoll_fd, EPOLL_CTL_ADD, pidfd,
-                        &event); /* on failure the look every 20 ms finds the end of the process */
+                        /* on failure, the checks every 20 ms find the end of the process */
+                        &event);
     }
 }
 
@@ -203,7 +205,7 @@ static enum ag_process_found find_process(const struct ag_writer *writer, struct
     }
     const enum ag_process_found found = ag_process_find(&seen->sought, ret_pid);
     if (found == AG_PROCESS_GONE && seen->identity != 0) {
-        return AG_PROCESS_UNCLEAR; /* it lives, because it holds its lock */
+        return AG_PROCESS_UNCLEAR; /* the process lives, because it holds its lock */
     }
     if (found == AG_PROCESS_UNCLEAR && seen->identity == 0 && seen->family == 0 &&
         ag_process_own_namespace() == 0) {
@@ -365,7 +367,7 @@ static void adopt_slot(struct ag_writer *writer, uint32_t index) {
                  : ag_session_is_first(session, seen.sought.own_pid, seen.sought.namespace);
     struct ag_recording *recording = ag_recording_begin(session, index, is_first);
     if (!recording) {
-        return; /* no memory: tried again at the next look */
+        return; /* no memory: the process is adopted at the next look */
     }
     *watched = (struct ag_watched_slot){.phase = AG_PHASE_OPEN,
                                         .recording = recording,
@@ -414,7 +416,7 @@ static bool slot_lives(const struct ag_writer *writer, uint32_t index) {
     uint32_t pid = 0;
     const enum ag_process_found found = find_process(writer, &seen, &pid);
     return found == AG_PROCESS_UNCLEAR ||
-           (found == AG_PROCESS_FOUND && (seen.identity != 0 || /* its lock is held */
+           (found == AG_PROCESS_FOUND && (seen.identity != 0 || /* the process' lock is held */
                                           ag_process_has_mapped(pid, writer->session->path)));
 }
 
@@ -490,7 +492,7 @@ static bool tree_is_in_use(const struct ag_writer *writer, uint32_t tree, uint32
 
 /* Clears a stack tree that no process uses. A forked child may use it without having announced
  * that: it then finds that the tree's generation has changed, and starts over (record/process.c,
- * 2). */
+ * section 2). */
 static void clear_unused_tree(const struct ag_writer *writer, uint32_t tree, uint32_t except) {
     if (tree >= ag_session_slots_used(writer->session) || tree_is_in_use(writer, tree, except)) {
         return;
@@ -559,7 +561,7 @@ static enum ag_slot_end how_it_ended(const struct ag_writer *writer,
     return has_exited ? AG_END_EXIT : AG_END_NOT_KNOWN;
 }
 
-/* Returns why there is no trace: the errno of creating it; 0: it was deleted. */
+/* Returns why there is no trace: the errno of creating the trace; 0: the trace was deleted. */
 static uint32_t why_missing(const struct ag_recording *recording) {
     return recording->trace_fd < 0 ? (uint32_t)-recording->error : 0;
 }
@@ -656,7 +658,8 @@ static void seal(struct ag_writer *writer, uint32_t index, uint64_t now_ns) {
     writer->n_retired++;
 }
 
-/* Will `run` still report how this process ended? It can do so only for the first process. */
+/* Will `run` still report how this process ended? `run` can report only the end of the first
+ * process. */
 static bool waits_for_status(const struct ag_writer *writer, const struct ag_watched_slot *watched,
                              uint32_t index, uint64_t now_ns) {
     const struct ag_process_slot *slot = ag_session_slot(writer->session, index);

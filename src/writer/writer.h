@@ -1,5 +1,5 @@
 /* writer.h: the writer, the process next to the program that copies the events from the live
- * segment into trace files.
+ * segment (the memory that the program shares with the writer) into trace files.
  *
  * The program can write to the segment, so its data is copied, then checked, then used. The writer
  * keeps no state that must survive it, except the trace files (which say what chunks of which
@@ -22,18 +22,19 @@ struct ag_writer_report {
     uint64_t lost_stacks;                /* blocks whose stack could not be kept */
     uint64_t freed_blocks, unseen_frees; /* unseen_frees: blocks whose free was not recorded */
     uint32_t is_cut, error;  /* errno of the write that failed; 0: the requested size is reached */
-    uint64_t interval_bytes; /* of a sampled trace, at its end */
+    uint64_t interval_bytes; /* of a sampled trace: the interval at the end */
     uint32_t is_sampled;
-    uint32_t is_filtered;     /* the filter excluded some blocks */
-    uint32_t is_reset;        /* reports begin at the last reset; the sums above cover everything */
-    uint32_t registered;      /* an agent registered */
-    uint32_t n_refused;       /* processes that found no free slot */
-    uint32_t is_closed;       /* the live file was removed: no program could join from then on */
-    uint32_t n_strangers;     /* processes of the command that were not recorded (strangers.h) */
-    char strangers[96];       /* their names: "sudo, ls" */
-    char unseen[96];          /* runtimes of the process whose allocations could not be recorded */
-    uint32_t is_missing;      /* the trace could not be created, or was deleted */
-    uint32_t missing_error;   /* errno of creating it; 0: it was deleted */
+    uint32_t is_filtered; /* the filter excluded some blocks */
+    uint32_t is_reset;    /* reports begin at the last reset; the sums above cover everything */
+    uint32_t registered;  /* the first process has begun to record */
+    uint32_t n_refused;   /* processes that found no free slot (entry) in the segment */
+    uint32_t is_closed;   /* the live file was removed: no program could join from then on */
+    uint32_t n_strangers; /* processes of the command that were not recorded (strangers.h) */
+    char strangers[96];   /* names of the strangers: "sudo, ls" */
+    char unseen[96];      /* runtimes of the process whose allocations could not be recorded */
+    uint32_t is_missing;  /* the trace could not be created, or was deleted */
+    /* why the trace could not be created (errno); 0: the trace was deleted */
+    uint32_t missing_error;
     uint32_t n_without_trace; /* other processes whose trace is missing */
     uint32_t without_error;   /* missing_error of the first missing trace, of any process */
     char path[4096];
@@ -49,16 +50,16 @@ void ag_writer_ask_to_end(void);
  * write to the live file. Returns 1 when a trace was sealed, 0 when there was nothing to do, or
  * negative errno. */
 int ag_writer_seal(const char *path, char ret_message[512]);
-/* For a reader of the trace at PATH, which changes no file: makes an unnamed copy of an unsealed
- * trace and seals the copy in the same way. Returns 1 and the copy's descriptor in *ret_fd; 0 if
- * the live file has nothing to add to the trace; or negative errno. */
+/* For a reader, which changes no file: makes an unnamed copy of the unsealed trace at PATH, and
+ * seals the copy as ag_writer_seal seals a trace. Returns 1 and the copy's descriptor in *ret_fd; 0
+ * if the live file has nothing to add to the trace; or negative errno. */
 int ag_writer_complete_copy(const char *path, int *ret_fd, char ret_message[512]);
 /* Does what ag_writer_seal does, inside a program that keeps its own signal handlers. SIGBUS is not
  * handled, so this program must have created the live file a moment ago. */
 int ag_writer_seal_own(const char *path, char ret_message[512]);
 /* Writes a sealed trace of what the program has recorded into its live file LIVE so far, while the
- * recording continues. There must be no writer. PATTERN names the new trace. 0, or negative errno
- * with a message. */
+ * recording continues. The session must have no writer process. PATTERN names the new trace. 0, or
+ * negative errno with a message. */
 int ag_writer_snapshot_own(const char *live, const char *pattern, char ret_path[4096],
                            char ret_message[512]);
 

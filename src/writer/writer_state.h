@@ -11,10 +11,10 @@
 #include "strangers.h"
 #include "writer.h"
 
-enum ag_phase {        // writer.c, 2
+enum ag_phase {        // writer.c, section 2
     AG_PHASE_NONE = 0, /* the slot has no known process */
-    AG_PHASE_OPEN,     /* its process is being recorded */
-    AG_PHASE_RETIRED,  /* its trace is sealed; ag_writer_retire frees the slot */
+    AG_PHASE_OPEN,     /* the slot's process is being recorded */
+    AG_PHASE_RETIRED,  /* the process' trace is sealed; ag_writer_retire frees the slot */
 };
 struct ag_watched_slot { /* a slot of the segment and its process */
     enum ag_phase phase;
@@ -26,17 +26,20 @@ struct ag_watched_slot { /* a slot of the segment and its process */
     bool executes_itself; /* a program that it did not count has joined (strangers.c, 2) */
     /* the process' own lock and its family's lock; 0: it holds no such lock (segment.h, 6) */
     uint64_t identity, family;
-    uint64_t program;        /* identifies the file that it executes; 0: unknown */
+    uint64_t program;        /* identifies the file that the process executes; 0: unknown */
     uint64_t next_search_ns; /* CLOCK_MONOTONIC of the next search for an unknown pid */
     bool is_first;           /* the process that `run` started, even after it called exec */
     bool has_ended;          /* the process has ended; its chunks will not change any more */
     bool has_unread;         /* the last round left chunks of the process */
-    uint64_t ended_ns;       /* CLOCK_MONOTONIC when its end was seen, or when its slot retired */
-    uint64_t gap_ns; /* CLOCK_MONOTONIC since when a chunk is missing in a stream; 0: none is */
+    /* CLOCK_MONOTONIC when the process' end was seen, or when the slot retired */
+    uint64_t ended_ns;
+    /* CLOCK_MONOTONIC since when a chunk is missing in the stream of a thread; 0: none */
+    uint64_t gap_ns;
     uint64_t next_rss_ns; /* CLOCK_MONOTONIC of the next measurement of its resident memory */
     uint64_t cpu_ns;      /* CPU time of the process when its end was noted */
     struct ag_dump_state dumps;
-    uint64_t advance_ns; /* within a round: the session time to which its totals may advance */
+    /* within a round: the session time to which the running sums of the process may advance */
+    uint64_t advance_ns;
 };
 
 struct ag_writer {
@@ -55,7 +58,7 @@ struct ag_writer {
     uint64_t n_missing;     /* recordings without a file: none was created, or it was deleted */
     uint32_t missing_error; /* errno of the first missing trace; 0: the trace was deleted */
     bool is_frozen;         /* in a snapshot: only the chunks of ag_writer_freeze are taken */
-    bool is_offline;        /* ag_writer_drain: without a clock, for processes that have ended */
+    bool is_offline;        /* in ag_writer_drain: no clock; all processes have ended */
     int epoll_fd;
 
     struct ag_strangers strangers;
@@ -74,9 +77,9 @@ int64_t ag_writer_round(struct ag_writer *writer);
  * -ENOMEM. */
 int ag_writer_freeze(struct ag_writer *writer);
 
-/* Ends the windows (the time between two stamps; recording.c, 3) of the process' threads now, so
- * that the stamps separate the events before a snapshot from later events. If a thread records
- * events meanwhile, some dozens of its events may be on the wrong side. */
+/* Ends the windows (a window is the time between two stamps; recording.c, section 3) of the
+ * process' threads now, so that the stamps separate the events before a snapshot from later events.
+ * If a thread records events meanwhile, some dozens of its events may be on the wrong side. */
 void ag_writer_end_windows(struct ag_writer *writer, uint32_t slot);
 
 int ag_writer_start(struct ag_writer *writer, struct ag_session *session);
