@@ -55,8 +55,8 @@ struct ag_dwarf_units {           /* all zero: empty */
     struct ag_work_meter *meter;  /* limits the work for the image; NULL: no limit */
     const Elf_Data *line_section; /* .debug_line; NULL: the file has none */
     /* Bytes of line programs (which make line tables) that were read, and the most that may be
-     * read. A single program may have half of the latter. (A byte of a program can create a row of
-     * 120 bytes in memory.) */
+     * read. A single line program may have half of most_line_bytes. (A byte of a program can create
+     * a row of 120 bytes in memory.) */
     uint64_t line_bytes, most_line_bytes;
     size_t n_refused; /* number of units whose lines are not read because of most_line_bytes */
     char *folder;     /* folder of the file, as the kernel names it */
